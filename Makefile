@@ -4,6 +4,7 @@ PYTHON  ?= python3
 WORKERS ?= 2
 BIN     := .venv/bin
 READY   := .venv/.ready
+WHEELS  := .venv/.wheels-of-games
 GAMES   := .venv/.games
 PYTEST  := $(BIN)/python -m pytest -q
 
@@ -11,7 +12,7 @@ PYTEST  := $(BIN)/python -m pytest -q
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-slow test-real test-model check bench docs screenshots clean
+.PHONY: help setup demo test test-slow test-real test-model games-wheels check bench docs screenshots clean
 
 help:                   ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -37,14 +38,21 @@ test-slow: $(READY)     ## whole runs, nights and browsers: the tests that need 
 	@$(PYTEST) -m "slow and not real and not model" -n $(WORKERS) --dist worksteal
 
 # Text games are built from source, which takes minutes and a compiler: only the slower tests want them, and go without if need be.
-$(GAMES): $(READY)
-	@echo "Installing the text games (once, some minutes) ..."
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --group games || echo "The text games could not be built; their tests are skipped." >&2
+# Building changes nothing that tests import, so CI does it beside its first stages.
+games-wheels: $(WHEELS)
+
+$(WHEELS): $(READY)
+	@echo "Building the text games (once, some minutes) ..."
+	@$(BIN)/python -m pip wheel -qq --disable-pip-version-check --wheel-dir .venv/games --group games || echo "The text games could not be built; their tests are skipped." >&2
 	@touch $@
 
-# pytest ends with 5 when a marker selects nothing; that is no failure.
+$(GAMES): $(WHEELS)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-index --find-links .venv/games --group games || echo "The text games could not be installed; their tests are skipped." >&2
+	@touch $@
+
+# pytest ends with 5 when a marker selects nothing; that is no failure. Other programs are waited for much of the time: one worker more.
 test-real: $(READY) $(GAMES) ## tests on real components: other programs, wheels, servers
-	@$(PYTEST) -m "real and not model" -n $(WORKERS) --dist loadfile || [ $$? -eq 5 ]
+	@$(PYTEST) -m "real and not model" -n $$(($(WORKERS) + 1)) --dist loadgroup || [ $$? -eq 5 ]
 
 test-model: $(READY)    ## tests with a real model, by hand; SKILLOPT_TEST_MODELS names the folder of models
 	@$(PYTEST) -m model || [ $$? -eq 5 ]

@@ -18,29 +18,31 @@ from skillopt.testing import Call, Logged, LoopbackProvider, Quota, WorldRules, 
 
 SPREAD = 0.5
 LONGEST = 4.0
-"""No latency is longer than so many times the mean."""
+"""No latency is longer than so many times the mean, but for those in the tail."""
+TAIL = 8.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """Log-normal seconds that depend on the seed, the place and the draw only; the means of both roles are
-    given.
+    """Log-normal seconds that depend on the seed, the place, the draw and the attempt only; the means of both
+    roles are given, without the share of calls in the tail, which take `TAIL` times as long.
     """
 
     seed: int = 0
     target: float = 0.08
     optimizer: float = 0.4
+    tails: float = 0.0
 
-    def of(self, place: str, draw: int) -> float:
+    def of(self, place: str, draw: int, attempt: int = 0) -> float:
         """How long a call takes, the same in every run."""
         mean = self.target if place.startswith("rollout/") else self.optimizer
-        drawn = random.Random(f"{self.seed}/{place}/{draw}").lognormvariate(
-            math.log(mean) - SPREAD**2 / 2, SPREAD
-        )
-        return min(drawn, LONGEST * mean)
+        again = f"/{attempt}" if attempt else ""
+        dice = random.Random(f"{self.seed}/{place}/{draw}{again}")
+        drawn = min(dice.lognormvariate(math.log(mean) - SPREAD**2 / 2, SPREAD), LONGEST * mean)
+        return drawn * (TAIL if dice.random() < self.tails else 1.0)
 
     def __call__(self, call: Call) -> float:
-        return self.of(call.place or "", call.draw or 0)
+        return self.of(call.place or "", call.draw or 0, call.attempt)
 
 
 @dataclass(slots=True, kw_only=True)

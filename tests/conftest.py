@@ -48,6 +48,14 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _no_power_cut() -> Iterator[None]:
+    """Tests kill processes and never the machine: waiting for the disk would show nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _strict_apis() -> Iterator[None]:
     """Simulated providers refuse what the vendors' published schemas do not allow, in every test."""
     from _api import strict

@@ -134,3 +134,11 @@ def test_a_plug_in_is_registered_in_this_process_and_found_by_name(monkeypatch: 
     assert found.calls.likely > 0
     with pytest.raises(UnknownName, match="Did you mean 'models'"):
         skillopt.register("modls", "acme", print)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [({"skill": "s", "target": "world", "x": "y"}, "'x'"), ({}, "'skill'")]
+)
+def test_a_wrong_argument_is_told_with_the_name_that_was_called(given: dict[str, str], said: str) -> None:
+    with pytest.raises(TypeError, match=rf"^evaluate\(\) .*{said}"):
+        skillopt.evaluate(**given)  # type: ignore[arg-type]

@@ -134,11 +134,12 @@ ADVERSARIAL = [
 
 
 @pytest.mark.parametrize("unit", ADVERSARIAL)
-def test_a_megabyte_of_near_misses_is_read_in_linear_time(unit: str) -> None:
-    text = unit * (1_000_000 // len(unit)) + " PRIVATE KEY eyJ AKIA sig= earer asic ya29. xai-"
+def test_much_text_of_near_misses_is_read_in_linear_time(unit: str) -> None:
+    end = " PRIVATE KEY eyJ AKIA sig= earer asic ya29. xai-"
+    redact_patterns(unit + end)  # patterns are compiled when they are first needed
     started = time.process_time()
-    redact_patterns(text)
-    assert time.process_time() - started < 2.0
+    redact_patterns(unit * (300_000 // len(unit)) + end)
+    assert time.process_time() - started < 0.6
 
 
 def test_a_loaded_secret_is_scrubbed_plain_json_escaped_and_url_quoted() -> None:

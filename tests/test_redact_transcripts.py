@@ -176,10 +176,11 @@ UNITS = [
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_much_text_of_near_misses_is_read_in_linear_time(unit: str) -> None:
-    text = unit * (300_000 // len(unit)) + " PRIVATE KEY eyJ AKIA sig= earer asic ookie @ + - ."
+    end = " PRIVATE KEY eyJ AKIA sig= earer asic ookie @ + - ."
+    redact_transcript(unit + end)  # patterns are compiled when they are first needed
     started = time.process_time()
-    redact_transcript(text)
-    assert time.process_time() - started < 1.5
+    redact_transcript(unit * (100_000 // len(unit)) + end)
+    assert time.process_time() - started < 0.5
 
 
 @pytest.mark.slow

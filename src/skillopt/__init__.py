@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skillopt.benchmarks import Benchmark, Environment
-    from skillopt.build.comparison import Evaluated, Versus
+    from skillopt.build.results import Evaluated, Versus
     from skillopt.build.training import Result
     from skillopt.errors import SkillOptError, Stopped, UsageError
     from skillopt.estimation import Estimate
@@ -37,7 +37,7 @@ _HOMES = {
     "Comparison": "skillopt.evaluation.compare",
     "Environment": "skillopt.benchmarks",
     "Estimate": "skillopt.estimation",
-    "Evaluated": "skillopt.build.comparison",
+    "Evaluated": "skillopt.build.results",
     "Event": "skillopt.events",
     "Harness": "skillopt.harnesses",
     "Invalid": "skillopt.tasks.rollout",
@@ -61,7 +61,7 @@ _HOMES = {
     "Trajectory": "skillopt.tasks.rollout",
     "Usage": "skillopt.messages",
     "UsageError": "skillopt.errors",
-    "Versus": "skillopt.build.comparison",
+    "Versus": "skillopt.build.results",
     "acompare": "skillopt.library",
     "aevaluate": "skillopt.library",
     "aoptimize": "skillopt.library",

@@ -75,6 +75,8 @@ class Total:
     usd: Fraction | None
     input_tokens: int | None
     output_tokens: int | None
+    cached_tokens: int | None
+    """Those of the input that came from a prompt cache."""
     as_reserved: int
     """Those of the tokens that no provider reported."""
     states: Mapping[Settlement, int]
@@ -101,19 +103,21 @@ class _Sum:
 
     __slots__ = (
         "as_reserved",
+        "cached",
         "calls",
         "input",
         "output",
         "states",
         "tokens",
+        "uncounted",
         "unpriced",
         "unreported",
         "usd",
     )
 
     def __init__(self) -> None:
-        self.calls = self.tokens = self.input = self.output = 0
-        self.unpriced = self.unreported = self.as_reserved = 0
+        self.calls = self.tokens = self.input = self.output = self.cached = 0
+        self.unpriced = self.uncounted = self.unreported = self.as_reserved = 0
         self.usd = Fraction(0)
         self.states: Counter[Settlement] = Counter()
 
@@ -128,6 +132,8 @@ class _Sum:
         if usage is not None:
             self.input += sign * usage.input_tokens
             self.output += sign * usage.output_tokens
+            self.cached += sign * (usage.cached_tokens or 0)
+            self.uncounted += sign * (usage.cached_tokens is None)
         elif (
             charged.tokens
         ):  # a refused call used no tokens; any other without a report nobody knows how many
@@ -145,6 +151,9 @@ def _total(*sums: _Sum) -> Total:
         usd=None if any(one.unpriced for one in sums) else sum((one.usd for one in sums), Fraction(0)),
         input_tokens=sum(one.input for one in sums) if is_reported else None,
         output_tokens=sum(one.output for one in sums) if is_reported else None,
+        cached_tokens=sum(one.cached for one in sums)
+        if is_reported and not any(one.uncounted for one in sums)
+        else None,
         as_reserved=sum(one.as_reserved for one in sums),
         states=dict(states),
     )
@@ -201,6 +210,7 @@ class Account:
                 "calls": total.calls,
                 "prompt_tokens": total.input_tokens,
                 "completion_tokens": total.output_tokens,
+                "cached_tokens": total.cached_tokens,
                 "total_tokens": total.tokens,
             }
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from skillopt.build.comparison import Evaluated, Versus, comparisons
 from skillopt.build.evaluation import Matrix, Target, eval_splits, evaluate, matrix
-from skillopt.build.looking import Noted, looks_of, note_in
-from skillopt.build.results import Missing
+from skillopt.build.results import Evaluated, Missing, Noted, Versus, comparisons, looks_of, note_in
 from skillopt.build.training import Result, train
 
 __all__ = [

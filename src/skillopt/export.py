@@ -20,7 +20,7 @@ from skillopt.changes.apply import FileChange, apply
 from skillopt.changes.safe_file import followed
 from skillopt.errors import SkillError, UnknownName, UsageError
 from skillopt.events import RunStarted
-from skillopt.files import read_text
+from skillopt.files import as_usage_error, read_text
 from skillopt.runs.log import DATABASE, EVENTS
 from skillopt.runs.reader import RunReader, read_figures
 from skillopt.skill.document import Document
@@ -73,32 +73,22 @@ def targets() -> dict[str, str]:
     """Who a skill can be exported for, as it is typed, and where that agent looks for skills below a project
     or the home folder.
     """
-    return {
-        name.replace("_", "-"): one.skills
-        for one in agents()
-        if one.skills
-        for name in (one.name, *one.aliases)
-    }
+    known = [one for one in agents() if one.skills]
+    return {name.replace("_", "-"): one.skills for one in known for name in (one.name, *one.aliases)}
 
 
 def read_best(run: Path) -> Best:
     """The best skill of a run folder. Raises `UsageError` where there is none."""
     if not (run / EVENTS).is_file() or not (run / DATABASE).is_file():
         raise UsageError(
-            f"{run} holds no run: there is no {EVENTS} and {DATABASE} in it. 'skillopt runs' lists the runs"
-            " below a folder."
+            f"{run} holds no run: there is no {EVENTS} and {DATABASE} in it. 'skillopt runs' lists runs."
         )
     if not (run / _BEST).is_file():
         raise UsageError(
             f"{run} has no {_BEST} yet: nothing was measured in it. Train first, or name another run."
         )
-    try:
+    with as_usage_error(run / _BEST, "read", "Run the training command again.", SkillError):
         text = read_text(run / _BEST)
-    except UnicodeDecodeError as error:
-        raise SkillError(
-            f"{run / _BEST} is not UTF-8: {error.reason} at byte {error.start}. Run the training command"
-            " again."
-        ) from error
     read = read_figures(run)
     started = read.fold.started
     # A seed folder that was renamed between two sessions leaves two; the later one belongs to the text.
@@ -137,14 +127,9 @@ def installable(best: Best, *, name: str | None = None, description: str | None 
             )
         # A JSON text is a YAML text, whatever is in it: a name such as `on` or `123` stays one.
         fields = {"name": chosen, "description": description}
-        head = [
-            "---",
-            *(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items()),
-            "---",
-            "",
-            "",
-        ]
-        text = Document(document.newline.join(head) + best.text.removeprefix(BOM)).text
+        lines = (f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items())
+        head = document.newline.join(["---", *lines, "---", "", ""])
+        text = Document(head + best.text.removeprefix(BOM)).text
     elif description is not None:
         raise SkillError(
             "The skill has its own frontmatter, which is kept as it is; --description is for a skill without"
@@ -160,11 +145,8 @@ def installable(best: Best, *, name: str | None = None, description: str | None 
             )
     broken = [one.message for one in violations(text, chosen) if one.severity == "error" and not _is_own(one)]
     if broken:
-        remedy = (
-            f" Correct the frontmatter in {_BEST} of the run and export again."
-            if document.frontmatter
-            else ""
-        )
+        correct = f" Correct the frontmatter in {_BEST} of the run and export again."
+        remedy = correct if document.frontmatter else ""
         raise SkillError(f"Nothing was written, agents may refuse this skill: {' '.join(broken)}{remedy}")
     return chosen, text
 
@@ -196,22 +178,16 @@ def export(
     )
     if to == ZIP:
         path = into / f"{chosen}.zip"
-        return Exported(
-            name=chosen,
-            path=path,
-            placed=_place({path: (_zipped(chosen, files), None)}, force=force),
-            remarks=remarks,
-        )
+        placed = _place({path: (_zipped(chosen, files), None)}, force=force)
+        return Exported(name=chosen, path=path, placed=placed, remarks=remarks)
     home = into / known[to] / chosen
     # The permissions of what is there stay; only a new program is told that it is one.
     wanted = {
         home / file: (data, mode if mode & stat.S_IXUSR else None) for file, (data, mode) in files.items()
     }
     before = {path for path in home.rglob("*") if path.is_file()} if home.is_dir() else set()
-    placed = _place(wanted, force=force)
-    return Exported(
-        name=chosen, path=home, placed=placed, others=tuple(sorted(before - set(wanted))), remarks=remarks
-    )
+    placed, others = _place(wanted, force=force), tuple(sorted(before - set(wanted)))
+    return Exported(name=chosen, path=home, placed=placed, others=others, remarks=remarks)
 
 
 def _is_own(violation: Violation) -> bool:
@@ -224,26 +200,20 @@ def _is_own(violation: Violation) -> bool:
 def _place(wanted: Mapping[Path, tuple[bytes, int | None]], *, force: bool) -> tuple[Placed, ...]:
     """Look at everything before the first write."""
     there = {path: _content(path) for path in wanted}
-    differing = [
-        path for path, content in there.items() if content is not None and content != wanted[path][0]
-    ]
+    differing = [path for path, content in there.items() if content not in (None, wanted[path][0])]
     if differing and not force:
         raise UsageError(
-            "Nothing was written, because this is there and differs: "
-            + ", ".join(map(str, differing))
-            + ". --force replaces it and keeps the old one beside it as .bak; --into or --name puts the skill"
-            " elsewhere."
+            f"Nothing was written, because this is there and differs: {', '.join(map(str, differing))}."
+            " --force replaces it and keeps the old one as .bak; --into or --name puts the skill elsewhere."
         )
     backups = {path: _free(path) for path in differing}
+    kept = [FileChange(file=followed(to), before=None, after=there[path]) for path, to in backups.items()]
     changes = [
-        *(FileChange(file=followed(kept), before=None, after=there[path]) for path, kept in backups.items()),
-        *(
-            FileChange(file=followed(path), before=there[path], after=data, mode=mode)
-            for path, (data, mode) in wanted.items()
-            if there[path] != data
-        ),
+        FileChange(file=followed(path), before=there[path], after=data, mode=mode)
+        for path, (data, mode) in wanted.items()
+        if there[path] != data
     ]
-    apply(changes)
+    apply([*kept, *changes])
     return tuple(
         Placed(
             path=path,
@@ -256,15 +226,11 @@ def _place(wanted: Mapping[Path, tuple[bytes, int | None]], *, force: bool) -> t
 
 def _content(path: Path) -> bytes | None:
     """What a file holds; None where nothing is."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise UsageError(
-            f"{path} is in the way: {error.strerror or error}. Nothing was written; move it, or choose"
-            " another name."
-        ) from error
+    with as_usage_error(path, "read", "What is in the way stays: move it, or choose another name."):
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
 
 
 def _free(path: Path) -> Path:
@@ -289,13 +255,9 @@ def _zipped(name: str, files: Mapping[PurePosixPath, tuple[bytes, int]]) -> byte
 
 def _carried(whole: Path) -> dict[PurePosixPath, tuple[bytes, int]]:
     files = sorted(path for path in whole.rglob("*") if path.is_file() and path != whole / SKILL_FILE)
-    return {
-        PurePosixPath(path.relative_to(whole).as_posix()): (
-            path.read_bytes(),
-            stat.S_IMODE(path.stat().st_mode),
-        )
-        for path in files
-    }
+    names = [PurePosixPath(path.relative_to(whole).as_posix()) for path in files]
+    contents = [(path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) for path in files]
+    return dict(zip(names, contents, strict=True))
 
 
 def _declared(text: str) -> str:

@@ -25,6 +25,20 @@ def read_text(path: Path | str) -> str:
     return Path(path).read_bytes().decode("utf-8")
 
 
+@contextmanager
+def as_usage_error(
+    path: Path | str, doing: str, remedy: str, kind: type[UsageError] = UsageError
+) -> Iterator[None]:
+    """Say in one sentence what the system refuses inside: `doing` ends "The file cannot be ..."."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        what = f"byte {error.start} cannot be read ({error.reason})"
+        raise kind(f"{path} is not UTF-8: {what}. Save the file as UTF-8.") from error
+    except OSError as error:
+        raise kind(f"{path} cannot be {doing}: {error.strerror or error}. {remedy}") from error
+
+
 def write_text(path: Path | str, text: str, *, durable: bool = True) -> None:
     """Write the text as UTF-8, newlines as they are, in the way of `write_bytes`."""
     write_bytes(path, text.encode("utf-8"), durable=durable)

@@ -262,9 +262,9 @@ class Ledger:
         spent = self.spent
         return BudgetSpent(
             f"The budget of {self.budget.describe()} is spent: {spent.calls:,} calls and"
-            f" {spent.tokens:,} tokens are charged"
+            f" {spent.tokens:,} tokens were charged"
             + (f" after {self.elapsed() / 60:.4g} minutes" if self.budget.seconds is not None else "")
-            + f", and the next call does not fit{kept}. Everything paid is kept; raise the budget and run the"
+            + f" when the next call did not fit{kept}. Everything paid is kept; raise the budget and run the"
             " same command to go on."
         )
 

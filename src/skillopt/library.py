@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import inspect
 import json
 import os
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -20,10 +21,9 @@ from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks._rows import load_rows
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.build import Job, open_run, prepare
-from skillopt.build.comparison import Evaluated, Versus, comparisons
-from skillopt.build.evaluation import eval_splits
+from skillopt.build.evaluation import eval_folder, eval_splits, skill_named, target_only
 from skillopt.build.evaluation import evaluate as measure
-from skillopt.build.measuring import eval_folder, skill_named, target_only
+from skillopt.build.results import Evaluated, Versus, comparisons
 from skillopt.build.training import Result, train
 from skillopt.config import Resolved, load
 from skillopt.errors import ConfigError, UsageError
@@ -52,7 +52,7 @@ _GIVEN = "given"
 
 def _sync(work: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
     """The same function for callers without an event loop."""
-    name = work.__name__[1:]
+    name, signature = work.__name__[1:], inspect.signature(work)
 
     @functools.wraps(work)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -62,6 +62,10 @@ def _sync(work: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
                 f"skillopt.{name} starts an event loop, and one is running here. Use: await"
                 f" skillopt.a{name}(...)"
             )
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{name}() {error}") from None  # the caller knows no other name
         return run_gently(work(*args, **kwargs))
 
     run.__name__ = run.__qualname__ = name
@@ -114,7 +118,7 @@ async def aoptimize(
 
 
 async def aevaluate(
-    skills: SkillLike | Mapping[str, SkillLike],
+    skill: SkillLike | Mapping[str, SkillLike],
     *,
     target: str | Model | Harness,
     tasks: Tasks | None = None,
@@ -130,7 +134,7 @@ async def aevaluate(
 ) -> list[Evaluated]:
     """Measure skills without changing them: one result for each skill and split, or it raises why not.
 
-    `skills` is a skill, or skills by the name that stands in the results; each is a folder with SKILL.md, an
+    `skill` is one, or several by the name that stands in the results; each is a folder with SKILL.md, an
     .md file, a run folder for its best skill, or `none` for no skill. `split` is train, val, test or all;
     `repeats` is the number of draws per task. The other arguments are those of `optimize`. What was measured
     before in the same folder is not paid again.
@@ -145,7 +149,7 @@ async def aevaluate(
         out=out,
         options=options or {},
     )
-    found, _ = await given.measure(_named(skills), split, repeats, on_event)
+    found, _ = await given.measure(_named(skill), split, repeats, on_event)
     return found
 
 

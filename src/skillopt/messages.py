@@ -72,6 +72,9 @@ class Usage:
     input_tokens: int
     output_tokens: int
     cached_tokens: int | None = None
+    """Input that was read from the provider's prompt cache."""
+    cache_write_tokens: int | None = None
+    """Input that was written to it, where the provider charges for that."""
     reasoning_tokens: int | None = None
 
     @property
@@ -104,6 +107,8 @@ class Request:
     schema: Mapping[str, Any] | None = None
     background: bool = False
     """True for work that only fills idle slots; changes when a call is sent, never what is sent."""
+    hedge: bool = False
+    """True for the second asking of a slow call: sent once, and counted apart in the ledger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

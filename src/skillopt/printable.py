@@ -6,6 +6,9 @@ window or hide what follows. Bidirectional overrides let one line read as anothe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+
 _PICTURES = {code: chr(0x2400 + code) for code in range(0x20)}
 _HIDDEN = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _SYMBOLS = {
@@ -18,5 +21,9 @@ _SYMBOLS = {
 
 def printable(text: str, keep: str = "\n\t") -> str:
     """The text with a visible symbol for every control, direction and half-surrogate character but `keep`."""
-    kept = {ord(char) for char in keep}
-    return text.translate({code: symbol for code, symbol in _SYMBOLS.items() if code not in kept})
+    return text.translate(_symbols(keep))
+
+
+@lru_cache(maxsize=16)
+def _symbols(keep: str) -> Mapping[int, str]:
+    return {code: symbol for code, symbol in _SYMBOLS.items() if chr(code) not in keep}

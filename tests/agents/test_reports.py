@@ -43,7 +43,7 @@ def test_claude_code_tells_everything_and_its_transcript_proves_the_skill(place:
     )
     assert "note one" in report.messages[1].content
     assert (report.answer, report.finish, report.calls) == ("<answer>Paris</answer>", "stop", 2)
-    assert report.usage == Usage(input_tokens=210, output_tokens=14, cached_tokens=10)
+    assert report.usage == Usage(input_tokens=210, output_tokens=14, cached_tokens=10, cache_write_tokens=0)
     assert report.usd == Fraction("0.000813")
     assert report.loaded == ("SKILL.md",)
     assert report.model == "claude-sonnet-4-6"
@@ -155,7 +155,9 @@ def test_opencode_counts_every_step(place: AgentPlace) -> None:
     report = driver("opencode").report(printed("opencode"), place, "house-style")
     assert [message.role for message in report.messages] == ["assistant", "tool", "assistant"]
     assert (report.answer, report.calls, report.loaded) == ("<answer>Paris</answer>", 2, ())
-    assert report.usage == Usage(input_tokens=200, output_tokens=14, cached_tokens=0, reasoning_tokens=0)
+    assert report.usage == Usage(
+        input_tokens=200, output_tokens=14, cached_tokens=0, cache_write_tokens=0, reasoning_tokens=0
+    )
 
 
 def test_cursor_in_its_documented_form(place: AgentPlace) -> None:

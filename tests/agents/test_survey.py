@@ -10,8 +10,8 @@ import pytest
 from _tables import benchmark_table, support_table, with_tables
 
 from harnesses._stub import stub
-from skillopt.agents._survey import survey
 from skillopt.benchmarks import benchmarks
+from skillopt.doctor._machine import programs
 
 PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
 
@@ -42,19 +42,19 @@ def test_a_check_of_the_machine_names_what_is_missing_and_what_isolates(
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     program = stub(tmp_path)
-    found = {one.name: one for one in survey({"CLAUDE_CODE_OAUTH_TOKEN": "t"}, {"claude_code": str(program)})}
-    claude, codex = found["claude_code"], found["codex"]
-    assert (claude.path, claude.version, claude.isolated_by, claude.problem) == (
-        str(program),
-        "9.9.9",
-        "CLAUDE_CODE_OAUTH_TOKEN",
-        "",
+    named = {"claude_code": str(program)}
+    claude, codex = (
+        next(one for one in programs({"CLAUDE_CODE_OAUTH_TOKEN": "t"}, named, ["codex"]) if one.name == name)
+        for name in ("claude_code", "codex")
     )
-    assert (codex.path, codex.isolated_by) == (None, None)
-    assert "npm install -g @openai/codex" in codex.problem
-    (old,) = [
-        one
-        for one in survey({}, {"claude_code": str(stub(tmp_path, help="--print"))})
-        if one.name == "claude_code"
-    ]
-    assert "does not know" in old.problem
+    assert {name: claude.facts[name] for name in ("path", "version", "isolated_by")} == {
+        "path": str(program),
+        "version": "9.9.9",
+        "isolated_by": "CLAUDE_CODE_OAUTH_TOKEN",
+    }
+    assert claude.state == "fine"
+    assert (codex.facts["path"], codex.facts["isolated_by"], codex.state) == (None, None, "fix")
+    assert "npm install -g @openai/codex" in codex.remedy
+    named = {"claude_code": str(stub(tmp_path, help="--print"))}
+    (old,) = [one for one in programs({}, named, ["claude_code"]) if one.name == "claude_code"]
+    assert old.state == "fix" and "does not know" in old.remedy

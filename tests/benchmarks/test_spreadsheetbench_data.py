@@ -21,7 +21,10 @@ from skillopt.benchmarks.spreadsheetbench._load import Problem, SpreadsheetLoade
 from skillopt.sandbox import is_there
 from skillopt.tasks.task import SPLITS, Task
 
-pytestmark = pytest.mark.filterwarnings("ignore:Data Validation extension")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Data Validation extension"),
+    pytest.mark.xdist_group("spreadsheets"),  # the workbooks are unpacked once
+]
 needs_bubblewrap = pytest.mark.skipif(
     not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
 )

@@ -16,7 +16,6 @@ from skillopt import api
 from skillopt.api import Evaluated, Versus
 from skillopt.benchmarks.own import OwnBenchmark
 from skillopt.build import Job
-from skillopt.build.comparison import evaluated
 from skillopt.errors import ProviderDown
 from skillopt.events import RowFact
 from skillopt.models.stack.limited import Retry
@@ -37,7 +36,7 @@ def scores(skill: str, *tasks: tuple[float | None, ...], soft: float | None = No
         for number, draws in enumerate(tasks)
         for draw, hard in enumerate(draws)
     ]
-    return evaluated(
+    return Evaluated(
         target="m",
         target_digest="m",
         skill=skill,

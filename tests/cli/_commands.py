@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from skillopt.cli import app
+from skillopt.registries import KINDS
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 SMALL = ("env.train_cases=24", "env.val_cases=20", "env.test_cases=20")
@@ -31,12 +36,27 @@ Command = Callable[..., Ran]
 
 def run(*arguments: str) -> Ran:
     """A command in this process."""
-    result = CliRunner().invoke(
-        app(arguments[0] if arguments else None), list(arguments), prog_name="skillopt"
-    )
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return Ran(result.exit_code, result.stdout, result.stderr)
+    plugins = tuple(registry.stamp() for registry in KINDS.values())
+    command = _command(arguments[0] if arguments else None, plugins)
+    with CliRunner().isolation() as (out, err, _):
+        with pytest.raises(SystemExit) as ended:
+            command.main(list(arguments), prog_name="skillopt")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        code = ended.value.code or 0
+        assert isinstance(code, int), code
+        return Ran(code, _text(out), _text(err))
+
+
+@lru_cache(maxsize=64)
+def _command(wanted: str | None, plugins: Hashable) -> Any:
+    """The tree of commands: reading it off all signatures takes longer than most commands."""
+    return get_command(app(wanted))
+
+
+def _text(stream: Any) -> str:
+    text: str = stream.getvalue().decode()
+    return text.replace("\r\n", "\n")
 
 
 def program(*arguments: str, cwd: Path) -> subprocess.Popen[str]:

@@ -214,3 +214,10 @@ def test_proposals_of_a_rewriting_mode_are_named_in_words(skillopt: Command, mod
     assert ran.code == 0, ran.err
     shown = skillopt("explain", "run", "1").out.partition("Edits and how they ended:")[2]
     assert "?" not in shown and ("whole skill" if mode.startswith("full") else "add_rule") in shown
+
+
+def test_a_candidate_that_is_not_there_is_answered_with_those_that_are(
+    skillopt: Command, finished: Path
+) -> None:
+    ran = skillopt("explain", str(finished), "1/c9")
+    assert ran.code == 2 and "holds no verdict on '1/c9'; that step has 1/c0" in ran.err

@@ -169,3 +169,38 @@ def test_the_program_writes_json_that_a_pipe_can_read(tmp_path: Path) -> None:
     out, err = (listing := program("list", "--json", cwd=tmp_path)).communicate(timeout=30)
     assert (listing.returncode, err) == (0, "")
     assert json.loads(out)
+
+
+def test_eval_without_a_skill_measures_the_one_that_the_config_starts_from(
+    skillopt: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.md").write_text("# Mine\n", encoding="utf-8")
+    config = "_base_: quickstart\nenv:\n  skill_init: mine.md\n"
+    (tmp_path / "train.yaml").write_text(config, encoding="utf-8")
+    words = ("--split", "val", "--json", "--quiet", "--cfg-options", *SMALL)
+    (found,) = json.loads(skillopt("eval", "train.yaml", *words).out)["evaluations"]
+    assert found["skill"] == str(tmp_path / "mine.md")
+
+
+def test_a_run_of_another_version_is_refused_where_it_is_named(
+    skillopt: Command, finished: Path, tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        shutil.copytree(finished, tmp_path / "outputs" / name)
+    log = tmp_path / "outputs" / "a" / "events.jsonl"
+    log.write_text(log.read_text().replace('"schema_version":2', '"schema_version":1'), encoding="utf-8")
+    named, listed = skillopt("runs", str(log.parent)), skillopt("runs")
+    assert (named.code, named.out) == (2, "") and "another version of SkillOpt" in named.err
+    assert listed.code == 0 and "b  finished" in listed.out and "another version" in listed.err
+
+
+def test_diff_and_init_speak_json(skillopt: Command, finished: Path) -> None:
+    told = json.loads(skillopt("diff", str(finished), "--json").out)
+    assert told["before"] == f"{finished}:seed" and not told["equal"] and "+- " in told["diff"]
+    made = json.loads(skillopt("init", "my-skill", "--json").out)
+    assert made["folder"] == "my-skill" and all(Path(path).is_file() for path in made["created"])
+
+
+def test_diff_of_what_is_not_there_says_so(skillopt: Command) -> None:
+    ran = skillopt("diff", "nope")
+    assert (ran.code, ran.err.strip()) == (2, "error: There is neither a run nor a skill at nope.")

@@ -37,6 +37,7 @@ from skillopt.testing import Call, LoopbackProvider, seeded_latency, world_answe
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.xdist_group("mcp calls"),  # one undisturbed run for all of them
     pytest.mark.skipif(sys.platform == "win32", reason="signals and crontab of POSIX"),
 ]
 KEY = "sk-proj-Zx81kQpL02mnVbT7uWc4"

@@ -9,7 +9,7 @@ import pytest
 import skillopt
 from mcp_server._client import ERAS, TRAIN, call, inside, text_of
 from skillopt.errors import UsageError
-from skillopt.mcp.place import Denied, find_place, paths_of
+from skillopt.mcp.rights import Denied, find_place, paths_of
 
 
 def test_a_named_project_beats_the_first_root_and_that_the_servers_own_folder(tmp_path: Path) -> None:

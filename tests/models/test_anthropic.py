@@ -257,7 +257,7 @@ async def test_cached_input_is_part_of_the_input_tokens() -> None:
     assert reply == Reply(text="Hi", finish="stop", usage=usage, model="claude-x")
 
 
-async def test_input_written_to_the_cache_counts_as_input_that_was_not_cached() -> None:
+async def test_input_written_to_the_cache_is_input_that_was_not_cached_and_is_told_apart() -> None:
     usage = {
         "input_tokens": 5,
         "cache_creation_input_tokens": 70,
@@ -271,7 +271,7 @@ async def test_input_written_to_the_cache_counts_as_input_that_was_not_cached() 
         "usage": usage,
     }
     _, reply = await ask(SPEC, HELLO, wrong=Misbehaviour.status(200, body=body))
-    assert reply.usage == Usage(input_tokens=100, output_tokens=1, cached_tokens=25)
+    assert reply.usage == Usage(input_tokens=100, output_tokens=1, cached_tokens=25, cache_write_tokens=70)
 
 
 async def test_unreported_usage_is_unknown() -> None:

@@ -19,6 +19,8 @@ from skillopt.models.stack.hedged import ENOUGH, FACTOR, Extra, Hedged, Pace
 from skillopt.models.stack.limited import Limiter, Retry, Slots
 
 TYPICAL = 0.01
+MANY = 20
+"""Calls of which a twentieth is one."""
 ASKED = Request(
     messages=(Message(role="user", content="?"),), max_tokens=8, role="target", stage="rollout", place="p"
 )
@@ -66,11 +68,12 @@ class Stack:
         self.model = Hedged(
             Budgeted(self.provider, self.ledger, None),
             self.limiter,
+            extra=Extra(),
             slots=slots,
             keep_spare=lambda request, reply: self.spares.append(reply.text),
         )
 
-    async def learn(self, calls: int = ENOUGH) -> None:
+    async def learn(self, calls: int) -> None:
         await asyncio.gather(*(self.model.complete(replace(ASKED, place=f"q{n}")) for n in range(calls)))
 
     async def ask(self, place: str = "slow") -> str:
@@ -82,21 +85,21 @@ class Stack:
 
 async def test_the_first_reply_is_the_reply_and_the_slower_one_is_charged_and_kept() -> None:
     stack = Stack()
-    await stack.learn()
+    await stack.learn(MANY)
     assert await stack.ask() == "answer 1"
     assert not stack.spares
     stack.provider.answer.set()
     await stack.model.drain()
     assert stack.spares == ["answer 0"]
     assert stack.hedges() == 1
-    assert stack.ledger.account.total().calls == ENOUGH + 2
+    assert stack.ledger.account.total().calls == MANY + 2
     assert not stack.ledger.account.open
 
 
 async def test_the_second_asking_is_the_spare_where_the_first_still_wins() -> None:
     stack = Stack()
     stack.provider.again.clear()
-    await stack.learn()
+    await stack.learn(MANY)
     asking = asyncio.ensure_future(stack.ask())
     await stack.provider.hedged.wait()
     stack.provider.answer.set()
@@ -120,7 +123,7 @@ async def test_the_reply_is_the_seconds_where_the_first_fails() -> None:
     stack = Stack()
     stack.provider.fails = {0}
     stack.provider.again.clear()
-    await stack.learn()
+    await stack.learn(MANY)
     asking = asyncio.ensure_future(stack.ask())
     await stack.provider.hedged.wait()
     stack.provider.answer.set()
@@ -132,7 +135,7 @@ async def test_the_reply_is_the_seconds_where_the_first_fails() -> None:
 async def test_where_both_fail_it_is_the_first_failure_that_is_told() -> None:
     stack = Stack()
     stack.provider.fails = {0, 1}
-    await stack.learn()
+    await stack.learn(MANY)
     asking = asyncio.ensure_future(stack.ask())
     await stack.provider.hedged.wait()
     stack.provider.answer.set()
@@ -141,13 +144,13 @@ async def test_where_both_fail_it_is_the_first_failure_that_is_told() -> None:
 
 
 async def test_a_hedge_that_the_budget_does_not_hold_is_not_sent_and_spoils_nothing() -> None:
-    stack = Stack(Budget(calls=ENOUGH + 1))
-    await stack.learn()
+    stack = Stack(Budget(calls=MANY + 1))
+    await stack.learn(MANY)
     asking = asyncio.ensure_future(stack.ask())
     await asyncio.sleep(5 * TYPICAL)
     stack.provider.answer.set()
     assert await asking == "answer 0"
-    assert stack.ledger.spent == Amount(calls=ENOUGH + 1, tokens=7 * (ENOUGH + 1), usd=None)
+    assert stack.ledger.spent == Amount(calls=MANY + 1, tokens=7 * (MANY + 1), usd=None)
 
 
 async def test_a_hedge_takes_no_slot_that_a_rollout_waits_for_and_holds_its_own_until_both_have_ended() -> (
@@ -155,7 +158,7 @@ async def test_a_hedge_takes_no_slot_that_a_rollout_waits_for_and_holds_its_own_
 ):
     slots = Slots(1)
     stack = Stack(slots=slots)
-    await stack.learn()
+    await stack.learn(MANY)
     await slots.acquire()
     asking = asyncio.ensure_future(stack.ask())
     await asyncio.sleep(5 * TYPICAL)
@@ -176,7 +179,7 @@ async def test_a_hedge_takes_no_slot_that_a_rollout_waits_for_and_holds_its_own_
 
 async def test_an_endpoint_that_slowed_down_is_not_asked_twice() -> None:
     stack = Stack()
-    await stack.learn()
+    await stack.learn(MANY)
     stack.limiter.window = 3.0
     asking = asyncio.ensure_future(stack.ask())
     await asyncio.sleep(5 * TYPICAL)
@@ -188,7 +191,7 @@ async def test_an_endpoint_that_slowed_down_is_not_asked_twice() -> None:
 async def test_a_call_that_was_sent_is_answered_also_when_nobody_waits_any_more() -> None:
     stack = Stack()
     stack.provider.again.clear()
-    await stack.learn()
+    await stack.learn(MANY)
     asking = asyncio.ensure_future(stack.ask())
     await stack.provider.hedged.wait()
     asking.cancel()
@@ -202,7 +205,7 @@ async def test_a_call_that_was_sent_is_answered_also_when_nobody_waits_any_more(
 
 async def test_background_work_is_never_hedged() -> None:
     stack = Stack()
-    await stack.learn()
+    await stack.learn(MANY)
     asking = asyncio.ensure_future(stack.model.complete(replace(ASKED, place="slow", background=True)))
     await asyncio.sleep(5 * TYPICAL)
     stack.provider.answer.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 
@@ -71,6 +72,20 @@ def test_cost_is_exact_and_cached_input_is_cheaper() -> None:
     assert sum(
         (cost(Usage(input_tokens=1, output_tokens=1), PRICE) for _ in range(1000)), Fraction(0)
     ) == Fraction(18, 1000)
+
+
+def test_input_written_to_the_cache_has_a_price_of_its_own() -> None:
+    price = replace(PRICE, cache_write=4 * DOLLAR)
+    usage = Usage(input_tokens=1000, output_tokens=0, cached_tokens=400, cache_write_tokens=500)
+    assert cost(usage, price) == 100 * PRICE.input + 400 * PRICE.cached + 500 * 4 * DOLLAR
+    assert cost(usage, PRICE) == 600 * PRICE.input + 400 * PRICE.cached
+
+
+def test_published_prices_hold_what_writing_to_the_cache_costs() -> None:
+    price = price_of("anthropic", "claude-sonnet-4-6", on=DAY)
+    assert price is not None
+    assert price.cache_write is not None
+    assert price.cached < price.input < price.cache_write
 
 
 def test_cached_tokens_that_exceed_the_input_never_make_a_call_cheaper_than_its_cached_input() -> None:

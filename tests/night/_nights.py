@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from night._reader import answers
-from night._sessions import BAD, GOOD, SUBJECTS
+from night._sessions import BAD, SUBJECTS, good
 from skillopt.night import NightContext, NightHome, NightSettings
 from skillopt.testing import Call
 from skillopt.transcripts import Homes
@@ -46,7 +46,8 @@ def scripted(*rules: str, hard: Sequence[str] = SUBJECTS) -> Callable[[Call], st
             )
         if HARM in call.text:
             return "no"
-        return GOOD if RULE in call.text or not any(subject in call.text for subject in hard) else BAD
+        asked = next((subject for subject in SUBJECTS if subject in call.text), "it is so")
+        return good(asked) if RULE in call.text or asked not in hard else f"{BAD} It is about {asked}."
 
     return answer
 
@@ -87,7 +88,7 @@ class Person:
         rows = []
         for number in numbers:
             said = [f"Write a brief on whether {SUBJECTS[number]}.", f"{BAD} ({number})", self.objection]
-            said += [f"{GOOD} ({number})", "Perfect, thanks", "Gladly."]
+            said += [f"{good(SUBJECTS[number])} ({number})", "Perfect, thanks", "Gladly."]
             for turn, text in enumerate(said):
                 role = "assistant" if turn % 2 else "user"
                 at = self.now - timedelta(hours=60 - 2 * number, minutes=-turn)

@@ -46,6 +46,11 @@ GOOD = "# Brief\n\nShip it.\n\n## Key Risks\n\n- Costs\n"
 BAD = "A long text about everything and nothing."
 
 
+def good(subject: str) -> str:
+    """A brief on the subject as the person wants it."""
+    return f"On whether {subject}: yes.\n\n{GOOD}"
+
+
 def session(
     number: int,
     *said: str | tuple[str, ...] | Turn,
@@ -88,7 +93,7 @@ def briefs(count: int = 20, *, project: str = "/home/ann/shop") -> list[Recorded
             f"Write a brief on whether {subject}.",
             f"{BAD} ({number})",
             'No, you forgot the "Key Risks" section.',
-            f"{GOOD} ({number})",
+            f"{good(subject)} ({number})",
             "Perfect, thanks",
             "Gladly.",
             project=project,

@@ -150,7 +150,8 @@ async def test_too_few_tasks_to_decide_with_are_an_unverified_suggestion_and_sai
     mined = await mine(briefs(5), settings=NightSettings(val_fraction=0.5))
     assert 0 < len(of(mined, "val")) < 5
     assert mined.standing == "unverified" and mined.note.startswith("Unverified suggestion:")
-    alone = await mine(briefs(20), settings=NightSettings(val_fraction=1e-12))
+    again = session(1, f"Write a brief on whether {SUBJECTS[0]}.", BAD)
+    alone = await mine([*briefs(1), again], settings=NightSettings(val_fraction=1e-12))
     assert alone.standing == "suggestions" and "others to decide with" in alone.note
 
 
@@ -674,7 +675,7 @@ async def test_a_model_may_leave_words_out_of_a_request_and_the_held_out_ones_st
     sessions, model = noisy("Hi! Write a brief on whether {}.")
     mined, plain = await mined_with(model, sessions), await mine(sessions, settings=EVEN)
     clean = [task for task in mined.tasks if task.prompt.startswith("Hi! Write a brief")]
-    assert len(clean) == 4 and {task.split for task in clean} == {"train"}
+    assert len(clean) == 3 and {task.split for task in clean} == {"train"}
     assert {(task.id, task.split) for task in mined.tasks} == {(task.id, task.split) for task in plain.tasks}
 
 

@@ -352,11 +352,11 @@ async def test_preferences_and_earlier_decisions_reach_the_optimizer_and_no_one_
 
 
 async def test_without_a_test_split_nothing_is_claimed_and_with_one_the_claim_is_paired(
-    person: Person,
+    person: Person, tmp_path: Path
 ) -> None:
     async with LoopbackProvider(scripted(RULE)) as provider:
         ended = await night(person, provider)
-        sealed = await night(person, provider, test_fraction=0.3)
+        sealed = await night(Person(tmp_path / "other").write(), provider, test_fraction=0.3)
     outcomes = [one.plan.targets[0].outcome for one in (ended, sealed)]
     assert outcomes[0] is not None and outcomes[0].claim.startswith("Test was not measured")
     assert outcomes[1] is not None and "sealed test tasks (mixed score): 0.000 to 1.000" in outcomes[1].claim

@@ -12,7 +12,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from night._nights import LEARNT, RULE, SKILL, Person, scripted
-from night._sessions import BAD, GOOD, SUBJECTS
+from night._sessions import BAD, SUBJECTS, good
 from night.test_night import Ear, desk, night
 from skillopt.errors import Interrupted
 from skillopt.events import EpochEnded, Judged, StageClosed
@@ -41,7 +41,8 @@ def learning(guidance: str = GUIDE, seen: list[tuple[str, str]] | None = None) -
                 {"reasoning": "the later briefs still miss it", "slow_update_content": guidance}
             )
         if place.startswith("rollout/") and any(subject in call.text for subject in LATER):
-            return GOOD if RULE in call.text and GUIDE in call.text else BAD
+            asked = next((subject for subject in SUBJECTS if subject in call.text), "it is so")
+            return good(asked) if RULE in call.text and GUIDE in call.text else BAD
         return scripted(RULE)(call)
 
     return answer

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from night._nights import HARM, LEARNT, NOW, RULE, SKILL, Person, clock, scripted
-from night._sessions import BAD, GOOD, SUBJECTS
+from night._sessions import BAD, SUBJECTS
 from night.test_night import Ear, desk, night, with_memos
 from skillopt.changes.adoption import Adoption
 from skillopt.errors import AnswersWanted
@@ -116,7 +116,7 @@ async def test_several_tries_of_a_task_are_studied_best_against_worst(person: Pe
 
     def answer(call: Call) -> str:
         lucky = (call.place or "").startswith("rollout/") and call.draw == 1
-        return GOOD if lucky else scripted(RULE)(call)
+        return scripted(RULE, hard=())(call) if lucky else scripted(RULE)(call)
 
     async with LoopbackProvider(answer) as provider:
         ended = await night(person, provider, ear, dream_rollouts=2, llm_mine=False)
@@ -183,7 +183,7 @@ async def test_what_a_person_decides_is_told_to_the_next_nights_optimizer_and_to
         after = len(asked)
         # another text: nothing is read from the first night
         person.skill.write_text(person.skill.read_text() + "- Be kind.\n")
-        await night(person, provider, llm_mine=False)
+        await night(person, provider, llm_mine=False, edit_budget=3)
     told = f"- The person {said} this in brief-writer: {json.dumps(RULE)}"
     analysts = [text for place, text in asked[after:] if "/analyst_" in place]
     assert analysts and all(told in text for text in analysts)
@@ -200,7 +200,8 @@ async def test_what_was_decided_in_one_project_is_not_told_in_another(person: Pe
         model = f"compatible:m@{provider.base_url}"
         for one in (person, other, person):
             around = one.around(state_dir=str(tmp_path / "state"), llm_mine=False)
-            ended = await run_night(around, Roles(target=model, optimizer=model), environ={}, now=clock)
+            roles = Roles(target=model, optimizer=model)
+            ended = await run_night(around, roles, environ={}, now=clock, restart=True)
             advice.append(ended.plan.advice)
             if ended.proposal is not None:
                 Adoption(store=around.home.store, roots=around.roots(), now=clock).discard(ended.proposal.id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
@@ -29,7 +30,10 @@ def cli(package: str, version: str, binary: str, *, env: Mapping[str, str] | Non
     home = _cache(environment) / f"{package.replace('/', '_')}-{version}"
     program = home / "node_modules" / ".bin" / (f"{binary}.cmd" if os.name == "nt" else binary)
     if not program.exists():
-        _install(npm, f"{package}@{version}", home, environment)
+        with home.with_name(f"{home.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # tests in other processes wait for the first one's installation
+            if not program.exists():
+                _install(npm, f"{package}@{version}", home, environment)
     return program
 
 

@@ -17,6 +17,7 @@ from real._recorder import recording
 
 pytestmark = [
     pytest.mark.real,
+    pytest.mark.xdist_group("exported skill"),  # one training for all of them
     pytest.mark.skipif(os.name == "nt", reason="the programs are started as on Unix"),
 ]
 

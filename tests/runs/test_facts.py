@@ -371,3 +371,11 @@ def test_notes_and_a_rewrite_that_was_not_taken_are_told() -> None:
     events[-1] = closing.model_copy(update={"state": state(step=1)})
     told = fold([started(), *baseline(six(0.0, 0.0, 0.0, 1.0, 1.0, 1.0)), *events]).steps[0]
     assert told.notes == ["Check."] and told.diff == "" and "+# Other" in told.tried
+
+
+def test_a_second_look_is_told_once() -> None:
+    """A claim that counts the looks itself needs no remark that says it again."""
+    events = [started(), *baseline(GOOD), look(GOOD, GOOD), look(GOOD, GOOD, 2)]
+    counted = {"claim": "No better. This was look 2 at the test split."}
+    told = [said(fold(events, **more)) for more in ({}, {"summary": counted})]
+    assert ["looked at 2 times" in one for one in told] == [True, False]

@@ -9,6 +9,8 @@ import pytest
 
 from trackers._runs import STEPS, trained, val_curve, warnings
 
+pytestmark = pytest.mark.slow  # its import alone takes a second
+
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from skillopt.events import TestMeasured
 from trackers._runs import STEPS, trained, val_curve
+
+pytestmark = pytest.mark.slow  # its import alone takes a second
 
 
 def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:

@@ -18,7 +18,7 @@ from skillopt.agents import SOURCES, present, source
 from skillopt.redact import MARK
 from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.port import HarvestTally
-from skillopt.transcripts.session import RecordedSession, run_line
+from skillopt.transcripts.session import RecordedSession
 
 SECRET = "ghp_0123456789abcdefABCDEF0123456789abcd"
 
@@ -150,7 +150,7 @@ def test_a_call_of_our_own_is_recognised_by_its_folder_or_its_line(name: str, tm
     WRITERS[name](tmp_path, Talk(id="one", project="/tmp/skillopt-agent-7kho9h4_/workspace"))
     WRITERS[name](
         tmp_path,
-        Talk(id="two", pairs=((f"{run_line('run-2026-11-14')}\nAnswer the question below.", "Fine."),)),
+        Talk(id="two", pairs=(("[skillopt run run-2026-11-14]\nAnswer the question below.", "Fine."),)),
     )
     if name in ("copilot_chat", "cursor"):  # where one folder of the program's has one project
         WRITERS[name](tmp_path, Talk(id="one", project="/tmp/skillopt-agent-7kho9h4_/workspace"))

@@ -15,7 +15,7 @@ from skillopt.errors import UnknownName
 from skillopt.redact import Scrubber, redact_transcript
 from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.records import when
-from skillopt.transcripts.session import is_our_call, is_within, run_line
+from skillopt.transcripts.session import is_our_call, is_within
 
 LINUX = "linux"
 
@@ -91,13 +91,12 @@ def test_a_folder_belongs_to_its_project_and_never_to_a_parent_or_to_nobody() ->
 
 def test_our_own_calls_are_known_by_folder_and_line_and_never_by_wording() -> None:
     assert is_our_call("/tmp/skillopt-agent-a1b2c3d4/workspace", [])
-    assert is_our_call("/x", [f"hello\n{run_line('night-2026-11-14')}\nmore"])
+    assert is_our_call("/x", ["hello\n[skillopt run night-2026-11-14]\nmore"])
     talk = "Please improve my skill with skillopt; see skillopt-agent and [skillopt run] in the notes"
     assert not is_our_call("/home/ann/skillopt-agent-notes.d/x", [talk]) and not is_our_call(
         "/home/ann/skillopt", [talk]
     )
-    with pytest.raises(ValueError, match="is no run id"):
-        run_line("two\nlines")
+    assert not is_our_call("/x", ["[skillopt run two\nlines]"])
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,7 @@ def usage_of(data: Any, *, names: Mapping[str, str], more_input: tuple[str, ...]
         input_tokens=given + sum(count(data.get(name)) or 0 for name in more_input),
         output_tokens=output,
         cached_tokens=count(data.get(names.get("cached", ""))),
+        cache_write_tokens=count(data.get(names.get("cache_write", ""))),
         reasoning_tokens=count(data.get(names.get("reasoning", ""))),
     )
 

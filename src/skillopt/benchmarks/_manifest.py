@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from skillopt.benchmarks._rows import DATA_SUFFIXES, DataRow, load_rows
 from skillopt.errors import TaskError
-from skillopt.tasks.splits import ALIASES, canonical_split
+from skillopt.tasks.splits import ALIASES, canonical_split, listed, repeated
 from skillopt.tasks.task import SPLITS, Split
 
 _SHOWN = 10
@@ -94,8 +94,9 @@ def pick(
     by_id = dict(named)
     missing = sorted(wanted - by_id.keys())
     if missing:
+        shown = listed(missing, _SHOWN)
         raise TaskError(
-            f"{len(missing)} of {len(wanted)} ids of {manifest.path} are not in {source}: {_listed(missing)}."
+            f"{len(missing)} of {len(wanted)} ids of {manifest.path} are not in {source}: {shown}."
         )
     _refuse_twice((name for name, _ in named), f"{source} holds")
     return {split: [by_id[one] for one in ids] for split, ids in manifest.ids.items()}
@@ -130,16 +131,5 @@ def _id(value: Any, names: Sequence[str], where: str) -> str:
 
 
 def _refuse_twice(ids: Iterable[str], what: str) -> None:
-    seen: set[str] = set()
-    twice: dict[str, None] = {}
-    for one in ids:
-        if one in seen:
-            twice[one] = None
-        seen.add(one)
-    if twice:
-        raise TaskError(f"{what} {len(twice)} ids more than once: {_listed(list(twice))}. Keep each once.")
-
-
-def _listed(ids: Sequence[str]) -> str:
-    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
-    return ", ".join(ids[:_SHOWN]) + more
+    if twice := repeated(ids):
+        raise TaskError(f"{what} {len(twice)} ids more than once: {listed(twice, _SHOWN)}. Keep each once.")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from skillopt.account import Entry
 from skillopt.build.job import Job
 from skillopt.build.models import ModelStack
 from skillopt.build.money import budget_of, price_for
@@ -65,9 +66,7 @@ class OpenRun:
         await asyncio.wait(sent, timeout=longest + DRAIN_SECONDS)
 
     def spending(self) -> dict[str, Any]:
-        """What was really paid, over all sessions: by stage, in total, and where a reservation had to be
-        kept.
-        """
+        """What was really paid, over all sessions: by stage, in total, and where a reservation was kept."""
         return {**self.ledger.account.as_json(), "more_than_reserved": list(self.ledger.overruns)}
 
 
@@ -92,12 +91,25 @@ async def open_run(
         whose = job.identity() if identity is None else identity
         run = stack.enter_context(Run(folder, whose, scrubber=job.scrubber, sinks=sinks))
         database = run.database
-        elapsed = _stopwatch(float(database.noted("seconds") or 0.0))
+        earlier, opened_at = float(database.noted("seconds") or 0.0), time.monotonic()
+
+        def elapsed() -> float:
+            return earlier + time.monotonic() - opened_at
+
+        def note_seconds(event: Event) -> None:
+            if isinstance(event, Checkpoint):
+                database.note("seconds", str(elapsed()))
+
+        def tell_spending(entry: Entry) -> None:
+            paid = ledger.account.settled()
+            usd, flying = paid.dollars, ledger.in_flight
+            run.emit(Spending(calls=paid.calls, tokens=paid.tokens, usd=usd, in_flight=flying))
+
         write_json(folder / "config.json", job.scrubber.scrub_json(job.settings))
         database.begin_session()
         ledger = Ledger(budget_of(job.config), database, elapsed=elapsed)
-        run.watch(lambda event: _note_seconds(run, event, elapsed), facts_only=True)
-        ledger.watch(lambda entry: _tell_spending(run, ledger))
+        run.watch(note_seconds, facts_only=True)
+        ledger.watch(tell_spending)
         rollouts: Rollouts = database
         if job.config.cache.path is not None:
             shared = SharedRollouts(database, job.config.cache.path)
@@ -122,18 +134,3 @@ async def open_run(
         yield OpenRun(
             job=job, folder=folder, run=run, ledger=ledger, models=models, targets=targets, elapsed=elapsed
         )
-
-
-def _stopwatch(earlier: float) -> Callable[[], float]:
-    opened = time.monotonic()
-    return lambda: earlier + time.monotonic() - opened
-
-
-def _note_seconds(run: Run, event: Event, elapsed: Callable[[], float]) -> None:
-    if isinstance(event, Checkpoint):
-        run.database.note("seconds", str(elapsed()))
-
-
-def _tell_spending(run: Run, ledger: Ledger) -> None:
-    spent = ledger.account.settled()
-    run.emit(Spending(calls=spent.calls, tokens=spent.tokens, usd=spent.dollars, in_flight=ledger.in_flight))

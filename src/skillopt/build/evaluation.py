@@ -1,31 +1,29 @@
-"""Measures skills with one target or several, and says what could not be measured: one target's outage costs
-the others nothing.
-"""
+"""Measures skills with one target or several; one target's outage costs the others nothing."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from skillopt.aio import together
 from skillopt.build.assembly import open_run
-from skillopt.build.comparison import Evaluated, comparisons, evaluated
 from skillopt.build.job import Job
-from skillopt.build.looking import Noted, note_in
-from skillopt.build.results import Missing, write_results
+from skillopt.build.results import Evaluated, Missing, Noted, comparisons, note_in, write_results
 from skillopt.build.targets import Targets, carried_files
-from skillopt.config import Config, RoleSpec, resolve_role
+from skillopt.config import Config, Resolved, RoleSpec, parse_model_string, resolve_role
 from skillopt.errors import BudgetSpent, ConfigError, Interrupted, ProviderDown, Stopped, UsageError
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation, fact
 from skillopt.events import RowFact, Sink
 from skillopt.models.stack.limited import Retry
 from skillopt.place import Place
+from skillopt.runs.reader import is_run
 from skillopt.skill.document import Document
-from skillopt.skill.folder import Skill
+from skillopt.skill.folder import Skill, load_skill
 from skillopt.step import Outbox, Step
 from skillopt.tasks.splits import canonical_split
 from skillopt.tasks.task import SPLITS, Split
@@ -37,16 +35,12 @@ class Target:
 
     name: str
     digest: str
-    """Of all that can change what it does: model, sampling, output cap, harness. Endpoint and key are no part
-    of it.
-    """
+    """Of all that can change what it does: model, sampling, cap, harness; not endpoint and key."""
     spec: RoleSpec
 
     @classmethod
     def of(cls, config: Config) -> Target:
-        """The target that a configuration names. Raises `ConfigError` where its key or endpoint
-        is missing.
-        """
+        """The target that a configuration names; raises `ConfigError` where key or endpoint is missing."""
         identity = json.dumps(config.identity()["model"]["target"], sort_keys=True)
         digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
         return cls(name=config.model.target.name, digest=digest, spec=resolve_role(config, "target"))
@@ -81,9 +75,7 @@ async def evaluate(
     sinks: Sequence[Sink] = (),
     retry: Retry | None = None,
 ) -> list[Evaluated]:
-    """Measure skills on splits with the job's target, all of them or it raises why not; `matrix` does it with
-    several targets.
-    """
+    """Measure skills on splits with the job's target, all or it raises; `matrix` takes several targets."""
     found = await matrix(
         job, skills, splits, folder, against=against, repeats=repeats, sinks=sinks, retry=retry
     )
@@ -130,11 +122,8 @@ async def matrix(
                 # before anybody can read the figures
                 noted = (note_in(run, job, found.evaluations) for run in runs)
                 found = replace(found, noted=tuple(one for one in noted if one is not None))
-                compared = (
-                    comparisons(found.evaluations, against, graded=job.benchmark.graded)
-                    if against is not None
-                    else []
-                )
+                graded = job.benchmark.graded
+                compared = [] if against is None else comparisons(found.evaluations, against, graded=graded)
                 write_results(opened, found.evaluations, compared, found.missing)
     return found
 
@@ -174,9 +163,7 @@ class _Work:
         self._reasons: dict[str, Stopped] = {}
 
     async def measure(self, target: Target, evaluators: Targets) -> None:
-        """All skills with one target. What stops it is kept for the end and takes nothing from the other
-        targets.
-        """
+        """All skills with one target. What stops it is kept for the end; the other targets go on."""
         names: dict[str, str] = {}
         for name, skill in self._skills.items():
             names.setdefault(_digest(target, skill), name)  # equal ones are measured once
@@ -210,7 +197,7 @@ class _Work:
     def matrix(self) -> Matrix:
         """What came of it, in the order it was asked for: targets, skills, splits."""
         found, missing = [], []
-        for target, name, split in self._cells():
+        for target, name, split in product(self._targets, self._skills, self._splits):
             digest = _digest(target, self._skills[name])
             rows = self._rows.get((target.digest, digest, split))
             if rows is None:
@@ -218,7 +205,7 @@ class _Work:
                 missing.append(Missing(target=target.name, skill=name, split=split, why=why))
             else:
                 found.append(
-                    evaluated(
+                    Evaluated(
                         target=target.name,
                         target_digest=target.digest,
                         skill=name,
@@ -230,16 +217,8 @@ class _Work:
                 )
         return Matrix(evaluations=tuple(found), missing=tuple(missing), stopped=self._stopped())
 
-    def _cells(self) -> Iterator[tuple[Target, str, Split]]:
-        for target in self._targets:
-            for name in self._skills:
-                for split in self._splits:
-                    yield target, name, split
-
     def _stopped(self) -> Stopped | None:
-        """One reason for all: an outage before everything else, a spent budget last, because raising it would
-        not mend the others.
-        """
+        """One reason for all: an outage first, a spent budget last, as raising it mends no other."""
         if not self._reasons:
             return None
         said: dict[str, list[str]] = {}
@@ -269,3 +248,51 @@ def _check_apart(targets: Sequence[Target]) -> None:
             f"The target {', '.join(twice)} is named more than once. An endpoint makes no other target of the"
             " same model: measure it in another folder (--out_root)."
         )
+
+
+NO_SKILL = "none"
+
+
+def target_only(resolved: Resolved) -> Resolved:
+    """The configuration with the target in the optimizer's place: nothing here calls an optimizer, so none
+    needs a key or a price.
+
+    Where no judge is named the optimizer judges, and goes on to do so.
+    """
+    model = resolved.config.model
+    bare = str(replace(parse_model_string(model.target.name, "target"), harness="chat", says_harness=False))
+    stand_in = model.target.model_copy(update={"name": bare})
+    roles = {"optimizer": stand_in, "judge": model.judge or model.optimizer}
+    config = resolved.config.model_copy(update={"model": model.model_copy(update=roles)})
+    return replace(resolved, config=config)
+
+
+def eval_folder(job: Job, resolved: Resolved) -> Path:
+    """Where results go: as told by flag or option, else one folder for these tasks, whatever is measured."""
+    out = job.config.env.out_root
+    if out is not None and resolved.provenance["env.out_root"].layer in ("flag", "cfg-options"):
+        return out  # a config file's out_root is the training run's folder
+    identity = job.identity()
+    words = json.dumps([identity["env"], identity["tasks"]], sort_keys=True)
+    digest = hashlib.sha256(words.encode()).hexdigest()[:10]
+    return Path.cwd() / "outputs" / f"eval_{job.benchmark.name}_{digest}"
+
+
+def skill_named(name: str) -> Skill:
+    """A skill with its own files; the best one of a run with those of its seed; `none` is the empty one."""
+    if name == NO_SKILL:
+        return Skill(path=None, name=name, document=Document(""))
+    if not is_run(Path(name)):
+        return load_skill(name)
+    best = Path(name) / "best_skill.md"
+    if not best.is_file():
+        raise ConfigError(
+            f"{name} is a run without a best skill: there is no {best.name} in it. Train first, or name a"
+            " skill."
+        )
+    # As for an export: a seed folder that was renamed between two sessions leaves two, and the later one
+    # belongs to the text.
+    whole = [path for path in (Path(name) / "best_skill").glob("*") if path.is_dir()]
+    return replace(
+        load_skill(best), folder=max(whole, key=lambda path: path.stat().st_mtime_ns, default=None)
+    )

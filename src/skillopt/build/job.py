@@ -56,9 +56,7 @@ class Job:
 
     @property
     def simulated(self) -> bool:
-        """Whether anything of the run is simulated, which every report then says. A model that is called
-        simulated is taken at its word.
-        """
+        """Whether anything of the run is simulated. A model called simulated is taken at its word."""
         return self.in_world or any(
             role.model.name.startswith("simulated") for role in (self.target, self.optimizer)
         )
@@ -88,9 +86,7 @@ class Job:
         }
 
     def folder(self, cwd: Path) -> Path:
-        """Where the run lives: as told, else a folder named after the run's identity, so that the same
-        command finds it again.
-        """
+        """Where the run lives: as told, else a folder by its identity, which the same command finds again."""
         if self.config.env.out_root is not None:
             return self.config.env.out_root
         return cwd / "outputs" / f"skillopt_{self.benchmark.name}_{_digest(self.identity())[:10]}"

@@ -17,7 +17,7 @@ from skillopt.models import provider as declaration
 from skillopt.models.handoff.queue import AnsweredByHand, ByHand, HandoffQueue
 from skillopt.models.port import Model, ModelSpec
 from skillopt.models.stack.budgeted import Budgeted
-from skillopt.models.stack.hedged import Hedged
+from skillopt.models.stack.hedged import Extra, Hedged
 from skillopt.models.stack.limited import Limited, Limiter, Retry, Slots
 from skillopt.models.stack.rate_limits import RateLimits
 from skillopt.models.stack.recorded import Recorded, request_key
@@ -57,6 +57,7 @@ class ModelStack:
         self._limiters: dict[str, Limiter] = {}
         self._recorded: list[Recorded] = []
         self._hedges: list[Hedged] = []
+        self._extra = Extra()
         self.rollout_slots = Slots(job.config.env.workers)
         """Held by rollouts of every target, and by second askings of their calls."""
 
@@ -100,6 +101,7 @@ class ModelStack:
             paid,
             limiter,
             limits,
+            extra=self._extra,
             slots=self.rollout_slots if role == "target" else None,
             keep_spare=lambda request, reply: self._database.put(
                 f"{request_key(paid.fingerprint, request)}:spare", request, reply

@@ -35,9 +35,7 @@ def known_price(spec: RoleSpec) -> Price | None:
 
 
 def price_for(config: Config, role: Role, spec: RoleSpec) -> Price | None:
-    """The price of a role's model in a run. Raises `ConfigError` where a budget in dollars could not be held
-    without one.
-    """
+    """The price of a role's model; raises `ConfigError` where a budget in dollars needs one not known."""
     price = known_price(spec)
     in_agent = role == "target" and spec.harness in driven()
     if (
@@ -66,6 +64,7 @@ def _declared(price: PriceConfig) -> Price:
         input=per_token["input"],
         output=per_token["output"],
         cached=cached,
+        cache_write=per_token.get("cache_write"),
         source="configuration",
         date=today,
     )

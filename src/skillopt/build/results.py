@@ -1,22 +1,129 @@
-"""Keeps what every evaluation in a folder has shown: `results.jsonl` and `eval_summary.json`.
-
-What the folder knows lies in `run.db`, and both files are written from there: a later evaluation in the same
-folder adds to them. A new row takes the place of the same row (target, skill's text, split, task, draw);
-everything else stays.
+"""What an evaluation gives: means, comparisons, what its folder keeps, and whether it was a look at the test
+split of a training run.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 from skillopt.build.assembly import OpenRun
-from skillopt.build.comparison import Evaluated, Versus
+from skillopt.build.job import Job, tasks_digest
+from skillopt.errors import RunConflict
+from skillopt.evaluation.compare import Comparison, by_task, compare_rows
+from skillopt.events import RowFact
 from skillopt.files import write_json, write_text
-from skillopt.runs.database import Database
-from skillopt.tasks.task import Split
+from skillopt.runs.database import Database, task_digests
+from skillopt.runs.log import DATABASE
+from skillopt.runs.looks import Look, MeasuredSkill, note_look, read_looks
+from skillopt.runs.reader import read_figures
+from skillopt.tasks.task import SPLITS, Split
+
+Compared: TypeAlias = Literal["hard", "soft"]
+_WORTH: Mapping[Compared, Callable[[RowFact], float | None]] = {
+    "hard": lambda row: row.hard,
+    "soft": lambda row: row.soft,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """One skill with one target on one split. The task is the unit: of several draws its mean counts."""
+
+    target: str
+    target_digest: str
+    """Of all that can change what the target does."""
+    skill: str
+    digest: str
+    """Of what the target gets, the text and an agent's files: the same under every name."""
+    split: Split
+    repeats: int
+    rows: tuple[RowFact, ...] = field(repr=False)
+
+    @property
+    def hard(self) -> float | None:
+        """The mean over the tasks; None where nothing was measured."""
+        return _mean(list(by_task(self.rows, _WORTH["hard"]).values()))
+
+    @property
+    def soft(self) -> float | None:
+        return _mean(list(by_task(self.rows, _WORTH["soft"]).values()))
+
+    @property
+    def n(self) -> int:
+        """Tasks with a measurement."""
+        return len(by_task(self.rows, _WORTH["hard"]))
+
+    @property
+    def invalid(self) -> int:
+        """Rows without one."""
+        return sum(row.invalid is not None for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versus:
+    """One skill against another with the same target, on the tasks of a split that both were measured on."""
+
+    target: str
+    skill: str
+    against: str
+    split: Split
+    repeats: int
+    metric: Compared
+    comparison: Comparison | None
+    """From `against` to `skill`; None where too much was lost."""
+    why: str = ""
+    """Why there is no comparison."""
+    left_out: tuple[str, ...] = ()
+    """Tasks without a measurement on either side."""
+
+
+def comparisons(results: Sequence[Evaluated], against: str, *, graded: bool | None) -> list[Versus]:
+    """Every other skill against that one, target by target and split by split: on hard, and on soft too where
+    the scorer gives partial credit.
+
+    `graded` None means that the scores themselves tell. A task with an invalid row on either side is left out
+    by name; with more than 10 % of them there is no comparison. Where `against` itself is missing there is
+    nothing to compare with.
+    """
+    rivals = {(one.target_digest, one.split): one for one in results if one.skill == against}
+    if graded is None:
+        graded = any(row.soft is not None and 0 < row.soft < 1 for one in results for row in one.rows)
+    metrics: tuple[Compared, ...] = ("hard", "soft") if graded else ("hard",)
+    return [
+        _versus(one, rivals[one.target_digest, one.split], metric)
+        for one in results
+        if one.skill != against and (one.target_digest, one.split) in rivals
+        for metric in metrics
+    ]
+
+
+def _versus(one: Evaluated, rival: Evaluated, metric: Compared) -> Versus:
+    found = compare_rows(rival.rows, one.rows, _WORTH[metric], split=one.split)
+    return Versus(
+        target=one.target,
+        skill=one.skill,
+        against=rival.skill,
+        split=one.split,
+        repeats=one.repeats,
+        metric=metric,
+        comparison=found.comparison,
+        why=found.why,
+        left_out=found.left_out,
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
+
+
+_ABOUT = ("target", "target_digest", "skill", "digest", "split")
+_PAIR = ("target_digest", "skill", "digest", "against", "against_digest", "split", "repeats", "metric")
+"""What identifies a comparison."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +139,7 @@ class Missing:
 def write_results(
     opened: OpenRun, results: Sequence[Evaluated], compared: Sequence[Versus], missing: Sequence[Missing] = ()
 ) -> None:
-    """Add evaluations and comparisons to the folder, and say what the command that made them could not
-    measure.
-    """
+    """Add evaluations and comparisons to the folder, and say what could not be measured."""
     job, notes, folder = opened.job, opened.run.database, opened.folder
     scrub = job.scrubber.scrub_json
     digests = {(one.target, one.skill): one.digest for one in results}
@@ -43,31 +148,14 @@ def write_results(
     evaluations = _merged(
         notes, "eval/evaluations", now, ("target_digest", "skill", "digest", "split", "repeats")
     )
-    pairs = [
-        scrub(
-            {
-                **asdict(one),
-                "target_digest": targets[one.target],
-                "digest": digests[one.target, one.skill],
-                "against_digest": digests[one.target, one.against],
-            }
-        )
-        for one in compared
-    ]
-    versus = _merged(
-        notes,
-        "eval/comparisons",
-        pairs,
-        ("target_digest", "skill", "digest", "against", "against_digest", "split", "repeats", "metric"),
-    )
+    pairs = []
+    for pair in compared:
+        of, against = digests[pair.target, pair.skill], digests[pair.target, pair.against]
+        about = {"target_digest": targets[pair.target], "digest": of, "against_digest": against}
+        pairs.append(scrub({**asdict(pair), **about}))
+    versus = _merged(notes, "eval/comparisons", pairs, _PAIR)
     for one in results:
-        about = {
-            "target": one.target,
-            "target_digest": one.target_digest,
-            "skill": one.skill,
-            "digest": one.digest,
-            "split": one.split,
-        }
+        about = {name: getattr(one, name) for name in _ABOUT}
         about["scorer"] = job.benchmark.scorer_version
         rows = [scrub({**about, **row.model_dump(exclude_none=True)}) for row in one.rows]
         _merged(notes, _block(one.target_digest, one.digest, one.split), rows, ("task", "draw"))
@@ -92,18 +180,8 @@ def _block(target: str, digest: str, split: str) -> str:
 
 
 def _summary(one: Evaluated) -> dict[str, Any]:
-    return {
-        "target": one.target,
-        "target_digest": one.target_digest,
-        "skill": one.skill,
-        "digest": one.digest,
-        "split": one.split,
-        "repeats": one.repeats,
-        "n_items": one.n,
-        "hard": one.hard,
-        "soft": one.soft,
-        "invalid": one.invalid,
-    }
+    figures = {"n_items": one.n, "hard": one.hard, "soft": one.soft, "invalid": one.invalid}
+    return {**{name: getattr(one, name) for name in _ABOUT}, "repeats": one.repeats, **figures}
 
 
 def _merged(
@@ -118,3 +196,53 @@ def _merged(
 def _noted(notes: Database, name: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(notes.noted(name) or "[]")
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """A look at a run's test split. `look` is its number where it is noted, `why` says why it is not."""
+
+    run: Path
+    look: int | None
+    why: str = ""
+
+
+def looks_of(folder: Path) -> int:
+    """How often the test split of a run was looked at: by the run itself, and by noted evaluations."""
+    return len(read_figures(folder).fold.looks) + len(read_looks(folder))
+
+
+def sealed_splits(job: Job, run: Path) -> list[Split]:
+    """Which splits of the job hold the test tasks of that run, by content; none without a training run."""
+    started = read_figures(run).fold.started
+    count = 0 if started is None else started.counts.get("test", 0)
+    if not count:
+        return []
+    sealed = task_digests(run / DATABASE).get("test")
+    # The run may have taken fewer tasks of the same list than this job, or more (evaluation.test_env_num).
+    return [split for split in SPLITS if tasks_digest(job.benchmark.tasks(split)[:count]) == sealed]
+
+
+def note_in(run: Path, job: Job, evaluations: Sequence[Evaluated]) -> Noted | None:
+    """Note in a run's folder that its test tasks were looked at; None where they were not.
+
+    The same measurement again is the same look. A run that is at work is left alone: nothing is written into
+    its folder.
+    """
+    sealed = set(sealed_splits(job, run))
+    shown = [one for one in evaluations if one.split in sealed]
+    if not shown:
+        return None
+    seen = [
+        MeasuredSkill.model_validate({name: getattr(one, name) for name in MeasuredSkill.model_fields})
+        for one in shown
+    ]
+    look = Look(tasks=max(one.n for one in shown), seen=seen)
+    try:
+        note_look(run, Look.model_validate(job.scrubber.scrub_json(look.model_dump())))
+    except RunConflict as error:
+        return Noted(run=run, look=None, why=f"{error} This look at its test split is not noted in it.")
+    except OSError as error:
+        why = f"This look at its test split is not noted in {run}: {error.strerror or error}."
+        return Noted(run=run, look=None, why=why)
+    return Noted(run=run, look=looks_of(run))

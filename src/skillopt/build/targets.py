@@ -42,11 +42,9 @@ class Targets:
         self._ledger = ledger
         self._rollouts = rollouts
         self._executor = executor
-        self._judge = (
-            None
-            if job.judge is None
-            else ModelJudge(models.of("judge", job.judge), max_tokens=job.judge.max_tokens)
-        )
+        self._judge: ModelJudge | None = None
+        if job.judge is not None:
+            self._judge = ModelJudge(models.of("judge", job.judge), max_tokens=job.judge.max_tokens)
         self.own = self._make(job.target, job.seed)
         self._made = [((job.target, carried_files(job.target, job.seed)), self.own)]
 

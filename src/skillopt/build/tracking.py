@@ -36,9 +36,7 @@ def kinds_of(config: TrackingConfig) -> dict[str, TrackerPlugin]:
 
 @contextmanager
 def tracked(opened: OpenRun) -> Iterator[None]:
-    """Tell the trackers what happens, first what they missed: they follow facts, so a stop or a late start
-    loses nothing.
-    """
+    """Tell the trackers what happens, first what they missed: a stop or a late start loses nothing."""
     job, run = opened.job, opened.run
     kinds = kinds_of(job.config.tracking)
     with ExitStack() as stack:
@@ -84,6 +82,7 @@ def _tell_call(opened: OpenRun, entry: Entry) -> None:
             input_tokens=None if usage is None else usage.input_tokens,
             output_tokens=None if usage is None else usage.output_tokens,
             cached_tokens=None if usage is None else usage.cached_tokens,
+            cache_write_tokens=None if usage is None else usage.cache_write_tokens,
             reasoning_tokens=None if usage is None else usage.reasoning_tokens,
             usd=None if entry.charged.usd is None else float(entry.charged.usd),
         )

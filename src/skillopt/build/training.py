@@ -53,7 +53,9 @@ async def train(opened: OpenRun) -> Result:
 
     Whatever stops it, calls already sent are waited for and kept.
     """
-    _export(opened)
+    exports = Exports(opened.run, predictions=opened.job.config.output.predictions)
+    exports.catch_up()
+    opened.run.watch(exports, facts_only=True)
     with tracked(opened):
         trainer = trainer_of(opened)
         _announce(opened, trainer)
@@ -114,12 +116,6 @@ def _result(opened: OpenRun, trainer: Trainer, fitted: TrainingEnd) -> Result:
         seed_on_val=seed,
         best_on_val=best,
     )
-
-
-def _export(opened: OpenRun) -> None:
-    exports = Exports(opened.run, predictions=opened.job.config.output.predictions)
-    exports.catch_up()
-    opened.run.watch(exports, facts_only=True)
 
 
 def _announce(opened: OpenRun, trainer: Trainer) -> None:

@@ -10,19 +10,21 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
-from skillopt.changes.apply import FileChange, apply, digest, put_back
+from skillopt.changes.apply import FileChange, apply, changed_meanwhile, digest, put_back
 from skillopt.changes.decisions import Action, FileMove, Move, ProposalRecord
-from skillopt.changes.proposal import ProposedFile
 from skillopt.changes.safe_file import confined
 from skillopt.changes.status import Decision, ProposalsStatus, decisions, status
 from skillopt.changes.store import OpenedProposal, Store
 from skillopt.errors import UsageError
-from skillopt.files import write_bytes
+from skillopt.files import as_usage_error, write_bytes
 
 BACKUPS = "backups"
+_PUT_IN_BY_HAND = (
+    "Look at the diff and put it in by hand, or discard it: the next night starts from your text."
+)
+_TAKE_BACK_BY_HAND = "Take it back by hand from the diff, or use --force, which keeps a copy of your text."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +79,8 @@ class Adoption:
             for target in proposal.touched(chosen):
                 file = confined(Path(target.path), self.roots)
                 old, new = target.data(record.adopted), target.checked(record.adopted | chosen)
-                change = FileChange(file=file, before=old, after=new, made=file.missing())
-                _refuse_changed(
-                    change,
-                    "Look at the diff and put it in by hand, or discard it: the next night starts from your"
-                    " text.",
-                )
-                changes.append(change)
+                changes.append(FileChange(file=file, before=old, after=new, made=file.missing()))
+                _refuse_changed(changes[-1], _PUT_IN_BY_HAND)
             return self._carry_out(opened, "adopt", chosen, changes, recovered)
 
     def undo(self, id: str | None = None, *, force: bool = False) -> Done:
@@ -97,23 +94,21 @@ class Adoption:
             proposal, record = opened.proposal, opened.record
             last = record.last_adoption
             if last is None:
-                raise UsageError(
-                    f"Nothing of proposal {proposal.id} is adopted, so there is nothing to undo."
-                )
+                raise UsageError(f"Nothing of proposal {proposal.id} is adopted: there is nothing to undo.")
             taken = last.taken & record.adopted
             changes = []
             for target in proposal.touched(taken):
                 file = confined(Path(target.path), self.roots)
                 old, new = target.data(record.adopted), target.data(record.adopted - taken)
-                change = FileChange(file=file, before=old, after=new, made=_made(record, target.name))
-                if force:
-                    change = replace(change, before=file.content())
-                else:
-                    _refuse_changed(
-                        change,
-                        "Take it back by hand from the diff, or use --force, which keeps a copy of your"
-                        " text.",
-                    )
+                moves = (one for move in record.moves for one in move.files if one.target == target.name)
+                change = FileChange(
+                    file=file,
+                    before=file.content() if force else old,
+                    after=new,
+                    made=max((one.made for one in moves), default=0),
+                )
+                if not force:
+                    _refuse_changed(change, _TAKE_BACK_BY_HAND)
                 changes.append(change)
             return self._carry_out(opened, "undo", taken, changes, recovered)
 
@@ -231,29 +226,30 @@ class Adoption:
     ) -> Done:
         """Keep a copy of what is there, check once more that it is the same, and make the move."""
         proposal, record = opened.proposal, opened.record
-        move = Move(
-            action=action,
-            time=self.now(),
-            edits=tuple(sorted(chosen)),
-            files=tuple(map(partial(_file_move, chosen), proposal.touched(chosen), changes)),
+        files = tuple(
+            FileMove(
+                target=target.name,
+                edits=tuple(sorted(set(chosen) & set(target.merged.edits))),
+                old=digest(change.before),
+                new=digest(change.after),
+                made=change.made,
+            )
+            for target, change in zip(proposal.touched(chosen), changes, strict=False)
         )
+        move = Move(action=action, time=self.now(), edits=tuple(sorted(chosen)), files=files)
         backups = self.store.folder(proposal.id) / BACKUPS
         _back_up(changes, backups, len(record.moves) + 1)
         self.hook("backed up")
         for change in changes:
             if change.file.content() != change.before:
-                raise UsageError(
-                    f"{change.file.path} was changed at this moment by somebody else. Nothing was written;"
-                    " look at it, then try again."
-                )
+                raise changed_meanwhile(change)
         move = self._put(proposal.id, record, move, changes)
+        pairs = zip(move.files, changes, strict=True)
         return Done(
             proposal=proposal.id,
             action=action,
             edits=tuple(sorted(move.taken)),
-            written=tuple(
-                change.file.path for moved, change in zip(move.files, changes, strict=True) if moved.is_put
-            ),
+            written=tuple(change.file.path for moved, change in pairs if moved.is_put),
             backups=backups if changes else None,
             left_out=move.left_out,
             recovered=recovered,
@@ -291,38 +287,19 @@ def _refuse_changed(change: FileChange, remedy: str) -> None:
             what = "is not there any more"
         else:
             what = "appeared" if change.before is None else "was changed"
-        raise UsageError(
-            f"{path} {what} since this was decided about it, and is not overwritten. Nothing was written."
-            f" {remedy}"
-        )
+        raise UsageError(f"{path} {what} since this was decided and is not overwritten. {remedy}")
     if found is not None and not found.mode & 0o200:
         raise UsageError(
-            f"{path} is read-only (mode {found.mode:03o}), so it is left alone. Nothing was written; chmod"
-            " u+w allows it."
+            f"{path} is read-only (mode {found.mode:03o}), so nothing was written. chmod u+w allows it."
         )
 
 
 def _back_up(changes: Sequence[FileChange], folder: Path, move: int) -> None:
     for number, change in enumerate(changes, 1):
-        if change.before is None:
-            continue
-        try:
-            write_bytes(folder / f"{move:03d}-{number}-{change.file.name}", change.before, mode=0o600)
-        except OSError as error:
-            raise UsageError(
-                f"{error.filename or folder} cannot be written: {error.strerror or error}. Nothing was"
-                " changed."
-            ) from error
-
-
-def _file_move(chosen: Collection[int], target: ProposedFile, change: FileChange) -> FileMove:
-    return FileMove(
-        target=target.name,
-        edits=tuple(sorted(set(chosen) & set(target.merged.edits))),
-        old=digest(change.before),
-        new=digest(change.after),
-        made=change.made,
-    )
+        if change.before is not None:
+            path = folder / f"{move:03d}-{number}-{change.file.name}"
+            with as_usage_error(path, "written", "Nothing was changed."):
+                write_bytes(path, change.before, mode=0o600)
 
 
 def _has_begun(move: Move, changes: Sequence[FileChange]) -> bool:
@@ -331,13 +308,6 @@ def _has_begun(move: Move, changes: Sequence[FileChange]) -> bool:
     return any(
         one == moved.new or (moved.is_put and one != moved.old)
         for moved, one in zip(move.files, live, strict=True)
-    )
-
-
-def _made(record: ProposalRecord, target: str) -> int:
-    """How many folders were made for a target that was not there."""
-    return max(
-        (file.made for move in record.moves for file in move.files if file.target == target), default=0
     )
 
 

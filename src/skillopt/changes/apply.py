@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skillopt.changes.safe_file import SafeFile
 from skillopt.errors import UsageError
@@ -40,15 +40,14 @@ def put(change: FileChange) -> bool:
     with change.file.folder(make=change.after is not None) as folder:
         if folder is None:
             return True  # only a file that is to go away has no folder any more
+        folder.remove(folder.temporary(name))
         found = folder.read(name)
         live = None if found is None else found.data
-        if live == change.after:
-            folder.remove(folder.temporary(name))
-        elif live != change.before:
+        if live not in (change.before, change.after):
             return False
-        elif change.after is None:
+        if live != change.after and change.after is None:
             folder.remove(name)
-        else:
+        elif live != change.after and change.after is not None:
             mode = change.mode if found is None else found.mode
             folder.write(name, change.after, mode, durable=change.durable)
     if change.after is None:
@@ -58,21 +57,8 @@ def put(change: FileChange) -> bool:
 
 def put_back(change: FileChange) -> None:
     """Give a file its content of before, where nobody else changed it meanwhile."""
-    name = change.file.name
     with contextlib.suppress(OSError, UsageError):
-        with change.file.folder(make=change.before is not None) as folder:
-            if folder is not None:
-                folder.remove(folder.temporary(name))
-                found = folder.read(name)
-                if (None if found is None else found.data) != change.after:
-                    pass
-                elif change.before is None:
-                    folder.remove(name)
-                else:
-                    mode = change.mode if found is None else found.mode
-                    folder.write(name, change.before, mode, durable=change.durable)
-        if change.before is None:
-            change.file.remove_folders(change.made)
+        put(replace(change, before=change.after, after=change.before))
 
 
 def apply(
@@ -92,10 +78,18 @@ def apply(
     try:
         for change in changes:
             begun.append(change)
-            if not _is_put(change, put, leave_changed=leave_changed):
+            try:
+                is_put = put(change)
+            except UsageError:
+                if not leave_changed:
+                    raise
+                is_put = False
+            if is_put:
+                on_put(change)
+            elif leave_changed:
                 left.append(begun.pop())
-                continue
-            on_put(change)
+            else:
+                raise changed_meanwhile(change)
     except BaseException as error:
         for change in reversed(begun):
             put_back(change)
@@ -108,16 +102,9 @@ def apply(
     return left
 
 
-def _is_put(change: FileChange, put: Callable[[FileChange], bool], *, leave_changed: bool) -> bool:
-    try:
-        is_put = put(change)
-    except UsageError:
-        if not leave_changed:
-            raise
-        is_put = False
-    if not is_put and not leave_changed:
-        raise UsageError(
-            f"{change.file.path} was changed at this moment by somebody else. Nothing was written; look at"
-            " it, then try again."
-        )
-    return is_put
+def changed_meanwhile(change: FileChange) -> UsageError:
+    """Why nothing is written where somebody else writes at the same moment."""
+    return UsageError(
+        f"{change.file.path} was changed at this moment by somebody else. Nothing was written; look at it,"
+        " then try again."
+    )

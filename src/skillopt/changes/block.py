@@ -9,7 +9,6 @@ lines between them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from skillopt.errors import SkillError, UsageError
@@ -21,11 +20,12 @@ END = "<!-- SKILLOPT-SLEEP:LEARNED END -->"
 Style = Literal["markdown", "hash"]
 """How a file writes a comment: as Markdown does, or from `#` to the end of the line, as TOML does."""
 _ANY = re.compile(r"<!--\s*SKILLOPT-SLEEP:LEARNED\s+(?:START|END)\s*-->", re.IGNORECASE)
-_FENCE = re.compile(r"(?:\A\ufeff)?[ \t]*(`{3,}|~{3,})([^\n]*)")
+_MARKER = re.compile(rf"^[ \t\ufeff]*({START}|{END})[ \t]*\r?$\n?", re.MULTILINE)
 _MARKS = {
     "markdown": ("<!-- skillopt plugin: begin -->", "<!-- skillopt plugin: end -->"),
     "hash": ("# skillopt plugin: begin", "# skillopt plugin: end"),
 }
+_OPEN_END = "ends inside a code block that is never closed, so our block would be code. Close it first"
 _LINE_END = r"[ \t]*(?:\r?\n|\Z)"
 
 
@@ -35,7 +35,7 @@ def learned(text: str) -> str | None:
     Raises `SkillError` naming the line when the markers do not pair up.
     """
     found = _find(text)
-    return None if found is None else to_lf(text[found.inner_start : found.inner_end]).strip("\n")
+    return None if found is None else to_lf(text[found[0].end() : found[1].start()]).strip("\n")
 
 
 def with_learned(text: str, content: str) -> str:
@@ -48,25 +48,22 @@ def with_learned(text: str, content: str) -> str:
     content = to_lf(content).strip("\n") if content.strip() else ""
     if _ANY.search(content):
         raise SkillError(
-            "The text for a memory file holds a marker of our block, which would end it early. Take that line"
-            " out."
+            "The text for a memory file holds a marker of our block, which would end it. Take that line out."
         )
     if leaves_fence_open(content):
         raise SkillError("The text for a memory file holds a code block that is not closed. Close it.")
     newline = newline_of(text)
     if found is not None:
+        begin, end = found
         if not content:
-            return _without(text, found)
-        if to_lf(text[found.inner_start : found.inner_end]).strip("\n") == content:
+            return _without(text, begin.start(), end.end())
+        if to_lf(text[begin.end() : end.start()]).strip("\n") == content:
             return text
-        return text[: found.inner_start] + content.replace("\n", newline) + newline + text[found.inner_end :]
+        return text[: begin.end()] + content.replace("\n", newline) + newline + text[end.start() :]
     if not content:
         return text
     if leaves_fence_open(text):
-        raise SkillError(
-            "The memory file ends inside a code block that is never closed, so our block would be code. Close"
-            " it first."
-        )
+        raise SkillError(f"The memory file {_OPEN_END}.")
     return _appended(text, START, content, END)
 
 
@@ -80,9 +77,7 @@ def with_lines(text: str, content: str, style: Style) -> str:
             f" ({_MARKS[style][0]})"
         )
     if style == "markdown" and leaves_fence_open(text):
-        raise UsageError(
-            "ends inside a code block that is never closed, so our block would be code. Close it first"
-        )
+        raise UsageError(_OPEN_END)
     begin, end = _MARKS[style]
     return _appended(text, begin, content.strip("\n"), end)
 
@@ -109,14 +104,6 @@ def without_lines(text: str, content: str, style: Style) -> str | None:
     return re.sub(begin, "", before) + re.sub(end, "", re.sub(begin, "", after))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Span:
-    start: int
-    inner_start: int
-    inner_end: int
-    end: int
-
-
 def _appended(text: str, begin: str, content: str, end: str) -> str:
     newline = newline_of(text)
     lines = newline.join((begin, content.replace("\n", newline), end))
@@ -126,39 +113,35 @@ def _appended(text: str, begin: str, content: str, end: str) -> str:
     return text + newline + lines + newline if text.endswith("\n") else text + newline + newline + lines
 
 
-def _find(text: str) -> _Span | None:
-    """Markers count alone on their line and outside the person's code blocks; between ours, everything is
-    content.
+def _find(text: str) -> tuple[re.Match[str], re.Match[str]] | None:
+    """The two marker lines of our block. Markers count alone on their line and outside the person's code
+    blocks; between ours, everything is content.
     """
-    opened: re.Match[str] | None = None
-    span: _Span | None = None
-    begun: tuple[int, int, int] | None = None
-    offset = 0
-    for number, line in enumerate(re.findall(r"[^\n]*\n|[^\n]+", text), 1):
-        bare = line.strip(" \t\r\n" + BOM)
-        fence = _FENCE.match(line) if begun is None else None
-        if opened is not None:
-            if fence is not None and fence[1].startswith(opened[1]) and not fence[2].strip():
-                opened = None
-        elif fence is not None and not (fence[1][0] == "`" and "`" in fence[2]):
-            opened = fence
-        elif bare == START:
-            if begun is not None or span is not None:
-                raise _malformed(number, START, "starts our block a second time")
-            begun = (offset, offset + len(line), number)
-        elif bare == END:
-            if begun is None:
-                raise _malformed(number, END, "ends a block that no start marker begins")
-            span = _Span(start=begun[0], inner_start=begun[1], inner_end=offset, end=offset + len(line))
-            begun = None
-        offset += len(line)
+    begun: re.Match[str] | None = None
+    block: tuple[re.Match[str], re.Match[str]] | None = None
+    outside, position = "", 0
+    for marker in _MARKER.finditer(text):
+        line = text.count("\n", 0, marker.start()) + 1
+        if begun is None:
+            outside, position = outside + text[position : marker.start()], marker.start()
+            if leaves_fence_open(outside):
+                continue  # an example in a code block
+        if marker[1] == START:
+            if begun is not None or block is not None:
+                raise _malformed(line, START, "starts our block a second time")
+            begun = marker
+        elif begun is None:
+            raise _malformed(line, END, "ends a block that no start marker begins")
+        else:
+            block, begun, position = (begun, marker), None, marker.end()
     if begun is not None:
-        raise _malformed(begun[2], START, "has no end marker after it")
-    return span
+        line = text.count("\n", 0, begun.start()) + 1
+        raise _malformed(line, START, "has no end marker after it")
+    return block
 
 
-def _without(text: str, found: _Span) -> str:
-    before, after = text[: found.start], text[found.end :]
+def _without(text: str, start: int, end: int) -> str:
+    before, after = text[:start], text[end:]
     if after or not before.removeprefix(BOM):
         return before + after
     # At the end of the file, also what was put between the person's last line and the block.

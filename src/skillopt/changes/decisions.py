@@ -20,7 +20,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from skillopt.errors import UsageError
-from skillopt.files import lock_privately, write_bytes
+from skillopt.files import as_usage_error, lock_privately, write_bytes
 
 LOCK = "adopt.lock"
 Action = Literal["adopt", "undo", "discard"]
@@ -78,6 +78,8 @@ class ProposalRecord(_Record):
 
     digest: str
     moves: tuple[Move, ...] = ()
+    replaced_by: str = ""
+    """The newer proposal that took the place of this one, on which nothing was decided."""
 
     @property
     def adopted(self) -> frozenset[int]:
@@ -177,13 +179,8 @@ class Decisions:
     def save(self, proposals: Mapping[str, ProposalRecord]) -> None:
         """Write all of it, whole or not at all."""
         told = _File(folder=os.path.realpath(self.state), proposals=dict(proposals))
-        try:
+        with as_usage_error(self.path, "written", "Free some space, then run the command again."):
             write_bytes(self.path, told.model_dump_json(indent=1).encode() + b"\n", mode=0o600)
-        except OSError as error:
-            raise UsageError(
-                f"{self.path} cannot be written: {error.strerror or error}. Free some space, then run the"
-                " command again."
-            ) from error
 
     def note(self, id: str, record: ProposalRecord) -> None:
         """Replace what is known of one proposal."""
@@ -191,6 +188,5 @@ class Decisions:
 
     def _refused(self, problem: str) -> UsageError:
         return UsageError(
-            f"{self.path} {problem}. Until then no proposal here counts as yours, and nothing of them is"
-            " used."
+            f"{self.path} {problem}. Until then no proposal counts as yours, and nothing of them is used."
         )

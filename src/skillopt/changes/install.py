@@ -19,7 +19,9 @@ from skillopt.changes.apply import FileChange, apply, put
 from skillopt.changes.receipts import Install, Receipt, Receipts, TouchedFile, missing, remove_empty
 from skillopt.changes.safe_file import followed
 from skillopt.errors import UsageError
+from skillopt.files import as_usage_error
 
+_LISTING = "'skillopt plugin list' shows what is."
 PlannedState = Literal["create", "change", "unchanged", "remove", "restore", "left"]
 
 
@@ -134,7 +136,7 @@ class Installer:
         made in which its files lie as well. Whoever is uninstalled last finds them empty.
         """
         inside = {str(folder) for one in plan.touched for folder in one.path.parents}
-        made = {folder for receipt in self.receipts.readable() for folder in receipt.folders} & inside
+        made = set(self.receipts.made_folders()) & inside
         return tuple(sorted({*made, *map(str, plan.folders)}, key=lambda folder: len(Path(folder).parts)))
 
     def _apply(self, plan: InstallPlan) -> None:
@@ -156,11 +158,7 @@ class Installer:
             return found
         others = [one for one in self.receipts.all() if one.agent == install.agent]
         elsewhere = [f"--project {one.root}" if one.scope == "project" else "--user" for one in others]
-        hint = (
-            f"It is installed with {' and '.join(elsewhere)}."
-            if others
-            else "'skillopt plugin list' shows what is."
-        )
+        hint = f"It is installed with {' and '.join(elsewhere)}." if others else _LISTING
         where = "for all projects" if install.scope == "user" else f"in {install.root}"
         raise UsageError(f"{install.agent} is not installed {where}. {hint}")
 
@@ -197,30 +195,32 @@ def _planned(
 def _planned_back(one: TouchedFile) -> PlannedFile:
     """A file as it was; or without our part, where somebody changed it since."""
     path = one.path
+    now: bytes | None = None
+
+    def planned(state: PlannedState, after: bytes | None, said: str = "") -> PlannedFile:
+        return PlannedFile(path=path, state=state, before=now, after=after, said=said)
+
     try:
         now = _look(path, ours=False)
         if now is None or now == one.old:
-            return PlannedFile(path=path, state="unchanged", before=now, after=now)
+            return planned("unchanged", now)
         if one.is_as_left(now):
-            state: PlannedState = "remove" if one.old is None else "restore"
-            return PlannedFile(path=path, state=state, before=now, after=one.old)
+            return planned("remove" if one.old is None else "restore", one.old)
         before = _decoded(path, one.old)
         if before is not None and one.action.is_in(before):  # it was there before us
-            return PlannedFile(path=path, state="unchanged", before=now, after=now)
+            return planned("unchanged", now)
         left = one.action.take_out(_decoded(path, now) or "", before)
     except UsageError as error:  # what lies there now is nothing we wrote
-        return PlannedFile(path=path, state="left", before=None, after=None, said=str(error))
+        now = None
+        return planned("left", None, str(error))
+    if left is None and isinstance(one.action, OwnFile):
+        return planned("left", now, "it was changed since, so it stays; remove it if you do not want it")
     if left is None:
-        why = (
-            "our part of it is gone or was changed since, so it stays as it is; take out what you do not want"
-        )
-        if isinstance(one.action, OwnFile):
-            why = "it was changed since, so it stays; remove it if you do not want it"
-        return PlannedFile(path=path, state="left", before=now, after=now, said=why)
+        why = "our part of it is gone or was changed since, so it stays; take out what you do not want"
+        return planned("left", now, why)
     if not left and one.old is None:
-        return PlannedFile(path=path, state="remove", before=now, after=None)
-    said = "it was changed since: only our part is taken out"
-    return PlannedFile(path=path, state="change", before=now, after=left.encode(), said=said)
+        return planned("remove", None)
+    return planned("change", left.encode(), "it was changed since: only our part is taken out")
 
 
 def _file(path: Path, before: bytes | None, after: bytes, action: InstallAction) -> PlannedFile:
@@ -234,8 +234,7 @@ def _require_inside(path: Path, install: Install) -> None:
     """
     if install.scope == "project" and not path.resolve().is_relative_to(install.root.resolve()):
         raise UsageError(
-            f"{path} leads out of the project, to {path.resolve()}. It is left alone; remove the link, then"
-            " install again."
+            f"{path} leads out of the project, to {path.resolve()}. Remove the link, then install again."
         )
 
 
@@ -243,34 +242,23 @@ def _look(path: Path, *, ours: bool) -> bytes | None:
     """What a file holds; None where nothing is. Raises `UsageError` for what cannot be a file we may
     write.
     """
-    try:
-        found = path.lstat()
-        if stat.S_ISLNK(found.st_mode) and (ours or not path.exists()):
-            raise UsageError(
-                f"{path} is a link{'' if path.exists() else ' to nothing'}. It is left alone: move it away,"
-                " then install again."
-            )
-        if not path.is_file():
-            raise UsageError(f"{path} is no file. It is left alone: move it away, then install again.")
-        return path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError) as error:
-        blocked = next((one for one in path.parents if one.exists() or one.is_symlink()), None)
-        if blocked is not None and not blocked.is_dir():
-            raise UsageError(
-                f"{blocked} is in the way: {path} needs a folder there. Move it away, then install again."
-            ) from error
-        return None
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be read: {error.strerror or error}. Check its permissions and those of its"
-            " folder."
-        ) from error
+    trouble = ""
+    with as_usage_error(path, "read", "Check its permissions and those of its folder."):
+        try:
+            if stat.S_ISLNK(path.lstat().st_mode) and (ours or not path.exists()):
+                trouble = f"{path} is a link{'' if path.exists() else ' to nothing'}"
+            elif not path.is_file():
+                trouble = f"{path} is no file"
+            else:
+                return path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            blocked = next((one for one in path.parents if one.exists() or one.is_symlink()), None)
+            if blocked is None or blocked.is_dir():
+                return None
+            trouble = f"{blocked} is in the way: {path} needs a folder there"
+    raise UsageError(f"{trouble}. It is left alone: move it away, then install again.")
 
 
 def _decoded(path: Path, data: bytes | None) -> str | None:
-    try:
+    with as_usage_error(path, "read", ""):
         return None if data is None else data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            f"{path} is not UTF-8: {error.reason} at byte {error.start}. It is left alone: save it as UTF-8."
-        ) from error

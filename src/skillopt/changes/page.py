@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from skillopt.changes.proposal import Judgement, NightProposal, ProposedEdit, ProposedFile
 
@@ -91,14 +91,9 @@ def _judgement(judgement: Judgement) -> Iterator[str]:
         yield "| held-out task | before | after | |"
         yield "|---|---|---|---|"
         for pair in judgement.pairs:
-            both = pair.before is not None and pair.after is not None
-            moved = (
-                ""
-                if not both or pair.before == pair.after
-                else "better"
-                if (pair.after or 0) > (pair.before or 0)
-                else "worse"
-            )
+            moved = ""
+            if pair.before is not None and pair.after is not None and pair.before != pair.after:
+                moved = "better" if pair.after > pair.before else "worse"
             named = f"{pair.title} ({pair.task})" if pair.title else pair.task
             yield f"| {_inline(named)} | {_score(pair.before)} | {_score(pair.after)} | {moved} |"
 
@@ -106,25 +101,20 @@ def _judgement(judgement: Judgement) -> Iterator[str]:
 def _edit(edit: ProposedEdit) -> Iterator[str]:
     yield f"### Edit {edit.id}"
     yield ""
+    if not edit.is_measured:
+        yield f"**Unmeasured suggestion**: adopted only by its number, `--edit {edit.id}`."
+        yield ""
     if edit.needs:
         yield f"- stands inside edit {', '.join(map(str, edit.needs))}, and goes only together with it"
     for evidence in edit.evidence:
         rationale = evidence.why or str(evidence.edit.get("rationale", "") or evidence.edit.get("reason", ""))
-        seen: Sequence[str] = (
-            f"from step {_inline(evidence.place)}" if evidence.place else "",
-            (
-                f"seen in {len(evidence.tasks)} tasks ({_inline(', '.join(evidence.tasks[:5]))})"
-                if evidence.tasks
-                else ""
-            ),
-            (
-                f"{len(evidence.sessions)} sessions ({_inline(', '.join(evidence.sessions[:5]))})"
-                if evidence.sessions
-                else ""
-            ),
-        )
-        said = "; ".join(filter(None, seen))
+        seen = [f"from step {_inline(evidence.place)}"] if evidence.place else []
+        for what, names in (("seen in {} tasks", evidence.tasks), ("{} sessions", evidence.sessions)):
+            if names:
+                seen.append(f"{what.format(len(names))} ({_inline(', '.join(names[:5]))})")
+        said = "; ".join(seen)
         yield f"- {_inline(rationale) or 'no reason was given'}{f' ({said})' if said else ''}"
+        yield from (f"  - you said: {_inline(words)}" for words in evidence.said)
     yield ""
 
 

@@ -19,12 +19,14 @@ from skillopt.changes.block import learned, with_learned
 from skillopt.changes.merged import MergedText, merge
 from skillopt.changes.safe_file import confined
 from skillopt.errors import SkillError, UsageError
+from skillopt.files import as_usage_error
 from skillopt.skill.diff import unified
 from skillopt.skill.document import Document, to_lf
 from skillopt.skill.folder import SKILL_FILE
 from skillopt.skill.spec import new_violations, violations
 
 Kind = Literal["skill", "memory"]
+_NOTHING = " Nothing is written."
 IsMemoryFile: TypeAlias = Callable[[PurePath], bool]
 """Whether an agent reads a file into every conversation: who stands above says, this room knows no agent."""
 
@@ -43,6 +45,10 @@ class EditEvidence(_Record):
     why: str = ""
     tasks: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
+    """The person's own words in them."""
+    measured: bool = True
+    """False for a suggestion: nobody tried what it does."""
 
 
 class TaskScores(_Record):
@@ -95,6 +101,11 @@ class ProposedEdit(_Record):
     evidence: tuple[EditEvidence, ...]
     needs: tuple[int, ...] = ()
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether all of it went through the gate; what did not is only adopted by its number."""
+        return all(one.measured for one in self.evidence)
+
 
 class ProposedFile(_Record):
     """A file that would change. Of a skill `merged` is the file; of a memory file only what nights
@@ -134,20 +145,15 @@ class ProposedFile(_Record):
         if self.kind == "memory":
             if (learned(text) or "") != self.merged.text(chosen).strip("\n"):
                 raise SkillError(
-                    f"{path}: what is proposed for our block could not be found in it again. Nothing is"
-                    " written."
+                    f"{path}: what is proposed for our block is not found in it again.{_NOTHING}"
                 )
             return text.encode()
         folder = path.parent.name if path.name == SKILL_FILE else None
         if before and Document(before).frontmatter != Document(text).frontmatter:
-            raise SkillError(
-                f"{path}: the new text would change the frontmatter, which is yours. Nothing is written."
-            )
+            raise SkillError(f"{path}: the new text would change the frontmatter, which is yours.{_NOTHING}")
         found = new_violations(before, text, folder) if before else violations(text, folder)
         if broken := [one.message for one in found if one.severity == "error"]:
-            raise SkillError(
-                f"{path}: agents may refuse the new text: {' '.join(broken)} Nothing is written."
-            )
+            raise SkillError(f"{path}: agents may refuse the new text: {' '.join(broken)}{_NOTHING}")
         return text.encode()
 
     @property
@@ -219,14 +225,9 @@ def live_text(path: Path, roots: Sequence[Path], kind: Kind) -> str | None:
     """
     if kind == "skill":
         _refuse_unless(path.suffix == ".md", path, kind)
-    found = confined(path, roots).read()
-    try:
-        return None if found is None else found.data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise SkillError(
-            f"{path} is not UTF-8: byte {error.start} cannot be read ({error.reason}). Save the file as"
-            " UTF-8."
-        ) from error
+    found = confined(path, roots).content()
+    with as_usage_error(path, "read", "", SkillError):
+        return None if found is None else found.decode("utf-8")
 
 
 def proposed(
@@ -242,8 +243,7 @@ def proposed(
         file.read()
         if file.folded in places or draft.name in {target.name for target in targets}:
             raise UsageError(
-                f"{draft.name} ({draft.path}) is in the proposal twice, or under a name that some systems"
-                " take for the same."
+                f"{draft.name} ({draft.path}) is in the proposal twice, or as some systems take its name."
             )
         places.add(file.folded)
         fits = is_memory_file(draft.path) if draft.kind == "memory" else draft.path.suffix == ".md"

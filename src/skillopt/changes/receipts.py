@@ -107,12 +107,12 @@ class Receipts:
         found = map(_read, sorted(self.folder.glob("*.json")))
         return [receipt for receipt in found if receipt is not None]
 
-    def readable(self) -> Iterator[Receipt]:
-        """Every install whose receipt is not damaged; one that is, is named by its own commands."""
+    def made_folders(self) -> Iterator[str]:
+        """The folders that were made for any install; a damaged receipt is named by its own commands."""
         for path in sorted(self.folder.glob("*.json")):
             with suppress(UsageError):
                 if (receipt := _read(path)) is not None:
-                    yield receipt
+                    yield from receipt.folders
 
     def load(self, install: Install) -> Receipt | None:
         """The receipt of an install; None where there is none. Raises `UsageError` for one that is
@@ -177,17 +177,11 @@ def missing(folder: Path) -> list[Path]:
     return [one for one in (*reversed(folder.parents), folder) if not one.exists()]
 
 
-def remove_empty(folders: Sequence[Path]) -> list[Path]:
-    """Remove the folders that are empty, innermost first, and return those that stay."""
-    stay = []
+def remove_empty(folders: Sequence[Path]) -> None:
+    """Remove the folders that are empty, innermost first."""
     for folder in reversed(folders):
-        try:
+        with suppress(OSError):  # something is in it, or the system holds on to it
             folder.rmdir()
-        except FileNotFoundError:
-            continue
-        except OSError:  # something is in it, or the system holds on to it
-            stay.append(folder)
-    return stay[::-1]
 
 
 def _read(path: Path) -> Receipt | None:

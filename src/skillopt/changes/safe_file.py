@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillopt.errors import UsageError
+from skillopt.files import as_usage_error
 
 _HAS_FOLDER_HANDLES = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
 _DIRECTORY, _NOFOLLOW, _BINARY = (getattr(os, name, 0) for name in ("O_DIRECTORY", "O_NOFOLLOW", "O_BINARY"))
@@ -57,14 +58,9 @@ class SafeFile:
         """What the file holds; None when it is not there. Raises `UsageError` for a link, another name for
         it, or what is no plain file.
         """
-        try:
-            with self.folder() as folder:
-                return None if folder is None else folder.read(self.name)
-        except OSError as error:
-            raise UsageError(
-                f"{self.path} cannot be read: {error.strerror or error}. Check its permissions and those of"
-                " its folder."
-            ) from error
+        remedy = "Check its permissions and those of its folder."
+        with as_usage_error(self.path, "read", remedy), self.folder() as folder:
+            return None if folder is None else folder.read(self.name)
 
     def content(self) -> bytes | None:
         """The bytes alone; None when it is not there."""
@@ -85,8 +81,7 @@ class SafeFile:
             held: Folder | None = Folder(self.root)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise UsageError(
-                f"There is no folder {self.root}, in which {self.path} is to be written. Make it, or name"
-                " another."
+                f"There is no folder {self.root} for {self.path}. Make it, or name another."
             ) from error
         try:
             for part in self.parts[: len(self.parts) - 1 - up]:
@@ -133,9 +128,8 @@ class Folder:
             if self._descriptor is None:
                 self._refuse_link(name, os.lstat(self._at(name)))
                 return Folder(self.path / name)
-            return Folder(
-                self.path / name, os.open(name, os.O_RDONLY | _DIRECTORY | _NOFOLLOW, dir_fd=self._descriptor)
-            )
+            flags = os.O_RDONLY | _DIRECTORY | _NOFOLLOW
+            return Folder(self.path / name, os.open(name, flags, dir_fd=self._descriptor))
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -173,9 +167,8 @@ class Folder:
         self.remove(temporary)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _BINARY
         try:
-            descriptor = os.open(
-                self._at(temporary), flags, 0o666 if mode is None else 0o600, dir_fd=self._descriptor
-            )
+            rights = 0o666 if mode is None else 0o600
+            descriptor = os.open(self._at(temporary), flags, rights, dir_fd=self._descriptor)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
                 file.flush()
@@ -183,9 +176,8 @@ class Folder:
                     os.fchmod(file.fileno(), mode)
                 if durable:
                     os.fsync(file.fileno())
-            os.replace(
-                self._at(temporary), self._at(name), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor
-            )
+            here = self._descriptor
+            os.replace(self._at(temporary), self._at(name), src_dir_fd=here, dst_dir_fd=here)
         except BaseException:
             # Also on Ctrl-C: a folder of the person's is not to collect our half-written files.
             self.remove(temporary)
@@ -207,9 +199,8 @@ class Folder:
     def remove_empty(self, name: str) -> bool:
         """Remove an empty folder; False when something is in it."""
         try:
-            os.rmdir(self._at(name), dir_fd=self._descriptor)
-        except FileNotFoundError:
-            return True
+            with contextlib.suppress(FileNotFoundError):
+                os.rmdir(self._at(name), dir_fd=self._descriptor)
         except OSError:  # not empty, or no longer ours to remove: then it stays
             return False
         return True
@@ -228,13 +219,10 @@ class Folder:
         """
         with os.scandir(self.path if self._descriptor is None else self._descriptor) as listing:
             names = [entry.name for entry in listing]
-        if (
-            name not in names
-            and (other := next((one for one in names if _fold(one) == _fold(name)), None)) is not None
-        ):
+        other = next((one for one in names if _fold(one) == _fold(name)), name)
+        if name not in names and other != name:
             raise UsageError(
-                f"{self.path} holds {other!r}, not {name!r}: some systems take the two for one file. Name it"
-                " as it is written."
+                f"{self.path} holds {other!r}, not {name!r}: some systems take both for one. Name that one."
             )
 
     def _refuse_link(self, name: str, found: os.stat_result) -> None:
@@ -247,11 +235,8 @@ class Folder:
 
 def confined(path: Path, roots: Sequence[Path]) -> SafeFile:
     """A file below one of the roots that the person named. Raises `UsageError` for any other."""
-    if (
-        not path.is_absolute()
-        or ".." in path.parts
-        or any(unicodedata.category(char) == "Cc" for char in str(path))
-    ):
+    has_controls = any(unicodedata.category(char) == "Cc" for char in str(path))
+    if not path.is_absolute() or ".." in path.parts or has_controls:
         raise UsageError(f"{str(path)!r} is no plain absolute path, so nothing is written there.")
     if sys.platform == "win32" and any(":" in part for part in path.parts[1:]):
         raise UsageError(f"{path} names a stream inside a file, so nothing is written there.")
@@ -262,8 +247,7 @@ def confined(path: Path, roots: Sequence[Path]) -> SafeFile:
                 return SafeFile(root=resolved, parts=path.relative_to(base).parts)
     named = ", ".join(str(root) for root in roots) or "none"
     raise UsageError(
-        f"{path} is not below a folder that you named for adoption (named: {named}). Name the folder it is"
-        " in, or discard it."
+        f"{path} is not below a folder that you named for adoption ({named}). Name its folder, or discard it."
     )
 
 

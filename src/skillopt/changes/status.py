@@ -17,7 +17,7 @@ from skillopt.errors import UsageError
 
 Disk = Literal["old", "new", "other", "missing", "refused"]
 Decided = Literal["pending", "adopted", "discarded"]
-State = Literal["pending", "partly adopted", "adopted", "discarded", "interrupted"]
+State = Literal["pending", "partly adopted", "adopted", "discarded", "replaced", "interrupted"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ def status(store: Store, roots: Sequence[Path]) -> ProposalsStatus:
             state=_state(one.proposal, one.record),
             edits={edit.id: _decided(edit.id, one.record) for edit in one.proposal.edits},
             targets=tuple(_target(target, one.record, roots) for target in one.proposal.targets),
-            note=_note(one.record.open),
+            note=f"by {one.record.replaced_by}" if one.record.replaced_by else _note(one.record.open),
         )
         for one in found
     )
@@ -104,6 +104,8 @@ def _state(proposal: NightProposal, record: ProposalRecord) -> State:
     every = {edit.id for edit in proposal.edits}
     if record.open is not None:
         return "interrupted"
+    if record.replaced_by:
+        return "replaced"
     if every <= record.discarded:
         return "discarded"
     if every <= record.discarded | record.adopted:

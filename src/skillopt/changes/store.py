@@ -38,12 +38,20 @@ class OpenedProposal:
     @property
     def pending(self) -> frozenset[int]:
         """The edits that nothing was decided on."""
+        if self.record.replaced_by:
+            return frozenset()
         every = frozenset(edit.id for edit in self.proposal.edits)
         return every - self.record.adopted - self.record.discarded
 
+    @property
+    def unmeasured(self) -> frozenset[int]:
+        """The edits that are suggestions."""
+        return frozenset(edit.id for edit in self.proposal.edits if not edit.is_measured)
+
     def chosen(self, action: Action | None, targets: Sequence[str], edits: Sequence[int]) -> frozenset[int]:
         """The edits a person named: by target those that are open, by number exactly those; all that are open
-        where none is named. Without an action all may be named.
+        where none is named. Without an action all may be named. Suggestions that nobody measured are adopted
+        by their number alone.
         """
         every = frozenset(edit.id for edit in self.proposal.edits)
         open_ones = self.pending if action else every
@@ -53,26 +61,44 @@ class OpenedProposal:
             if name not in by_name:
                 raise UnknownName(f"target of proposal {self.proposal.id}", name, by_name)
             chosen |= by_name[name] & open_ones
+        if action == "adopt":
+            if chosen and chosen <= self.unmeasured:
+                raise UsageError(
+                    f"What is left of proposal {self.proposal.id} are suggestions that nobody measured. Adopt"
+                    f" them by number: {' '.join(f'--edit {edit}' for edit in sorted(chosen))}."
+                )
+            chosen -= self.unmeasured
         for edit in edits:
             if edit not in every:
                 known = ", ".join(str(one.id) for one in self.proposal.edits)
                 raise UsageError(f"Proposal {self.proposal.id} has no edit {edit}; it has {known}.")
             if edit not in open_ones:
+                replaced = self.record.replaced_by
                 done = (
-                    "adopted already; `undo` takes it back"
-                    if edit in self.record.adopted
-                    else "discarded; the next night may propose it anew"
+                    f"replaced by proposal {replaced}"
+                    if replaced
+                    else (
+                        "adopted already; `undo` takes it back"
+                        if edit in self.record.adopted
+                        else "discarded; the next night may propose it anew"
+                    )
                 )
                 raise UsageError(
                     f"Edit {edit} of proposal {self.proposal.id} is {done}. Nothing was changed."
                 )
-            chosen |= {edit}
+            one = next(one for one in self.proposal.edits if one.id == edit)
+            chosen |= {edit, *(need for need in one.needs if need in open_ones and self._is_new_file(need))}
         if not chosen:
             raise UsageError(
                 f"Nothing of proposal {self.proposal.id} is left to {action or 'show'} there: all of it is"
                 " decided. See `skillopt sleep status`."
             )
         return chosen
+
+    def _is_new_file(self, edit: int) -> bool:
+        """Whether an edit is only the page that others are written on: it comes along with them."""
+        found = next(one for one in self.proposal.edits if one.id == edit)
+        return all(evidence.edit.get("op") == "new_file" for evidence in found.evidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +226,21 @@ class Store:
             shutil.rmtree(growing, ignore_errors=True)
             raise
         return proposal
+
+    def replace_open(self, newer: NightProposal) -> list[str]:
+        """Mark older proposals of the project that nothing was decided on, and that are about files the newer
+        one is about, as replaced by it. Returns their ids.
+        """
+        paths = {target.path for target in newer.targets}
+        gone = []
+        with self.decisions.alone():
+            for one in self.load_all()[0]:
+                older = one.proposal
+                is_open = older.project == newer.project and not one.record.moves and one.pending
+                if older.id != newer.id and is_open and {target.path for target in older.targets} <= paths:
+                    self.decisions.note(older.id, one.record.model_copy(update={"replaced_by": newer.id}))
+                    gone.append(older.id)
+        return gone
 
     def forget(self, ids: Iterable[str]) -> None:
         """Take proposals out of the decisions file; held `alone` by the caller, who removes their folders."""

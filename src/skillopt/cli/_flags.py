@@ -141,15 +141,11 @@ def _flag_options(keys: tuple[str, ...]) -> list[inspect.Parameter]:
         except ImportError:  # a plug-in without its dependencies says so when it is used, not when another is
             continue
         for flag in own:
-            if not flag.key.startswith(keys) or (flag.name in found and not _is_thin(found[flag.name][0])):
-                continue
-            found[flag.name] = (flag, _panel(flag.key) if flag.name in FLAT else f"Keys of {benchmark}")
+            known = found[flag.name][0] if flag.name in found else None
+            is_thin = known is None or known.hidden or known.description == OF_A_BENCHMARK
+            if is_thin and flag.key.startswith(keys):  # only a benchmark can describe it
+                found[flag.name] = (flag, _panel(flag.key) if flag.name in FLAT else f"Keys of {benchmark}")
     return [_option(flag, panel) for flag, panel in found.values()]
-
-
-def _is_thin(flag: Flag) -> bool:
-    """Whether only a benchmark can describe the flag."""
-    return flag.hidden or flag.description == OF_A_BENCHMARK
 
 
 def _option(flag: Flag, panel: str) -> inspect.Parameter:

@@ -61,9 +61,7 @@ def with_options(
     options: Sequence[inspect.Parameter],
     made: Callable[[dict[str, Any]], Any],
 ) -> Callable[..., None]:
-    """The command with one of its parameters spelled out as options; it gets what `made` makes of those that
-    were given.
-    """
+    """The command with one parameter spelled out as options; `made` makes its value of those given."""
 
     def run(**values: Any) -> None:
         found = {one.name: values.pop(one.name) for one in options}

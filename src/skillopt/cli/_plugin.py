@@ -23,7 +23,6 @@ from skillopt.changes.receipts import Receipt, Scope
 from skillopt.cli import app
 from skillopt.cli._console import echo
 from skillopt.errors import UnknownName, UsageError
-from skillopt.mcp import Toolbox
 from skillopt.plugins.kit import Command, Kit, Option, ServerTool
 from skillopt.plugins.port import AgentPlugin, InstallPlace
 from skillopt.plugins.program import by_name, this_program
@@ -51,9 +50,7 @@ def utc_now() -> datetime:
 
 
 def hook_input() -> bytes:
-    """What an agent tells its hook on stdin, as far as it comes within a second: an agent that never closes
-    it is not waited for.
-    """
+    """What an agent tells its hook on stdin within a second; one that never closes it is not waited for."""
     if sys.stdin is None or sys.stdin.isatty():
         return b""
     try:
@@ -225,4 +222,6 @@ def _command(name: str, command: Any) -> Command:
 
 @cache
 def _tools() -> tuple[ServerTool, ...]:
+    from skillopt.mcp import Toolbox  # loads the configuration, which a hook has no time for
+
     return tuple(ServerTool(name=spec.name, description=spec.description) for spec in Toolbox(app).specs())

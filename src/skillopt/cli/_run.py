@@ -49,9 +49,7 @@ def configure(given: Given) -> Resolved:
 
 
 def choose_view(job: Job, *, quiet: bool, plain: bool, target: str | None = None) -> View:
-    """Live on a terminal, plain lines elsewhere; always on stderr, so that stdout is the result. `target`
-    names several as one.
-    """
+    """Live on a terminal, plain lines elsewhere; on stderr. `target` names several as one."""
     console = open_console(stderr=True)
     if quiet:
         return View(console)
@@ -199,9 +197,7 @@ def on_signal(stop: Callable[[Stopped], None], view: View, folder: Path) -> Iter
 
 @contextlib.contextmanager
 def scrubbed(scrubber: Scrubber) -> Iterator[None]:
-    """Errors leave without the credentials that were loaded; an unexpected one keeps its traceback and ends
-    with code 1.
-    """
+    """Errors leave without credentials; an unexpected one keeps its traceback and ends with code 1."""
     try:
         yield
     except SkillOptError as error:

@@ -167,7 +167,8 @@ def night_json(ended: NightResult, context: NightContext) -> dict[str, Any]:
         "outcome": record.outcome,
         "n_sessions": record.sessions,
         "n_tasks": record.tasks,
-        "n_suggestions": ended.plan.suggestions,
+        "suggestions": [one.model_dump(mode="json") for one in ended.plan.suggestions],
+        "states": ended.plan.states,
         "tokens": record.tokens,
         "dollars": record.dollars,
         "mining": None if ended.plan.mining is None else ended.plan.mining.model_dump(),
@@ -201,6 +202,11 @@ def night(told: Mapping[str, Any]) -> Iterator[str]:
             yield (f"  Why: {plain(skill['why'])}")
         for edit in skill["edits"]:
             yield (f"  + {plain(words.edit(edit))}")
+    yield from _counts("sessions by what they became", told["states"])
+    for one in told["suggestions"]:
+        yield (
+            f"suggestion, not measured ({words.count(len(one['sessions']), 'session')}): {plain(one['wish'])}"
+        )
     yield from _lines("note", told["notes"])
     tokens = words.UNKNOWN if told["tokens"] is None else f"{told['tokens']:,}"
     yield (f"Spent: {tokens} tokens, cost {words.money(told['dollars'])}.")
@@ -208,7 +214,10 @@ def night(told: Mapping[str, Any]) -> Iterator[str]:
         yield (f"Nothing is proposed: {told['outcome']}.")
     else:
         yield (f"Proposal {told['proposal']}: {told['staging_dir']}")
-        yield ("Nothing has changed yet: `skillopt sleep diff` shows it, `skillopt sleep adopt` takes it.")
+        yield (
+            "Nothing has changed yet: `skillopt sleep` shows it, `skillopt sleep adopt` takes what was"
+            " measured."
+        )
 
 
 def status_json(
@@ -232,6 +241,7 @@ def status_json(
                 "state": one.state,
                 "note": one.note,
                 "edits": {str(edit): decided for edit, decided in one.edits.items()},
+                "unmeasured": [edit.id for edit in one.proposal.edits if not edit.is_measured],
                 "targets": [
                     {"name": target.name, "path": str(target.path), "disk": target.disk, "note": target.note}
                     for target in one.targets
@@ -262,7 +272,9 @@ def status(told: Mapping[str, Any]) -> Iterator[str]:
         yield ("No proposal is staged.")
     for one in told["proposals"][:_MOST]:
         edits = ", ".join(f"{number} {word}" for word, number in Counter(one["edits"].values()).items())
-        yield (f"Proposal {one['id']}: {one['state']} ({edits}) {one['note']}".rstrip())
+        open_ones = [edit for edit in one["unmeasured"] if one["edits"][str(edit)] == "pending"]
+        not_tried = f"; not measured: {', '.join(map(str, open_ones))}" if open_ones else ""
+        yield (f"Proposal {one['id']}: {one['state']} ({edits}{not_tried}) {one['note']}".rstrip())
         for target in one["targets"]:
             is_new = target["disk"] == "old" and target["note"]  # the old text of a new file is none
             state = target["note"] if is_new else f"{_ON_DISK[target['disk']]}. {target['note']}".rstrip()

@@ -25,9 +25,7 @@ NAME = "watch"
 
 
 class RunsCommand(TyperCommand):
-    """`runs`, which lists; `runs watch` is a command of its own behind it. A folder of that name is
-    `./watch`.
-    """
+    """`runs`, which lists, and behind it `runs watch`. A folder of that name is `./watch`."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context of whichever of the two was asked for."""

@@ -14,9 +14,7 @@ PANEL, PLACE = "Look things up", 0
 
 
 def show(given: Given, json: Json = False) -> None:
-    """Print the configuration a command with these arguments would use: key, value, source. No credential is
-    shown.
-    """
+    """Print the configuration these arguments would give: key, value, source. No credential is shown."""
     resolved = _run.configure(given)
     rows = render(resolved)
     if json:

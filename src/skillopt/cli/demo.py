@@ -57,9 +57,7 @@ add = simple(demo, epilog=EXIT_CODES)
 
 
 def _free_folder(*, quiet: bool) -> Path:
-    """The demo's folder, or the first numbered one beside it that holds no finished run; an unfinished one is
-    gone on with.
-    """
+    """The demo's folder, or the first numbered one beside it that holds no finished run."""
     folder, number = Path("outputs/demo"), 1
     while is_finished(folder):
         taken, number = folder, number + 1

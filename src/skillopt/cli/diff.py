@@ -24,9 +24,7 @@ def diff(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show the difference of two skills. A run folder stands for its best skill; alone, for its seed against
-    its best.
-    """
+    """Show the difference of two skills. A run stands for its best skill; alone, for seed against best."""
     if b is None and not a.exists():
         raise UsageError(f"There is neither a run nor a skill at {a}.")
     if b is None and not is_run(a):

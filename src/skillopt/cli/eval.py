@@ -12,7 +12,7 @@ import typer
 from skillopt import api
 from skillopt.api import Matrix, Versus
 from skillopt.build import Job, prepare
-from skillopt.build.measuring import eval_folder, skill_named, target_only
+from skillopt.build.evaluation import eval_folder, skill_named, target_only
 from skillopt.cli import EXIT_CODES, _matrix, _run
 from skillopt.cli._console import echo, print_json
 from skillopt.cli._flags import Given, flagged
@@ -60,9 +60,7 @@ def evaluate(
     quiet: Quiet = False,
     plain: Plain = False,
 ) -> None:
-    """Measure skills with one target or several, alone or in pairs. What was measured before in the same
-    folder is not paid again.
-    """
+    """Measure skills with one target or several, alone or in pairs. Nothing is paid twice in one folder."""
     resolved = resolve(given, target or [])
     seed = resolved[0].config.env.skill_init
     skills = load_skills(skill or ([] if seed is None else [str(seed)]), against)
@@ -122,9 +120,7 @@ def runs_of(skills: Sequence[str], named: Sequence[Path]) -> list[Path]:
 
 
 def resolve(given: Given, targets: Sequence[str]) -> list[Resolved]:
-    """The configuration once for every target; without --target it names the only one. What a reader should
-    know goes to stderr.
-    """
+    """The configuration once for every target of --target, or the only one. Warnings go to stderr."""
     if targets and "target_model" in given.flags:
         raise ConfigError(
             "--target and --target_model both name a target; keep --target, which may be given several times."

@@ -27,9 +27,7 @@ def explain(
     step: Annotated[str, typer.Argument(help=_STEP)],
     json: Json = False,
 ) -> None:
-    """Recompute the gate's verdict on a step from the stored rows and show the evidence. Ends with 1 if it
-    differs from the record.
-    """
+    """Recompute the gate's verdict on a step from stored rows; ends with 1 if it differs from the record."""
     evidence = gather(read_run(run), step)
     if json:
         print_json(evidence.as_json())
@@ -72,6 +70,8 @@ def _show(evidence: VerdictEvidence) -> None:
         why = f" ({edit.reason})" if edit.reason else ""
         style = "green" if edit.state == "applied" else "dim"
         console.say(f"  {edit.state:<11}{words.edit(edit.edit)}{why}", style)
+    if evidence.hedged:
+        console.say(f"{evidence.hedged} slow calls behind it were asked twice; the first reply counted.")
     same = "equals" if evidence.agrees else "DIFFERS from"
     style = "green" if evidence.agrees else "bold red"
     console.say(f"The recomputed verdict {same} the recorded one.", style)

@@ -39,9 +39,7 @@ def export(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Install the best skill of a run for an agent. Nothing that is there and differs is overwritten without
-    --force.
-    """
+    """Install a run's best skill for an agent. What is there and differs is kept unless --force is given."""
     if user and (into is not None or to == ZIP):
         raise UsageError(
             "--user names the home folder of an agent's skills; it goes neither with --into nor with --to"

@@ -31,9 +31,7 @@ def init(
     ],
     json: Json = False,
 ) -> None:
-    """Start a skill of your own: a folder with the skill, example tasks and a config. Nothing that is there
-    is overwritten.
-    """
+    """Start a skill of your own: a folder with skill, example tasks and config. Nothing is overwritten."""
     folder = Path(name)
     made, trial = start(folder), f"skillopt train {folder} --target world"
     if json:
@@ -51,9 +49,7 @@ add = simple(init)
 
 
 def start(folder: Path) -> list[Path]:
-    """Write the files of a new skill, named after its folder; raises, and writes nothing, where something is
-    in the way.
-    """
+    """Write the files of a new skill, named after its folder; raises where something is in the way."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} already holds something; nothing was written. Choose another name.")
     name = folder.absolute().name

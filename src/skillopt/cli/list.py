@@ -20,9 +20,7 @@ def list_plugins(
     kind: Annotated[str | None, argument("[" + "|".join(KINDS) + "]", "One kind only.")] = None,
     json: Json = False,
 ) -> None:
-    """List benchmarks, model providers, harnesses, trackers, scorers, gate policies, transcript sources and
-    packaged configs.
-    """
+    """List benchmarks, models, harnesses, trackers, scorers, gate policies, transcript sources, configs."""
     if kind is not None and kind not in KINDS:
         raise UnknownName("kind of thing to list", kind, KINDS)
     found = {name: _listed(name) for name in KINDS if kind in (None, name)}
@@ -41,10 +39,7 @@ add = simple(list_plugins)
 
 def _listed(kind: str) -> dict[str, str]:
     if kind == "configs":
-        return {name: _first_line(find(name, Path("/"))) for name in packaged_names()}
+        texts = {name: find(name, Path("/")).read_text(encoding="utf-8") for name in packaged_names()}
+        return {name: text.split("\n")[0].removeprefix("#").strip() for name, text in texts.items()}
     registry = registries.KINDS[kind]
     return {name: registry.describe(name) for name in registry.names()}
-
-
-def _first_line(path: Path) -> str:
-    return path.read_text(encoding="utf-8").split("\n")[0].removeprefix("#").strip()

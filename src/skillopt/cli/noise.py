@@ -10,7 +10,7 @@ import typer
 
 from skillopt import api
 from skillopt.build import Job, prepare
-from skillopt.build.measuring import eval_folder, skill_named, target_only
+from skillopt.build.evaluation import eval_folder, skill_named, target_only
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import echo, print_json
 from skillopt.cli._flags import Given, flagged

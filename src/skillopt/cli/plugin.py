@@ -75,9 +75,7 @@ def uninstall(
 
 
 def session_end(agent: Annotated[str, typer.Argument(metavar="AGENT")]) -> None:
-    """Note that a session ended; agents' hooks call it. It always ends with 0: a note is not worth an agent's
-    error.
-    """
+    """Note that a session ended; agents' hooks call it. It always ends with 0."""
     note(_plugin.state_folder(), agent, _plugin.hook_input(), _plugin.utc_now())
 
 

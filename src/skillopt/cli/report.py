@@ -26,9 +26,7 @@ def report(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Write a run as one HTML page that works offline, and a Markdown summary beside it. A run at work is not
-    disturbed.
-    """
+    """Write a run as one offline HTML page, and a Markdown summary beside it. A run at work goes on."""
     target = run / "report.html" if out is None else out
     facts = read_facts(run)
     _check(target)
@@ -50,9 +48,7 @@ add = simple(report)
 
 
 def _check(target: Path) -> None:
-    """Nothing but an earlier report is written over: a page's Markdown could otherwise land on a README or on
-    the best skill.
-    """
+    """Only an earlier report is written over: the Markdown could land on a README or the best skill."""
     if target.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{target} is no name for a page: --out takes a file that ends in .html.")
     for path in (target, target.with_suffix(".md")):

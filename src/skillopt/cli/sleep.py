@@ -112,7 +112,7 @@ def run(
         bool, typer.Option("--reviewed", help="You have read the file of tasks; it need not say so itself.")
     ] = False,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Leave a night that is open and begin anew.")
+        bool, typer.Option("--restart", help="Leave a night that is open and begin anew, also without news.")
     ] = False,
     log: Annotated[
         Path | None,

@@ -1,6 +1,4 @@
-"""Configuration: YAML with inheritance and the public key names, typed, documented, and with the source of
-every value.
-"""
+"""Configuration: YAML with inheritance and the public key names, typed, with the source of every value."""
 
 from __future__ import annotations
 

@@ -26,9 +26,7 @@ _HELP = "Write '$2', '200k tokens', '500 calls', '30 minutes', or several with c
 
 
 class AllowanceConfig(Section):
-    """What one rollout inside an agent program may use: set aside before it starts, as its
-    calls are its own.
-    """
+    """What one rollout inside an agent program may use, set aside before it starts: its calls are its own."""
 
     usd: float | None = Field(default=None, gt=0)
     """US dollars set aside for a rollout inside an agent program."""
@@ -37,9 +35,7 @@ class AllowanceConfig(Section):
 
 
 class BudgetConfig(Section):
-    """What a run may spend; unset is unlimited. Also as text: '$2', '200k tokens', '500 calls', '30 minutes',
-    or several with commas.
-    """
+    """What a run may spend; unset is unlimited. Also as text: '$2', '200k tokens', or several with commas."""
 
     usd: float | None = Field(default=None, gt=0)
     """US dollars."""
@@ -54,9 +50,7 @@ class BudgetConfig(Section):
 
 
 def parse_budget(text: str) -> BudgetConfig:
-    """Read '$2', '2 usd', '200k tokens', '500 calls', '30 minutes', '2 hours', or several with commas. What
-    is not named is unlimited.
-    """
+    """Read '$2', '200k tokens', '500 calls', '2 hours', or several with commas; all else is unlimited."""
     found: dict[str, Decimal] = {}
     for part in text.split(","):
         unit, amount = _part(part.strip())

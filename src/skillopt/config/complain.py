@@ -1,6 +1,4 @@
-"""What is said about a key or value that cannot be used: the key, where it stands, what was expected, and the
-near miss.
-"""
+"""What is said about a key or value that cannot be used: where it stands, what was expected, a near miss."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ def check_keys(
     registry: Registry,
     problems: list[str],
 ) -> list[str]:
-    """Refuse keys nobody reads; returns the warnings about dead keys and about credentials on a
-    command line.
-    """
+    """Refuse keys nobody reads; returns warnings about dead keys and credentials on a command line."""
     warnings: list[str] = []
     for entry in entries:
         leaf = leaf_of(entry.key, settings)
@@ -72,9 +68,7 @@ def check_keys(
 
 
 def check_provider_values(merged: Mapping[str, ConfigEntry]) -> dict[str, str]:
-    """A line for each key of a provider that was written with a value of the wrong type, whether or not a
-    role is on that provider.
-    """
+    """A line for each provider's key with a value of the wrong type, whether or not a role is on it."""
     found: dict[str, str] = {}
     for key, entry in merged.items():
         if key not in declared().keys or entry.source.layer not in CHOSEN or entry.value in (None, ""):
@@ -96,9 +90,7 @@ def about(
     *,
     below: str = "",
 ) -> list[str]:
-    """One line for every value that has the wrong type or range: of the tree, or of what a plug-in declares
-    `below` a section.
-    """
+    """A line for every value of the wrong type or range: of the tree, or of a plug-in `below` a section."""
     lines = []
     for detail in error.errors(include_url=False, include_input=False):
         # A union adds the names of its branches, a list its index: the key is the part in front that is one.
@@ -118,12 +110,9 @@ def value_problem(key: str, entry: ConfigEntry | None, leaf: Leaf | None, detail
     where = str(entry)
     shown = "the value" if (leaf is not None and leaf.secret) or looks_secret(key) else repr(entry.value)
     if leaf is not None and leaf.choices:
-        choices = [
-            str(choice).lower() if isinstance(choice, bool) else str(choice) for choice in leaf.choices
-        ]
-        close = difflib.get_close_matches(str(entry.value), [*choices, *known_words(key)], n=1)
+        close = difflib.get_close_matches(str(entry.value), [*leaf.spelled, *known_words(key)], n=1)
         near = f" Did you mean {close[0]!r}?" if close else ""
-        return f"{where}: {shown} is not one of {', '.join(choices)}.{near}"
+        return f"{where}: {shown} is not one of {', '.join(leaf.spelled)}.{near}"
     if kind in EXPECTED:
         return f"{where}: expected {EXPECTED[kind]}, not {shown}"
     bounds = {"greater_than_equal": "ge", "greater_than": "gt", "less_than_equal": "le", "less_than": "lt"}

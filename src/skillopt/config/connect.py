@@ -1,6 +1,4 @@
-"""Connects a role: its provider, endpoint, key and knobs. What is set for a provider reaches only the roles
-that are on it.
-"""
+"""Connects a role: provider, endpoint, key, knobs. Settings of a provider reach only the roles on it."""
 
 from __future__ import annotations
 
@@ -104,15 +102,11 @@ class _Role:
         ]
 
     def public(self, owner: str, part: str) -> ConfigEntry | None:
-        """What was set for a service or program: in this run's own settings, else in the environment, else in
-        `.env`; the role's first.
-        """
+        """What was set for a service or program, the role's own first: here, in the environment or `.env`."""
         return self.best(self.declared.keys_of(owner, self.role, part))
 
     def best(self, keys: Sequence[ServiceKey]) -> ConfigEntry | None:
-        """The strongest entry; a key for one role beats the one for both, unless that one stands nearer to
-        this run.
-        """
+        """The strongest entry; a role's key beats the common one, unless that stands nearer to this run."""
         given = [
             (entry, each.role is not None)
             for each in keys
@@ -128,9 +122,7 @@ class _Role:
     # Which provider
 
     def backend(self, parts: ModelString, chosen: ConfigEntry | None) -> Backend:
-        """The backend of a name without provider: the harness' own login, the role's backend, else the common
-        one.
-        """
+        """The backend of a bare name: the harness' own login, the role's backend, else the common one."""
         nobody = next(each for each in self.declared.backends.values() if each.open)
         if parts.harness != CHAT:
             login = self.declared.login_of(parts.harness)
@@ -236,8 +228,9 @@ class _Role:
             given = self.spoken(keys) if any(each.words for each in keys) and own is None else self.best(keys)
             if given is None:
                 continue
-            is_weak = own is None or own.source.layer == "default"
-            if is_weak or (part == "max_tokens" and own is not None and _smaller(given, own)):
+            caps = [one.value for one in (given, own) if one is not None and isinstance(one.value, int)]
+            is_lower_cap = part == "max_tokens" and len(caps) == 2 and caps[0] < caps[1]
+            if own is None or own.source.layer == "default" or is_lower_cap:
                 self.take(part, given)
                 if part == "max_tokens" and isinstance(given.value, int) and given.value < DEFAULT_MAX_TOKENS:
                     self.warnings.append(
@@ -245,9 +238,7 @@ class _Role:
                     )
 
     def spoken(self, keys: Sequence[ServiceKey]) -> ConfigEntry | None:
-        """One part that two keys say, one of them in words; where they stand equally near they must not
-        contradict each other.
-        """
+        """One part that two keys say, one in words; equally near ones must not contradict each other."""
         words = next(each.words for each in keys if each.words)
         mode = self.best([each for each in keys if each.words])
         switch = self.best([each for each in keys if not each.words])
@@ -278,14 +269,8 @@ def _nearness(entry: ConfigEntry) -> int:
     return 2 if entry.source.layer in CHOSEN else 1 if entry.source.layer == "environment" else 0
 
 
-def _smaller(one: ConfigEntry, other: ConfigEntry) -> bool:
-    return isinstance(one.value, int) and isinstance(other.value, int) and one.value < other.value
-
-
 def _is_foreign(service: Service, url: ConfigEntry, key: ConfigEntry | None) -> bool:
-    """A `.env` comes with a folder, maybe somebody else's: no key or login that it did not bring goes to an
-    endpoint of its choice.
-    """
+    """A `.env` may be somebody else's: no key or login that it did not bring goes to its endpoint."""
     if url.source.layer != ".env":
         return False
     return service.uses_own_login if key is None else key.source.layer != ".env"

@@ -1,6 +1,4 @@
-"""What can be read off a field of the schema: its dotted key, its type in words, and how text becomes its
-value.
-"""
+"""What can be read off a field of the schema: its key, its type in words, how text becomes its value."""
 
 from __future__ import annotations
 
@@ -62,6 +60,11 @@ class Leaf:
         )
 
     @property
+    def spelled(self) -> list[str]:
+        """The allowed values as they are written."""
+        return [str(one).lower() if isinstance(one, bool) else str(one) for one in self.choices]
+
+    @property
     def secret(self) -> bool:
         """True for credentials: never shown."""
         return SecretStr in self.options
@@ -75,16 +78,14 @@ class Leaf:
     def type(self) -> str:
         """The type as a person reads it."""
         if self.choices:
-            return " | ".join([*(["bool"] if bool in self.options else []), *map(_spelled, self.choices)])
+            return " | ".join([*(["bool"] if bool in self.options else []), *self.spelled])
         return " | ".join(
             _WORDS.get(option, getattr(get_origin(option) or option, "__name__", str(option)))
             for option in self.options
         )
 
     def from_text(self, text: str) -> Any:
-        """The value that a flag, an option or a variable means: text where the type is text, unless a list is
-        meant, else a YAML value.
-        """
+        """What a flag, an option or a variable means: text or a list where the key takes it, else YAML."""
         if self.optional and text in ("", "null", "~"):
             return None
         if bool in self.options and text.lower() in _TRUTHS:
@@ -190,7 +191,3 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
             branch = branch.setdefault(parent, {})
         branch[last] = value
     return tree
-
-
-def _spelled(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

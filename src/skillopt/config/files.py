@@ -1,6 +1,4 @@
-"""Finds files: the one a `--config` names with its `_base_` chain, `.env`, and where a path written in a file
-points.
-"""
+"""Finds files: that of a `--config` with its `_base_` chain, `.env`, and where a written path points."""
 
 from __future__ import annotations
 
@@ -30,22 +28,16 @@ class ConfigFile:
 
 def packaged_names() -> list[str]:
     """Names of the configs that ship with the package, as `--config` takes them."""
-    names = []
-    for path in sorted(PACKAGED.rglob("*.yaml")):
-        relative = path.relative_to(PACKAGED)
-        if not relative.parts[0].startswith("_"):
-            names.append(
-                relative.parent.as_posix()
-                if relative.stem == "default"
-                else relative.with_suffix("").as_posix()
-            )
-    return names
+    files = [path.relative_to(PACKAGED) for path in sorted(PACKAGED.rglob("*.yaml"))]
+    return [
+        (path.parent if path.stem == "default" else path.with_suffix("")).as_posix()
+        for path in files
+        if not path.parts[0].startswith("_")
+    ]
 
 
 def find(name: str, folder: Path) -> Path:
-    """The file a name means: a path from `folder`, or a folder there that holds a `train.yaml`, else a
-    packaged config.
-    """
+    """The file a name means: a path from `folder`, a folder there with a `train.yaml`, a packaged config."""
     path = folder / Path(name).expanduser()
     for found in (path, path / IN_FOLDER):
         if found.is_file():
@@ -55,11 +47,8 @@ def find(name: str, folder: Path) -> Path:
         packaged = PACKAGED / candidate
         if packaged.is_file() and packaged.resolve().is_relative_to(PACKAGED):
             return packaged.resolve()
-    what = (
-        f"The folder {name!r} holds no {IN_FOLDER}"
-        if path.is_dir()
-        else f"No config file {name!r} in {folder}"
-    )
+    missing = f"No config file {name!r} in {folder}"
+    what = f"The folder {name!r} holds no {IN_FOLDER}" if path.is_dir() else missing
     raise ConfigError(f"{what}, and no packaged config of that name. {suggest(inner, packaged_names())}")
 
 
@@ -119,9 +108,7 @@ def resolve_path(text: str, *, folder: Path | None, cwd: Path, output: bool) -> 
 
 
 def read_dotenv(path: Path) -> dict[str, str]:
-    """The variables of a `.env` file: `NAME=value`, optional `export`, quotes and comments. Nothing is
-    substituted.
-    """
+    """The variables of a `.env` file: `NAME=value`, `export`, quotes, comments. Nothing is substituted."""
     if not path.is_file():  # a folder of that name is somebody's virtual environment
         return {}
     try:

@@ -1,6 +1,4 @@
-"""What each layer says: files (structured or flat), options, flags and variables become entries under one
-dotted key.
-"""
+"""What each layer says: files, options, flags and variables become entries under one dotted key."""
 
 from __future__ import annotations
 

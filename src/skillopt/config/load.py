@@ -1,6 +1,4 @@
-"""Loads a configuration: flag, --cfg-options, config file, environment, .env, default - in that order, each
-value with its source.
-"""
+"""Loads a configuration: flag, --cfg-options, file, environment, .env, default, each with its source."""
 
 from __future__ import annotations
 
@@ -48,9 +46,7 @@ Variables = Mapping[Layer, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """A configuration with the source of every value, every credential that was read, and what the user
-    should know.
-    """
+    """A configuration with the source of each value, every credential read, and what a user should know."""
 
     config: Config
     provenance: Mapping[str, Source]
@@ -182,9 +178,7 @@ class _Loading:
         }
 
     def _read(self, entry: ConfigEntry) -> ConfigEntry:
-        """Numbers and truth values in quotes, which public files have, are read as such; an option is read
-        when its role is connected.
-        """
+        """Read numbers and truth values in quotes, as public files have them; options wait for their role."""
         leaf = leaf_of(entry.key, self.settings)
         if leaf is None or entry.source.layer != "config" or option_owner(entry.key):
             return entry
@@ -199,9 +193,7 @@ class _Loading:
         return config.model_copy(update={"model": model})
 
     def _force_no_limit(self, merged: dict[str, ConfigEntry]) -> None:
-        """Whole skills are written anew under `full_rewrite_minibatch`, so there is no number of edits to
-        limit.
-        """
+        """Whole skills are written anew under `full_rewrite_minibatch`: there are no edits to limit."""
         mode, key = merged.get("optimizer.skill_update_mode"), "optimizer.lr_control_mode"
         control = merged.get(key)
         is_none = control is not None and control.value == "none"
@@ -214,9 +206,7 @@ class _Loading:
 
 
 def _simulate_both(merged: dict[str, ConfigEntry]) -> None:
-    """A simulated target can only be learned for by the simulated optimizer, so that one is meant where no
-    optimizer is named.
-    """
+    """Only the simulated optimizer learns for a simulated target; it is meant where none is named."""
     target, key = merged.get("model.target.name"), "model.optimizer.name"
     named = any(merged.get(name) is not None for name in (key, "model.optimizer_backend", "model.backend"))
     provider = provider_of(target.value) if target is not None and isinstance(target.value, str) else None
@@ -252,9 +242,7 @@ def _merge(layers: Layered) -> dict[str, ConfigEntry]:
 
 
 def _keep_schedule_ordered(merged: dict[str, ConfigEntry], layers: Layered) -> None:
-    """A limit below the end of its schedule moves that end, unless the end was written at least as strongly:
-    that is a contradiction.
-    """
+    """A limit below the end of its schedule moves that end, unless the end was written as strongly."""
     top_key, key = "optimizer.learning_rate", "optimizer.min_learning_rate"
     top, end = merged.get(top_key), merged.get(key)
     strength = {

@@ -22,9 +22,7 @@ class ModelString:
     name: str
     base_url: str | None = None
     says_harness: bool = False
-    """Whether the harness was written: `chat` may be meant on purpose, or be what is there when nothing was
-    said.
-    """
+    """Whether the harness was written: `chat` may be meant on purpose, or be there as nothing was said."""
 
     def __str__(self) -> str:
         harness = f"{self.harness}/" if self.says_harness or self.harness != CHAT else ""
@@ -79,9 +77,7 @@ def names_no_model(text: str) -> bool:
 
 
 def in_harness(target: str, default: str) -> str:
-    """The target's model string with the benchmark's own harness where none was written; `chat` is only
-    spelled out where it is not that.
-    """
+    """The target's model string with the benchmark's own harness, where none or only `chat` was written."""
     if names_no_model(target):
         return target
     parts = parse_model_string(target, "target")
@@ -111,9 +107,7 @@ def _split_url(text: str) -> tuple[str, str | None]:
 
 
 def _refuse_slips(rest: str, prefix: str, role: RoleName, known: Sequence[str]) -> None:
-    """A bare name that looks like a provider's misspelling is an error: sent as a name it would fail late or
-    cost money.
-    """
+    """A bare name that looks like a misspelt provider is an error: as a name it would fail late."""
     close = difflib.get_close_matches(prefix, known, n=1, cutoff=0.8) if ":" in rest else []
     if close:
         slip = f"model.{role}: no provider named {prefix!r}. Did you mean '{close[0]}{rest[len(prefix) :]}'?"

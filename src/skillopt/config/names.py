@@ -70,9 +70,7 @@ silently, others with a warning.
 """
 
 DEAD_PREFIXES: Mapping[str, str] = {"officeqa": "env.search_"}
-"""Public keys of one benchmark that ask for nothing: settings of a search service, which an offline search
-never asks.
-"""
+"""Public keys of one benchmark that ask for nothing: an offline search never asks a search service."""
 
 REFUSED: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     "evaluation.use_semantic_density": (
@@ -84,9 +82,7 @@ REFUSED: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     ),
     "env.max_turns": ("the target is asked once here; leave it out", (1,)),
 }
-"""Public keys that are not followed, why, and the values that ask for nothing. A benchmark that has such an
-`env` key comes first.
-"""
+"""Public keys that are not followed, why, and the values that ask for nothing; a benchmark's come first."""
 
 ROLE_VARIABLES: Mapping[str, str] = {
     "OPTIMIZER_DEPLOYMENT": "model.optimizer.name",
@@ -167,9 +163,7 @@ def _flat_rest() -> Mapping[str, str]:
 
 
 def canonical(key: str, value: Any) -> Any:
-    """The value under its one name; a value that is no second name stays as it is and is judged by the key's
-    type.
-    """
+    """The value under its one name; what is no second name stays, and is judged by the key's type."""
     if key.endswith("temperature"):
         return None if _word(value) in _NOT_SENT else value
     return _names(key).get(_word(value), value)

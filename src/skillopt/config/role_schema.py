@@ -1,6 +1,4 @@
-"""What belongs to one role's model: two roles are two objects of the same kind, whatever public keys filled
-them.
-"""
+"""What belongs to one role's model: two roles are two objects of one kind, whatever keys filled them."""
 
 from __future__ import annotations
 
@@ -12,9 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 RoleName = Literal["optimizer", "target", "judge"]
 ROLES: tuple[RoleName, ...] = ("optimizer", "target")
-"""The roles of every run; public keys have their names as prefixes. A judge is only there where a scorer asks
-for one.
-"""
+"""The roles of every run, which prefix public keys. A judge is only there where a scorer asks for one."""
 DEFAULT_MODEL = "gpt-5.5"
 
 
@@ -35,12 +31,12 @@ class PriceConfig(Section):
     """Price of a million output tokens in US dollars."""
     cached: float | None = Field(default=None, ge=0)
     """Price of a million cached input tokens; unset means the input price."""
+    cache_write: float | None = Field(default=None, ge=0)
+    """Price of a million input tokens written to a prompt cache; unset means the input price."""
 
 
 class AgentConfig(Section):
-    """The agent program a role runs in: a target's harness, or a chat through the program's own login. Unset
-    leaves it to the program.
-    """
+    """The agent program of a role: a target's harness, or a chat by its login. Unset is left to it."""
 
     path: str | None = None
     """Program to start; unset means the one on the PATH."""
@@ -74,9 +70,7 @@ class RoleConfig(Section):
     """One model with everything that belongs to it. A knob left unset is not sent."""
 
     name: str = Field(default=DEFAULT_MODEL, min_length=1)
-    """Model string: 'provider:model', 'compatible:model@http://host/v1', 'world', or a bare name for the
-    role's backend.
-    """
+    """Model string: 'provider:model', 'compatible:model@http://host/v1', 'world', or a bare backend name."""
     base_url: str | None = None
     """Endpoint of this role; unset means the provider's own or its environment variable."""
     api_key: SecretStr | None = None

@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from skillopt.config.model_string import ModelString, names_no_model, parse_model_string
 from skillopt.config.role_schema import PriceConfig, RoleName
 from skillopt.config.schema import Config
 from skillopt.config.services import declared
 from skillopt.errors import ConfigError
 from skillopt.models.port import DEFAULT_MAX_TOKENS, ModelSpec
-from skillopt.models.wires.address import is_loopback
+from skillopt.models.wires.client import is_loopback
 
 NO_KEY = "none"
 """Written as a key, it says that an endpoint takes none."""
@@ -32,15 +30,11 @@ class RoleSpec:
     hedges: bool = True
     """Whether slow calls are asked once more."""
     agent: Mapping[str, Any] = field(default_factory=dict)
-    """What is set of the agent program that a harness drives, by the public names without their prefix: path,
-    profile, sandbox ...
-    """
+    """What is set of the agent program that a harness drives: path, profile, sandbox ..."""
 
 
 def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> RoleSpec:
-    """What a role's model is built from. A missing endpoint is an error here, before any call, and a missing
-    key where one is needed.
-    """
+    """What a role's model is built from. A missing endpoint or needed key is an error, before any call."""
     settings = config.role(role)
     if names_no_model(settings.name):
         named = declared().keys_of(settings.name, role, "name")
@@ -62,7 +56,8 @@ def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> R
             f"model.{role}: '{parts}' needs an endpoint: set {variable} or model.{role}.base_url, or write"
             f" '{parts}@http://host/v1'"
         )
-    agent = _set(settings.agent)
+    set_here = ((name, value) for name, value in settings.agent if value is not None)
+    agent = {name: str(value) if isinstance(value, Path) else value for name, value in set_here}
     is_program = any(each.login == parts.provider for each in declared().programs.values())
     options = agent if is_program else dict(settings.options)
     api_key = settings.api_key.get_secret_value() if settings.api_key else None
@@ -98,9 +93,7 @@ def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> R
 def check_own_settings(
     parts: ModelString, role: RoleName, options: Iterable[str], agent: Iterable[str]
 ) -> None:
-    """Refuse options and agent settings that were written for a role whose provider or program does not have
-    them.
-    """
+    """Refuse options and agent settings that the role's provider or program does not have."""
     for name in options:
         owners = declared().owners(name)
         if parts.provider not in owners:
@@ -112,13 +105,6 @@ def check_own_settings(
         raise ConfigError(
             f"model.{role}.agent.{name} is a setting of an agent program, and model.{role} is '{parts}'"
         )
-
-
-def _set(section: BaseModel) -> dict[str, Any]:
-    """What is set of a section; a path as text."""
-    return {
-        name: str(value) if isinstance(value, Path) else value for name, value in section if value is not None
-    }
 
 
 def _key(

@@ -119,9 +119,7 @@ class EvaluationConfig(Section):
 
 
 class EnvConfig(Section):
-    """The benchmark, where things are, and how much runs at once. Further `env` keys are the benchmark's own
-    (`settings`).
-    """
+    """The benchmark, places, how much runs at once. Further `env` keys are the benchmark's (`settings`)."""
 
     name: str | None = None
     """Benchmark to train on."""

@@ -22,9 +22,7 @@ from skillopt.services import Service, Words
 
 CHAT = "chat"
 SENTINELS = frozenset({"gpt-5.4", "gpt-5.5"})
-"""Public default names: where the user did not insist on the command line, another backend's own default
-takes their place.
-"""
+"""Public default names: where the user does not insist, another backend's own default replaces them."""
 _TEXTS = {
     "name": "Model of the roles on {owner} that name none.",
     "base_url": "Endpoint of the roles on {owner}.",
@@ -130,9 +128,10 @@ def declared() -> Declared:
         for each in _keys(name, service, roles=(None, *ROLES) if name in services else (None,))
     }
     second = {
-        variable: f"model.{service.key_prefix(name)}_{_last(service, fills)}"
+        variable: f"model.{service.key_prefix(name)}_{last}"
         for name, service in owners.items()
         for variable, fills in service.variables.items()
+        for last in [next(last for last, filled in service.keys.items() if filled == fills)]
     }
     derived = {
         variable: key
@@ -198,10 +197,6 @@ def _spellings(key: str, each: ServiceKey, prefix: str) -> Iterator[str]:
     if each.role is not None and name.startswith(f"{each.role}_{prefix}_"):
         # The other order of the same words, as in AZURE_OPENAI_TARGET_ENDPOINT.
         yield name.replace(f"{each.role}_{prefix}_", f"{prefix}_{each.role}_").upper()
-
-
-def _last(service: Service, fills: str) -> str:
-    return next(name for name, filled in service.keys.items() if filled == fills)
 
 
 @lru_cache(maxsize=64)

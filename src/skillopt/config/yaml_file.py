@@ -17,9 +17,7 @@ _DEEPEST = 12
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """The safe loader with YAML 1.2 scalars, so `2:1:7` is text (YAML 1.1 reads a number in base 60) and
-    `1e-3` is a number.
-    """
+    """The safe loader with YAML 1.2 scalars: `2:1:7` is text (in 1.1 a number), `1e-3` is a number."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML wants it on the class
 
@@ -135,7 +133,5 @@ def _line(node: yaml.Node) -> int:
 
 
 def _safe(problem: str | None) -> str:
-    """The parser's words without what they quote from the file; a quoted bracket or comma is syntax and
-    stays.
-    """
+    """The parser's words without what they quote from the file; a quoted bracket or comma stays."""
     return re.sub(r"'[^'\s]{2,}'|\"[^\"\s]{2,}\"", "'...'", problem or "unreadable")

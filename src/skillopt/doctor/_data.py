@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from skillopt.benchmarks import benchmarks
 from skillopt.config import Config
@@ -11,11 +12,11 @@ from skillopt.errors import SkillOptError
 from skillopt.redact import Scrubber
 from skillopt.skill.document import Document
 from skillopt.skill.folder import load_skill
-from skillopt.tasks.benchmark import Benchmark, WantsJudge
+from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import SPLITS
 
-AREA = "data"
+_result = partial(CheckResult.of, "data")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +25,6 @@ class Loaded:
 
     findings: tuple[CheckResult, ...]
     has_images: bool = False
-    wants_judge: bool = False
 
 
 def load_data(config: Config, scrubber: Scrubber) -> Loaded:
@@ -32,37 +32,21 @@ def load_data(config: Config, scrubber: Scrubber) -> Loaded:
     name = config.env.name
     if name is None:
         remedy = f"Name one with --env or in a config: {', '.join(benchmarks.names())}."
-        return Loaded(
-            findings=(
-                CheckResult(
-                    area=AREA, name="benchmark", state="note", text="none is configured", remedy=remedy
-                ),
-            )
-        )
+        return Loaded(findings=(_result("benchmark", "note", "none is configured", remedy),))
     try:
         benchmark: Benchmark = benchmarks.get(name)(config.env.settings)
         splits = Splits(**{split: tuple(benchmark.tasks(split)) for split in SPLITS})
-    except (
-        SkillOptError,
-        ImportError,
-        OSError,
-    ) as error:  # an import: a benchmark of another package without its dependencies
-        return Loaded(
-            findings=(
-                CheckResult(
-                    area=AREA, name=name, state="fix", text="its tasks do not load", remedy=str(error)
-                ),
-            )
-        )
+    # An import: a benchmark of another package without its dependencies.
+    except (SkillOptError, ImportError, OSError) as error:
+        return Loaded(findings=(_result(name, "fix", "its tasks do not load", str(error)),))
     counts: dict[str, int] = {split: len(splits.of(split)) for split in SPLITS}
     told = ", ".join(f"{count:,} {split}" for split, count in counts.items())
     return Loaded(
         findings=(
-            CheckResult(area=AREA, name=name, state="fine", text=f"{told} tasks", facts=counts),
+            _result(name, "fine", f"{told} tasks", facts=counts),
             _skill(config, benchmark, scrubber),
         ),
         has_images=any(task.images for split in SPLITS for task in splits.of(split)),
-        wants_judge=isinstance(benchmark, WantsJudge) and benchmark.wants_judge,
     )
 
 
@@ -71,16 +55,10 @@ def _skill(config: Config, benchmark: Benchmark, scrubber: Scrubber) -> CheckRes
     try:
         document = Document(benchmark.seed_skill) if path is None else load_skill(path).document
     except (SkillOptError, OSError) as error:
-        return CheckResult(area=AREA, name="skill", state="fix", text="it does not load", remedy=str(error))
+        return _result("skill", "fix", "it does not load", str(error))
     if scrubber.scrub(document.text) != document.text:
-        return CheckResult(
-            area=AREA,
-            name="skill",
-            state="fix",
-            text="it holds a credential",
-            remedy="Remove the credential from the skill's text.",
+        return _result(
+            "skill", "fix", "it holds a credential", "Remove the credential from the skill's text."
         )
     where = "the benchmark's own" if path is None else str(path)
-    return CheckResult(
-        area=AREA, name="skill", state="fine", text=f"{where}, {len(document.rendered):,} characters"
-    )
+    return _result("skill", "fine", f"{where}, {len(document.rendered):,} characters")

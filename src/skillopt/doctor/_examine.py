@@ -75,10 +75,13 @@ async def examine(
         except Exception as error:  # noqa: BLE001 - whatever breaks one check, the others must be told
             broken = f"the check itself failed: {type(error).__name__}: {error}"
             remedy = "Please report this, it is a fault of ours."
-            findings = [CheckResult(area=area, name=title, state="fix", text=broken, remedy=remedy)]
+            findings = [CheckResult.of(area, title, "fix", broken, remedy)]
         clean = [_clean(finding, scrubber) for finding in findings]
         found.extend(clean)
         news(title, clean)
+
+    def programs() -> Sequence[CheckResult]:
+        return _machine.programs(subject.environ, *_agents(subject.resolved))
 
     def machine(work: Callable[[], Sequence[CheckResult]]) -> Callable[[], Awaitable[Sequence[CheckResult]]]:
         return lambda: asyncio.to_thread(work)
@@ -86,27 +89,17 @@ async def examine(
     checks = [
         check("Python and extras", "machine", machine(_machine.python)),
         check("sandbox", "machine", machine(_machine.sandboxed)),
-        check(
-            "agent programs",
-            "agents",
-            machine(lambda: _machine.programs(subject.environ, *_agents(subject.resolved))),
-        ),
+        check("agent programs", "agents", machine(programs)),
     ]
     if subject.home is not None:
         nights = Nights(home=subject.home, environ=subject.environ, spent=spent)
         checks.append(check("nights", "nights", lambda: nights.examine(calls=calls)))
     if subject.resolved is None:
-        found.append(
-            _clean(
-                CheckResult(area="configuration", name="config", state="fix", text=subject.problem), scrubber
-            )
-        )
+        found.append(_clean(CheckResult.of("configuration", "config", "fix", subject.problem), scrubber))
         await asyncio.gather(*checks)
     else:
-        found += [
-            CheckResult(area="configuration", name="warning", state="note", text=text)
-            for text in subject.resolved.warnings
-        ]
+        warnings = subject.resolved.warnings
+        found += [CheckResult.of("configuration", "warning", "note", text) for text in warnings]
         config = subject.resolved.config
         data = asyncio.ensure_future(asyncio.to_thread(load_data, config, scrubber))
 
@@ -140,10 +133,8 @@ async def _needs(config: Config, role: RoleName, data: asyncio.Future[Loaded]) -
     if role != "target":
         return Needs(structure=True)
     loaded = await asyncio.shield(data)
-    return Needs(
-        tools=parse_model_string(config.model.target.name, "target").harness == "tool_loop",
-        images=loaded.has_images,
-    )
+    harness = parse_model_string(config.model.target.name, "target").harness
+    return Needs(tools=harness == "tool_loop", images=loaded.has_images)
 
 
 def _agents(resolved: Resolved | None) -> tuple[dict[str, str], set[str]]:

@@ -6,17 +6,20 @@ import importlib.metadata
 import platform
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from skillopt import sandbox
-from skillopt.agents import driver
-from skillopt.agents._survey import FoundAgent, survey
+from skillopt.agents import driven, driver
+from skillopt.agents._binary import check_flags, installed
+from skillopt.agents._place import fresh_place
+from skillopt.agents._wall import wall
+from skillopt.agents.port import AgentDriver
 from skillopt.doctor._result import CheckResult
-from skillopt.errors import ConfigError
+from skillopt.errors import ConfigError, Fault
 
-AREA = "machine"
-_result = partial(CheckResult, area=AREA)
+_result = partial(CheckResult, area="machine")
 OLDEST = (3, 10)
 _EXTRA = re.compile(r"""^([A-Za-z0-9._-]+).*;.*extra\s*==\s*['"]([^'"]+)['"]""")
 
@@ -24,14 +27,10 @@ _EXTRA = re.compile(r"""^([A-Za-z0-9._-]+).*;.*extra\s*==\s*['"]([^'"]+)['"]""")
 def python() -> list[CheckResult]:
     """The interpreter, and the optional parts of this package that are installed."""
     version = platform.python_version()
-    old = sys.version_info < OLDEST
-    interpreter = _result(
-        name="Python",
-        state="fix" if old else "fine",
-        text=f"{version} on {platform.system()}",
-        remedy="Use Python 3.10 or newer." if old else "",
-        facts={"version": version, "system": platform.system()},
-    )
+    facts = {"version": version, "system": platform.system()}
+    interpreter = _result(name="Python", state="fine", text=f"{version} on {platform.system()}", facts=facts)
+    if sys.version_info < OLDEST:
+        interpreter = replace(interpreter, state="fix", remedy="Use Python 3.10 or newer.")
     return [interpreter, _extras()]
 
 
@@ -43,18 +42,18 @@ def _extras() -> CheckResult:
         return extra(state="skipped", text="skillopt runs from its sources and is not installed")
     if not extras(required):
         return extra(state="skipped", text="this installation declares none")
-    missing = {
+    lacking = {
         name: [one for one in packages if not _is_installed(one)]
         for name, packages in extras(required).items()
     }
-    there = [name for name, packages in missing.items() if not packages]
-    gone = [f"{name} ({', '.join(packages)})" for name, packages in missing.items() if packages]
-    text = f"installed: {', '.join(there) or 'none'}" + (
-        f"; not installed: {', '.join(gone)}" if gone else ""
-    )
-    remedy = "Where you need one: pip install 'skillopt[NAME]'." if gone else ""
-    facts = {"installed": there, "missing": [name for name, packages in missing.items() if packages]}
-    return extra(state="fine", text=text, remedy=remedy, facts=facts)
+    there = [name for name, packages in lacking.items() if not packages]
+    gone = {name: f"{name} ({', '.join(packages)})" for name, packages in lacking.items() if packages}
+    text = f"installed: {', '.join(there) or 'none'}"
+    found = extra(state="fine", text=text, facts={"installed": there, "missing": list(gone)})
+    if not gone:
+        return found
+    remedy = "Where you need one: pip install 'skillopt[NAME]'."
+    return replace(found, text=f"{text}; not installed: {', '.join(gone.values())}", remedy=remedy)
 
 
 def extras(required: Iterable[str]) -> dict[str, list[str]]:
@@ -77,42 +76,37 @@ def sandboxed() -> list[CheckResult]:
 
 
 def programs(
-    environ: Mapping[str, str], paths: Mapping[str, str], needed: Iterable[str]
+    environ: Mapping[str, str], paths: Mapping[str, str], needed: Collection[str]
 ) -> list[CheckResult]:
     """Which agent programs are there, and whether their login can be kept apart from the user's; `needed` are
-    those that a role uses.
+    those that a role uses. Starts each installed one for its version and its help.
     """
-    wanted = set(needed)
-    return [_program(found, found.name in wanted) for found in survey(environ, paths)]
+    return [_program(driver(name), environ, paths.get(name), name in needed) for name in driven()]
 
 
-def _program(found: FoundAgent, needed: bool) -> CheckResult:
-    facts = {
-        "path": found.path,
-        "version": found.version,
-        "isolated_by": found.isolated_by,
-        "walled": found.walled,
-        "needed": needed,
-    }
-    program = partial(CheckResult, area="agents", name=found.name, facts=facts)
-    if found.path is None:
-        remedy = found.problem if needed else ""
+def _program(one: AgentDriver, environ: Mapping[str, str], path: str | None, needed: bool) -> CheckResult:
+    isolated_by = next((name for name in one.credentials if environ.get(name)), None)
+    facts = {"path": None, "version": None, "isolated_by": isolated_by, "walled": False, "needed": needed}
+    program = partial(CheckResult, area="agents", name=one.name, facts=facts)
+    try:
+        cli = installed(one, {"path": path})
+    except (ConfigError, Fault) as error:
+        remedy = str(error) if needed else ""
         return program(state="fix" if needed else "skipped", text="not installed", remedy=remedy)
-    if found.problem:
-        text = f"version {found.version} cannot be driven"
-        return program(state="fix" if needed else "note", text=text, remedy=found.problem)
-    credentials = driver(found.name).credentials
-    if found.isolated_by is not None:
-        login = f"its login can be isolated, by {found.isolated_by}"
-    elif credentials:
-        login = (
-            f"its own login cannot be isolated: {' or '.join(credentials)} would do it, or a provider with"
-            " a key"
-        )
-    else:
-        login = "its own login cannot be isolated: name a provider with a key"
-    wall = "" if found.walled else "; it sees the whole machine, as bubblewrap does not hold it"
-    return program(state="fine", text=f"version {found.version}; {login}{wall}")
+    with fresh_place() as place:
+        walled = bool(wall(cli.path, place))
+    facts |= {"path": str(cli.path), "version": cli.version, "walled": walled}
+    try:
+        check_flags(one, cli)
+    except Fault as fault:
+        text = f"version {cli.version} cannot be driven"
+        return program(state="fix" if needed else "note", text=text, remedy=fault.detail)
+    would = f"{' or '.join(one.credentials)} would do it, or a provider with a key"
+    login = f"its own login cannot be isolated: {would if one.credentials else 'name a provider with a key'}"
+    if isolated_by is not None:
+        login = f"its login can be isolated, by {isolated_by}"
+    behind = "" if walled else "; it sees the whole machine, as bubblewrap does not hold it"
+    return program(state="fine", text=f"version {cli.version}; {login}{behind}")
 
 
 def _is_installed(distribution: str) -> bool:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 from skillopt.agents import present
@@ -19,7 +20,7 @@ from skillopt.changes.status import status
 from skillopt.config import load
 from skillopt.config.files import read_dotenv
 from skillopt.config.role_schema import RoleName
-from skillopt.doctor._result import CheckResult, State
+from skillopt.doctor._result import CheckResult
 from skillopt.doctor._role import Needs, RoleCheck, Spent
 from skillopt.errors import Fault, SkillOptError, UsageError
 from skillopt.night.gather import since_of, sources_of
@@ -32,6 +33,7 @@ from skillopt.redact import Scrubber
 from skillopt.transcripts import Homes, harvest
 
 AREA = "nights"
+_result = partial(CheckResult.of, AREA)
 _ASK_SECONDS = 10.0
 
 
@@ -203,17 +205,10 @@ def _standing(state: NightHome) -> list[CheckResult]:
     counts: Counter[str] = Counter(one.state for one in standing.proposals)
     waiting = [state for state in ("pending", "partly adopted", "interrupted") if counts[state]]
     told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none"
-    remedy = (
-        "`skillopt sleep status` shows them, `skillopt sleep diff` what they would change." if waiting else ""
-    )
+    shown = "`skillopt sleep status` shows them, `skillopt sleep diff` what they would change."
+    remedy = shown if waiting else ""
     findings.append(_result("proposals", "note" if waiting else "fine", told, remedy, facts=dict(counts)))
     if standing.refused:
         why = next(iter(standing.refused.values()))
         findings.append(_result("proposals", "note", f"{len(standing.refused)} are refused", why))
     return findings
-
-
-def _result(
-    name: str, state: State, text: str, remedy: str = "", facts: Mapping[str, object] | None = None
-) -> CheckResult:
-    return CheckResult(area=AREA, name=name, state=state, text=text, remedy=remedy, facts=facts or {})

@@ -7,9 +7,10 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from skillopt.agents import driven
@@ -39,6 +40,8 @@ _NO_MODEL = re.compile(
     re.IGNORECASE,
 )
 _STATUS = re.compile(r"HTTP \d\d\d")
+_Judge: TypeAlias = Callable[[Reply], tuple[State, str, str]]
+"""What a reply shows: state, text and remedy."""
 
 
 @dataclass(slots=True)
@@ -76,6 +79,7 @@ class RoleCheck:
         self._role = role
         self._scrubber = scrubber
         self._refused_forms = 0
+        self._price: Price | None = None
         self.findings: list[CheckResult] = []
         self.spent = Spent()
 
@@ -84,25 +88,21 @@ class RoleCheck:
         spec = self._configured()
         if spec is None:
             return
-        price = self._price(spec)
+        self._price = self._priced(spec)
         self._harness(spec)
-        reason = _not_called(spec)
-        if reason:
+        if reason := _not_called(spec):
             self._add("call", "skipped", reason)
             return
         try:
-            provider: Model = declaration(spec.model.provider)(
-                replace(spec.model, timeout=min(spec.model.timeout, LONGEST))
-            )
-        except (
-            SkillOptError,
-            ImportError,
-        ) as error:  # an import: a provider of another package without its dependencies
+            hurried = replace(spec.model, timeout=min(spec.model.timeout, LONGEST))
+            provider: Model = declaration(spec.model.provider)(hurried)
+        # An import: a provider of another package without its dependencies.
+        except (SkillOptError, ImportError) as error:
             self._add("call", "fix", f"{spec.model.provider} cannot be used", str(error))
             return
         try:
             if calls:
-                await self._call(provider, spec, price, needs)
+                await self._call(provider, spec, needs)
             else:
                 await self._knock(provider)
         finally:
@@ -119,30 +119,22 @@ class RoleCheck:
         self._add("configured", "fine", f"{name}{where}")
         return spec
 
-    def _price(self, spec: RoleSpec) -> Price | None:
+    def _priced(self, spec: RoleSpec) -> Price | None:
         price = known_price(spec)
         if price is not None:
             figures = {"input": float(price.input * 1_000_000), "output": float(price.output * 1_000_000)}
-            told = (
-                f"${figures['input']:g} in and ${figures['output']:g} out per million tokens ({price.source},"
-                f" {price.date})"
-            )
-            self._add(
-                "price", "fine", told, facts={**figures, "source": price.source, "date": str(price.date)}
-            )
-            return price
-        if spec.model.provider == "world":
+            cents = f"${figures['input']:g} in and ${figures['output']:g} out per million tokens"
+            facts = {**figures, "source": price.source, "date": str(price.date)}
+            self._add("price", "fine", f"{cents} ({price.source}, {price.date})", facts=facts)
+        elif spec.model.provider == "world":
             self._add("price", "fine", "simulated, costs nothing")
-            return None
-        needed = self._config.budget.usd is not None
-        remedy = f"Declare model.{self._role}.price (input and output, dollars per million tokens)."
-        self._add(
-            "price",
-            "fix" if needed else "note",
-            "unknown" + (", and the budget is in dollars" if needed else ""),
-            remedy,
-        )
-        return None
+        else:
+            remedy = f"Declare model.{self._role}.price (input and output, dollars per million tokens)."
+            if self._config.budget.usd is None:
+                self._add("price", "note", "unknown", remedy)
+            else:
+                self._add("price", "fix", "unknown, and the budget is in dollars", remedy)
+        return price
 
     def _harness(self, spec: RoleSpec) -> None:
         """A target's harness is built as a run would build it: an agent program's login and settings are
@@ -170,21 +162,15 @@ class RoleCheck:
             _, writer = await asyncio.wait_for(connecting, 10.0)
         except (OSError, asyncio.TimeoutError) as error:
             told = f"{provider.endpoint} does not take a connection: {error or 'no answer within 10 s'}"
-            self._add(
-                "reachable",
-                "note",
-                told,
-                "If a proxy leads there, try again without --no-calls. " + self._remedy("unavailable"),
-            )
+            remedy = "If a proxy leads there, try again without --no-calls. " + self._remedy("unavailable")
+            self._add("reachable", "note", told, remedy)
         else:
             writer.close()
             self._add("reachable", "fine", f"{provider.endpoint} takes connections")
         for step in _STEPS[1:]:
             self._add(step, "skipped", "not tried without a call")
 
-    async def _call(
-        self, provider: Model, spec: RoleSpec, price: Price | None, needs: asyncio.Future[Needs]
-    ) -> None:
+    async def _call(self, provider: Model, spec: RoleSpec, needs: asyncio.Future[Needs]) -> None:
         model = Scrubbed(provider, self._scrubber)
         began = time.monotonic()
         try:
@@ -193,109 +179,88 @@ class RoleCheck:
             self._explain(error)
             return
         seconds = time.monotonic() - began
-        self.spent.add(reply, price)
         self._add("reachable", "fine", provider.endpoint)
-        self._add(
-            "logged in",
-            "fine",
-            "the login is accepted" if spec.model.api_key else "it answers without a key of ours",
-        )
+        login = "the login is accepted" if spec.model.api_key else "it answers without a key of ours"
+        self._add("logged in", "fine", login)
         self._add("model", "fine", f"{reply.model or spec.model.name or 'the program’s own choice'} answers")
         tokens = None if reply.usage is None else reply.usage.total
         told = f"answered in {seconds:.1f} s, {'an unknown number of' if tokens is None else tokens} tokens"
         self._add("call", "fine", told, facts={"seconds": round(seconds, 3), "tokens": tokens})
         wanted = await needs
         tries = [
-            *([self._structure(model, spec, price)] if wanted.structure else []),
-            *([self._tools(model, spec, price)] if wanted.tools else []),
-            *([self._image(model, spec, price)] if wanted.images else []),
+            (wanted.structure, "structured output", _questions.structured, self._structured),
+            (wanted.tools, "tools", _questions.with_tool, self._called),
+            (wanted.images, "vision", _questions.with_image, lambda reply: ("fine", "images are taken", "")),
         ]
-        await asyncio.gather(*tries)
+        await asyncio.gather(
+            *(
+                self._try(model, name, question(self._role, spec), judge)
+                for is_wanted, name, question, judge in tries
+                if is_wanted
+            )
+        )
 
-    async def _ask(self, name: str, model: Model, request: Request, price: Price | None) -> Reply | None:
+    async def _try(self, model: Model, name: str, request: Request, judge: _Judge) -> None:
+        """Ask one more question, and add what its reply shows."""
         try:
             reply = await self._complete(model, request)
         except ModelError as error:
             passing = error.kind == "rate_limit"
             self._add(name, "note" if passing else "fix", error.detail, self._remedy(error.kind))
-            return None
-        self.spent.add(reply, price)
-        return reply
+            return
+        state, text, remedy = judge(reply)
+        if state != "fine" and reply.finish == "length":
+            state, remedy = "note", ""
+            text = "the reply was cut at the small cap of this check, so it cannot be told"
+        self._add(name, state, text, remedy)
 
     async def _complete(self, model: Model, request: Request) -> Reply:
         while True:
             try:
-                return await model.complete(request)
+                reply = await model.complete(request)
             except ModelError as error:
                 if not error.again:
                     raise
                 self._refused_forms += request.schema is not None
+            else:
+                self.spent.add(reply, self._price)
+                return reply
 
-    async def _structure(self, model: Model, spec: RoleSpec, price: Price | None) -> None:
-        name = "structured output"
-        reply = await self._ask(name, model, _questions.structured(self._role, spec), price)
-        if reply is None:
-            return
+    def _structured(self, reply: Reply) -> tuple[State, str, str]:
         given_up = self._refused_forms
         how = f" after {given_up} form{'s' * (given_up > 1)} of asking was refused" if given_up else ""
         try:
             read(reply, _questions.Shape)
         except Unusable as error:
-            if reply.finish == "length":
-                self._add(
-                    name, "note", "the reply was cut at the small cap of this check, so it cannot be told"
-                )
-            else:
-                remedy = f"Set model.{self._role}.structured_output to schema, or name a stronger model."
-                self._add(name, "fix", f"the reply cannot be used{how}: {error}", remedy)
-        else:
-            self._add(name, "fine", f"JSON as asked{how}")
+            remedy = f"Set model.{self._role}.structured_output to schema, or name a stronger model."
+            return "fix", f"the reply cannot be used{how}: {error}", remedy
+        return "fine", f"JSON as asked{how}", ""
 
-    async def _tools(self, model: Model, spec: RoleSpec, price: Price | None) -> None:
-        reply = await self._ask("tools", model, _questions.with_tool(self._role, spec), price)
-        if reply is not None and reply.tool_calls:
-            self._add("tools", "fine", "a tool is called when asked")
-        elif reply is not None and reply.finish == "length":
-            self._add(
-                "tools", "note", "the reply was cut at the small cap of this check, so it cannot be told"
-            )
-        elif reply is not None:
-            self._add(
-                "tools",
-                "note",
-                "asked to call a tool it answered in words",
-                "A target that works with tools should call them.",
-            )
-
-    async def _image(self, model: Model, spec: RoleSpec, price: Price | None) -> None:
-        if await self._ask("vision", model, _questions.with_image(self._role, spec), price) is not None:
-            self._add("vision", "fine", "images are taken")
+    def _called(self, reply: Reply) -> tuple[State, str, str]:
+        if reply.tool_calls:
+            return "fine", "a tool is called when asked", ""
+        remedy = "A target that works with tools should call them."
+        return "note", "asked to call a tool it answered in words", remedy
 
     def _explain(self, error: ModelError) -> None:
         """What a failed call says about the steps before it, and about the one it failed at."""
         failed = _failed_at(error)
         for step in _STEPS[:failed]:
             self._add(step, "fine", "as the refusal shows")
-        passing = error.kind == "rate_limit"
-        self._add(
-            _STEPS[failed], "note" if passing else "fix", error.detail, self._remedy(error.kind, failed)
-        )
+        state: State = "note" if error.kind == "rate_limit" else "fix"
+        self._add(_STEPS[failed], state, error.detail, self._remedy(error.kind, failed))
         for step in _STEPS[failed + 1 :]:
             self._add(step, "skipped", "the call did not come so far")
 
     def _remedy(self, kind: str, failed: int = 3) -> str:
-        key, provider = (
-            f"model.{self._role}",
-            self._config.role(self._role).name.rpartition("/")[2].partition(":")[0],
-        )
+        key = f"model.{self._role}"
+        provider = self._config.role(self._role).name.rpartition("/")[2].partition(":")[0]
+        if kind == "auth" and provider in _PROGRAMS:
+            return _PROGRAM_LOGIN
         if kind == "auth":
             service = declared().service(provider)
             variable = service.variable(provider, "api_key") if service.needs_key else None
-            return (
-                f"Check {variable or 'its login'} or {key}.api_key."
-                if provider not in _PROGRAMS
-                else _PROGRAM_LOGIN
-            )
+            return f"Check {variable or 'its login'} or {key}.api_key."
         if kind == "contract" and failed == 2:
             return f"Name a model that this endpoint has, as {key}."
         return _REMEDIES.get(kind, "").format(key=key)
@@ -303,9 +268,7 @@ class RoleCheck:
     def _add(
         self, name: str, state: State, text: str, remedy: str = "", facts: Mapping[str, object] | None = None
     ) -> None:
-        self.findings.append(
-            CheckResult(area=self._role, name=name, state=state, text=text, remedy=remedy, facts=facts or {})
-        )
+        self.findings.append(CheckResult.of(self._role, name, state, text, remedy, facts))
 
 
 _PROGRAMS = ("claude_cli", "codex_cli", "copilot_cli")

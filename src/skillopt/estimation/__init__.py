@@ -8,14 +8,12 @@ import asyncio
 import math
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from fractions import Fraction
 
 from skillopt.build.job import Job
 from skillopt.build.money import budget_of, known_price
 from skillopt.config import RoleSpec
-from skillopt.estimation.advice import advised, largest_reply
 from skillopt.estimation.counting import CHARS_A_TOKEN, Counted, stages_of
-from skillopt.estimation.figures import NOTHING, Estimate, Range, StageCost
+from skillopt.estimation.figures import NOTHING, Estimate, Range, StageCost, advised, largest_reply
 from skillopt.estimation.rehearsal import AGENT_TOKENS, LUCKS, Luck, Rehearsal, Rehearsed
 from skillopt.evaluation.judge import ATTEMPTS
 from skillopt.messages import Role, Usage
@@ -52,7 +50,10 @@ def estimate(job: Job, *, reply_tokens: Mapping[Role, int] | None = None) -> Est
         steps=rehearsal.steps,
         assumptions=_assumptions(job, rehearsal, found["likely"]),
         simulated=job.simulated,
-        prices={role: _told(price) for role, price in prices.items()},
+        prices={
+            role: "unknown" if price is None else f"{price.source}, {price.date.isoformat()}"
+            for role, price in prices.items()
+        },
     )
     return advised(made, budget_of(job.config), largest_reply(job))
 
@@ -82,7 +83,8 @@ def _cost(
     tokens = Range(low=sum(spent[0]), likely=sum(spent[1]), high=sum(spent[2]))
     usd = None
     if price is not None:
-        paid = [float(_price(price, *one)) for one in spent]
+        used = [Usage(input_tokens=math.ceil(asked), output_tokens=math.ceil(said)) for asked, said in spent]
+        paid = [float(cost(one, price)) for one in used]
         usd = Range(low=paid[0], likely=paid[1], high=paid[2])
     calls = Range(low=fewest.calls, likely=counts["likely"].calls, high=most.calls)
     return StageCost(stage=stage, role=role, calls=calls, tokens=tokens, usd=usd)
@@ -94,14 +96,6 @@ def _times(one: Counted, factor: float) -> Counted:
         input_tokens=one.input_tokens * factor,
         output_tokens=one.output_tokens * factor,
     )
-
-
-def _price(price: Price, asked: float, said: float) -> Fraction:
-    return cost(Usage(input_tokens=math.ceil(asked), output_tokens=math.ceil(said)), price)
-
-
-def _told(price: Price | None) -> str:
-    return "unknown" if price is None else f"{price.source}, {price.date.isoformat()}"
 
 
 def _assumptions(job: Job, rehearsal: Rehearsal, likely: Rehearsed) -> list[str]:

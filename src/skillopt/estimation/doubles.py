@@ -52,7 +52,9 @@ class CountingTarget:
         solved = is_solved(case, _rules_in(request.messages[0].content))
         if chance("noise", self.rules.seed, request.place, request.draw) < self.rules.noise:
             solved = not solved
-        text = _lengthened(f"<answer>{code_of(case) if solved else 'unknown'}</answer>", self.reply_tokens)
+        text = f"<answer>{code_of(case) if solved else 'unknown'}</answer>"
+        if self.reply_tokens is not None:
+            text += _filler(self.reply_tokens * CHARS_A_TOKEN - len(text))
         usage = _usage(request, text, self.carried_tokens)
         self.counter.target(request.stage, usage.input_tokens, usage.output_tokens)
         return Reply(text=text, finish="stop", usage=usage, seconds=1.0)
@@ -129,9 +131,7 @@ class CountingJudge:
 
 
 class RehearsedTasks:
-    """The job's tasks as cases of the rule world: the words of the job, and a case number that decides what
-    solves them.
-    """
+    """The job's tasks as cases of the rule world: its own words, and a case number that decides."""
 
     def __init__(self, real: Benchmark, splits: Splits, past: Sequence[Task] = ()) -> None:
         self.name = real.name
@@ -233,10 +233,6 @@ def _usage(request: Request, text: str, carried: float = 0) -> Usage:
     asked = sum(len(message.content) for message in request.messages) / CHARS_A_TOKEN + carried
     said = min(request.max_tokens, math.ceil(len(text) / CHARS_A_TOKEN))
     return Usage(input_tokens=math.ceil(asked), output_tokens=said)
-
-
-def _lengthened(text: str, tokens: int | None) -> str:
-    return text if tokens is None else text + _filler(tokens * CHARS_A_TOKEN - len(text))
 
 
 def _filler(characters: int) -> str:

@@ -1,10 +1,16 @@
-"""The figures of an estimate: a range for every stage, and the whole run as their sum."""
+"""The figures of an estimate: a range for every stage, their sum, and what a budget buys of it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from skillopt.agents import driven
+from skillopt.build.job import Job
+from skillopt.estimation.counting import BASELINE, JUDGED_OUTSIDE, TEST
+from skillopt.harnesses._rollout_budget import FIRST_TOKENS
+from skillopt.ledger import Budget
 from skillopt.messages import Role
 
 
@@ -63,3 +69,62 @@ class Estimate:
         """None as soon as one price is unknown: unknown is never zero."""
         known = [line.usd for line in self.lines if line.usd is not None]
         return sum(known, NOTHING) if len(known) == len(self.lines) else None
+
+
+def largest_reply(job: Job) -> tuple[int, str]:
+    """The most output that one call of a step must set aside, and the key that sets it."""
+    config, budget = job.config.model, job.config.budget
+    target = (job.target.max_tokens, "model.target.max_tokens")
+    if job.target.harness in driven():  # a rollout is paid as a whole
+        target = (budget.per_rollout.tokens or FIRST_TOKENS, "budget.per_rollout.tokens")
+    caps = [(job.optimizer.max_tokens, "model.optimizer.max_tokens")]
+    if job.config.optimizer.skill_update_mode != "patch":  # a reply holds a whole skill
+        caps.append((config.rewrite_max_completion_tokens, "model.rewrite_max_completion_tokens"))
+    return max(target, *((min(cap, config.optimizer.context_window // 2), key) for cap, key in caps))
+
+
+def advised(made: Estimate, budget: Budget, largest: tuple[int, str]) -> Estimate:
+    """What the budget buys: steps, and whether the test and the largest single call fit in."""
+    if not budget.is_limited:
+        return made
+    shares = []
+    in_step = 0.0
+    fixed_stages = (BASELINE, TEST, JUDGED_OUTSIDE)
+    for name, limit in (("calls", budget.calls), ("tokens", budget.tokens), ("usd", budget.usd)):
+        if limit is None:
+            continue
+        amounts = {line.stage: getattr(line, name) for line in made.lines}
+        if any(amount is None for amount in amounts.values()):
+            continue
+        fixed = sum(amounts[stage].likely for stage in fixed_stages if stage in amounts)
+        a_step = sum(amount.likely for stage, amount in amounts.items() if stage not in fixed_stages) / max(
+            1, made.steps
+        )
+        shares.append((float(limit) - fixed) / a_step if a_step else float(made.steps))
+        if name == "tokens":
+            in_step = float(limit) - fixed
+    if not shares:
+        unknown = (
+            "a price is unknown"
+            if budget.usd is not None
+            else "how long a call takes is not known before the first one"
+        )
+        advice = f"What {budget.describe()} buys cannot be said: {unknown}."
+    elif budget.tokens is not None and min(shares) >= 1 and in_step < largest[0]:
+        advice = (
+            f"{budget.describe()} will not pay for a step: one call sets aside its whole output cap, up to"
+            f" {largest[0]:,} tokens. Lower {largest[1]}, or raise the budget."
+        )
+    elif min(shares) >= made.steps:
+        advice = f"{budget.describe()} should pay for the whole run."
+    elif min(shares) < 1:
+        advice = (
+            f"{budget.describe()} will hardly pay for baseline and test; a larger budget or fewer val and"
+            " test tasks are needed."
+        )
+    else:
+        advice = (
+            f"{budget.describe()} should pay for about {math.floor(min(shares))} of {made.steps} steps; a"
+            " larger budget goes on from there."
+        )
+    return replace(made, advice=advice)

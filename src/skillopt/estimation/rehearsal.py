@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
-from skillopt.account import Amount, Entry, Settlement
 from skillopt.agents import driven
 from skillopt.build.job import Job
 from skillopt.build.trainer import plan_of, trainer_from
 from skillopt.config import RoleSpec
-from skillopt.errors import Kind
 from skillopt.estimation.counting import JUDGED_IN_STEPS, CallCounter, Counted, Scale
 from skillopt.estimation.doubles import CountingHarness, CountingOptimizer, CountingTarget, RehearsedTasks
 from skillopt.evaluation.runner import Evaluator
 from skillopt.events import Checkpoint
 from skillopt.events.state import MemoryEntry
 from skillopt.ledger import Budget, Ledger
-from skillopt.messages import Role, Usage
+from skillopt.messages import Role
 from skillopt.models.providers.world import build as world_of
 from skillopt.models.world.rules import ANCHOR, WorldRules
+from skillopt.runs.database import Database
 from skillopt.skill.document import Document
 from skillopt.skill.store import SkillStore
 from skillopt.tasks.benchmark import WantsJudge
-from skillopt.tasks.rollout import Invalid, Score, Trajectory
 from skillopt.tasks.splits import Splits
 
 Luck = Literal["likely", "nothing found", "much harm"]
@@ -104,6 +103,7 @@ class Rehearsal:
             seed=replace(job.seed, document=Document(seed)),
             look_back=None if job.look_back is None else replace(job.look_back, tasks=tasks.past),
         )
+        store = Database(Path(":memory:"), alone=True)
         evaluator = Evaluator(
             harness=CountingHarness(
                 turns=self.turns,
@@ -120,7 +120,7 @@ class Rehearsal:
                 carried_tokens=self.carried_tokens,
             ),
             benchmark=tasks,
-            rollouts=_Rollouts(),
+            rollouts=store,
             workers=job.config.env.workers,
             max_tokens=job.target.max_tokens,
         )
@@ -137,7 +137,7 @@ class Rehearsal:
             evaluator=evaluator,
             optimizer=optimizer,
             rewriter=None,
-            ledger=Ledger(Budget(), _Journal()),
+            ledger=Ledger(Budget(), store),
             log=_Log(counter),
             skills=skills,
         )
@@ -179,9 +179,7 @@ def _part_of(job: Job) -> tuple[Job, Scale]:
 
 
 def _rules_of(spec: RoleSpec) -> WorldRules:
-    """The simulated world's own rules where it is the model; else those of a target that seldom does
-    everything right.
-    """
+    """The simulated world's own rules; for a real model those of a target that seldom errs not at all."""
     return world_of(spec.model).rules if spec.model.provider == "world" else WorldRules(noise=REAL_NOISE)
 
 
@@ -202,46 +200,3 @@ class _Log:
 
     def looks(self, other_than: str) -> int:
         return 0
-
-
-class _Journal:
-    """Keeps nothing: a rehearsal has no budget."""
-
-    def open(self, role: Role, stage: str, place: str, reserved: Amount) -> int:
-        return 0
-
-    def close(self, entry: int, state: Settlement, charged: Amount, usage: Usage | None) -> None: ...
-
-    def entries(self) -> Iterable[Entry]:
-        return ()
-
-    def keep_time(self, seconds: float) -> None: ...
-
-
-class _Rollouts:
-    """Rollouts and scores of one rehearsal."""
-
-    def __init__(self) -> None:
-        self._done: dict[str, tuple[int, Trajectory]] = {}
-        self._scores: dict[str, Score] = {}
-
-    def finished(self, rollout: str) -> tuple[int, Trajectory] | None:
-        return self._done.get(rollout)
-
-    def next_attempt(self, rollout: str) -> int:
-        return 0
-
-    def keep(self, rollout: str, attempt: int, trajectory: Trajectory) -> None:
-        self._done[rollout] = (attempt, trajectory)
-
-    def scored(self, rollout: str, scorer: str) -> tuple[int, Trajectory, Score] | None:
-        score = self._scores.get(rollout)
-        return None if score is None else (*self._done[rollout], score)
-
-    def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
-        self._scores[rollout] = score
-
-    def close_invalid(self, stage: str, rows: Iterable[tuple[str, Invalid]]) -> None: ...
-
-    def closed_invalid(self, stage: str, rollout: str) -> tuple[int, Kind, str] | None:
-        return None

@@ -1,6 +1,4 @@
-"""Compares two skills on the same tasks: which tasks count, means, interval, an exact paired test, and which
-tasks were fixed or broken.
-"""
+"""Compares two skills on the same tasks: means, interval, an exact paired test, tasks fixed and broken."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from skillopt.evaluation.breaker import MOST_LOST
+from skillopt.evaluation.stage import MOST_LOST
 from skillopt.events import RowFact
 
 RESAMPLES = 10_000
@@ -20,9 +18,7 @@ EXACT_UP_TO = 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Paired figures of a (before) and b (after). `p` is two-sided; `interval` a 95 % interval of the mean
-    difference.
-    """
+    """Paired figures of before and after. `p` is two-sided; `interval` 95 % of the mean difference."""
 
     n: int
     before: float
@@ -116,9 +112,7 @@ def compare(before: Mapping[str, float], after: Mapping[str, float], *, seed: in
 
 
 def paired_p(differences: Sequence[float], *, seed: int = 0) -> tuple[float, str]:
-    """Two-sided p of no difference: exact McNemar where all changes have one size, else a sign-flip test,
-    exact while small.
-    """
+    """Two-sided p of no difference: exact McNemar where all changes are equal, else a sign-flip test."""
     moved = [diff for diff in differences if diff != 0]
     if not moved:
         return 1.0, "no task changed"

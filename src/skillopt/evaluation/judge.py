@@ -1,6 +1,4 @@
-"""A model as judge: decides on criteria, or between two answers, and must quote the words that decide it, or
-there is no verdict.
-"""
+"""A model as judge of criteria, or between two answers; without a quotation there is no verdict."""
 
 from __future__ import annotations
 
@@ -180,9 +178,7 @@ class ModelJudge:
 
 
 def shown_work(trajectory: Trajectory) -> str:
-    """What a judge sees of a rollout: the answer, the tools that were called, and the text files that were
-    left.
-    """
+    """What a judge sees of a rollout: the answer, the tools called, and the text files left."""
     calls = [
         f"{call.name}({_cut(call.arguments, 400)})"
         for message in trajectory.messages
@@ -205,9 +201,7 @@ def _texts(left: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_quote(quote: str, text: str, what: str) -> None:
-    """A quotation stands in the text, apart from layout and from places where it says that it leaves
-    something out.
-    """
+    """A quotation stands in the text, apart from layout and from what it says to leave out."""
     said = f"{_plain(text)} {_plain(_TAGS.sub('&lt;', text))}"
     missing = [part for part in _LEFT_OUT.split(quote) if _plain(part) and _plain(part) not in said]
     if missing:
@@ -239,7 +233,5 @@ def _text(value: object) -> str:
 
 @cache
 def judge_prompt(name: str = "judge") -> str:
-    """What a judge is told before it is shown anything: `judge` for criteria, `judge_pair` for
-    two answers.
-    """
+    """What a judge is told first: `judge` for criteria, `judge_pair` for two answers."""
     return files("skillopt.evaluation").joinpath("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")

@@ -81,9 +81,7 @@ class LeakGuard:
         self._seed_runs = set(_runs(_words(seed)))
 
     def find(self, skill: str) -> list[Leak]:
-        """Every quotation in a skill that the seed did not have; the same text of several tasks is named
-        once.
-        """
+        """Every quotation in a skill that the seed did not have; a text of several tasks once."""
         found: dict[tuple[Kind, str], Leak] = {}
         for leak in (*self._verbatim(skill), *self._repeated(skill)):
             found.setdefault((leak.kind, leak.quoted), leak)
@@ -168,9 +166,7 @@ class LeakGuard:
 
 
 class _Index:
-    """Which runs of words belong to at most two tasks, or to a rubric; kept as hashes, because a benchmark
-    has millions of them.
-    """
+    """Which runs of words belong to at most two tasks, or to a rubric; millions, so kept as hashes."""
 
     def __init__(self, prompts: Iterable[str], rubrics: Iterable[str]) -> None:
         hashes: array[int] = array("q")

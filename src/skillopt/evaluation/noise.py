@@ -25,9 +25,7 @@ class Noise:
     sd: float
     """Standard deviation of the mean of one pass over the tasks, from the spread within each of them."""
     lucky: float
-    """How often an unchanged skill would beat itself: the chance that one pass scores strictly more than
-    another.
-    """
+    """How often an unchanged skill would beat itself: that one pass scores strictly more than another."""
     seen: float
     """True gain that one pass against one pass shows as a gain four times in five."""
     sure: float
@@ -64,9 +62,7 @@ def _variance(values: Sequence[float]) -> float:
 
 
 def _lucky(moving: Sequence[Sequence[float]], chance: random.Random) -> float:
-    """Tasks that never move cancel out; of the others two different draws are put on either
-    side, at random.
-    """
+    """Tasks that never move cancel out; of the others two different draws are compared at random."""
     if not moving:
         return 0.0
     wins = 0

@@ -1,6 +1,4 @@
-"""Measures a skill on rows of tasks: looks up what was measured before, runs the rest, never makes a score of
-an outage.
-"""
+"""Measures a skill on rows of tasks: looks up what is known, runs the rest, no score of an outage."""
 
 from __future__ import annotations
 
@@ -125,9 +123,7 @@ class Evaluator:
     async def measure(
         self, skill: str, row: Row, *, stage: str, background: bool = False, after: int | None = None
     ) -> Rollout:
-        """Run and score one rollout; one that ran before is only scored. `after` asks for an attempt later
-        than that number.
-        """
+        """Run and score one rollout; one that ran before is only scored. `after` wants a later attempt."""
         key = self.key(skill, row)
         done = self.rollouts.finished(key)
         attempt = done[0] if done else max(self.rollouts.next_attempt(key), 0 if after is None else after + 1)
@@ -159,9 +155,7 @@ class Evaluator:
         return Scored(**about, key=key, trajectory=trajectory, score=score)
 
     async def drain(self) -> None:
-        """Wait until every rollout that was begun has ended and is stored: one inside an agent CLI is paid as
-        a whole.
-        """
+        """Wait until every rollout begun has ended and is stored: an agent's is paid as a whole."""
         while self._under_way:
             await asyncio.wait(list(self._under_way))
 

@@ -288,6 +288,7 @@ class Called(_Event):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
     usd: float | None = None
 

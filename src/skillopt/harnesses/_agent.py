@@ -1,6 +1,4 @@
-"""Runs a task inside an agent CLI: the skill installed where the agent finds skills, proof that it was
-loaded, the whole trajectory.
-"""
+"""Runs a task inside an agent CLI: the skill installed, proof that it was loaded, the trajectory."""
 
 from __future__ import annotations
 
@@ -196,9 +194,7 @@ def _wire(providers: frozenset[str]) -> str:
 
 
 def _without_skill(messages: tuple[Message, ...], skills: str, skill: str | None) -> list[Message]:
-    """The conversation with the skill's own text left out where the agent read it: the optimizer has it
-    already.
-    """
+    """The conversation without the skill's own text where the agent read it: the optimizer has it."""
     if skill is None:
         return list(messages)
     asked = {
@@ -214,9 +210,7 @@ def _without_skill(messages: tuple[Message, ...], skills: str, skill: str | None
 
 
 def _neutral(text: str, place: AgentPlace) -> str:
-    """A text without the random names of this rollout's folders: they say nothing, and would make equal
-    rollouts differ.
-    """
+    """A text without the random names of this rollout's folders, which would make equal ones differ."""
     for folder, shown in (
         (place.workspace, "/workspace"),
         (place.home, "/home/agent"),

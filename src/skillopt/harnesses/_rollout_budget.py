@@ -18,9 +18,7 @@ from skillopt.messages import Usage
 from skillopt.models.prices import Price, cost
 
 FIRST_TOKENS = 60_000
-"""What a rollout is taken to use before any has been seen; an agent's system prompt alone is 10,000 tokens a
-turn.
-"""
+"""What a rollout takes before any has been seen; an agent's system prompt alone is 10,000 tokens a turn."""
 FIRST_USD = Fraction(1, 2)
 _NOT_WORKED_ON = ("spawn", "auth", "contract")
 
@@ -34,9 +32,7 @@ class Allowance:
 
 
 def reservation(allowance: Allowance, most: Amount, price: Price | None) -> Amount:
-    """What is set aside for a rollout before it starts: its allowance, or 1.3 x `most`, the dearest one seen;
-    before any, a guess.
-    """
+    """What a rollout sets aside: its allowance, or 1.3 x `most`, the dearest one seen; first a guess."""
     seen = most.times(MARGIN)
     tokens = allowance.tokens or seen.tokens or FIRST_TOKENS
     usd = allowance.usd or seen.usd
@@ -46,9 +42,7 @@ def reservation(allowance: Allowance, most: Amount, price: Price | None) -> Amou
 
 
 class RolloutBudget:
-    """Pays for rollouts from the ledger: reserve the allowance, or 1.3 x the dearest rollout seen; run;
-    settle what was reported.
-    """
+    """Pays for rollouts: reserves the allowance or 1.3 x the dearest one seen, settles what was reported."""
 
     def __init__(self, ledger: Ledger, price: Price | None, allowance: Allowance | None = None) -> None:
         self._ledger = ledger
@@ -57,9 +51,7 @@ class RolloutBudget:
         self._most = Amount()
 
     def require_allowance(self, who: str) -> None:
-        """An agent that reports no usage can only be held to a budget by what each of its rollouts is
-        allowed.
-        """
+        """An agent that reports no usage can only be held to a budget by an allowance for each rollout."""
         budget, allowance = self._ledger.budget, self._allowance
         for unit, limit, allowed in (
             ("tokens", budget.tokens, allowance.tokens),

@@ -1,6 +1,4 @@
-"""Decides what lies in an agent's workspace: the one skill, the task's files, images and documents; and what
-of it came back changed.
-"""
+"""What lies in an agent's workspace: skill, files, images and documents; and what came back changed."""
 
 from __future__ import annotations
 
@@ -33,9 +31,7 @@ _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def installable(text: str) -> tuple[str, str]:
-    """Name and text of a skill as agents take it: with the frontmatter it has, or with one of ours where that
-    is none to install by.
-    """
+    """Name and text of a skill as agents take it: with its own frontmatter, or ours where it has none."""
     fields = frontmatter_fields(text)
     name, description = fields.get("name"), fields.get("description")
     if (
@@ -53,9 +49,7 @@ def installable(text: str) -> tuple[str, str]:
 
 
 def install_skill(text: str, folder: Path, seed: Skill | None) -> str | None:
-    """Put the skill where an agent discovers it, with the files it carries; its name, or None for an empty
-    skill: that is none.
-    """
+    """Put the skill with its files where an agent finds it; its name, or None for an empty skill."""
     if not text.strip():
         return None
     name, whole = installable(text)
@@ -112,9 +106,7 @@ def put_documents(documents: Sequence[Path], workspace: Path) -> Path:
 
 
 def put_files(task: Task, workspace: Path, documents: Sequence[Path] = ()) -> tuple[Path, ...]:
-    """Copy the task's files into the workspace, those that are `documents` aside, and write its images; the
-    images' paths.
-    """
+    """Copy the task's files except `documents` into the workspace, write its images; the images' paths."""
     for path in task.files:
         if path in documents:
             continue
@@ -133,9 +125,7 @@ def put_files(task: Task, workspace: Path, documents: Sequence[Path] = ()) -> tu
 
 
 def snapshot(workspace: Path) -> dict[str, str]:
-    """Every file of a workspace with what tells whether it changed; links and an agent's own dot folders are
-    left out.
-    """
+    """Every file of a workspace with what tells whether it changed; no links, no dot folders."""
     found = {}
     for path in sorted(workspace.rglob("*")):
         relative = path.relative_to(workspace)
@@ -146,9 +136,7 @@ def snapshot(workspace: Path) -> dict[str, str]:
 
 
 def _stamp(path: Path) -> str:
-    """A hash of what is in a file; of one that could not be kept anyhow its size and times: an agent can make
-    one of any size.
-    """
+    """A hash of a file's content; of one too large to keep its size and times: agents make any size."""
     stat = path.stat()
     if stat.st_size > MOST_BYTES:
         return f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}"
@@ -164,9 +152,7 @@ def _content(path: Path) -> bytes:
 
 
 def are_untouched(documents: Path, before: Mapping[str, str]) -> bool:
-    """Whether the documents are those of `before`, a snapshot of the workspace: none more, none less, none
-    another.
-    """
+    """Whether the documents are those of `before`, a snapshot of the workspace."""
     part = f"{documents.name}/"
     return {f"{part}{name}": digest for name, digest in snapshot(documents).items()} == {
         name: digest for name, digest in before.items() if name.startswith(part)
@@ -176,9 +162,7 @@ def are_untouched(documents: Path, before: Mapping[str, str]) -> bool:
 def changed(
     workspace: Path, before: Mapping[str, str], scrub: Callable[[str], str], documents: Path | None = None
 ) -> dict[str, str]:
-    """The files that were made or changed since `before`, base64 encoded, text files without our credentials;
-    no documents.
-    """
+    """The files made or changed since `before`, base64 encoded, without our credentials; no documents."""
     names = [name for name, digest in snapshot(workspace).items() if before.get(name) != digest]
     if documents is not None:
         names = [name for name in names if not name.startswith(f"{documents.name}/")]
@@ -200,14 +184,10 @@ def _scrubbed(content: bytes, scrub: Callable[[str], str]) -> bytes:
 def as_prompt(system: str, task: Task, documents: Sequence[Path] = ()) -> str:
     """What the agent is told: how to answer, then the task, then which files and documents belong to it."""
     names = [path.name for path in task.files if path not in documents]
-    files = (
-        f"\n\nFiles of this task in the working folder: {', '.join(json.dumps(name) for name in names)}"
-        if names
-        else ""
-    )
-    read = (
-        f"\n\nThe documents of this task are in the folder `{DOCUMENTS}`. Read them; they cannot be changed."
-        if documents
-        else ""
-    )
-    return f"{system.strip()}\n\n{task.prompt}{files}{read}"
+    parts = [system.strip(), task.prompt]
+    if names:
+        parts.append(f"Files of this task in the working folder: {', '.join(map(json.dumps, names))}")
+    if documents:
+        where = f"The documents of this task are in the folder `{DOCUMENTS}`."
+        parts.append(f"{where} Read them; they cannot be changed.")
+    return "\n\n".join(parts)

@@ -1,6 +1,4 @@
-"""Direct chat: the skill in the system prompt, the task as the question, one reply - or several where the
-environment answers.
-"""
+"""Direct chat: skill in the system prompt, task as question, one reply, or several with an environment."""
 
 from __future__ import annotations
 
@@ -12,9 +10,7 @@ from skillopt.tasks.task import Task
 
 
 class Chat(TurnByTurn):
-    """One question, one answer; with an environment that understands plain text, turn by turn. Others need
-    another harness.
-    """
+    """One question, one answer; with an environment that understands plain text, turn by turn."""
 
     name = "chat"
     version = "1"

@@ -20,9 +20,7 @@ from skillopt.tasks.template import fill
 
 
 class Session:
-    """The model as one rollout sees it: every turn has its place, so a half-done rollout is replayed and
-    continued.
-    """
+    """The model as one rollout sees it; every turn has its place, so half a rollout can be continued."""
 
     def __init__(
         self,
@@ -52,9 +50,7 @@ class Session:
         return str(Place.of_turn(self._key, self._attempt, self.calls))
 
     async def ask(self, messages: tuple[Message, ...], tools: tuple[Tool, ...] = ()) -> Reply:
-        """The next turn. A reply cut by the cap we set is `Fault("truncated")`; one cut by the model's own
-        limit is returned.
-        """
+        """The next turn. A reply cut by our cap is `Fault("truncated")`, by the model's limit it returns."""
         request = Request(
             messages=messages,
             tools=tools,
@@ -84,9 +80,7 @@ class Setup:
     agent: Mapping[str, Any] = field(default_factory=dict)
     """The settings of the agent CLI that it drives, those that are set."""
     skill: Skill | None = None
-    """The skill that training started from: its other files are carried along wherever the skill is
-    installed.
-    """
+    """The skill that training started from: its other files go wherever the skill is installed."""
     rollout_budget: RolloutBudget | None = None
     """Pays for rollouts whose model calls are not ours."""
     scrub: Callable[[str], str] = str
@@ -110,17 +104,13 @@ class NotAsked:
 
 
 class Harness(Protocol):
-    """Runs one task with one skill. What the target does wrong ends in the trajectory's `failure`; a `Fault`
-    is ours.
-    """
+    """Runs one task with one skill. The target's errors are the trajectory's `failure`, ours a `Fault`."""
 
     name: str
     version: str
     """Changes whenever the same task could go another way; for an agent CLI its own version is part of it."""
     asks_model: bool
-    """Whether it asks the session's model. An agent CLI does not: its calls are its own, and a rollout is
-    paid as a whole.
-    """
+    """Whether it asks the session's model. An agent CLI does not: its rollout is paid as a whole."""
 
     async def run(
         self,
@@ -130,9 +120,7 @@ class Harness(Protocol):
         prompts: Mapping[str, str],
         session: Session,
     ) -> Trajectory:
-        """Drive the environment to the end and return what happened, without the system prompt and the task's
-        own text.
-        """
+        """Drive the environment to its end; what happened, without system prompt and task text."""
         ...
 
 
@@ -141,9 +129,7 @@ HarnessPlugin: TypeAlias = Callable[[Setup], Harness]
 
 
 def rollout_prompt(prompts: Mapping[str, str], *, own_tools: bool) -> str:
-    """The prompt a rollout begins with; a target with `own_tools` may have another one, that speaks of no
-    tools it does not have.
-    """
+    """The prompt a rollout begins with; with `own_tools` one that speaks of no tools of ours."""
     return prompts.get(AGENT_PROMPT, prompts["rollout"]) if own_tools else prompts["rollout"]
 
 
@@ -232,6 +218,7 @@ def _add(one: Usage | None, other: Usage | None) -> Usage | None:
         input_tokens=one.input_tokens + other.input_tokens,
         output_tokens=one.output_tokens + other.output_tokens,
         cached_tokens=_plus(one.cached_tokens, other.cached_tokens),
+        cache_write_tokens=_plus(one.cache_write_tokens, other.cache_write_tokens),
         reasoning_tokens=_plus(one.reasoning_tokens, other.reasoning_tokens),
     )
 

@@ -1,6 +1,4 @@
-"""Drives an environment with the model's own tool calls until the model answers, the environment is done, or
-the turns are over.
-"""
+"""Drives an environment with the model's tool calls until it answers, all is done, or turns are over."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ from skillopt.tasks.task import Task
 
 
 class ToolLoop(TurnByTurn):
-    """Turn by turn: what the model calls is done, and what the environment shows is told. A reply without a
-    call is the answer.
-    """
+    """Turn by turn: calls are done, and what the environment shows is told. No call is the answer."""
 
     name = "tool_loop"
     version = "1"

@@ -1,6 +1,4 @@
-"""The MCP server: the commands of the command line as tools that an agent can call, and runs and skills as
-resources.
-"""
+"""The MCP server: commands as tools that an agent can call, runs and skills as resources."""
 
 from __future__ import annotations
 

@@ -62,9 +62,7 @@ class ToolAnswer:
 
     @property
     def is_error(self) -> bool:
-        """Whether the call failed; a spent budget and questions that wait for answers are outcomes, not
-        failures.
-        """
+        """Whether the call failed; a spent budget and open questions are outcomes, not failures."""
         return self.status in _FAILURES
 
     def structured(self) -> dict[str, Any]:
@@ -79,11 +77,8 @@ class ToolAnswer:
     def headline(self, name: str) -> str:
         """One short text."""
         claim = self.result.get("claim") if isinstance(self.result, dict) else None
-        said = (
-            "\n".join(_last_words(self.messages))
-            if self.is_error or self.status == "handoff_pending"
-            else str(claim or "")
-        )
+        ended_badly = self.is_error or self.status == "handoff_pending"
+        said = "\n".join(_last_words(self.messages)) if ended_badly else str(claim or "")
         return f"{name}: {self.status.replace('_', ' ')}. {said}".strip()
 
 

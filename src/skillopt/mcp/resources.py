@@ -6,30 +6,30 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
+import mcp_types as types
+
+from skillopt.agents import skill_folders
 from skillopt.errors import UnknownName, UsageError
+from skillopt.report import summary
 from skillopt.runs.listing import Listing
 from skillopt.runs.reader import is_run, read_facts
+from skillopt.skill.folder import SKILL_FILE
 
 RUNS = "skillopt://runs"
+JSON, MARKDOWN = "application/json", "text/markdown"
 TEMPLATES = {
-    "skillopt://runs/{id}/summary": ("run_summary", "application/json", "How a run stands, or how it ended."),
-    "skillopt://runs/{id}/best_skill": (
-        "run_best_skill",
-        "text/markdown",
-        "The best skill a run has found so far.",
-    ),
+    "skillopt://runs/{id}/summary": ("run_summary", JSON, "How a run stands, or how it ended."),
+    "skillopt://runs/{id}/best_skill": ("run_best_skill", MARKDOWN, "The best skill a run has found so far."),
     "skillopt://runs/{id}/report": (
         "run_report",
-        "text/markdown",
+        MARKDOWN,
         "The report of a run: verdicts, scores, spending.",
     ),
-    "skillopt://skills/{name}": ("skill", "text/markdown", "A skill of the project, by its name."),
+    "skillopt://skills/{name}": ("skill", MARKDOWN, "A skill of the project, by its name."),
 }
 _OF_A_RUN = re.compile(r"skillopt://runs/([0-9a-f]{12})/(summary|best_skill|report)")
 _OF_A_SKILL = re.compile(r"skillopt://skills/([^/?#]+)")
@@ -37,49 +37,29 @@ _OUTPUTS = "outputs"
 _MOST_BYTES = 4 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
-    """A resource that is there."""
-
-    uri: str
-    name: str
-    kind: str
-    description: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceText:
-    """What a resource holds."""
-
-    kind: str
-    text: str
-
-
-def listed(project: Path) -> list[Resource]:
+def listed(project: Path) -> list[types.Resource]:
     """Every resource of a project."""
-    found = [
-        Resource(uri=RUNS, name="runs", kind="application/json", description="The runs of this project.")
-    ]
+    found = [_resource(RUNS, "runs", JSON, "The runs of this project.")]
     for id, folder in _runs(project).items():
         for template, (name, kind, about) in TEMPLATES.items():
             if "{id}" in template:
                 label = f"{folder.relative_to(project)} {name.removeprefix('run_')}"
-                found.append(
-                    Resource(uri=template.replace("{id}", id), name=label, kind=kind, description=about)
-                )
+                found.append(_resource(template.replace("{id}", id), label, kind, about))
     for name in _skills(project):
         uri = f"skillopt://skills/{quote(name, safe='')}"
-        found.append(
-            Resource(uri=uri, name=name, kind="text/markdown", description="A skill of this project.")
-        )
+        found.append(_resource(uri, name, MARKDOWN, "A skill of this project."))
     return found
 
 
-def read(uri: str, project: Path) -> ResourceText:
-    """What a resource holds; raises where there is none of that name."""
+def _resource(uri: str, name: str, kind: str, about: str) -> types.Resource:
+    return types.Resource(uri=uri, name=name, mime_type=kind, description=about)
+
+
+def read(uri: str, project: Path) -> tuple[str, str]:
+    """Media type and text of a resource; raises where there is none of that name."""
     if uri == RUNS:
         rows = [_row(id, folder, project) for id, folder in _runs(project).items()]
-        return ResourceText(kind="application/json", text=_json({"runs": rows}))
+        return (JSON, _json({"runs": rows}))
     if run := _OF_A_RUN.fullmatch(uri):
         runs = _runs(project)
         if run[1] not in runs:
@@ -90,26 +70,24 @@ def read(uri: str, project: Path) -> ResourceText:
         name = unquote(skill[1])
         if name not in skills:
             raise UnknownName("skill of this project", name, skills)
-        return ResourceText(kind="text/markdown", text=_text(skills[name]))
+        return (MARKDOWN, _text(skills[name]))
     raise UsageError(f"There is no resource {uri!r}. Known: {RUNS}, {', '.join(TEMPLATES)}.")
 
 
-def _of_a_run(folder: Path, what: str, project: Path) -> ResourceText:
+def _of_a_run(folder: Path, what: str, project: Path) -> tuple[str, str]:
     if what == "summary":
         path = folder / "summary.json"
         if path.is_file():
-            return ResourceText(kind="application/json", text=_text(_inside(path, folder)))
-        return ResourceText(kind="application/json", text=_json(_row(_id(folder, project), folder, project)))
+            return (JSON, _text(_inside(path, folder)))
+        return (JSON, _json(_row(_id(folder, project), folder, project)))
     if what == "best_skill":
         path = folder / "best_skill.md"
         if not path.is_file():
             raise UsageError(
                 f"{folder.relative_to(project)} has no best skill yet: nothing was measured so far."
             )
-        return ResourceText(kind="text/markdown", text=_text(_inside(path, folder)))
-    from skillopt.report import summary
-
-    return ResourceText(kind="text/markdown", text=summary(read_facts(folder)))
+        return (MARKDOWN, _text(_inside(path, folder)))
+    return (MARKDOWN, summary(read_facts(folder)))
 
 
 def _runs(project: Path) -> dict[str, Path]:
@@ -141,22 +119,13 @@ def _row(id: str, folder: Path, project: Path) -> dict[str, Any]:
 
 
 def _skills(project: Path) -> dict[str, Path]:
-    """The skills of a project by name: a folder with SKILL.md in one of the folders where agents look for
-    them.
-    """
+    """The skills of a project by name: folders with SKILL.md where agents look for them."""
     found: dict[str, Path] = {}
-    for path in _skill_files(project):
-        if path.is_file() and _is_inside(path, project):
-            found.setdefault(path.parent.name, path)
-    return found
-
-
-def _skill_files(project: Path) -> Iterator[Path]:
-    from skillopt.agents import skill_folders
-    from skillopt.skill.folder import SKILL_FILE
-
     for folder in (*skill_folders(), "skills"):
-        yield from sorted((project / folder).glob(f"*/{SKILL_FILE}"))
+        for path in sorted((project / folder).glob(f"*/{SKILL_FILE}")):
+            if path.is_file() and _is_inside(path, project):
+                found.setdefault(path.parent.name, path)
+    return found
 
 
 def _inside(path: Path, folder: Path) -> Path:

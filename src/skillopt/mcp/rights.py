@@ -1,13 +1,15 @@
-"""What a model may name in its arguments: files of the project and hosts of this machine, no programs; the
-rest is the person's.
-"""
+"""What a call may name: the folder it works in, files of the project, hosts of this machine, no programs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import os
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel
 
@@ -17,9 +19,87 @@ from skillopt.config.fields import FILE_OR_TEXT_KEYS, Leaf, file_in
 from skillopt.config.layers import leaf_of, option_layer
 from skillopt.config.services import declared
 from skillopt.config.source import ConfigEntry
-from skillopt.errors import ConfigError
-from skillopt.mcp.place import Denied, ProjectPlace
-from skillopt.models.wires.address import is_loopback
+from skillopt.errors import ConfigError, UsageError
+from skillopt.models.wires.client import is_loopback
+
+PACKAGE = Path(os.path.realpath(__file__)).parents[1]
+
+
+class Denied(UsageError):
+    """A call asks for what is not a model's to decide."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectPlace:
+    """Where a call works: a project, and the folders it stays inside of (None: anywhere)."""
+
+    project: Path
+    borders: tuple[Path, ...] | None
+
+    def confine(self, path: str) -> None:
+        """Raise where a path, as it stands in an argument, leads out of the borders; links are followed."""
+        if self.borders is None:
+            return
+        real = _real(self.project, path)
+        if not any(real.is_relative_to(border) for border in self.borders):
+            where = (
+                ", ".join(map(str, self.borders))
+                or "none: neither --project nor a root of the client names one"
+            )
+            raise Denied(
+                f"{path} lies outside the folders this server works in ({where}). Only the person can widen"
+                " them: skillopt mcp --project DIR, or --allow outside."
+            )
+
+
+def find_place(
+    named: str | None, roots: Sequence[Path], default: Path, *, anywhere: bool = False
+) -> ProjectPlace:
+    """The named project, else the client's first root, else where the server was started; raises where that
+    is no project.
+
+    A named one lies inside the roots, or where there are none, inside the server's own folder.
+    """
+    folders = [Path(os.path.realpath(folder)) for folder in roots or (default,)]
+    # A client may well call its whole machine a root; a server that is merely started there was not told
+    # where to work.
+    borders = None if anywhere else tuple(folder for folder in folders if roots or not _is_no_project(folder))
+    project = folders[0] if named is None else _real(folders[0], named)
+    if _is_no_project(project):
+        raise UsageError(
+            f"{project} is no project. Start the server in one, or name it: skillopt mcp --project DIR."
+        )
+    place = ProjectPlace(project=project, borders=borders)
+    place.confine(str(project))
+    if not os.path.isdir(project):  # noqa: PTH112 - false, where Path.is_dir raises, for a name too long to be one
+        raise UsageError(f"There is no folder {project}. Name the project's folder: the argument `project`.")
+    return place
+
+
+def paths_of(uris: Iterable[str]) -> list[Path]:
+    """The folders of this machine among the roots a client gave."""
+    found = []
+    for uri in uris:
+        parts = urlsplit(uri)
+        if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+            continue
+        text = unquote(parts.path)
+        if sys.platform == "win32":
+            text = text.lstrip("/")
+        path = Path(os.path.realpath(text))
+        if path.is_dir():
+            found.append(path)
+    return found
+
+
+def _is_no_project(folder: Path) -> bool:
+    return folder == Path(folder.anchor) or folder.is_relative_to(PACKAGE)
+
+
+def _real(folder: Path, path: str) -> Path:
+    expanded = os.path.expanduser(path)  # noqa: PTH111 - leaves a user who does not exist as written, where Path.expanduser raises
+    return Path(os.path.realpath(folder / expanded))
+
 
 OUTSIDE, HOSTS, PROGRAMS = "outside", "hosts", "programs"
 RIGHTS: Mapping[str, str] = {
@@ -58,9 +138,7 @@ _SCORER, _SANDBOX, _SHUT_IN = "env.scorer", "env.sandbox", "bubblewrap"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    """What one call may name. What it does not name itself - a config file of the project, the environment -
-    is the person's.
-    """
+    """What one call may name. What it does not name (config files, the environment) is the person's."""
 
     place: ProjectPlace
     allow: Collection[str]
@@ -78,9 +156,7 @@ class Rights:
                         self._setting(entry, leaf)
 
     def _setting(self, entry: ConfigEntry, leaf: Leaf) -> None:
-        """One setting. What is not known to be harmless is taken for the name of a program, so that a new key
-        is closed at first.
-        """
+        """One setting. What is not known to be harmless counts as a program, so a new key is closed."""
         part, value = _part(entry.key), entry.value
         if value is None or part in _HARMLESS:
             return

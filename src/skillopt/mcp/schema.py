@@ -29,9 +29,7 @@ _TYPES = {"int": "integer", "float": "number", "bool": "boolean"}
 _KINDS = {"integer": int, "number": (int, float), "boolean": bool, "string": str}
 
 _LONGEST_TEXT = 30_000
-"""Systems limit a word of a command line: Linux to 128 KiB, which is fewer characters, Windows a whole line
-to 32,767.
-"""
+"""Systems limit a word of a command line: Linux to 128 KiB, Windows a whole line to 32,767."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +65,7 @@ class Argument:
         return {**whole, "description": self.description} if self.description else whole
 
     def words(self, value: Any) -> list[str]:
-        """The value on a command line. An option and its value are one word, so that no value can be read as
-        an option.
-        """
+        """The value on a command line, one word with its option, so that none can be read as an option."""
         values = value if self.is_list else [value]
         if self.option is None:
             return [_text(one) for one in values]
@@ -134,9 +130,7 @@ class Arguments:
             raise UsageError(f"{', '.join(missing)} must be given.")
 
     def line(self, given: Mapping[str, Any], project: str, fixed: Sequence[str] = ()) -> list[str]:
-        """The command line; what is given by its place stands behind `--`, so that it cannot be read as an
-        option.
-        """
+        """The command line; what goes by place stands behind `--`, so that it cannot be read as an option."""
         words = [*self.command, *self.speaks]
         if self.takes_project:
             words.append(f"--{PROJECT}={project}")
@@ -170,9 +164,7 @@ def options_of(command: Callable[..., None]) -> Mapping[str, Argument]:
 
 
 def find_command(tree: CommandTree, words: tuple[str, ...]) -> Callable[..., None]:
-    """The function behind a command, by the command's words; its signature is what typer reads the options
-    from as well.
-    """
+    """The function behind a command, by its words; typer reads the options off its signature as well."""
     door = tree(words[0])
     for word in words[:-1]:
         door = next(
@@ -230,9 +222,7 @@ def _choices(name: str, type: str) -> tuple[str, ...]:
 
 
 def _is_setting(parameter: ParamMeta) -> bool:
-    """Whether an option stands for a setting of the configuration; those, and no others, are shown in a panel
-    of the help.
-    """
+    """Whether an option stands for a setting of the configuration: only those have a panel in the help."""
     return parameter.default.rich_help_panel is not None
 
 

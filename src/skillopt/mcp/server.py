@@ -21,8 +21,7 @@ from skillopt import __version__
 from skillopt.errors import Fault, UsageError, suggest
 from skillopt.mcp import resources
 from skillopt.mcp.answers import OUTPUT_SCHEMA, ToolAnswer, answer_of, environment_scrubber, refusal
-from skillopt.mcp.place import Denied, find_place, paths_of
-from skillopt.mcp.rights import OUTSIDE, Rights
+from skillopt.mcp.rights import OUTSIDE, Denied, Rights, find_place, paths_of
 from skillopt.mcp.tools import TOOLS, CommandTool, Toolbox, offered
 from skillopt.mcp.work import CommandRunner, RunningCommand
 from skillopt.process import Finished
@@ -41,9 +40,7 @@ _CLOSING = "The server is closing and has stopped this work; the same call goes 
 _ROOTS = "roots"
 _ROOTS_PATIENCE = 5.0
 _ROUND_TRIPS = "2026-07-28"
-"""From this version on a server asks its client by way of an incomplete result, and not by a request of its
-own.
-"""
+"""From this version on a server asks its client by an incomplete result, not by a request of its own."""
 
 
 @dataclass(slots=True)
@@ -145,12 +142,7 @@ class ToolServer:
     ) -> types.ListResourcesResult:
         """Runs and skills of the project."""
         found = await asyncio.to_thread(resources.listed, await self._default_project(ctx))
-        return types.ListResourcesResult(
-            resources=[
-                types.Resource(uri=one.uri, name=one.name, mime_type=one.kind, description=one.description)
-                for one in found
-            ]
-        )
+        return types.ListResourcesResult(resources=found)
 
     async def list_templates(
         self, ctx: Context, params: types.PaginatedRequestParams | None
@@ -173,15 +165,13 @@ class ToolServer:
         uri = str(params.uri)
         try:
             project = find_place(None, roots, self.project).project
-            found = await asyncio.to_thread(resources.read, uri, project)
+            kind, text = await asyncio.to_thread(resources.read, uri, project)
         except UsageError as error:
             raise MCPError(
                 code=types.INVALID_PARAMS, message=self.scrubber.scrub(str(error)), data={"uri": uri}
             ) from error
-        text = self.scrubber.scrub(found.text)
-        return types.ReadResourceResult(
-            contents=[types.TextResourceContents(uri=uri, mime_type=found.kind, text=text)]
-        )
+        told = types.TextResourceContents(uri=uri, mime_type=kind, text=self.scrubber.scrub(text))
+        return types.ReadResourceResult(contents=[told])
 
     async def _watched(self, ctx: Context, work: RunningCommand) -> Finished | None:
         """Tell the client what is heard of a work until it ends; a client that gives up stops it."""
@@ -198,9 +188,7 @@ class ToolServer:
         return work.finished
 
     def _told(self, tool: CommandTool, answer: ToolAnswer) -> types.CallToolResult:
-        """The result as a client wants it: structured, and for clients that read text only, the
-        same as text.
-        """
+        """The result as a client wants it: structured, and the same as text."""
         structured = answer.structured()
         texts = [answer.headline(tool.name)]
         if answer.result is not None:
@@ -223,9 +211,7 @@ class ToolServer:
     async def _roots(
         self, ctx: Context, params: types.InputResponseRequestParams | None
     ) -> list[Path] | types.InputRequiredResult:
-        """The folders the client works in; none where it does not say. What asks the client first is an
-        incomplete result.
-        """
+        """The folders the client works in, none where it does not say; or the result that asks for them."""
         capabilities = ctx.session.client_capabilities
         if capabilities is None or capabilities.roots is None:
             return []
@@ -235,11 +221,8 @@ class ToolServer:
             answered = (params.input_responses or {}).get(_ROOTS)
             if answered is None:
                 return types.InputRequiredResult(input_requests={_ROOTS: types.ListRootsRequest()})
-            return (
-                paths_of(str(root.uri) for root in answered.roots)
-                if isinstance(answered, types.ListRootsResult)
-                else []
-            )
+            listed = answered.roots if isinstance(answered, types.ListRootsResult) else []
+            return paths_of(str(root.uri) for root in listed)
         try:
             found = await ctx.session.send_request(
                 types.ListRootsRequest(),
@@ -247,9 +230,6 @@ class ToolServer:
                 request_read_timeout_seconds=_ROOTS_PATIENCE,
                 metadata=ServerMessageMetadata(related_request_id=ctx.request_id),
             )
-        except (
-            MCPError,
-            ValidationError,
-        ):  # a client that offers roots and does not list them: it named none
+        except (MCPError, ValidationError):  # a client that offers roots and does not list them named none
             return []
         return paths_of(str(root.uri) for root in found.roots)

@@ -1,6 +1,4 @@
-"""Which commands are tools, which of their settings an agent may choose, and which tools a person has to
-switch on.
-"""
+"""Which commands are tools, which settings an agent may choose, and which tools a person switches on."""
 
 from __future__ import annotations
 
@@ -47,9 +45,7 @@ class CommandTool:
     switch: str | None = None
     """The word of `--allow` that a person has to say before this tool exists."""
     reads_only: bool = False
-    """Whether a client may be told that nothing is changed; never where a config is loaded, whose scorer may
-    be a program.
-    """
+    """Whether nothing is changed; never said where a config is loaded, whose scorer may be a program."""
     calls_models: bool = False
     is_long: bool = False
     part: str | None = None
@@ -205,9 +201,7 @@ def offered(allow: Collection[str]) -> list[CommandTool]:
 
 
 class Toolbox:
-    """All tools with what they take, read off the signatures of a command tree when they are first asked for;
-    needs no MCP package.
-    """
+    """All tools with what they take, read off the command tree when first asked for; needs no MCP package."""
 
     def __init__(self, tree: CommandTree) -> None:
         self._tree = cache(tree)

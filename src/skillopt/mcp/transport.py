@@ -129,9 +129,7 @@ class _Web(uvicorn.Server):
 
 @contextlib.contextmanager
 def _on_signal(leave: Callable[[int], Awaitable[None]]) -> Iterator[None]:
-    """SIGTERM and Ctrl-C close the works before we leave; what comes after the first changes nothing. Needs
-    the running event loop.
-    """
+    """The first SIGTERM or Ctrl-C closes the works before we leave. Needs the running event loop."""
     loop = asyncio.get_running_loop()
     leaving: list[asyncio.Future[None]] = []
 

@@ -1,6 +1,4 @@
-"""The commands that tools start: each a process of its own, a few at a time, heard while they run, stopped so
-that they can go on.
-"""
+"""The commands that tools start: processes of their own, heard while they run, stopped gently."""
 
 from __future__ import annotations
 
@@ -31,9 +29,7 @@ def program(line: Sequence[str]) -> list[str]:
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a work: the server's own, which holds what the person configured, and
-    plain output.
-    """
+    """The environment of a work: the server's own, with the person's settings, and plain output."""
     return {
         **environ,
         "PYTHONIOENCODING": "utf-8",
@@ -113,9 +109,7 @@ class CommandRunner:
     def start(
         self, line: Sequence[str], project: Path, *, is_long: bool, environ: Mapping[str, str]
     ) -> RunningCommand:
-        """Begin a work, in a task of its own: whoever waits for it may go away without tearing it down
-        half-way.
-        """
+        """Begin a work, in a task of its own: who waits for it may go away without tearing it down."""
         if self._is_closing:
             raise UsageError("The server is closing; nothing new is begun.")
         work = RunningCommand(project, self._heartbeat)
@@ -168,9 +162,7 @@ class CommandRunner:
             )
 
     async def _after_stopping(self, work: RunningCommand) -> None:
-        """Let cancelled works of the same project close first: they may still hold the run that this one goes
-        on with.
-        """
+        """Let cancelled works of the project close first: they may hold the run this one goes on with."""
         others = [
             task for task, other in self._works.items() if other.is_stopping and other.project == work.project
         ]

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from skillopt.messages import Usage
-from skillopt.models.wires.address import is_loopback
+from skillopt.models.wires.client import is_loopback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,7 @@ class Tier:
     input: Fraction
     output: Fraction
     cached: Fraction
+    cache_write: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,8 @@ class Price:
     input: Fraction
     output: Fraction
     cached: Fraction
+    cache_write: Fraction | None = None
+    """What a token written to the cache costs; unset means the input price."""
     source: str
     date: Date
     """The day for which the price was looked up."""
@@ -88,13 +91,15 @@ def by_vendor(vendor: str) -> PriceOf:
 def cost(usage: Usage, price: Price) -> Fraction:
     """What a call with this usage costs, in US dollars. Unknown cached tokens count as not cached."""
     cached = min(usage.cached_tokens or 0, usage.input_tokens)
+    written = min(usage.cache_write_tokens or 0, usage.input_tokens - cached)
     rates: Price | Tier = price
     for tier in price.tiers:
         if usage.input_tokens > tier.above:
             rates = tier
     return (
-        (usage.input_tokens - cached) * rates.input
+        (usage.input_tokens - cached - written) * rates.input
         + cached * rates.cached
+        + written * (rates.input if rates.cache_write is None else rates.cache_write)
         + usage.output_tokens * rates.output
     )
 
@@ -113,17 +118,18 @@ def _published(model: str, on: Date, **where: str) -> Price | None:
     except LookupError:
         return None
     rates = {
-        name: getattr(found.model_price, f"{name}_mtok", None) for name in ("input", "output", "cache_read")
+        name: getattr(found.model_price, f"{name}_mtok", None)
+        for name in ("input", "output", "cache_read", "cache_write")
     }
     if rates["input"] is None or rates["output"] is None:
         return None
-    if rates["cache_read"] is None:
-        rates["cache_read"] = rates["input"]
+    rates = {name: rates["input"] if rate is None else rate for name, rate in rates.items()}
     base, *tiers = (
         {
             "input": _rate(rates["input"], above),
             "output": _rate(rates["output"], above),
             "cached": _rate(rates["cache_read"], above),
+            "cache_write": _rate(rates["cache_write"], above),
         }
         for above in _steps(rates)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from math import ceil
 from pathlib import Path
 
@@ -20,23 +20,18 @@ from skillopt.night.demands import demands
 from skillopt.night.job import cost_of
 from skillopt.night.kinds import normal
 from skillopt.night.plan import Dreams, NightTarget
-from skillopt.night.requests import requests_of
 from skillopt.night.settings import NightSettings
 from skillopt.night.tasks import NightTask, split_of
 from skillopt.redact import redact_transcript
 from skillopt.tasks.scorers._given import kept_rules
 from skillopt.tasks.scorers._rules import CheckedWork, Rule
-from skillopt.transcripts.session import RecordedSession
 
 SHARE = 4
 """The part (one in so many) of the remaining allowance that dreams may use."""
 _BATCH = 8
 """Tasks of one question."""
 _LONGEST = 4_000
-_LONGEST_ANSWER = 20_000
 _SHOWN = 2_000
-_TRIED = 4
-"""Accepted answers of a task that are tried, the newest."""
 _HARMLESS = frozenset({"not_contains", "no_refusal", "tool_called"})
 """Checks that hold whatever the answer is about, beside those of mere form."""
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
@@ -99,26 +94,6 @@ async def with_dreams(
     return target.model_copy(update={"tasks": (*target.tasks, *dreams), "dreams": told})
 
 
-async def with_accepted(target: NightTarget, sessions: Iterable[RecordedSession]) -> NightTarget:
-    """The target with, for each train task, an accepted answer that passes its measure, if any."""
-    said = {f"{session.source}:{session.id}": session for session in sessions}
-    tasks = []
-    for task in target.tasks:
-        answers = [
-            answer
-            for name in task.sessions
-            if task.split == "train" and not task.accepted and name in said
-            for request in requests_of(said[name])
-            for answer in request.accepted
-        ]
-        for answer in reversed(answers[-_TRIED:]):
-            if len(answer) <= _LONGEST_ANSWER and await _passes(task, task.rules, answer):
-                task = task.model_copy(update={"accepted": answer})
-                break
-        tasks.append(task)
-    return target.model_copy(update={"tasks": tuple(tasks)})
-
-
 async def kept_variants(
     parent: NightTask,
     requests: Sequence[str],
@@ -152,7 +127,14 @@ async def kept_variants(
             dropped[trouble] += 1
         else:
             taken.add(form)
-            made = {"id": f"{parent.id}_dream{len(kept) + 1}", "prompt": request, "split": "train"}
+            # Another wording has other words, which would not be found again.
+            guards = parent.guards.model_copy(update={"words": (), "least": 0})
+            made = {
+                "guards": guards,
+                "id": f"{parent.id}_dream{len(kept) + 1}",
+                "prompt": request,
+                "split": "train",
+            }
             kept.append(parent.model_copy(update={**made, "origin": "dream", "parent": parent.id}))
     return kept
 

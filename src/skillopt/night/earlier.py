@@ -29,6 +29,18 @@ def earlier_nights(home: ProjectHome, before: int) -> list[NightPlan]:
     return nights
 
 
+def remembered_tasks(nights: Sequence[NightPlan]) -> list[NightTask]:
+    """The person's tasks of all these nights as they were measured last, the newest first."""
+    found: dict[str, NightTask] = {}
+    for night in nights:
+        every = [*(task for target in night.targets for task in target.tasks), *night.waiting]
+        for task in every:
+            if task.origin == "real":
+                found.pop(task.id, None)
+                found[task.id] = task
+    return list(found.values())[::-1]
+
+
 def targets_of(nights: Iterable[NightPlan]) -> list[NightTarget]:
     """The skills of all these nights."""
     return [target for night in nights for target in night.targets]

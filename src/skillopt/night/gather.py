@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from skillopt.agents import pick
@@ -17,6 +18,7 @@ from skillopt.changes.proposal import Cost
 from skillopt.errors import BudgetSpent
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.night.context import NightContext
+from skillopt.night.earlier import earlier_nights, remembered_tasks
 from skillopt.night.job import NightJobs, cost_of
 from skillopt.night.mining import Mined, home_of, lines_of, mine
 from skillopt.night.plan import NightTarget, PinnedSessions, total_cost
@@ -45,6 +47,8 @@ class Gathered:
     mined: Mined
     targets: tuple[NightTarget, ...]
     notes: tuple[str, ...]
+    waiting: tuple[NightTask, ...] = ()
+    """Tasks of skills that have too few of them yet."""
     cost: Cost | None = None
     """What asking a model took; None where none was asked."""
 
@@ -104,6 +108,7 @@ async def gather(
 ) -> Gathered:
     """Read, mine and sort. Without `asking` no model is asked and nothing is written."""
     settings = context.settings
+    past = remembered_tasks(earlier_nights(context.kept, context.kept.load().night + 1))
     if context.tasks is not None:
         return _from_file(context, context.tasks)
     begun = None if asking is None or asking.fresh else PinnedSessions.load(asking.folder, asking.terms)
@@ -111,18 +116,26 @@ async def gather(
     if begun is not None:
         found, sessions = begun.as_then(found, sessions)
     known, personal = context.home.readings.of(sessions), personal_skills(context)
-    mined, cost = await mine(sessions, readings=known, personal=personal, settings=settings), None
+    mining = partial(mine, sessions, personal=personal, remembered=past, settings=settings)
+    mined, cost = await mining(readings=known), None
     # A skill that cannot be worked on is refused before anything is paid.
-    targets, notes = targets_for(mined.tasks, settings, context.places)
+    targets, notes = targets_for(mined.tasks, settings, context.places, past)
     if asking is not None and sessions:
         if begun is None:
             PinnedSessions.of(asking.terms, since, found, sessions).save(asking.folder)
-        mined, cost = await _mine_with_model(sessions, asking, context, known, personal)
-        targets, notes = targets_for(mined.tasks, settings, context.places)
+        mined, cost = await _mine_with_model(sessions, asking, context, known, mining)
+        targets, notes = targets_for(mined.tasks, settings, context.places, past)
     elif left := len(unread(sessions, known)):
         notes.append(f"{left} sessions were read by rules in code alone, which know plain words only.")
+    used = {task.id for target in targets for task in target.tasks}
     return Gathered(
-        harvest=found, sessions=sessions, mined=mined, targets=tuple(targets), notes=tuple(notes), cost=cost
+        harvest=found,
+        sessions=sessions,
+        mined=mined,
+        targets=tuple(targets),
+        notes=tuple(notes),
+        waiting=tuple(task for task in mined.tasks if task.id not in used),
+        cost=cost,
     )
 
 
@@ -131,7 +144,7 @@ async def _mine_with_model(
     asking: ModelMining,
     context: NightContext,
     known: dict[str, SessionReading],
-    personal: frozenset[str],
+    mining: Callable[..., Awaitable[Mined]],
 ) -> tuple[Mined, Cost]:
     """What the sessions hold, read by a model, with the optimizer asked about every kind; and what that cost.
 
@@ -139,7 +152,7 @@ async def _mine_with_model(
     limited, within their share of the allowance. Raises what stops a run, and before anything is paid what
     would stop the night's training.
     """
-    settings, reader = asking.jobs.settings, asking.jobs.reader
+    reader = asking.jobs.reader
     notes: list[str] = []
     titles: dict[str, str] = {}
     paid = Cost(calls=0, tokens=0, dollars=0.0, minutes=0.0)
@@ -162,14 +175,11 @@ async def _mine_with_model(
     async with _asked(asking, asking.jobs, "mining", paid) as (opened, job):
         assert job.judge is not None, "its tasks have rubrics"
         judge = opened.models.of("judge", job.judge)
-        mined = await mine(
-            sessions,
+        mined = await mining(
             readings=known,
             titles=titles,
-            personal=personal,
             model=opened.models.of("optimizer", job.optimizer),
             judge=ModelJudge(judge, max_tokens=job.judge.max_tokens, stage="mine"),
-            settings=settings,
         )
         paid = total_cost([paid, cost_of(opened)])
     return replace(mined, notes=(*notes, *mined.notes)), paid

@@ -200,8 +200,12 @@ def with_allowance(settings: NightSettings, roles: Roles) -> NightSettings:
     return settings.model_copy(update={"max_tokens_per_night": 0})
 
 
-def advice_of(settings: NightSettings, decisions: Sequence[Decision]) -> str:
-    """The person's preferences and earlier decisions, as the optimizer reads them; may be empty."""
+def advice_of(
+    settings: NightSettings, decisions: Sequence[Decision], refused: Sequence[tuple[str, str]] = ()
+) -> str:
+    """The person's preferences and earlier decisions, and what held-out tasks refused of a skill in earlier
+    nights, as the optimizer reads them; may be empty.
+    """
     lines = [f"- {' '.join(settings.preferences.split())}"] if settings.preferences.strip() else []
     for one in decisions[-_DECISIONS:]:
         text = " ".join((one.added or one.cut).split())[:_SHOWN]
@@ -210,12 +214,18 @@ def advice_of(settings: NightSettings, decisions: Sequence[Decision]) -> str:
         lines.append(
             f"- The person {verdict} {what} this in {one.target}: {json.dumps(text, ensure_ascii=False)}"
         )
+    for skill, text in dict.fromkeys(refused[-_DECISIONS:]):
+        quoted = json.dumps(" ".join(text.split())[:_SHOWN], ensure_ascii=False)
+        lines.append(
+            f"- Measured in an earlier night for {skill}, and answers were no better with it: {quoted}"
+        )
     return "\n" + "\n".join(lines) + "\n" if lines else ""
 
 
 def _prompts(target: NightTarget, advice: str) -> dict[str, str]:
     """The optimizer's prompts that differ from the packaged ones: with what the person wants."""
-    said = prompt_text("person") + advice if advice else ""
+    heard = any(task.split == "train" and (task.said or task.accepted) for task in target.tasks)
+    said = (prompt_text("person") + advice if advice else "") + (prompt_text("said") if heard else "")
     prompts = {stage: packaged(stage) + said for stage in _ANALYSTS} if said else {}
     return (
         prompts if target.earlier is None else {**prompts, "slow_update": prompt_text("slow_update") + said}

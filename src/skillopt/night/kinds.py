@@ -75,7 +75,7 @@ def normal(text: str) -> str:
     words = _NUMBER.sub(taken("number"), _HASH.sub(taken("hash"), words.casefold()))
     said = " ".join("\0".join(inputs).casefold().split())
     digest = [f"#{hashlib.sha256(said.encode('utf-8', 'replace')).hexdigest()[:8]}"] if said else []
-    return " ".join([*_words(words), *digest]) if _words(words) or material else ""
+    return " ".join([*words_of(words), *digest]) if words_of(words) or material else ""
 
 
 def opening(form: str) -> str:
@@ -143,10 +143,10 @@ def _content(form: str) -> list[str]:
     return [word for word in form.split() if word not in _STOP and not word.startswith("#")]
 
 
-def _words(text: str) -> list[str]:
+def words_of(text: str, pattern: re.Pattern[str] = _WORD) -> list[str]:
     """Words; writing without spaces is cut into pairs of characters."""
     words: list[str] = []
-    for word in _WORD.findall(text):
+    for word in pattern.findall(text):
         if _NO_SPACES.fullmatch(word):
             words += [word[place : place + 2] for place in range(len(word) - 1)]
         else:

@@ -13,6 +13,7 @@ from skillopt.errors import Fault, ProviderDown, ScoringError, TaskError
 from skillopt.night.demands import demands
 from skillopt.night.labels import Label
 from skillopt.night.requests import PastRequest
+from skillopt.night.substance import Guards
 from skillopt.tasks.judge import Judge
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers import extract_answer
@@ -23,7 +24,7 @@ from skillopt.tasks.scorers._rules import CheckedWork, ContainsRule, NoRefusal, 
 from skillopt.tasks.task import Task
 
 MOST_CRITERIA = 8
-_REVISION = 2
+_REVISION = 3
 _BULLET = re.compile(r"^[\s>*•+-]*(?:\d{1,2}[.)]\s+)?")
 NO_ANSWERS = ("", "I'm sorry, I can't help with that.", "Sure! I will do that right away.")
 """Answers that no check of worth may be content with."""
@@ -35,33 +36,62 @@ _JUDGED = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """Checks or a rubric that were seen to tell; false where there is neither."""
+    """Checks and a rubric that were seen to tell; false where there is neither."""
 
     checks: tuple[Rule, ...] = ()
     rubric: str = ""
+    tells_subjects: bool = False
+    """Whether the judge saw by the rubric that an answer to another request is none to this one."""
 
     def __bool__(self) -> bool:
         return bool(self.checks or self.rubric)
 
 
-async def measure_kind(kind: Sequence[PastRequest], told: Label | None, judge: Judge | None) -> Measure:
-    """The measure of a kind: demands made in corrections, else what a model proposed."""
+async def measure_kind(
+    kind: Sequence[PastRequest], told: Label | None, judge: Judge | None, *, try_subjects: bool = False
+) -> Measure:
+    """The measure of a kind: demands made in corrections, checks a model proposed and a rubric, all of them
+    tried on what was accepted and what was rejected.
+
+    With `try_subjects` the rubric is also tried on an answer to another request.
+    """
     good = [text for one in kind for text in one.accepted][-_TRIED:]
     bad = [text for one in kind for text in one.rejected][-_TRIED:]
     said = [rule for one in kind for said in one.corrections for rule in demands(said.said)]
     demanded = _new([rule for rule in said if not isinstance(rule, ContainsRule)])[:MOST_CHECKS]
-    if bad and (checks := await telling_rules(demanded, _after_correction(kind), [*bad, *NO_ANSWERS])):
-        return Measure(checks=checks)
+    checks = await telling_rules(demanded, _after_correction(kind), [*bad, *NO_ANSWERS]) if bad else ()
     if told is None or not (good or bad):
-        return Measure()
+        return Measure(checks=checks)
     if good:
         proposed = await telling_rules(read_rules(told.checks)[0], good, [*bad, *NO_ANSWERS])
-        # Form alone can be met without getting anything right; a rubric then says what is meant.
+        # Form alone that nobody asked for can be met without getting anything right.
         if not all(rule.is_shape for rule in proposed):
-            return Measure(checks=proposed)
-    if judge is not None and criteria_of(told.rubric):
-        return Measure(rubric=await telling_criteria(judge, told.rubric, kind))
-    return Measure()
+            checks = _new([*checks, *proposed])[:MOST_CHECKS]
+    if judge is None or not criteria_of(told.rubric):
+        return Measure(checks=checks)
+    rubric = await telling_criteria(judge, told.rubric, kind)
+    tells = bool(rubric) and try_subjects and await _tells_subjects(judge, rubric, kind)
+    return Measure(checks=checks, rubric=rubric, tells_subjects=tells)
+
+
+async def _tells_subjects(judge: Judge, rubric: str, kind: Sequence[PastRequest]) -> bool:
+    """Whether an accepted answer to one request misses a point of the rubric as an answer to another."""
+    answered = {one.form: one.accepted[-1] for one in kind if one.accepted}
+    other = next(((one, text) for one in kind for form, text in answered.items() if form != one.form), None)
+    if other is None:
+        return False
+    try:
+        return not all(await _met(judge, *other, criteria_of(rubric)))
+    except ScoringError as error:
+        if isinstance(error.__cause__, Fault):
+            raise _judge_down(error) from error
+        return False
+
+
+def _judge_down(error: ScoringError) -> ProviderDown:
+    return ProviderDown(
+        f"The judge could not be asked: {error.detail}. Nothing is lost: run the same command again."
+    )
 
 
 async def measure_task(same: Sequence[PastRequest], of_kind: Measure) -> Measure:
@@ -75,8 +105,7 @@ async def measure_task(same: Sequence[PastRequest], of_kind: Measure) -> Measure
     good = [text for one in same for text in one.accepted][-_TRIED:]
     bad = [text for one in same for text in one.rejected][-_TRIED:]
     own = await telling_rules(_new([*asked, *lacked]), good, [*bad, *NO_ANSWERS]) if good or bad else ()
-    checks = _new([*of_kind.checks, *own])[:MOST_CHECKS]
-    return Measure(checks=checks) if checks else of_kind
+    return replace(of_kind, checks=_new([*of_kind.checks, *own])[:MOST_CHECKS])
 
 
 async def telling_rules(
@@ -113,9 +142,7 @@ async def telling_criteria(judge: Judge, rubric: str, kind: Sequence[PastRequest
         met = await together(*(_met(judge, one, answer, points) for one, answer in tried))
     except ScoringError as error:
         if isinstance(error.__cause__, Fault):
-            raise ProviderDown(
-                f"The judge could not be asked: {error.detail}. Nothing is lost: run the same command again."
-            ) from error
+            raise _judge_down(error) from error
         return ""
     kept = [place for place in range(len(points)) if all(one[place] for one in met[: len(good)])]
     tells = all(any(not one[place] for place in kept) for one in met[len(good) :])
@@ -175,6 +202,9 @@ class NightScorer:
 
     async def _score(self, judge: Judge | None, task: Task, trajectory: Trajectory) -> Score:
         checks, criteria = _read(task)
+        guards = Guards.model_validate(task.data.get("guards") or {})
+        if failing := guards.failing(task.prompt, extract_answer(trajectory.answer)):
+            return Score(hard=0.0, soft=0.0, feedback=failing)
         # The reference of a mined task is how it is measured, not a result that a judge should see.
         measured = replace(task, reference=None, data={"checks": checks, "rubric": criteria})
         parts: list[tuple[Score, int]] = []

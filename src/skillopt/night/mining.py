@@ -24,8 +24,10 @@ from skillopt.night.measures import Measure, measure_kind, measure_task
 from skillopt.night.readings import SessionReading, name_of
 from skillopt.night.requests import PastRequest, RequestOutcome, requests_of
 from skillopt.night.settings import NightSettings
-from skillopt.night.tasks import NightTask, Standing, split_of, standing_of
+from skillopt.night.substance import Guards, guards_of
+from skillopt.night.tasks import NightTask, Standing, balanced, split_of, standing_of
 from skillopt.tasks.judge import Judge
+from skillopt.tasks.task import Split
 from skillopt.transcripts.session import RecordedSession
 
 MIN_SESSIONS = 2
@@ -38,6 +40,8 @@ _WORST_FIRST: Mapping[RequestOutcome, int] = {
     **{"redone": 0, "corrected": 0, "abandoned": 1},
     **{"unknown": 1, "accepted": 2},
 }
+_KEPT = 20_000
+_SAID = 5
 TASK, SUGGESTION = "a task", "a suggestion"
 OVER = "a task over the limit of a night"
 COVERED = "learned through others of its kind"
@@ -89,6 +93,7 @@ async def mine(
     readings: Mapping[str, SessionReading] | None = None,
     titles: Mapping[str, str] | None = None,
     personal: Collection[str] = (),
+    remembered: Sequence[NightTask] = (),
     model: Model | None = None,
     judge: Judge | None = None,
     settings: NightSettings | None = None,
@@ -96,18 +101,20 @@ async def mine(
     """Tasks and suggestions out of sessions; the same sessions in any order give the same.
 
     `readings` are what a model read in sessions, by name, and `titles` the kinds of what they are about; the
-    others are read by rules. Requests of different projects meet only over one of the `personal` skills.
-    Without a model every check comes from the person's own words; with one, each kind that could be replayed
-    and measured is asked about once (by examples of the train split only), and what it writes is read
-    strictly and tested. A rubric counts only where there is a `judge` to try it.
+    others are read by rules. What earlier nights asked is `remembered`: it keeps its split. Requests of
+    different projects meet only over one of the `personal` skills. Without a model every check comes from the
+    person's own words; with one, each kind that could be replayed and measured is asked about once (by
+    examples of the train split only), and what it writes is read strictly and tested. A rubric counts only
+    where there is a `judge` to try it.
     """
     settings = settings or NightSettings()
     every = tuple(sessions)
     states = _SessionStates(every)
     groups = _kinds(every, readings or {}, titles or {}, personal, states)
-    labels, notes = await _labels(groups, model, settings)
+    splits = _splits(groups, remembered, settings)
+    labels, notes = await _labels(groups, model, splits)
     measured = await together(
-        *(_mined(group, told, settings, judge, states) for group, told in zip(groups, labels, strict=True))
+        *(_mined(group, told, splits, judge, states) for group, told in zip(groups, labels, strict=True))
     )
     found = [task for tasks, _ in measured for task in tasks]
     found.sort(key=lambda task: (_WORST_FIRST[task.outcome], -len(task.sessions), task.id))
@@ -206,12 +213,51 @@ def _with_repeats(group: Sequence[PastRequest]) -> list[PastRequest]:
     return marked
 
 
-def _train(group: Sequence[PastRequest], settings: NightSettings) -> list[PastRequest]:
-    return [one for one in group if split_of(one.form, settings) == "train"]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Splits:
+    """The splits of the night's requests by form; of any other form by its hash."""
+
+    settings: NightSettings
+    known: Mapping[str, Split]
+
+    def of(self, form: str) -> Split:
+        return self.known.get(form) or split_of(form, self.settings)
+
+    def train(self, group: Sequence[PastRequest]) -> list[PastRequest]:
+        return [one for one in group if self.of(one.form) == "train"]
+
+
+def _splits(
+    groups: Iterable[Sequence[PastRequest]], remembered: Sequence[NightTask], settings: NightSettings
+) -> _Splits:
+    pins = {task.id: task.split for task in remembered}
+    by_skill: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+    for group in groups:
+        for one in group:
+            if not one.needs:
+                by_skill[_alone(one.session.skills)][one.form] = _id(one)
+    known: dict[str, Split] = {}
+    for skills, forms in sorted(by_skill.items()):
+        others = [
+            task.split
+            for task in remembered
+            if _alone(task.skills) == skills and task.id not in forms.values()
+        ]
+        pinned = {form: pins[id] for form, id in forms.items() if id in pins}
+        known |= balanced(forms, {**pinned, **known}, others, settings)
+    return _Splits(settings=settings, known=known)
+
+
+def _alone(skills: tuple[str, ...]) -> tuple[str, ...]:
+    return skills if len(skills) == 1 else ()
+
+
+def _id(one: PastRequest) -> str:
+    return "m-" + hashlib.sha256(f"{one.session.project}\0{one.form}".encode()).hexdigest()[:12]
 
 
 async def _labels(
-    groups: Sequence[list[PastRequest]], model: Model | None, settings: NightSettings
+    groups: Sequence[list[PastRequest]], model: Model | None, splits: _Splits
 ) -> tuple[list[Label | None], list[str]]:
     """What a model says of each kind, None where it was not asked or not understood; and that in words."""
     labels: list[Label | None] = [None] * len(groups)
@@ -224,14 +270,14 @@ async def _labels(
         for place, group in enumerate(groups)
         if not all(one.needs for one in group)
         and any(one.accepted or one.rejected for one in group)
-        and _train(group, settings)
+        and splits.train(group)
     ]
     worth.sort(key=lambda place: (-len(_sessions(groups[place])), place))
     lost: Counter[str] = Counter()
 
     async def ask(place: int) -> None:
         try:
-            labels[place] = await label(model, _title(groups[place]), _train(groups[place], settings))
+            labels[place] = await label(model, _title(groups[place]), splits.train(groups[place]))
         except BudgetSpent:
             lost["tonight's allowance for mining was spent before they were asked about"] += 1
         else:
@@ -250,7 +296,7 @@ async def _labels(
 async def _mined(
     group: Sequence[PastRequest],
     told: Label | None,
-    settings: NightSettings,
+    splits: _Splits,
     judge: Judge | None,
     states: _SessionStates,
 ) -> tuple[list[NightTask], MinedSuggestion | None]:
@@ -261,20 +307,23 @@ async def _mined(
         forms[one.form].append(one)
     tasks: list[NightTask] = []
     reasons: Counter[str] = Counter()
+    asked = [(same[-1].turn.text, [text for one in same for text in one.accepted]) for same in forms.values()]
+    guards = dict(zip(forms, guards_of(asked), strict=True))
+    blind = not any(one.tell_subjects for one in guards.values())
     try:
-        of_kind = await measure_kind(group, told, judge)
+        of_kind = await measure_kind(group, told, judge, try_subjects=blind)
     except BudgetSpent:  # a rubric that could not be tried is none
         of_kind = await measure_kind(group, told, None)
-    clean = {} if told is None else clean_requests(told, _train(group, settings))
+    clean = {} if told is None else clean_requests(told, splits.train(group))
     # Without its greeting a request may be one that decides: tonight, or whenever it is asked so.
-    clean = {form: text for form, text in clean.items() if split_of(normal(text), settings) == "train"}
+    clean = {form: text for form, text in clean.items() if splits.of(normal(text)) == "train"}
     for form, same in sorted(forms.items()):
         needs = same[-1].needs or (told.needs if told is not None and not told.self_contained else "")
         if needs:
             reasons[f"it needs the repository or the conversation: {needs}"] += 1
         elif measure := await measure_task(same, of_kind):
             prompt = clean.get(form, same[-1].turn.text)
-            tasks.append(_task(same, measure, kind=title, prompt=prompt, settings=settings))
+            tasks.append(_task(same, measure, guards[form], kind=title, prompt=prompt, split=splits.of(form)))
         else:
             reasons["there is no way to measure an answer that was seen to tell good from bad"] += 1
     said = [one for request in group for one in request.corrections]
@@ -296,20 +345,32 @@ async def _mined(
 
 
 def _task(
-    same: Sequence[PastRequest], measure: Measure, *, kind: str, prompt: str, settings: NightSettings
+    same: Sequence[PastRequest],
+    measure: Measure,
+    guards: Guards,
+    *,
+    kind: str,
+    prompt: str,
+    split: Split,
 ) -> NightTask:
-    form, project = same[-1].form, same[-1].session.project
+    accepted = [text for one in same for text in one.accepted]
+    said = _unique(one.said for request in same for one in request.corrections)
     return NightTask(
-        id="m-" + hashlib.sha256(f"{project}\0{form}".encode()).hexdigest()[:12],
+        id=_id(same[-1]),
         kind=kind,
-        project=project,
+        project=same[-1].session.project,
         prompt=prompt,
-        split=split_of(form, settings),
+        split=split,
         outcome=min((one.outcome for one in same), key=_WORST_FIRST.__getitem__),
         skills=_unique(skill for one in same for skill in one.session.skills),
         sessions=_sessions(same),
         checks=tuple(rule.as_json() for rule in measure.checks),
         rubric=measure.rubric,
+        # What was said of a held-out request is not for whoever writes the skill.
+        accepted=accepted[-1][:_KEPT] if accepted and split == "train" else "",
+        said=said[-_SAID:] if split == "train" else (),
+        guards=guards,
+        form_alone=not (guards.tell_subjects or measure.tells_subjects),
     )
 
 

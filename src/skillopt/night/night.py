@@ -13,13 +13,14 @@ from datetime import datetime
 from skillopt.changes.proposal import NightProposal, live_text
 from skillopt.changes.status import decisions
 from skillopt.night.context import NightContext
-from skillopt.night.dreams import with_accepted
 from skillopt.night.earlier import earlier_nights, targets_of, with_earlier_skill, with_recalled
-from skillopt.night.gather import ModelMining, gather, since_of
+from skillopt.night.gather import ModelMining, gather, read_sessions, since_of
 from skillopt.night.job import advice_of, with_allowance
 from skillopt.night.plan import NightPlan, NightTarget
+from skillopt.night.readings import name_of
 from skillopt.night.roles import Roles
 from skillopt.night.state import NightRecord, ProjectState, SkillRow
+from skillopt.night.suggestions import drafts_with, suggestions_for
 from skillopt.night.training import REFUSED, UNMEASURED, NightTraining, TrainingObserver, draft_of
 
 
@@ -42,7 +43,8 @@ async def run_night(
     observer: TrainingObserver | None = None,
     restart: bool = False,
 ) -> NightResult:
-    """Run tonight's night, or go on with one that is open (`restart` leaves that one and begins anew).
+    """Run tonight's night, or go on with one that is open. Without news since the last one nobody is asked.
+    `restart` leaves an open one and begins anew, also without news.
 
     Raises `RunConflict` while another night of the project runs, and what stops a training run; the night
     then stays open.
@@ -56,6 +58,12 @@ async def run_night(
         state = kept.load()
         night = None if restart or state.open is None else _reopened(context, state.open, terms)
         resumed = night is not None
+        if (
+            night is None
+            and not restart
+            and (same := _without_news(context, state, now(), terms)) is not None
+        ):
+            return same
         if night is None:
             folder = kept.night(state.night + 1)
             asking = ModelMining(jobs=jobs, folder=folder, terms=terms, fresh=restart)
@@ -67,9 +75,36 @@ async def run_night(
             night = await training.train(await training.dream(night, place), place)
         proposal = _stage(night, context, now())
         record = _record(night, proposal, now())
-        ended = {"open": None, "nights": (*state.nights, record)}
+        ended = {"open": None, "nights": (*state.nights, record), "terms": terms, "seen": night.seen}
         kept.save(state.model_copy(update={**ended, "next_since": night.next_since or state.next_since}))
     return NightResult(record=record, plan=night, proposal=proposal, resumed=resumed)
+
+
+def _without_news(
+    context: NightContext, state: ProjectState, now: datetime, terms: str
+) -> NightResult | None:
+    """The end of a night that would learn nothing new: the same sessions under the same terms as the last
+    one, which measured all it wanted to. None where there is news.
+    """
+    if not state.nights or state.terms != terms or context.tasks is not None:
+        return None
+    last = state.nights[-1]
+    if any(row.action == UNMEASURED for row in last.skills):
+        return None
+    _, sessions = read_sessions(context, since_of(context.settings, now, state.next_since))
+    if any(len(one.turns) > state.seen.get(name_of(one), 0) for one in sessions):
+        return None
+    plan = NightPlan(
+        number=state.night,
+        started=now,
+        sessions=len(sessions),
+        next_since=None,
+        terms=terms,
+        advice="",
+        targets=(),
+        notes=(f"no news since night {state.night}, so nobody was asked",),
+    )
+    return NightResult(record=_record(plan, None, now), plan=plan, proposal=None, resumed=False)
 
 
 async def _begin(
@@ -80,13 +115,18 @@ async def _begin(
     settings, number = context.settings, state.night + 1
     earlier = earlier_nights(context.kept, number)
     decided = decisions(context.home.store, str(context.project))
+    refused = [
+        (target.name, text)
+        for night in earlier
+        for target in night.targets
+        if target.outcome is not None
+        for text in target.outcome.refused
+    ]
     targets: list[NightTarget] = []
     notes: list[str] = []
     for target in gathered.targets:
         if settings.recall_k:
             target = with_recalled(target, targets_of(earlier), settings.recall_k)
-        if settings.dream_factor:
-            target = await with_accepted(target, gathered.sessions)
         if window := settings.slow_update_nights:
             target, why = with_earlier_skill(
                 target, earlier, state.nights, decided, tonight=number, window=window
@@ -97,12 +137,15 @@ async def _begin(
         number=number,
         started=now,
         sessions=len(gathered.sessions),
+        seen={name_of(one): len(one.turns) for one in gathered.sessions},
         next_since=gathered.harvest.next_since,
         terms=terms,
-        advice=advice_of(settings, decided),
+        advice=advice_of(settings, decided, refused),
         targets=tuple(targets),
+        waiting=gathered.waiting,
         notes=(gathered.mined.note, *gathered.mined.notes, *gathered.notes, *gathered.harvest.notes, *notes),
-        suggestions=len(gathered.mined.suggestions),
+        suggestions=suggestions_for(gathered.mined.suggestions, settings, context.places, decided),
+        states=dict(gathered.mined.states),
         mining=gathered.cost,
     )
     night.save(context.kept.night(number))
@@ -122,22 +165,26 @@ def _reopened(context: NightContext, number: int, terms: str) -> NightPlan | Non
 def _stage(night: NightPlan, context: NightContext, now: datetime) -> NightProposal | None:
     """The proposal of all skills that got better, or the one that a crash left without a record."""
     better = [target for target in night.targets if target.ended.edits]
-    if not better:
+    if not better and not night.suggestions:
         return None
     store, project = context.home.store, str(context.project)
     name = f"night-{night.number}-{night.started:%Y%m%dT%H%M%S}"
     for one in store.load_all()[0]:
         if (one.proposal.night, one.proposal.project) == (name, project):
             return one.proposal
-    return store.stage(
-        [draft_of(target, target.ended) for target in better],
-        roots=context.places.roots,
+    roots = context.places.roots
+    drafts = drafts_with([draft_of(one, one.ended) for one in better], night.suggestions, roots)
+    proposal = store.stage(
+        drafts,
+        roots=roots,
         project=project,
         night=name,
         now=now,
         cost=night.spent,
         notes=[*map(_line, night.targets), *night.notes],
     )
+    store.replace_open(proposal)
+    return proposal
 
 
 def _line(target: NightTarget) -> str:
@@ -150,7 +197,9 @@ def _line(target: NightTarget) -> str:
 def _record(night: NightPlan, proposal: NightProposal | None, now: datetime) -> NightRecord:
     cost, rows = night.spent, tuple(map(_row, night.targets))
     actions = {row.action for row in rows}
-    if not rows:
+    if proposal is not None and not any(row.accepted for row in rows):
+        outcome = f"suggests {len(night.suggestions)} changes that could not be measured"
+    elif not rows:
         outcome = f"nothing to learn from: {night.notes[0].rstrip('.')}"
     elif actions == {UNMEASURED}:
         outcome = "tonight's allowance did not pay for measuring the skills as they are"

@@ -15,14 +15,18 @@ from skillopt.events.state import State
 from skillopt.gate.gate import Measured
 from skillopt.night.job import cost_of
 from skillopt.night.plan import AcceptedEdit, NightTarget, SkillOutcome
+from skillopt.night.tasks import MIN_VAL
 from skillopt.place import Place
 from skillopt.skill.document import Document
 from skillopt.skill.edits import apply, parse_edit
 from skillopt.skill.store import Skills
 
 _TAKEN = ("accept", "accept_new_best", "force_accept")
+FORM_ALONE = "Measured by form alone: an answer to another request would pass, so nothing is verified."
 _TASKS = 8
 """Failed tasks that are named with an edit."""
+_QUOTES, _QUOTED = 4, 300
+"""What the person said that is told with an edit, and characters of each."""
 
 
 def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOutcome:
@@ -34,12 +38,13 @@ def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOut
     deciding = next(
         (one for one in reversed(verdicts) if one.action == "accept"), verdicts[-1] if verdicts else None
     )
+    why = deciding.why if deciding is not None else summary.get("stopped_because")
+    telling = sum(task.split == "val" and not task.form_alone for task in target.tasks)
     judgement = Judgement(
         action="accept" if changed else "no change",
-        verified=summary["verified"],
-        why=deciding.why
-        if deciding is not None
-        else summary.get("stopped_because") or "no candidate was measured",
+        verified=summary["verified"] and telling >= MIN_VAL,
+        why=(why or "no candidate was measured")
+        + ("" if telling >= MIN_VAL or not summary["verified"] else f" {FORM_ALONE}"),
         before=state.baseline_score,
         after=state.best_score,
         metric=str(state.metric),
@@ -53,6 +58,7 @@ def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOut
         cost=cost_of(opened),
         edits=tuple(_edits(history, skills, state, target)) if changed else (),
         rejected=_rejected(history),
+        refused=tuple(_refused(history)),
         notes=tuple(_slow_update(history, target)),
     )
 
@@ -67,6 +73,19 @@ def _rejected(history: Sequence[Event]) -> int:
     tried = sum(record.edit_states.get("applied", 0) for record in records)
     kept = sum(record.edit_apply_summary.applied for record in records if record.action in _TAKEN)
     return tried - kept
+
+
+def _refused(history: Sequence[Event]) -> Iterator[str]:
+    """What the edits of candidates that were not taken would have added."""
+    updates = {event.place: event for event in history if isinstance(event, Updated)}
+    for event in history:
+        if not (isinstance(event, Checkpoint) and isinstance(event.record, StepRecord)):
+            continue
+        update = updates.get(Place.parse(event.id or "").root)
+        if event.record.action not in _TAKEN and update is not None:
+            for one in update.outcomes:
+                if one.state == "applied" and (content := str(one.edit.get("content") or "").strip()):
+                    yield content[:_QUOTED]
 
 
 def _slow_update(history: Sequence[Event], target: NightTarget) -> Iterator[str]:
@@ -138,7 +157,9 @@ def _about(place: Place, failed: Sequence[str], target: NightTarget) -> EditEvid
     sessions = {task.id: task.sessions for task in target.tasks}
     named = tuple(dict.fromkeys(failed))[:_TASKS]
     seen = tuple(dict.fromkeys(session for task in named for session in sessions.get(task, ())))
-    return EditEvidence(place=str(place), tasks=named, sessions=seen)
+    words = (text for task in target.tasks if task.id in named for text in task.said)
+    said = tuple(dict.fromkeys(text[:_QUOTED] for text in words))[:_QUOTES]
+    return EditEvidence(place=str(place), tasks=named, sessions=seen, said=said)
 
 
 def _pairs(seed: Measured, best: Measured, target: NightTarget) -> Iterator[TaskScores]:

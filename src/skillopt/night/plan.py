@@ -69,8 +69,27 @@ class SkillOutcome(_Record):
     edits: tuple[AcceptedEdit, ...] = ()
     rejected: int = 0
     """Edits that were applied to a candidate and not accepted."""
+    refused: tuple[str, ...] = ()
+    """What those would have added, for the optimizer of later nights."""
     notes: tuple[str, ...] = ()
     """What else a person should know of how it went."""
+
+
+class UnmeasuredWish(_Record):
+    """A wish of the person's that nobody could measure, for one file: adopted one by one, as such."""
+
+    path: Path
+    kind: str
+    wish: str
+    """In the person's own words."""
+    reason: str
+    """Why it was not measured."""
+    sessions: tuple[str, ...]
+
+    @property
+    def line(self) -> str:
+        """The wish as it would stand in the skill."""
+        return f"- {self.kind[:1].upper()}{self.kind[1:]}: {' '.join(self.wish.split())}"
 
 
 class NightTarget(_Record):
@@ -110,14 +129,20 @@ class NightPlan(_KeptRecord):
     number: int
     started: datetime
     sessions: int
+    seen: dict[str, int] = {}
+    """The sessions by name, and how many turns of each."""
     next_since: datetime | None
     terms: str
     """Hash of the models and settings it was begun with; under others it would be another run."""
     advice: str
     """What the person said and decided, for the optimizer."""
     targets: tuple[NightTarget, ...]
+    waiting: tuple[NightTask, ...] = ()
+    """Tasks of skills that have too few of them yet; another night uses them."""
     notes: tuple[str, ...] = ()
-    suggestions: int = 0
+    suggestions: tuple[UnmeasuredWish, ...] = ()
+    states: dict[str, int] = {}
+    """What became of the sessions, each counted once."""
     mining: Cost | None = None
     """What asking a model about the sessions took; None where none was asked."""
 

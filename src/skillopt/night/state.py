@@ -70,6 +70,10 @@ class ProjectState(BaseModel):
     night: int = 0
     open: int | None = None
     next_since: datetime | None = None
+    terms: str = ""
+    """Hash of the models and settings of the last night that ended."""
+    seen: dict[str, int] = {}
+    """The sessions it knew, and how many turns of each."""
     nights: tuple[NightRecord, ...] = ()
 
 

@@ -20,6 +20,8 @@ from skillopt.skill.document import Document
 from skillopt.skill.folder import SKILL_FILE
 from skillopt.skill.spec import violations
 
+PINNED, LEARNED = 40, 10
+"""Tasks a skill decides with at most, and those it learns from before earlier ones are left out."""
 RULES = ".cursor/rules"
 """Where Cursor keeps rules, one `.mdc` file each; one that always applies is a memory file."""
 _FRONTMATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
@@ -89,20 +91,30 @@ def _rules(project: Path) -> list[Path]:
 
 
 def targets_for(
-    tasks: Iterable[NightTask], settings: NightSettings, places: SkillPlaces
+    tasks: Iterable[NightTask],
+    settings: NightSettings,
+    places: SkillPlaces,
+    remembered: Sequence[NightTask] = (),
 ) -> tuple[list[NightTarget], list[str]]:
     """The skills of a night, the one with most tasks first, and what a person should know about the tasks
     that belong to none.
+
+    What earlier nights asked, the newest first, joins tonight's tasks of the same skill: all that decides, up
+    to `PINNED`, and of what is learned from as much as `LEARNED` leaves room for.
 
     One that could not be proposed is left out before anything is paid; raises why where no other is left.
     """
     notes: list[str] = []
     by_path: dict[Path, list[NightTask]] = defaultdict(list)
     for task in tasks:
-        by_path[_path(task, settings, places, notes)].append(task)
+        by_path[path_for(task.skills, settings, places, notes)].append(task)
     found: list[NightTarget] = []
     refused: list[UsageError] = []
+    again: dict[Path, list[NightTask]] = defaultdict(list)
+    for task in remembered:
+        again[path_for(task.skills, settings, places, [])].append(task)
     for path, its in by_path.items():
+        its += _remembered(its, again[path])
         counts = Counter(task.split for task in its)
         if not counts["train"] or not counts["val"]:
             notes.append(
@@ -111,7 +123,7 @@ def targets_for(
             )
             continue
         try:
-            found.append(_target(path, its, places.roots))
+            found.append(target_of(path, its, places.roots))
         except UsageError as error:
             refused.append(error)
             notes.append(f"{_name(path)} is left out: {error}")
@@ -119,6 +131,20 @@ def targets_for(
         raise refused[0]
     found.sort(key=lambda target: (-len(target.tasks), str(target.path)))
     return _of_one_name_each(found, notes), list(dict.fromkeys(notes))
+
+
+def _remembered(tonight: Sequence[NightTask], again: Sequence[NightTask]) -> list[NightTask]:
+    """Of earlier tasks those that join tonight's; no request twice."""
+    known = {task.id for task in tonight} | {task.prompt for task in tonight}
+    room = Counter({"val": PINNED, "test": PINNED, "train": LEARNED})
+    room.subtract(task.split for task in tonight)
+    taken = []
+    for task in again:
+        if room[task.split] > 0 and task.id not in known and task.prompt not in known:
+            known |= {task.id, task.prompt}
+            room[task.split] -= 1
+            taken.append(task)
+    return taken
 
 
 def _of_one_name_each(found: Sequence[NightTarget], notes: list[str]) -> list[NightTarget]:
@@ -130,7 +156,8 @@ def _of_one_name_each(found: Sequence[NightTarget], notes: list[str]) -> list[Ni
     return list(kept.values())
 
 
-def _path(task: NightTask, settings: NightSettings, places: SkillPlaces, notes: list[str]) -> Path:
+def path_for(skills: Sequence[str], settings: NightSettings, places: SkillPlaces, notes: list[str]) -> Path:
+    """The file that what was asked with these skills is about: the one skill, or ours."""
     if settings.target_skill_path is not None:
         return settings.target_skill_path.absolute()
     ours = _held(settings.managed_skill_name, places)
@@ -138,9 +165,9 @@ def _path(task: NightTask, settings: NightSettings, places: SkillPlaces, notes: 
     managed = ours[0] if len(ours) == 1 else places.new / settings.managed_skill_name / SKILL_FILE
     if settings.evolve_memory and places.memory is not None:
         managed = places.memory
-    if settings.multi_skill_fanout is False or len(task.skills) != 1:
+    if settings.multi_skill_fanout is False or len(skills) != 1:
         return managed
-    name = task.skills[0]
+    name = skills[0]
     if not _NAME.fullmatch(name):
         return managed
     held = _held(name, places)
@@ -165,8 +192,8 @@ def _held(name: str, places: SkillPlaces) -> list[Path]:
     return [min(paths, key=lambda pair: pair[0])[1] for paths in held.values()]
 
 
-def _target(path: Path, tasks: Sequence[NightTask], roots: Sequence[Path]) -> NightTarget:
-    """Raises `UsageError` for a target that cannot be trained or staged."""
+def target_of(path: Path, tasks: Sequence[NightTask], roots: Sequence[Path]) -> NightTarget:
+    """The target of a file. Raises `UsageError` for one that cannot be trained or staged."""
     before = live_text(path, roots, "memory" if is_memory_file(path) else "skill")
     name = _name(path)
     if is_memory_file(path):

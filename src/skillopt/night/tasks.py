@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from skillopt.night.requests import RequestOutcome
 from skillopt.night.settings import NightSettings
+from skillopt.night.substance import Guards
 from skillopt.tasks.scorers._given import read_rules
 from skillopt.tasks.scorers._rules import Rule
 from skillopt.tasks.task import Split, Task
 
 MIN_VAL = 5
 """Fewer val tasks than this decide nothing: the result is an unverified suggestion."""
+_SAID, _ACCEPTED = 300, 800
 Standing = Literal["ready", "unverified", "suggestions"]
 
 
@@ -43,7 +45,13 @@ class NightTask(BaseModel):
     parent: str = ""
     """Of a dream the id of that task."""
     accepted: str = ""
-    """An answer to it that the person was content with, where dreams are tried on one."""
+    """Of a train task an answer that the person was content with."""
+    said: tuple[str, ...] = ()
+    """Of a train task what the person said against answers."""
+    guards: Guards = Guards()
+    """What any answer must be beside its measure."""
+    form_alone: bool = False
+    """Whether an answer to another request could pass: then a gain is not verified by it."""
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -52,8 +60,18 @@ class NightTask(BaseModel):
 
     def as_task(self) -> Task:
         """For a run; scored by `NightScorer`."""
-        reference = {"checks": list(self.checks), "rubric": self.rubric}
-        return Task(id=self.id, prompt=self.prompt, reference=reference, kind=self.kind)
+        measure = {"checks": list(self.checks), "rubric": self.rubric}
+        # Whoever writes the skill reads the references of train tasks.
+        person: dict[str, Any] = {}
+        person |= {"the_person_said": [text[:_SAID] for text in self.said[:3]]} if self.said else {}
+        person |= {"the_person_accepted": self.accepted[:_ACCEPTED]} if self.accepted else {}
+        return Task(
+            id=self.id,
+            prompt=self.prompt,
+            reference={**person, **measure},
+            kind=self.kind,
+            data={"guards": self.guards.model_dump(mode="json")},
+        )
 
 
 def split_of(form: str, settings: NightSettings) -> Split:
@@ -64,9 +82,29 @@ def split_of(form: str, settings: NightSettings) -> Split:
     return "test" if share < settings.val + settings.test_fraction else "train"
 
 
+def balanced(
+    forms: Iterable[str], pinned: Mapping[str, Split], others: Sequence[Split], settings: NightSettings
+) -> dict[str, Split]:
+    """The split of every request of one skill: as `pinned` by an earlier night, else by its form; where too
+    few would decide, new ones are moved until half of all or `MIN_VAL` do. `others` are the splits of what
+    earlier nights asked and tonight did not.
+    """
+    made = {form: pinned.get(form) or split_of(form, settings) for form in forms}
+    free = sorted(made.keys() - pinned.keys(), key=lambda form: hashlib.sha256(form.encode()).digest())
+    wanted = min(MIN_VAL, (len(made) + len(others)) // 2)
+    for form in free:
+        every = [*made.values(), *others]
+        if made[form] == "train" and every.count("val") < wanted:
+            made[form] = "val"
+        elif made[form] == "val" and "train" not in every and len(every) > 1:
+            made[form] = "train"
+    return made
+
+
 def standing_of(tasks: Sequence[NightTask], suggestions: int) -> tuple[Standing, str]:
     """What may be claimed of a training run on these tasks, and that in words."""
     count = Counter(task.split for task in tasks)
+    formal = sum(task.form_alone for task in tasks if task.split == "val")
     if not count["train"] or not count["val"]:
         what = f"{len(tasks)} tasks can be replayed" if tasks else "No task can be replayed"
         more = f"; {suggestions} suggestions are for you to read" if suggestions else ""
@@ -78,5 +116,10 @@ def standing_of(tasks: Sequence[NightTask], suggestions: int) -> tuple[Standing,
         return "unverified", (
             f"Unverified suggestion: tasks to decide with are {count['val']}, fewer than {MIN_VAL}; a gain on"
             " them may be chance."
+        )
+    if count["val"] - formal < MIN_VAL:
+        return "unverified", (
+            f"Unverified suggestion: {formal} of {count['val']} tasks to decide with are measured by form"
+            " alone, which an answer to another request could have."
         )
     return "ready", f"{count['train']} tasks to learn from and {count['val']} to decide with."

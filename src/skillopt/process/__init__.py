@@ -4,8 +4,7 @@ with its whole tree.
 The one exception is `start_detached`, for work that somebody paid for and that is to go on without us.
 """
 
-from skillopt.process._detached import start_detached
-from skillopt.process._own import own_program
+from skillopt.process._own import own_program, start_detached
 from skillopt.process._run import Finished, TimedOut, ask_process, minimal_env, run_process
 
 __all__ = [

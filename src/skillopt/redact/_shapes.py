@@ -176,17 +176,6 @@ _RULES = (
 )
 
 
-def _may_begin(prefix: str, before: str) -> bool:
-    """Whether a credential with this prefix can follow that character. Where a `-` can be a part of it, a `-`
-    cannot stand before it: that keeps `task-...` apart, and the search linear.
-    """
-    if prefix in ("AKIA", "ASIA"):
-        return not (before.isascii() and (before.isupper() or before.isdigit()))
-    if before == "-":
-        return prefix.endswith("_")
-    return not (before.isascii() and before.isalnum()) and before != "_"
-
-
 def credentials(text: str) -> Iterator[Span]:
     """Where well-known credentials stand."""
     for prefix, body in _BODIES.items():

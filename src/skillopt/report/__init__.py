@@ -1,6 +1,4 @@
-"""A finished or unfinished run as a page to read and a summary to pass on: facts from the log, then HTML and
-Markdown.
-"""
+"""A run, finished or not, as a page to read (HTML) and a summary to pass on (Markdown)."""
 
 from __future__ import annotations
 

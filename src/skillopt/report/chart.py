@@ -1,6 +1,4 @@
-"""Draws the scores of a run as one inline SVG: train and val over the steps, verdicts as shapes, the sealed
-test beside them.
-"""
+"""Draws scores as one inline SVG: train and val over the steps, verdicts as shapes, the sealed test."""
 
 from __future__ import annotations
 
@@ -79,9 +77,7 @@ def _train(changes: Sequence[SkillChange], last: float) -> Iterator[str]:
 
 
 def _val(facts: Facts, last: float) -> Iterator[str]:
-    """The current skill's score as stairs; where it is unknown (only possible with the gate off) the line has
-    a gap.
-    """
+    """The current skill's score as stairs, with a gap where it is unknown (only with the gate off)."""
     if facts.baseline is None:
         return
     path, at, known = f"M{_x(0, last):.1f} {_y(facts.baseline):.1f}", facts.baseline, True

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from skillopt.report.escape import markdown, printable
 from skillopt.runs.side_by_side import score_table
 from skillopt.runs.spending import HEADS, table
-from skillopt.runs.values import EditFact, Facts
+from skillopt.runs.values import Facts
 from skillopt.runs.words import outcome, outcomes, score
 
 MARKER = "<!-- SkillOpt report -->"
@@ -40,8 +40,9 @@ def _lines(facts: Facts) -> Iterator[str]:
     )
     if facts.changes:
         steps = [
-            (one.name, outcome(one.action), score(one.train), score(one.score), _applied(one.edits), one.why)
+            (one.name, outcome(one.action), score(one.train), score(one.score), str(applied), one.why)
             for one in facts.changes
+            for applied in [sum(edit.state == "applied" for edit in one.edits)]
         ]
         yield from _table(
             ("step", "verdict", "train rollouts", "val after it", "edits applied", "why"), steps
@@ -52,10 +53,6 @@ def _lines(facts: Facts) -> Iterator[str]:
         text = printable(facts.best_diff).rstrip("\n")
         fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
         yield from ("", "## Seed against best", "", f"{fence}diff", text, fence)
-
-
-def _applied(edits: Sequence[EditFact]) -> str:
-    return str(sum(edit.state == "applied" for edit in edits))
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

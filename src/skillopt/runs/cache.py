@@ -1,6 +1,4 @@
-"""Scored rollouts shared between runs: what one run measured, another with the same skill, task and target
-need not pay again.
-"""
+"""Scored rollouts shared between runs: what one run measured, an equal one need not pay again."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ from skillopt.tasks.rollout import Invalid, Score, Trajectory
 
 
 class SharedRollouts:
-    """A run's own rollouts first, then those of the shared file. Only scored rollouts are shared, never an
-    invalid one.
-    """
+    """A run's own rollouts first, then those of the shared file, which holds only scored ones."""
 
     def __init__(self, own: Database, path: Path) -> None:
         self._own = own
@@ -44,9 +40,7 @@ class SharedRollouts:
         self._own.keep(rollout, attempt, trajectory)
 
     def scored(self, rollout: str, scorer: str) -> tuple[int, Trajectory, Score] | None:
-        """With the run's own score, else one that another run gave the very same trajectory: judging may have
-        cost money.
-        """
+        """With the run's own score, else one another run gave this very trajectory: judging costs money."""
         own = self._own.scored(rollout, scorer)
         done = None if own else self.finished(rollout)
         if done is None:
@@ -72,8 +66,6 @@ class SharedRollouts:
 
 
 def _of(scorer: str, trajectory: Trajectory) -> str:
-    """A scorer's name for one trajectory: two runs at work at once may each have their own of the same
-    attempt.
-    """
+    """A scorer's name for one trajectory: two runs at once may have their own of the same attempt."""
     text = json.dumps(trajectory, sort_keys=True, default=as_plain)
     return f"{scorer} {hashlib.sha256(text.encode()).hexdigest()[:16]}"

@@ -15,9 +15,7 @@ CurvePoint: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriedCandidate:
-    """A candidate at its step: its score, or the bound that was enough to reject it; None where nothing was
-    measured.
-    """
+    """A candidate at its step: its score, or the bound that rejected it; None where nothing was measured."""
 
     at: float
     outcome: str

@@ -15,10 +15,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from skillopt.account import Amount, Entry, Settlement
 from skillopt.errors import Kind, RunConflict, Stopped
 from skillopt.events import SCHEMA
-from skillopt.messages import Message, Reply, Request, Role, ToolCall, Usage, as_plain
+from skillopt.ledger import HEDGE_STAGE
+from skillopt.messages import Reply, Request, Role, Usage, as_plain
 from skillopt.tasks.rollout import Invalid, Score, Trajectory
 
 _SCHEMA = """
@@ -40,10 +43,9 @@ CREATE TABLE IF NOT EXISTS spending (
 CREATE TABLE IF NOT EXISTS skills (digest TEXT PRIMARY KEY, text TEXT NOT NULL);
 """
 
+_REPLY, _TRAJECTORY = TypeAdapter(Reply), TypeAdapter(Trajectory)
 SESSION = "session"
 """The note of the last attempt that an earlier session left open."""
-
-
 ENTRIES = "SELECT id, role, stage, place, state, calls, tokens, reserved, usd, usage FROM spending"
 
 
@@ -58,7 +60,7 @@ def entry_of(row: Sequence[Any]) -> Entry:
         state=state,
         charged=Amount(calls=calls, tokens=tokens, usd=None if usd is None else _known_fraction(usd)),
         reserved=reserved,
-        usage=_usage(None if usage is None else json.loads(usage)),
+        usage=None if usage is None else Usage(**json.loads(usage)),
     )
 
 
@@ -75,9 +77,7 @@ class Database:
     """The keys in each table; None where others write to it too."""
 
     def __init__(self, path: Path, *, alone: bool = False) -> None:
-        """`alone`: nobody else writes to the file meanwhile, so that what is not in it is known without
-        looking.
-        """
+        """`alone`: nobody else writes to the file, so what is not in it is known without looking."""
         self._path = path
         try:
             self._db = sqlite3.connect(path, isolation_level=None, timeout=30)
@@ -118,15 +118,9 @@ class Database:
         """Close the file."""
         self._db.close()
 
-    def _do(self, query: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+    def _do(self, query: str, values: Sequence[Any] = (), *, many: bool = False) -> sqlite3.Cursor:
         try:
-            return self._db.execute(query, values)
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
-
-    def _do_many(self, query: str, rows: Sequence[Sequence[Any]]) -> None:
-        try:
-            self._db.executemany(query, rows)
+            return (self._db.executemany if many else self._db.execute)(query, values)
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
@@ -142,7 +136,7 @@ class Database:
         if self._lacks("replies", key):
             return None
         row = self._do("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
-        return None if row is None else _reply(json.loads(row[0]))
+        return None if row is None else _REPLY.validate_json(row[0])
 
     def put(self, key: str, request: Request, reply: Reply) -> None:
         row = (key, request.role, request.stage, request.place, request.draw, _dump(reply))
@@ -152,38 +146,22 @@ class Database:
     # Journal
 
     def open(self, role: Role, stage: str, place: str, reserved: Amount) -> int:
-        row = (
-            role,
-            stage,
-            place,
-            "open",
-            reserved.calls,
-            reserved.tokens,
-            reserved.tokens,
-            _fraction(reserved.usd),
-        )
+        amounts = (reserved.calls, reserved.tokens, reserved.tokens, _fraction(reserved.usd))
+        row = (role, stage, place, "open", *amounts)
         columns = "role, stage, place, state, calls, tokens, reserved, usd"
         cursor = self._do(f"INSERT INTO spending ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         return int(cursor.lastrowid or 0)
 
     def close(self, entry: int, state: Settlement, charged: Amount, usage: Usage | None) -> None:
-        row = (
-            state,
-            charged.calls,
-            charged.tokens,
-            _fraction(charged.usd),
-            None if usage is None else _dump(usage),
-            entry,
-        )
+        told = None if usage is None else _dump(usage)
+        row = (state, charged.calls, charged.tokens, _fraction(charged.usd), told, entry)
         self._do("UPDATE spending SET state = ?, calls = ?, tokens = ?, usd = ?, usage = ? WHERE id = ?", row)
 
     def entries(self) -> Iterable[Entry]:
         return map(entry_of, self._do(f"{ENTRIES} ORDER BY id"))
 
     def begin_session(self) -> None:
-        """Note which attempts a process that died has left open: nobody waits for them any more, though they
-        stay charged.
-        """
+        """Note which attempts a dead process left open: nobody waits for them, though they stay charged."""
         last = self._do("SELECT MAX(id) FROM spending WHERE state = 'open'").fetchone()[0]
         # a run that is only opened again is not written to
         if last is not None and self.noted(SESSION) != str(last):
@@ -200,7 +178,7 @@ class Database:
             return None
         query = "SELECT attempt, trajectory FROM trajectories WHERE rollout = ? ORDER BY attempt LIMIT 1"
         row = self._do(query, (rollout,)).fetchone()
-        return None if row is None else (row[0], _trajectory(json.loads(row[1])))
+        return None if row is None else (row[0], _TRAJECTORY.validate_json(row[1]))
 
     def next_attempt(self, rollout: str) -> int:
         """The first attempt number without a closed invalid outcome."""
@@ -210,10 +188,8 @@ class Database:
         return 0 if row[0] is None else int(row[0]) + 1
 
     def keep(self, rollout: str, attempt: int, trajectory: Trajectory) -> None:
-        self._do(
-            "INSERT OR REPLACE INTO trajectories VALUES (?, ?, ?)",
-            (rollout, attempt, _dump(trajectory)),
-        )
+        row = (rollout, attempt, _dump(trajectory))
+        self._do("INSERT OR REPLACE INTO trajectories VALUES (?, ?, ?)", row)
         self._keeps("trajectories", rollout)
 
     def scored(self, rollout: str, scorer: str) -> tuple[int, Trajectory, Score] | None:
@@ -225,19 +201,19 @@ class Database:
             " WHERE rollout = ? AND scorer = ? ORDER BY attempt LIMIT 1"
         )
         row = self._do(query, (rollout, scorer)).fetchone()
-        return None if row is None else (row[0], _trajectory(json.loads(row[1])), Score(**json.loads(row[2])))
+        return (
+            None if row is None else (row[0], _TRAJECTORY.validate_json(row[1]), Score(**json.loads(row[2])))
+        )
 
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
-        self._do(
-            "INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)",
-            (rollout, attempt, scorer, _dump(score)),
-        )
+        row = (rollout, attempt, scorer, _dump(score))
+        self._do("INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)", row)
 
     def close_invalid(self, stage: str, rows: Iterable[tuple[str, Invalid]]) -> None:
         """A stage closed with these rows invalid: from now on these attempts are over."""
         values = [(rollout, row.attempt, stage, row.kind, row.detail) for rollout, row in rows]
         if values:
-            self._do_many("INSERT OR IGNORE INTO invalid VALUES (?, ?, ?, ?, ?)", values)
+            self._do("INSERT OR IGNORE INTO invalid VALUES (?, ?, ?, ?, ?)", values, many=True)
             for rollout, *_ in values:
                 self._keeps("invalid", str(rollout))
 
@@ -298,6 +274,13 @@ def stored_text(path: Path, digest: str) -> str | None:
     return None if row is None else str(row[0])
 
 
+def asked_twice(path: Path) -> list[str]:
+    """The places of calls that were hedged."""
+    with closing(connect_reading(path)) as database:
+        found = database.execute("SELECT place FROM spending WHERE stage = ?", (HEDGE_STAGE,))
+        return [place for (place,) in found]
+
+
 def task_digests(path: Path) -> Mapping[str, str]:
     """Digests of a run's tasks by split, as its identity holds them."""
     with closing(Database.reading(path)._db) as database:
@@ -320,39 +303,3 @@ def _dump(value: Any) -> str:
 
 def _fraction(value: Fraction | None) -> str | None:
     return None if value is None else str(value)
-
-
-def _usage(data: dict[str, Any] | None) -> Usage | None:
-    return None if data is None else Usage(**data)
-
-
-def _reply(data: dict[str, Any]) -> Reply:
-    calls = tuple(ToolCall(**call) for call in data["tool_calls"])
-    return Reply(
-        text=data["text"],
-        finish=data["finish"],
-        usage=_usage(data["usage"]),
-        tool_calls=calls,
-        model=data["model"],
-        seconds=data.get("seconds"),
-    )
-
-
-def _message(data: dict[str, Any]) -> Message:
-    calls = tuple(ToolCall(**call) for call in data["tool_calls"])
-    return Message(
-        role=data["role"], content=data["content"], tool_calls=calls, tool_call_id=data["tool_call_id"]
-    )
-
-
-def _trajectory(data: dict[str, Any]) -> Trajectory:
-    return Trajectory(
-        messages=tuple(_message(message) for message in data["messages"]),
-        answer=data["answer"],
-        calls=data["calls"],
-        usage=_usage(data["usage"]),
-        failure=data["failure"],
-        files=data.get("files", {}),  # rows of earlier versions lack these
-        loaded=tuple(data.get("loaded", ())),
-        seconds=data.get("seconds"),
-    )

@@ -1,6 +1,4 @@
-"""Recomputes a verdict: the incumbent's and the candidate's rows from the log, through the gate's own
-arithmetic.
-"""
+"""Recomputes a verdict from the rows of incumbent and candidate in the log, with the gate's arithmetic."""
 
 from __future__ import annotations
 
@@ -19,8 +17,9 @@ from skillopt.gate.decision import Case, GateLimits, PolicyReader, RowId, worth_
 from skillopt.gate.gate import STAGE
 from skillopt.gate.policies import decide
 from skillopt.place import Place
+from skillopt.runs.database import asked_twice
 from skillopt.runs.fold import Fold, LogSection
-from skillopt.runs.log import EVENTS, read_events
+from skillopt.runs.log import DATABASE, EVENTS, read_events
 from skillopt.runs.reader import RunReader
 from skillopt.skill.document import Document
 from skillopt.skill.store import Skills
@@ -57,6 +56,8 @@ class VerdictEvidence:
     read: int = 0
     rows: Sequence[JudgedRow] = ()
     edits: Sequence[EditRecord] = ()
+    hedged: int = 0
+    """Calls behind the candidate and its rows that were asked twice."""
     same_rows: bool = True
     """Whether the record holds the rows that the reading order asks for."""
     same_skill: bool = True
@@ -90,6 +91,7 @@ class VerdictEvidence:
             "upper_sum": str(self.upper),
             "rows_total": self.total,
             "rows_read": self.read,
+            "hedged": self.hedged,
             "rows": rows,
             "edits": [edit.model_dump(mode="json") for edit in self.edits],
         }
@@ -125,6 +127,10 @@ def gather(run: RunReader, step: str) -> VerdictEvidence:
     }
     updated = next((one for one in section.of(Updated) if one.place == judged.place), None)
     closed = next((one for one in _stages(section) if one.place == judged.place), None)
+    behind = [f"{judged.place.root}/"] + [
+        f"rollout/{row.rollout}." for row in (() if closed is None else closed.rows) if row.rollout
+    ]
+    about["hedged"] = sum(place.startswith(tuple(behind)) for place in asked_twice(run.folder / DATABASE))
     if closed is None:
         return _without_rows(section, about, updated, incumbent, run.skills)
     candidate = _candidate(section, before, updated, run.skills)
@@ -240,24 +246,25 @@ def _find(sections: Sequence[LogSection], step: str, run: RunReader) -> tuple[in
             f"{step!r} names no verdict: give a step's number or 'epoch-N' (with several candidates: 'N/c0',"
             " 'N/c1', ...)."
         )
+    others: list[str] = []
     for at, section in enumerate(sections):
-        verdicts = [
-            one
-            for one in section.of(Judged)
-            if (
-                (one.place.scope, one.place.step) == ("step", int(named["step"]))
-                if named["step"]
-                else (one.place.scope, one.place.epoch) == ("end", int(named["epoch"]))
-            )
-        ]
+        verdicts = [one for one in section.of(Judged) if _is_of(one.place, named["step"], named["epoch"])]
         found = [one for one in verdicts if one.place.candidate == int(named["candidate"] or 0)]
         if not named["candidate"]:
             found = [one for one in verdicts if one.action == "accept"][-1:] or found
         if found:
             return at, found[0]
+        others += [f"{step.partition('/')[0]}/c{one.place.candidate}" for one in verdicts]
     had = sorted(record.step for record in run.fold.records)
-    steps = f"steps {had[0]} to {had[-1]}" if had else "no step"
-    raise UsageError(f"{run.folder} holds no verdict on {step!r}; it has closed {steps}.")
+    steps = f"it has closed steps {had[0]} to {had[-1]}" if had else "it has closed no step"
+    there = f"that step has {', '.join(others)}" if others else steps
+    raise UsageError(f"{run.folder} holds no verdict on {step!r}; {there}.")
+
+
+def _is_of(place: Place, step: str | None, epoch: str | None) -> bool:
+    if step:
+        return (place.scope, place.step) == ("step", int(step))
+    return (place.scope, place.epoch) == ("end", int(epoch or 0))
 
 
 def _name(place: Place, *, with_candidate: bool) -> str:
@@ -315,9 +322,7 @@ def _effort(rows: Sequence[RowFact]) -> dict[RowId, Effort]:
 def _candidate(
     section: LogSection, before: State, updated: Updated | None, skills: Skills
 ) -> Document | None:
-    """The text that was judged: a step's candidate, or the skill with an epoch's guidance; None while the
-    epoch is open.
-    """
+    """The text that was judged: a candidate, or the skill with an epoch's guidance; None while it is open."""
     if updated is not None:
         return skills.get(updated.skill)
     for ended in section.of(EpochEnded):
@@ -333,9 +338,7 @@ def _without_rows(
     incumbent: Document,
     skills: Skills,
 ) -> VerdictEvidence:
-    """Verdicts that needed no measurement: nothing changed, the guard refused, or the step's reflections were
-    lost.
-    """
+    """Verdicts without a measurement: nothing changed, the guard refused, or reflections were lost."""
     judged: Judged = about["judged"]
     if judged.decided_by == LEAK_GUARD:  # the tasks it looked at are not in the log, but what it found is
         leaks = str(judged.place.at("leaks"))

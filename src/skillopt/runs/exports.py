@@ -21,7 +21,6 @@ from skillopt.events import (
     Updated,
 )
 from skillopt.events.records import EpochRecord, Fact, ReopenedRecord, StepRecord
-from skillopt.events.state import State
 from skillopt.files import append_json, write_json, write_text
 from skillopt.place import Place
 from skillopt.runs.log import Run
@@ -79,7 +78,15 @@ class Exports:
             self._epoch(event.record.epoch)
         elif isinstance(event.record, ReopenedRecord):
             self._rewrite_history()
-        self._json("runtime_state.json", _runtime(state))
+        told = {
+            "last_completed_step": state.step,
+            "current_skill_path": f"skills/skill_v{state.step:04d}.md",
+            "current_score": state.score,
+            "current_origin": state.origin,
+            "best_skill_path": "best_skill.md",
+            **{name: getattr(state, name) for name in ("best_score", "best_step", "best_origin")},
+        }
+        self._json("runtime_state.json", told)
         self._run.database.note(_EXPORTED, event.id or "")
 
     def _append_history(self, record: StepRecord) -> None:
@@ -235,19 +242,6 @@ def _dump(fact: Fact | None) -> Any:
 
 def _limit_line(record: StepRecord) -> str:
     return json.dumps({"step": record.step, **_dump(record.lr_decision)}, ensure_ascii=False) + "\n"
-
-
-def _runtime(state: State) -> dict[str, Any]:
-    return {
-        "last_completed_step": state.step,
-        "current_skill_path": f"skills/skill_v{state.step:04d}.md",
-        "current_score": state.score,
-        "current_origin": state.origin,
-        "best_skill_path": "best_skill.md",
-        "best_score": state.best_score,
-        "best_step": state.best_step,
-        "best_origin": state.best_origin,
-    }
 
 
 def _safe(name: str) -> str:

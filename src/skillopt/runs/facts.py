@@ -1,6 +1,4 @@
-"""The facts of a run that a report shows, from the fold of its log and the files beside it; a run that only
-just began has few of them.
-"""
+"""The facts that a report shows, from the fold of the log and the files beside it."""
 
 from __future__ import annotations
 
@@ -116,7 +114,8 @@ def _remarks(
         yield f"Test was not measured: {facts.test.why}."
     elif facts.test.left_out:
         yield f"Left out of the test, not measurable: {', '.join(facts.test.left_out)}."
-    if facts.looks > 1 or facts.looks_by_eval:
+    is_told = f"This was look {facts.looks} at" in facts.claim and not facts.looks_by_eval
+    if (facts.looks > 1 or facts.looks_by_eval) and not is_told:
         by_eval = f", {facts.looks_by_eval} of them by 'skillopt eval'" if facts.looks_by_eval else ""
         times = "time" if facts.looks == 1 else "times"
         yield f"The test split was looked at {facts.looks} {times}{by_eval}."

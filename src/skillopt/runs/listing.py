@@ -18,9 +18,7 @@ from skillopt.runs.reader import RunReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOverview:
-    """One run in a line. Scores are None where nothing was measured; `usd` where a price is unknown;
-    `trouble` says what cannot be read.
-    """
+    """One run in a line. None is a score not measured or a price not known; `trouble`: unreadable, why."""
 
     folder: Path
     benchmark: str = ""

@@ -66,8 +66,11 @@ class Run:
             self._claim(identity)
             _sweep(folder)
             for event in _read(folder / EVENTS, mend=True):
-                if isinstance(event, RunStarted):
-                    self._check_log(event)
+                if isinstance(event, RunStarted) and event.identity != self.identity:
+                    raise RunConflict(
+                        f"{folder / EVENTS} is the log of another run than {DATABASE} beside it. Put the"
+                        " right one back."
+                    )
                 self._remember(event)
             self._log = self._stack.enter_context((folder / EVENTS).open("a", encoding="utf-8", newline="\n"))
         except BaseException:  # whatever fails, the folder's lock must not stay
@@ -142,9 +145,7 @@ class Run:
             self._sinks.remove(sink)
 
     def history(self) -> Iterator[Event]:
-        """What was decided so far, in order, read from the log; also of steps that were opened again later,
-        which `steps` leaves out.
-        """
+        """What was decided so far, in order, from the log; also of steps that were opened again later."""
         return read_events(self.folder / EVENTS)
 
     def facts_since(self, checkpoint: str | None) -> list[Event]:
@@ -198,16 +199,9 @@ class Run:
             self._last, self._open = event, []
             self._memory = (*self._memory, *event.remembered)[-MEMORY:]
 
-    def _check_log(self, started: RunStarted) -> None:
-        if started.identity != self.identity:
-            raise RunConflict(
-                f"{self.folder / EVENTS} is the log of another run than {DATABASE} beside it. Put the right"
-                " one back."
-            )
-
     def _claim(self, identity: Mapping[str, Any]) -> None:
         mine = json.dumps(self.scrubber.scrub_json(identity), sort_keys=True, ensure_ascii=False)
-        self.identity = _digest(mine)
+        self.identity = hashlib.sha256(mine.encode()).hexdigest()[:16]
         theirs = self.database.noted("identity")
         if theirs is None:
             self.database.note("identity", mine)
@@ -223,22 +217,11 @@ class Run:
             )
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 def _sweep(folder: Path) -> None:
     """Remove what killed writes left in our own part of the folder; another run may live below it."""
-    for place in (
-        "",
-        "skills",
-        "steps",
-        "slow_update",
-        "meta_skill",
-        "selection_eval_baseline",
-        "test_eval*",
-    ):
-        for leftover in folder.glob(f"{place}/**/.*.tmp" if place else ".*.tmp"):
+    ours = ("skills", "steps", "slow_update", "meta_skill", "selection_eval_baseline", "test_eval*")
+    for pattern in (".*.tmp", *(f"{place}/**/.*.tmp" for place in ours)):
+        for leftover in folder.glob(pattern):
             leftover.unlink(missing_ok=True)
 
 

@@ -1,6 +1,4 @@
-"""Decides where each line of a skill comes from: the step that brought it, the failures behind it, and what
-it fixed and broke.
-"""
+"""Where each line of a skill comes from: the step and failures behind it, what it fixed and broke."""
 
 from __future__ import annotations
 
@@ -45,9 +43,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edited:
-    """The edit that wrote a line. `tasks` are the training tasks that the analysts behind it
-    had before them.
-    """
+    """The edit that wrote a line; `tasks` are the training tasks that its analysts had before them."""
 
     id: str
     kind: str
@@ -101,9 +97,7 @@ def skill_versions(facts: Facts) -> list[SkillVersion]:
 
 
 def provenance(facts: Facts, short: str) -> Provenance:
-    """Where the lines of a version come from: lines are followed through every change that was taken before
-    it.
-    """
+    """Where the lines of a version come from, followed through every change taken before it."""
     lines: list[RuleLine] = []
     versions = {version.short: version for version in facts.versions}
     changes = {change.short: change for change in facts.changes}
@@ -133,9 +127,7 @@ def provenance(facts: Facts, short: str) -> Provenance:
 
 
 def moved(before: Version | None, after: Version) -> tuple[list[str], list[str]]:
-    """Val tasks that went better, and worse, with the later version; only those that both were
-    measured on.
-    """
+    """Val tasks that went better, and worse, with the later version, of those measured with both."""
     if before is None:
         return [], []
     better: list[str] = []
@@ -183,9 +175,7 @@ def _edited(edit: EditFact, change: SkillChange) -> Edited:
 
 
 def _analysts(edit: EditFact, change: SkillChange) -> set[str]:
-    """The studies an edit goes back to, through the merges and repairs between; of a merge's inputs those
-    that say the same, if any do.
-    """
+    """The studies an edit goes back to, through merges and repairs; of a merge those that say the same."""
     found: set[str] = set()
     seen = {edit.id}
     waiting = [edit]

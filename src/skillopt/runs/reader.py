@@ -1,6 +1,4 @@
-"""Reads a run from its folder alone, once or again and again, also while any process works on it: nothing is
-locked and nothing is written.
-"""
+"""Reads a run from its folder alone, also while any process works on it; nothing is locked or written."""
 
 from __future__ import annotations
 
@@ -81,9 +79,7 @@ class RunReader:
         self._facts: tuple[tuple[int, int, RunState], Facts] | None = None
 
     def read(self) -> list[Event]:
-        """Everything new since the last call. A log that was put back to an earlier state is read anew from
-        its beginning.
-        """
+        """Everything new since the last call. A log put back to an earlier state is read anew."""
         with self._lock, _without_collecting():
             events = self._log.read()
             if events is None:
@@ -173,9 +169,7 @@ class RunReader:
 
 
 class RunReaders:
-    """The runs that somebody looks at, each read once for all who do, and not more often than every `every`
-    seconds.
-    """
+    """The runs that somebody looks at, each read once for all, at most every `every` seconds."""
 
     def __init__(self, *, every: float = 0.5, keep: int = 16, now: Callable[[], float] = time.time) -> None:
         self._every = every
@@ -286,9 +280,7 @@ def _is_training(log: Path) -> bool:
 
 @contextlib.contextmanager
 def _without_collecting() -> Iterator[None]:
-    """Reading a long log makes hundreds of thousands of values and no garbage: looking for some in between
-    doubles the time it takes.
-    """
+    """Reading a long log makes very many values and no garbage; looking for some doubles its time."""
     if not gc.isenabled():
         yield
         return

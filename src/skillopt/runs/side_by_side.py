@@ -1,6 +1,4 @@
-"""Decides how several runs read side by side: the same figures of each, the settings in which they differ,
-and what makes them unequal.
-"""
+"""How several runs read side by side: figures, settings that differ, and what makes them unequal."""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ _OWN = frozenset({"env.out_root", "output.predictions"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """Runs side by side. `settings` holds only those keys in which they differ, one value a run; None where a
-    run has no such key.
-    """
+    """Runs side by side. `settings` holds the keys in which they differ, a value a run; None is no key."""
 
     folders: tuple[Path, ...]
     facts: tuple[Facts, ...]

@@ -9,7 +9,17 @@ from skillopt.account import Account, Entry, Total
 from skillopt.messages import Role
 from skillopt.runs.words import amount, money
 
-HEADS = ("role", "stage", "calls", "tokens charged", "input", "output", "cost", "without a usage report")
+HEADS = (
+    "role",
+    "stage",
+    "calls",
+    "tokens charged",
+    "input",
+    "of it cached",
+    "output",
+    "cost",
+    "without a usage report",
+)
 UNKNOWN_IS_NOT_ZERO = (
     "Unknown is what no provider reported or no price list names; it is never counted as zero."
 )
@@ -24,6 +34,7 @@ def table(groups: Mapping[tuple[Role, str], Total], whole: Total) -> list[tuple[
             amount(one.calls),
             amount(one.tokens),
             amount(one.input_tokens),
+            amount(one.cached_tokens),
             amount(one.output_tokens),
             money(one.dollars),
             amount(one.unsettled),
@@ -34,9 +45,7 @@ def table(groups: Mapping[tuple[Role, str], Total], whole: Total) -> list[tuple[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flights:
-    """Calls of one role and stage that were sent and are not answered. `oldest` counts from when this reader
-    first saw one of them.
-    """
+    """Unanswered calls of one role and stage. `oldest` counts from when this reader first saw one."""
 
     role: str
     stage: str

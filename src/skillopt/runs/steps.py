@@ -1,6 +1,4 @@
-"""What a closed section of the log did to the skill: the change as a report tells it, and the version that
-was measured.
-"""
+"""What a closed section of the log did to the skill: the change, and the version that was measured."""
 
 from __future__ import annotations
 

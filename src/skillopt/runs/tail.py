@@ -1,6 +1,4 @@
-"""Reads what a run's log and database gained since they were last looked at: no lock, nothing written,
-nothing read twice.
-"""
+"""Reads what a run's log and database gained since the last look; no lock, nothing read twice."""
 
 from __future__ import annotations
 
@@ -24,23 +22,17 @@ _HEAD = 400
 
 
 class EventTail:
-    """The events of a log that were not read before. What is torn at its end is left until the rest of the
-    line is there.
-    """
+    """The events of a log that were not read before. A torn line is left until the rest is there."""
 
     def __init__(self, path: Path, only: Collection[str] = ()) -> None:
-        """`only` names the types of events that are wanted; others are passed over unread. Without it all
-        are.
-        """
+        """`only` names the types of events that are wanted; others are passed over unread."""
         self._path = path
         self._only = [f'"type":"{name}"'.encode() for name in only]
         self._at = 0
         self._lines = 0
 
     def read(self) -> list[Event] | None:
-        """New events in order; None when the log is shorter than what was read, so that a reader has to begin
-        anew.
-        """
+        """New events in order; None when the log got shorter, so that a reader has to begin anew."""
         try:
             with self._path.open("rb") as log:
                 log.seek(0, 2)
@@ -87,9 +79,7 @@ class DatabaseTail:
         self._last = 0
 
     def read(self, still_open: Collection[int] = ()) -> News | None:
-        """What is new; attempts that were open are read again. None where the file cannot be
-        read just now.
-        """
+        """What is new, with attempts that were open. None where the file cannot be read just now."""
         if not self._path.is_file():
             return None
         try:

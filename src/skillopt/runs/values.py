@@ -1,6 +1,4 @@
-"""Decides what a report knows of a run: the values that HTML and Markdown are written from, and nothing they
-must compute.
-"""
+"""What a report knows of a run: the values that HTML and Markdown are written from."""
 
 from __future__ import annotations
 
@@ -139,9 +137,7 @@ class Facts:
     """The val tasks in planned order."""
     test: TestReport = field(default_factory=lambda: TestReport(measured=False))
     looks: int = 0
-    """How often the test split was looked at, `looks_by_eval` of them by evaluations that are noted in the
-    run's folder.
-    """
+    """How often the test split was looked at, `looks_by_eval` of them by evaluations noted in the folder."""
     looks_by_eval: int = 0
     spending: Mapping[tuple[Role, str], Total] = field(default_factory=dict)
     """Everything charged, by role and stage; `spent` is all of it."""

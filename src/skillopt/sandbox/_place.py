@@ -33,12 +33,8 @@ _OLDEST = (0, 8)
 _SHARED_MEMORY = 16 << 20
 _LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _FURTHER = (
-    "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d",
-    "/etc/alternatives",
-    "/etc/localtime",
-    "/nix/store",
+    *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"),
+    *("/etc/alternatives", "/etc/localtime", "/nix/store"),
 )
 _FIRST_UID, _UIDS = 59_000, 1_000
 
@@ -76,31 +72,15 @@ def shut_in(argv: Sequence[str], *, visible: Iterable[Path], hidden: Iterable[Pa
     """
     roots = [*python_roots(), *visible]
     sight = [*_system(), *_seen(roots), *_covered(hidden, [Path("/usr"), *roots])]
-    inner = [
-        *_bubblewrap(),
-        *_private(("/tmp", BOX), disk),
-        *sight,
-        "--remount-ro",
-        "/",
-        "--chdir",
-        BOX,
-        "--",
-        *argv,
-    ]
+    inner = [*_bubblewrap(), *_private(("/tmp", BOX), disk), *sight]
+    inner += ["--remount-ro", "/", "--chdir", BOX, "--", *argv]
     if os.geteuid() != 0:
         return inner
     uid = str(_FIRST_UID + secrets.randbelow(_UIDS))
     outer = [_program("bwrap"), "--die-with-parent", "--dev-bind", "/dev", "/dev", "--bind", "/proc", "/proc"]
     outer += ["--perms", "0755", "--dir", "/tmp", *sight, "--"]  # bubblewrap itself needs a /tmp to stand on
-    return [
-        *outer,
-        _program("setpriv"),
-        f"--reuid={uid}",
-        f"--regid={uid}",
-        "--clear-groups",
-        "--inh-caps=-all",
-        *inner,
-    ]
+    setpriv = [_program("setpriv"), f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all"]
+    return [*outer, *setpriv, *inner]
 
 
 def held_back(argv: Sequence[str], *, disk: int) -> list[str]:
@@ -114,16 +94,8 @@ def held_back(argv: Sequence[str], *, disk: int) -> list[str]:
 
 def _bubblewrap() -> list[str]:
     return [
-        *(
-            _program("bwrap"),
-            "--unshare-all",
-            "--unshare-user",
-            "--disable-userns",
-            "--die-with-parent",
-            "--new-session",
-            "--as-pid-1",
-        ),
-        *("--hostname", "sandbox", "--cap-drop", "ALL", "--clearenv"),
+        *(_program("bwrap"), "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"),
+        *("--new-session", "--as-pid-1", "--hostname", "sandbox", "--cap-drop", "ALL", "--clearenv"),
     ]
 
 
@@ -206,8 +178,6 @@ def _trouble() -> str | None:
         return fault.detail
     if tried.code != 0 or tried.stdout.strip() != b"1":
         said = tried.stderr.decode(errors="replace").strip()[-300:] or f"it ended with code {tried.code}"
-        return (
-            f"bubblewrap does not work here: {said}. Allow user namespaces (in a container, start it with"
-            " --privileged)"
-        )
+        allow = "Allow user namespaces (in a container, start it with --privileged)"
+        return f"bubblewrap does not work here: {said}. {allow}"
     return None

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files as package_files
 from pathlib import Path, PurePosixPath
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from skillopt.errors import Fault
 from skillopt.process import Finished, TimedOut, minimal_env, run_process
@@ -141,9 +141,8 @@ class Sandbox:
                 raise Fault("contract", f"{name!r} is no name for a file inside the sandbox")
         async with self._slots:
             with self._box() as box:
-                return await self._run(
-                    list(argv), box, cwd, dict(files or {}), collect, input, env, limits or self.limits
-                )
+                job = self._job(list(argv), box, cwd, env or {}, limits or self.limits)
+                return await self._run(job, dict(files or {}), collect, input, limits or self.limits)
 
     @contextlib.contextmanager
     def _box(self) -> Iterator[str]:
@@ -153,47 +152,41 @@ class Sandbox:
         with tempfile.TemporaryDirectory(prefix="skillopt-box-", ignore_cleanup_errors=True) as folder:
             yield folder
 
-    async def _run(
-        self,
-        argv: list[str],
-        box: str,
-        cwd: Path | None,
-        files: Mapping[str, bytes],
-        collect: Sequence[str],
-        input: bytes,
-        env: Mapping[str, str] | None,
-        limits: ProcessLimits,
-    ) -> Ran:
+    def _job(
+        self, argv: list[str], box: str, cwd: Path | None, env: Mapping[str, str], limits: ProcessLimits
+    ) -> dict[str, Any]:
+        """What the watcher is told, but for the files."""
         inside = self.mode == "bubblewrap"
         tmp = "/tmp" if box == BOX else box
-        path = os.pathsep.join(
-            [str(Path(sys.executable).parent), os.defpath if inside else os.environ.get("PATH", os.defpath)]
-        )
-        job = {
+        search = [
+            str(Path(sys.executable).parent),
+            os.defpath if inside else os.environ.get("PATH", os.defpath),
+        ]
+        places = {"PATH": os.pathsep.join(search), "HOME": tmp, "TMPDIR": tmp, "PYTHONPATH": self._packages}
+        return {
             "argv": argv,
-            "env": {
-                **_ENVIRONMENT,
-                "PATH": path,
-                "HOME": tmp,
-                "TMPDIR": tmp,
-                "PYTHONPATH": self._packages,
-                **(env or {}),
-            },
+            "env": {**_ENVIRONMENT, **places, **env},
             "started": _STARTED.decode(),
             "box": box,
             "cwd": str(cwd or box),
-            "files": [(name, len(content)) for name, content in files.items()],
-            "input": len(input),
-            "collect": [(name, limits.collected) for name in collect],
-            "seconds": limits.seconds,
-            "memory": limits.memory,
-            "processes": limits.processes,
-            "output": limits.output,
+            **{name: getattr(limits, name) for name in ("seconds", "memory", "processes", "output")},
             "rlimits": _rlimits(limits, inside),
             "most_files": limits.files,
             "counted": list(dict.fromkeys([box, tmp, "/dev/shm"])) if inside else [],
             "filter": _seccomp.program().hex() if sys.platform == "linux" else "",
         }
+
+    async def _run(
+        self,
+        job: dict[str, Any],
+        files: Mapping[str, bytes],
+        collect: Sequence[str],
+        input: bytes,
+        limits: ProcessLimits,
+    ) -> Ran:
+        inside = self.mode == "bubblewrap"
+        job["files"] = [(name, len(content)) for name, content in files.items()]
+        job |= {"input": len(input), "collect": [(name, limits.collected) for name in collect]}
         head = json.dumps(job).encode()
         watcher = [sys.executable, "-I", "-S", "-c", _watcher()]
         if inside and self._own_program:
@@ -243,10 +236,8 @@ def _read(done: Finished, collect: Sequence[str]) -> Ran:
         if at != len(told):
             raise ValueError("the report is not as long as it says")
     except (ValueError, KeyError, TypeError) as error:
-        said = (
-            done.stderr.decode(errors="replace").strip()[-500:]
-            or f"ended with code {done.code} and no report"
-        )
+        said = done.stderr.decode(errors="replace").strip()[-500:]
+        said = said or f"ended with code {done.code} and no report"
         raise Fault("sandbox", f"the sandbox failed: {said}") from error
     if head["error"]:
         raise Fault("spawn", f"could not be started in the sandbox: {head['error']}")

@@ -23,8 +23,8 @@ class Change:
     start: int
     end: int
     content: str
-    inserts: bool
-    anchor: tuple[int, int] | None
+    inserts: bool = False
+    anchor: tuple[int, int] | None = None
     """The span of text an insertion is placed by."""
 
     @property

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from skillopt.files import read_text
+from skillopt.errors import UsageError
+from skillopt.files import as_usage_error, read_text
 from skillopt.printable import printable
 
 
@@ -70,15 +71,10 @@ def main(arguments: Sequence[str]) -> int:
     texts: list[str] = []
     for name in arguments:
         try:
-            texts.append(read_text(name))
-        except OSError as error:
-            print(f"{name} cannot be read: {error.strerror or error}.", file=sys.stderr)
-            return 2
-        except UnicodeDecodeError as error:
-            print(
-                f"{name} is not UTF-8: byte {error.start} cannot be read. Save the file as UTF-8.",
-                file=sys.stderr,
-            )
+            with as_usage_error(name, "read", "Name another file."):
+                texts.append(read_text(name))
+        except UsageError as error:
+            print(error, file=sys.stderr)
             return 2
     difference = unified(texts[0], texts[1], arguments[0], arguments[1])
     if sys.stdout.isatty():

@@ -85,11 +85,8 @@ class Edit:
     @property
     def identity(self) -> tuple[str, str, str]:
         """What makes two edits exact copies of each other."""
-        return (
-            self.op,
-            "" if self.op == "append" else to_lf(self.target),
-            "" if self.op == "delete" else to_lf(self.content),
-        )
+        target = "" if self.op == "append" else to_lf(self.target)
+        return self.op, target, "" if self.op == "delete" else to_lf(self.content)
 
 
 Patch: TypeAlias = tuple[Edit, ...]
@@ -161,11 +158,8 @@ def apply(patch: Sequence[Edit], document: Document) -> Applied:
             if not isinstance(found, Change):
                 ends(index, *found)
             elif clash := next((other for other in changes if found.conflicts_with(other)), None):
-                ends(
-                    index,
-                    "conflict",
-                    f"meets the text that edit {clash.index + 1} of this patch changes or is placed by",
-                )
+                where = f"edit {clash.index + 1} of this patch"
+                ends(index, "conflict", f"meets the text that {where} changes or is placed by")
             else:
                 changes.append(found)
 
@@ -175,11 +169,8 @@ def apply(patch: Sequence[Edit], document: Document) -> Applied:
     for change in broken:
         # Neither the target nor the content alone is at fault, but the two together would move a fence line
         # or a protected part.
-        ends(
-            change.index,
-            "invalid" if change.inserts else "protected",
-            "would change how a code fence or a protected part is read",
-        )
+        reason = "would change how a code fence or a protected part is read"
+        ends(change.index, "invalid" if change.inserts else "protected", reason)
     return Applied(document=result, outcomes=tuple(outcomes[index] for index in range(len(patch))))
 
 
@@ -225,7 +216,7 @@ class _Finder:
         content = to_lf(edit.content).replace("\n", document.newline)
         if edit.op == "append":
             point = document.append_point
-            return Change(index=index, start=point, end=point, content=content, inserts=True, anchor=None)
+            return Change(index=index, start=point, end=point, content=content, inserts=True)
         span = self._find(edit.target)
         if not isinstance(span[0], int):
             return span
@@ -238,18 +229,9 @@ class _Finder:
                 index=index, start=point, end=point, content=content, inserts=True, anchor=(start, end)
             )
         if self._crosses_fence(start, end):
-            return (
-                "protected",
-                "the target crosses a code-fence line; it may hold a whole fence or lie inside one",
-            )
-        return Change(
-            index=index,
-            start=start,
-            end=end,
-            content="" if edit.op == "delete" else content,
-            inserts=False,
-            anchor=None,
-        )
+            reason = "the target crosses a code-fence line; it may hold a whole fence or lie inside one"
+            return "protected", reason
+        return Change(index=index, start=start, end=end, content="" if edit.op == "delete" else content)
 
     def _find(self, target: str) -> tuple[int, int] | tuple[State, str]:
         target = target.replace("\r\n", "\n")
@@ -260,9 +242,8 @@ class _Finder:
         if second >= 0:
             lines = " and ".join(str(self._text.count("\n", 0, offset) + 1) for offset in (first, second))
             return "ambiguous", f"the target occurs more than once, first in lines {lines}"
-        return first + bisect_left(self._shifts, first), first + len(target) + bisect_left(
-            self._shifts, first + len(target)
-        )
+        end = first + len(target)
+        return first + bisect_left(self._shifts, first), end + bisect_left(self._shifts, end)
 
     def _crosses_fence(self, start: int, end: int) -> bool:
         fences = self._document.layout.fences

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillopt.errors import SkillError
-from skillopt.files import read_text, write_text
+from skillopt.files import as_usage_error, read_text, write_text
 from skillopt.skill.document import Document
 from skillopt.skill.layout import BOM
 from skillopt.skill.spec import frontmatter_fields, new_violations
@@ -62,13 +62,9 @@ def write_skill(document_text: str, path: Path | str, *, before: str | None = No
         _, before = _read(file)
     if before is not None:
         folder_name = file.resolve().parent.name if file.name == SKILL_FILE else None
-        added = [
-            violation
-            for violation in new_violations(before, document_text, folder_name)
-            if violation.severity == "error"
-        ]
-        if added:
-            raise SkillError(f"{file} is not written: {' '.join(violation.message for violation in added)}")
+        added = new_violations(before, document_text, folder_name)
+        if broken := [violation.message for violation in added if violation.severity == "error"]:
+            raise SkillError(f"{file} is not written: {' '.join(broken)}")
     write_text(file, document_text)
 
 
@@ -104,18 +100,9 @@ def copy_skill(
 
 
 def _read(path: Path) -> tuple[Path, str]:
-    try:
+    with as_usage_error(path, "read", "Check its permissions.", SkillError):
         file = _skill_file(path)
         return file, read_text(file)
-    except UnicodeDecodeError as error:
-        raise SkillError(
-            f"{path} is not UTF-8: byte {error.start} cannot be read ({error.reason}). Save the file as"
-            " UTF-8."
-        ) from error
-    except OSError as error:
-        raise SkillError(
-            f"{path} cannot be read: {error.strerror or error}. Check its permissions."
-        ) from error
 
 
 def _skill_file(path: Path) -> Path:
@@ -123,9 +110,8 @@ def _skill_file(path: Path) -> Path:
         file = path / SKILL_FILE
         if file.is_file():
             return file
-        other = next(
-            (entry.name for entry in sorted(path.iterdir()) if entry.name.lower() == SKILL_FILE.lower()), None
-        )
+        names = (entry.name for entry in sorted(path.iterdir()))
+        other = next((name for name in names if name.lower() == SKILL_FILE.lower()), None)
         hint = f"Rename {other} to {SKILL_FILE}." if other else f"Create {file}, or name a single .md file."
         raise SkillError(f"The folder {path} holds no {SKILL_FILE}. {hint}")
     if not path.exists():

@@ -84,14 +84,10 @@ def scan(text: str) -> Layout:
     index = 0
     while index < len(lines):
         line = lines[index]
-        if (
-            line.region is not None
-            and opened is not None
-            and (closing := _end_of_example(lines, index, opened)) is not None
-        ):
-            index = closing
-            continue
         if line.region is not None:
+            if opened is not None and (closing := _end_of_example(lines, index, opened)) is not None:
+                index = closing
+                continue
             if opened is not None:
                 unclosed, opened = opened.start, None
             regions.append(_region(text, lines, index, regions))
@@ -171,12 +167,8 @@ def _end_of_example(lines: Sequence[_Line], index: int, opened: _Line) -> int | 
         return None
     before = next(lines[i] for i in range(closing - 1, index - 1, -1) if lines[i].region is not None)
     after = _next_marker(lines, closing)
-    if (
-        not before.starts
-        or after == len(lines)
-        or lines[after].starts
-        or lines[after].region != before.region
-    ):
+    ends = after < len(lines) and not lines[after].starts and lines[after].region == before.region
+    if not before.starts or not ends:
         return closing
     shown = any(lines[i].closes(opened) for i in range(after + 1, _next_marker(lines, after)))
     return closing if shown else None
@@ -199,9 +191,8 @@ def _region(text: str, lines: Sequence[_Line], index: int, earlier: Sequence[Reg
         raise _malformed(text, line, f"has no {marker(name, 'END')} line after it")
     following = lines[partner]
     if following.starts or following.region != name:
-        raise _malformed(
-            text, following, f"stands inside the region that line {_number(text, line.start)} starts"
-        )
+        within = f"stands inside the region that line {_number(text, line.start)} starts"
+        raise _malformed(text, following, within)
     return Region(
         name=name, start=line.start, inner_start=line.end, inner_end=following.start, end=following.end
     )

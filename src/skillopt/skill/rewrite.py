@@ -43,11 +43,9 @@ def rewritten(document: Document, text: str) -> tuple[Document | None, str]:
         result = Document(head + before + body.strip("\n").replace("\n", newline) + ending + tail)
     except SkillError:
         return None, "would change how a protected part is read"
-    return (
-        (result, "")
-        if _same_protected(document, result)
-        else (None, "would change how a protected part is read")
-    )
+    if not _same_protected(document, result):
+        return None, "would change how a protected part is read"
+    return result, ""
 
 
 _BLANK_START = re.compile(r"\A(?:[ \t]*\n)+")
@@ -88,11 +86,8 @@ def _without_protected(text: str, document: Document) -> str:
     position = frontmatter_end(text)
     head = text[:position]
     fields = head.partition("\n")[2].rstrip("\n").rpartition("\n")[0]
-    if (
-        fields.strip()
-        and not _FIELD.search(fields)
-        and head.rstrip() != to_lf(document.frontmatter).removeprefix(BOM).rstrip()
-    ):
+    is_own = head.rstrip() == to_lf(document.frontmatter).removeprefix(BOM).rstrip()
+    if fields.strip() and not _FIELD.search(fields) and not is_own:
         position = 0
     kept = ""
     for region in written.layout.regions:

@@ -60,124 +60,94 @@ def _load(text: str) -> Any:
     return yaml.load("\n".join(lines[1:-1]), Loader=yaml.BaseLoader)
 
 
+def _error(rule: str, message: str) -> Violation:
+    return Violation(rule=rule, message=message)
+
+
+def _advice(rule: str, message: str) -> Violation:
+    return Violation(rule=rule, message=message, severity="advice")
+
+
 def _head(text: str, folder_name: str | None) -> Iterator[Violation]:
     if not frontmatter_end(text):
-        yield Violation(
-            rule="frontmatter",
-            message=(
-                "The skill has no frontmatter: it starts with a `---` line, name, description, and a `---`"
-                " line."
-            ),
-            severity="advice" if folder_name is None else "error",
-        )
+        told = "The skill has no frontmatter: a `---` line, name, description, and a `---` line."
+        yield (_advice if folder_name is None else _error)("frontmatter", told)
         return
     if text.startswith(BOM):
-        yield Violation(
-            rule="byte-order-mark",
-            message="The file starts with a byte order mark; frontmatter must start at byte 0.",
-        )
+        told = "The file starts with a byte order mark; frontmatter must start at byte 0."
+        yield _error("byte-order-mark", told)
     try:
         fields = _load(text)
     except RecursionError:
-        yield Violation(rule="yaml", message="The frontmatter is nested too deeply to be read.")
+        yield _error("yaml", "The frontmatter is nested too deeply to be read.")
         return
     except yaml.YAMLError as error:
-        yield Violation(rule="yaml", message=f"The frontmatter is not YAML: {' '.join(str(error).split())}.")
+        yield _error("yaml", f"The frontmatter is not YAML: {' '.join(str(error).split())}.")
         return
     if fields is None or fields == "":
         fields = {}
     if not isinstance(fields, dict):
-        yield Violation(rule="yaml", message="The frontmatter is not a mapping of keys to values.")
+        yield _error("yaml", "The frontmatter is not a mapping of keys to values.")
         return
     yield from _name(fields.get("name"), folder_name)
     yield from _description(fields.get("description"))
     yield from _optional(fields)
     for key in fields:
         if key not in FIELDS:
-            yield Violation(
-                rule=f"unknown-key:{key}",
-                message=f"{key!r} is not an Agent Skills field; known are {', '.join(FIELDS)}.",
-            )
+            known = ", ".join(FIELDS)
+            yield _error(f"unknown-key:{key}", f"{key!r} is not an Agent Skills field; known are {known}.")
 
 
 def _name(value: Any, folder_name: str | None) -> Iterator[Violation]:
     if not isinstance(value, str) or not value.strip():
-        yield Violation(rule="name", message="The frontmatter has no name.")
+        yield _error("name", "The frontmatter has no name.")
         return
     name = unicodedata.normalize("NFKC", value.strip())
     if len(name) > MAX_NAME:
-        yield Violation(
-            rule="name-length", message=f"The name has {len(name)} characters; {MAX_NAME} are allowed."
-        )
+        yield _error("name-length", f"The name has {len(name)} characters; {MAX_NAME} are allowed.")
     if name != name.lower() or not all(char.isalnum() or char == "-" for char in name):
-        yield Violation(
-            rule="name-characters",
-            message=f"The name {name!r} may hold only lowercase letters, digits and hyphens.",
-        )
+        told = f"The name {name!r} may hold only lowercase letters, digits and hyphens."
+        yield _error("name-characters", told)
     elif not name.isascii():
-        yield Violation(
-            rule="name-ascii",
-            message=f"The name {name!r} is not plain a-z, 0-9; some clients refuse it.",
-            severity="advice",
-        )
+        yield _advice("name-ascii", f"The name {name!r} is not plain a-z, 0-9; some clients refuse it.")
     if name.startswith("-") or name.endswith("-") or "--" in name:
-        yield Violation(
-            rule="name-hyphens",
-            message=f"The name {name!r} may not start or end with a hyphen or hold two in a row.",
-        )
+        told = f"The name {name!r} may not start or end with a hyphen or hold two in a row."
+        yield _error("name-hyphens", told)
     if folder_name is not None and name != unicodedata.normalize("NFKC", folder_name):
-        yield Violation(
-            rule="name-folder", message=f"The name {name!r} must equal the folder's name, {folder_name!r}."
-        )
+        yield _error("name-folder", f"The name {name!r} must equal the folder's name, {folder_name!r}.")
 
 
 def _description(value: Any) -> Iterator[Violation]:
     if not isinstance(value, str) or not value.strip():
-        yield Violation(rule="description", message="The frontmatter has no description.")
+        yield _error("description", "The frontmatter has no description.")
         return
     if len(value) > MAX_DESCRIPTION:
-        yield Violation(
-            rule="description-length",
-            message=f"The description has {len(value)} characters; {MAX_DESCRIPTION} are allowed.",
-        )
+        told = f"The description has {len(value)} characters; {MAX_DESCRIPTION} are allowed."
+        yield _error("description-length", told)
     if "<" in value or ">" in value:
-        yield Violation(
-            rule="description-brackets",
-            message="The description holds < or >; some clients refuse it.",
-            severity="advice",
-        )
+        yield _advice("description-brackets", "The description holds < or >; some clients refuse it.")
 
 
 def _optional(fields: dict[str, Any]) -> Iterator[Violation]:
     if "license" in fields and not isinstance(fields["license"], str):
-        yield Violation(rule="license", message="license must be a text.")
+        yield _error("license", "license must be a text.")
     compatibility = fields.get("compatibility", "-")
     if not isinstance(compatibility, str) or not 1 <= len(compatibility) <= MAX_COMPATIBILITY:
-        yield Violation(
-            rule="compatibility",
-            message=f"compatibility must be a text of 1 to {MAX_COMPATIBILITY} characters.",
-        )
+        yield _error("compatibility", f"compatibility must be a text of 1 to {MAX_COMPATIBILITY} characters.")
     metadata = fields.get("metadata", {})
-    if not isinstance(metadata, dict) or not all(
-        isinstance(part, str) for pair in metadata.items() for part in pair
-    ):
-        yield Violation(rule="metadata", message="metadata must map texts to texts.")
+    pairs = metadata.items() if isinstance(metadata, dict) else [(None, None)]
+    if not all(isinstance(part, str) for pair in pairs for part in pair):
+        yield _error("metadata", "metadata must map texts to texts.")
     if not isinstance(fields.get("allowed-tools", ""), str):
-        yield Violation(
-            rule="allowed-tools",
-            message="allowed-tools must be one text with spaces between the tools, not a list.",
-        )
+        told = "allowed-tools must be one text with spaces between the tools, not a list."
+        yield _error("allowed-tools", told)
 
 
 def _size(text: str) -> Iterator[Violation]:
     lines = text.count("\n") + (not text.endswith("\n") and bool(text))
     if lines >= ADVISED_LINES:
-        yield Violation(
-            rule="lines",
-            message=f"The skill has {lines} lines; fewer than {ADVISED_LINES} are advised.",
-            severity="advice",
-        )
+        yield _advice("lines", f"The skill has {lines} lines; fewer than {ADVISED_LINES} are advised.")
     tokens = len(text[frontmatter_end(text) :].encode()) // 4
     if tokens >= ADVISED_TOKENS:
-        message = f"The body has about {tokens} tokens; fewer than {ADVISED_TOKENS} are advised."
-        yield Violation(rule="tokens", message=message, severity="advice")
+        told = f"The body has about {tokens} tokens; fewer than {ADVISED_TOKENS} are advised."
+        yield _advice("tokens", told)

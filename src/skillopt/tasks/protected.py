@@ -29,19 +29,14 @@ class Protects(Protocol):
 
 def protected_by(scorer: object, task: Task) -> Protected:
     """What is protected of a task: as its scorer or benchmark says, else every text of its reference."""
-    return (
-        scorer.protected(task)
-        if isinstance(scorer, Protects)
-        else Protected(references=tuple(_texts(task.reference)))
-    )
+    if isinstance(scorer, Protects):
+        return scorer.protected(task)
+    return Protected(references=tuple(_texts(task.reference)))
 
 
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
+    elif isinstance(value, (Mapping, list, tuple)):
+        for item in value.values() if isinstance(value, Mapping) else value:
             yield from _texts(item)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,8 +20,6 @@ ALIASES: dict[str, Split] = {
     "valid_unseen": "test",
 }
 """Every public name of a split."""
-
-_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,17 +109,22 @@ def _boundaries(total: int, weights: Sequence[Fraction]) -> list[int]:
     return [sum(counts[: index + 1]) for index in range(len(counts))]
 
 
+def repeated(ids: Iterable[str]) -> list[str]:
+    """The ids that come more than once."""
+    return [id for id, count in Counter(ids).items() if count > 1]
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """The first of many names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def _check_ids(tasks: Iterable[Task]) -> None:
-    seen: set[str] = set()
-    twice: dict[str, None] = {}
-    for task in tasks:
-        if task.id in seen:
-            twice[task.id] = None
-        seen.add(task.id)
-    if twice:
+    if twice := repeated(task.id for task in tasks):
+        are = "task id is" if len(twice) == 1 else "task ids are"
         raise TaskError(
-            f"{_count(len(twice), 'task id is', 'task ids are')} used more than once: {_listed(twice)}. Give"
-            " every task its own id."
+            f"{len(twice)} {are} used more than once: {listed(twice)}. Give every task its own id."
         )
 
 
@@ -133,17 +137,8 @@ def _check_overlaps(splits: Splits) -> None:
             if first_split != split:
                 overlaps[f"{first.id} ({first_split}) = {task.id} ({split})"] = None
     if overlaps:
+        are = "task is" if len(overlaps) == 1 else "tasks are"
         raise TaskError(
-            f"{_count(len(overlaps), 'task is', 'tasks are')} in two splits by content: {_listed(overlaps)}. "
+            f"{len(overlaps)} {are} in two splits by content: {listed(list(overlaps))}. "
             "Keep each question in one split, or let env.split_ratio divide one file."
         )
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
-
-
-def _listed(items: Iterable[str]) -> str:
-    names = list(items)
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more

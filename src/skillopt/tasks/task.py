@@ -39,9 +39,8 @@ class Task:
         """Hash of everything the target sees: the same question under another id is the same task."""
         sha = hashlib.sha256(" ".join(self.prompt.split()).encode())
         for image in self.images:
-            sha.update(
-                b"\0image\0" + image.data.encode() + (f"\0{image.detail}".encode() if image.detail else b"")
-            )
+            detail = f"\0{image.detail}" if image.detail else ""
+            sha.update(b"\0image\0" + f"{image.data}{detail}".encode())
         for path in self.files:
             sha.update(b"\0file\0" + path.name.encode() + b"\0" + path.read_bytes())
         if self.surroundings:

@@ -54,6 +54,8 @@ class Answer:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached: int | None = None
+    cache_write: int | None = None
+    """Only the Messages API tells it."""
     reasoning: int | None = None
     latency: float | None = None
     reports_usage: bool = True

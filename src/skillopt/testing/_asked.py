@@ -1,6 +1,4 @@
-"""What a request body asks, whichever API it is for and however many fields it has: texts, tools, tool
-results, cap.
-"""
+"""What a request body asks, whichever API it is for: texts, tools, tool results, cap."""
 
 from __future__ import annotations
 
@@ -32,9 +30,7 @@ def check_roughly(api: Api, body: Any) -> None:
 
 
 def texts(api: Api, body: Mapping[str, Any]) -> list[str]:
-    """Every text the model would read of the conversation, in order: what the caller's input tokens are
-    counted on.
-    """
+    """Every text the model would read of the conversation, in order; input tokens are counted on it."""
     found: list[str] = []
     if api == "messages":
         _collect(body.get("system"), found)

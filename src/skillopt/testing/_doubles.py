@@ -1,6 +1,4 @@
-"""Model doubles that need no network: a scripted one, one made of a function, and the simulated world behind
-the loopback provider.
-"""
+"""Model doubles without a network: a scripted one, one of a function, the simulated world for loopback."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ from skillopt.testing._asked import turns
 
 
 class FunctionModel:
-    """A model that answers with what a function makes of the request: a text, or a whole `Reply`; it may
-    raise `ModelError`.
-    """
+    """A model that answers what a function makes of a request, a text or a `Reply`; it may raise."""
 
     endpoint = "function"
 
@@ -43,9 +39,7 @@ class FunctionModel:
 
 
 class ScriptedModel(FunctionModel):
-    """A model that gives prepared answers in the order it is asked; one question too many is an error of the
-    test.
-    """
+    """A model that gives prepared answers in order; one question too many is an error of the test."""
 
     def __init__(self, answers: Iterable[str | Reply], name: str = "scripted") -> None:
         self._answers = iter(answers)
@@ -53,9 +47,7 @@ class ScriptedModel(FunctionModel):
 
 
 def world_answers(rules: WorldRules | None = None) -> Callable[[Call], str]:
-    """The simulated world as the answers of a `LoopbackProvider`: the place header says who is asked, and for
-    which stage.
-    """
+    """The simulated world as answers of a `LoopbackProvider`; the place header says who is asked."""
     world = World(rules or WorldRules())
 
     def answer(call: Call) -> str:

@@ -44,18 +44,14 @@ from aiohttp import web
 
 from skillopt.testing._answers import Answer, Call, counted
 from skillopt.testing._asked import Api, check_roughly, texts
-from skillopt.testing._bodies import break_off, rendered
-from skillopt.testing._http import PLACE_HEADER, api_of, keys, place, probed, reset, send
-from skillopt.testing._misbehaviour import Misbehaviour
+from skillopt.testing._bodies import break_off, rendered, streamed
+from skillopt.testing._http import PLACE_HEADER, Misbehaviour, api_of, keys, place, probed, reset, send
 from skillopt.testing._quota import Meter, Quota
-from skillopt.testing._streams import streamed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logged:
-    """One request. Tokens are what a provider bills: none for a refused call, all for an answer that was lost
-    on the way.
-    """
+    """One request. Tokens are what is billed: none for a refused call, all for an answer lost on the way."""
 
     index: int
     api: str
@@ -328,9 +324,7 @@ class LoopbackProvider:
 
 
 def seeded_latency(seed: int, low: float, high: float) -> Callable[[Call], float]:
-    """A latency between `low` and `high` seconds that depends on the seed and on the call's place and draw
-    only.
-    """
+    """A latency between `low` and `high` seconds that depends on seed, place and draw only."""
 
     def latency(call: Call) -> float:
         return random.Random(f"{seed}/{call.place}/{call.draw}").uniform(low, high)

@@ -1,6 +1,4 @@
-"""What a simulated provider allows: so many requests a second and tokens a minute, with the refusals and
-words of a real one.
-"""
+"""What a simulated provider allows: requests a second and tokens a minute, refused as by a real one."""
 
 from __future__ import annotations
 
@@ -80,9 +78,7 @@ class Meter:
             return told
 
     def admit(self, tokens: int) -> tuple[str, float] | None:
-        """Take a call with so many tokens; or say which limit refuses it, and after how many seconds it would
-        pass.
-        """
+        """Take a call with so many tokens, or say which limit refuses it and for how many seconds."""
         with self._lock:
             now = self._clock()
             passed, self._at = now - self._at, now

@@ -92,8 +92,7 @@ class Delivery:
             self._thread.join(PATIENCE_SECONDS)
         if self._thread.is_alive() and not self._failed:
             self._failed = (
-                f"it did not take everything within {PATIENCE_SECONDS:.0f} seconds; the next session of the"
-                " run sends the rest"
+                f"it did not take everything within {PATIENCE_SECONDS:.0f} s; the next session sends the rest"
             )
         if self._failed:
             self._complain()
@@ -101,11 +100,8 @@ class Delivery:
     def _complain(self) -> None:
         if not self._has_warned:
             self._has_warned = True  # first: the warning is an event, which comes back here
-            self._warn(
-                Notice(
-                    text=f"Tracker {self._name}: {self._failed}. The run goes on without it.", level="warning"
-                )
-            )
+            text = f"Tracker {self._name}: {self._failed}. The run goes on without it."
+            self._warn(Notice(text=text, level="warning"))
 
     def _work(self) -> None:
         earlier = self._kept.reference

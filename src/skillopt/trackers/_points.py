@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from skillopt.events import Checkpoint, Event, Judged, RowFact, TestMeasured, Updated
 from skillopt.events.records import StepRecord
+from skillopt.trackers.port import Opening
 
 _STEP_FIGURES = {
     "rollout_hard": "train/hard",
@@ -30,27 +31,6 @@ class Point:
     value: float
 
 
-class Figures:
-    """Turns facts into points; remembers the step, which not every fact names."""
-
-    def __init__(self) -> None:
-        self.step = 0
-
-    def of(self, event: Event) -> Iterator[Point]:
-        """The figures of a fact; most facts have none."""
-        if isinstance(event, Checkpoint):
-            self.step = event.state.step
-            yield from self._named(_of_checkpoint(event))
-        elif isinstance(event, TestMeasured):
-            for skill, rows in event.rows.items():
-                yield from self._named(_of_rows(f"test/{skill}", rows))
-
-    def _named(self, found: Iterator[tuple[str, Any]]) -> Iterator[Point]:
-        for name, value in found:
-            if value is not None:  # absent is absent, never zero
-                yield Point(step=self.step, name=name, value=float(value))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
     """A document worth keeping with the figures."""
@@ -60,14 +40,40 @@ class Text:
     text: str
 
 
-def texts(event: Event, step: int, skill: Callable[[str], str]) -> Iterator[Text]:
-    """Skill texts, which `skill` looks up by the digest in an event, and verdicts in words."""
-    if isinstance(event, Updated):
-        yield Text(step=step + 1, name="skill/candidate", text=skill(event.skill))
-    elif isinstance(event, Judged):
-        yield Text(step=step + 1, name="verdict", text=f"{event.place}: {event.action} - {event.why}")
-    elif isinstance(event, Checkpoint) and event.kind == "finish":
-        yield Text(step=step, name="skill/best", text=skill(event.state.best))
+class Figures:
+    """Turns facts into points and texts; remembers the step, which not every fact names."""
+
+    def __init__(self, opening: Opening) -> None:
+        self._step = 0
+        self._opening = opening
+
+    def of(self, event: Event) -> Iterator[Point]:
+        """The figures of a fact; most facts have none."""
+        if isinstance(event, Checkpoint):
+            self._step = event.state.step
+            yield from self._named(_of_checkpoint(event))
+        elif isinstance(event, TestMeasured):
+            for skill, rows in event.rows.items():
+                yield from self._named(_of_rows(f"test/{skill}", rows))
+
+    def texts(self, event: Event) -> Iterator[Text]:
+        """Skill texts and verdicts in words, where texts may leave the run folder. Ask for the figures of a
+        fact first.
+        """
+        step, skill = self._step, self._opening.skill
+        if not self._opening.texts:
+            return
+        if isinstance(event, Updated):
+            yield Text(step=step + 1, name="skill/candidate", text=skill(event.skill))
+        elif isinstance(event, Judged):
+            yield Text(step=step + 1, name="verdict", text=f"{event.place}: {event.action} - {event.why}")
+        elif isinstance(event, Checkpoint) and event.kind == "finish":
+            yield Text(step=step, name="skill/best", text=skill(event.state.best))
+
+    def _named(self, found: Iterator[tuple[str, Any]]) -> Iterator[Point]:
+        for name, value in found:
+            if value is not None:  # absent is absent, never zero
+                yield Point(step=self._step, name=name, value=float(value))
 
 
 def _of_checkpoint(event: Checkpoint) -> Iterator[tuple[str, Any]]:

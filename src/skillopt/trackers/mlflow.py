@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from skillopt.events import Checkpoint, Event
-from skillopt.trackers._points import Figures, texts
+from skillopt.trackers._points import Figures
 from skillopt.trackers.port import Opening, TrackerPlugin, TrackerSettings
 
 _PARAMS_AT_ONCE = 100
@@ -32,30 +32,20 @@ class MLflow:
         from mlflow.entities import Param
         from mlflow.tracking import MlflowClient
 
-        self._figures = Figures()
-        self._texts = opening.texts
-        self._skill = opening.skill
+        self._figures = Figures(opening)
         self._finished = False
         self._client: Any = MlflowClient(tracking_uri=opening.own.uri)
         if opening.earlier is not None:
             self.reference = opening.earlier
             self._client.update_run(self.reference, status="RUNNING")
             return
-        experiment = self._client.get_experiment_by_name(opening.project)
-        number = (
-            experiment.experiment_id
-            if experiment is not None
-            else self._client.create_experiment(opening.project)
-        )
-        run = self._client.create_run(
-            number, run_name=opening.name, tags={"skillopt.identity": opening.identity}
-        )
+        found = self._client.get_experiment_by_name(opening.project)
+        number = self._client.create_experiment(opening.project) if found is None else found.experiment_id
+        tags = {"skillopt.identity": opening.identity}
+        run = self._client.create_run(number, run_name=opening.name, tags=tags)
         self.reference = str(run.info.run_id)
-        params = [
-            Param(key, str(value)[:_LONGEST_PARAM])
-            for key, value in opening.settings.items()
-            if value is not None
-        ]
+        given = {key: str(value) for key, value in opening.settings.items() if value is not None}
+        params = [Param(key, value[:_LONGEST_PARAM]) for key, value in given.items()]
         for start in range(0, len(params), _PARAMS_AT_ONCE):
             self._client.log_batch(self.reference, params=params[start : start + _PARAMS_AT_ONCE])
 
@@ -66,9 +56,8 @@ class MLflow:
         metrics = [Metric(point.name, point.value, when, point.step) for point in self._figures.of(event)]
         if metrics:
             self._client.log_batch(self.reference, metrics=metrics)
-        if self._texts:
-            for text in texts(event, self._figures.step, self._skill):
-                self._client.log_text(self.reference, text.text, f"{text.name}/step_{text.step:04d}.md")
+        for text in self._figures.texts(event):
+            self._client.log_text(self.reference, text.text, f"{text.name}/step_{text.step:04d}.md")
         if isinstance(event, Checkpoint):
             self._finished = event.kind == "finish" and event.state.finished
 

@@ -56,16 +56,14 @@ class OpenTelemetry:
     def tell(self, event: Event) -> None:
         now = _nanoseconds(event.time)
         if self._session is None:
-            self._session = self._tracer.start_span(
-                "skillopt session", start_time=now, attributes=self._attributes
-            )
+            start = self._tracer.start_span
+            self._session = start("skillopt session", start_time=now, attributes=self._attributes)
         self._last = max(self._last, now)
         if isinstance(event, Called):
             self._called(event, now)
         elif isinstance(event, Judged):
-            self._open_step(now).add_event(
-                "verdict", {"place": event.place, "action": event.action, "why": event.why}, timestamp=now
-            )
+            told = {"place": event.place, "action": event.action, "why": event.why}
+            self._open_step(now).add_event("verdict", told, timestamp=now)
         elif isinstance(event, Checkpoint):
             self._close_step(event, now)
             self._send()
@@ -92,6 +90,7 @@ class OpenTelemetry:
             "gen_ai.usage.input_tokens": call.input_tokens,
             "gen_ai.usage.output_tokens": call.output_tokens,
             "gen_ai.usage.cache_read.input_tokens": call.cached_tokens,
+            "gen_ai.usage.cache_creation.input_tokens": call.cache_write_tokens,
             "skillopt.role": call.role,
             "skillopt.stage": call.stage,
             "skillopt.place": call.place,
@@ -112,15 +111,13 @@ class OpenTelemetry:
 
     def _open_step(self, now: int) -> Any:
         if self._step is None:
-            self._step = self._tracer.start_span(
-                "skillopt step", context=_inside(self._session), start_time=now
-            )
+            inside = _inside(self._session)
+            self._step = self._tracer.start_span("skillopt step", context=inside, start_time=now)
         return self._step
 
     def _close_step(self, event: Checkpoint, now: int) -> None:
         span = self._open_step(now)
-        number = event.state.step
-        span.update_name(event.kind if event.kind != "step" else f"step {number}")
+        span.update_name(event.kind if event.kind != "step" else f"step {event.state.step}")
         for name in ("action", "rollout_hard", "candidate_gate_score", "best_score"):
             if (value := getattr(event.record, name, None)) is not None:
                 span.set_attribute(f"skillopt.{name}", value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skillopt.events import Event
-from skillopt.trackers._points import Figures, texts
+from skillopt.trackers._points import Figures
 from skillopt.trackers.port import Opening, TrackerPlugin
 
 
@@ -17,9 +17,7 @@ class TensorBoard:
     def __init__(self, opening: Opening) -> None:
         from tensorboardX import SummaryWriter
 
-        self._figures = Figures()
-        self._texts = opening.texts
-        self._skill = opening.skill
+        self._figures = Figures(opening)
         # Files are named by the second; two short sessions would share one, and the second would overwrite
         # the first.
         session = len(list(opening.folder.iterdir())) if opening.folder.is_dir() else 0
@@ -28,9 +26,8 @@ class TensorBoard:
     def tell(self, event: Event) -> None:
         for point in self._figures.of(event):
             self._writer.add_scalar(point.name, point.value, point.step)
-        if self._texts:
-            for text in texts(event, self._figures.step, self._skill):
-                self._writer.add_text(text.name, f"```\n{text.text}\n```", text.step)
+        for text in self._figures.texts(event):
+            self._writer.add_text(text.name, f"```\n{text.text}\n```", text.step)
         self._writer.flush()  # what was told is on disk before it counts as told
 
     def close(self) -> None:

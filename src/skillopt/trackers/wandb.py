@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from skillopt.events import Event
-from skillopt.trackers._points import Figures, texts
+from skillopt.trackers._points import Figures
 from skillopt.trackers.port import Opening, TrackerPlugin, TrackerSettings
 
 _QUIET: dict[str, Any] = {
@@ -37,9 +37,7 @@ class WandB:
     def __init__(self, opening: Opening) -> None:
         import wandb
 
-        self._figures = Figures()
-        self._texts = opening.texts
-        self._skill = opening.skill
+        self._figures = Figures(opening)
         self.reference = opening.earlier or opening.identity[:16]
         opening.folder.mkdir(parents=True, exist_ok=True)
         # a run's own mode keeps its figures here, but not what W&B reports about its use
@@ -62,9 +60,8 @@ class WandB:
         points = list(self._figures.of(event))
         if points:
             self._run.log({"step": points[0].step, **{point.name: point.value for point in points}})
-        if self._texts:
-            for text in texts(event, self._figures.step, self._skill):
-                self._run.log({"step": text.step, f"text/{text.name}": text.text})
+        for text in self._figures.texts(event):
+            self._run.log({"step": text.step, f"text/{text.name}": text.text})
 
     def close(self) -> None:
         self._run.finish()

@@ -14,10 +14,6 @@ from typing import Literal
 
 Speaker = Literal["user", "assistant", "tool"]
 
-RUN_ID_VARIABLE = "SKILLOPT_RUN_ID"
-"""The environment variable that tells a program started by a night which run started it; a transcript does
-not show it.
-"""
 _OUR_FOLDER = re.compile(r"skillopt-agent-[A-Za-z0-9_]{4,}")
 _OUR_LINE = re.compile(r"^\[skillopt run ([A-Za-z0-9._-]{4,80})\]$", re.MULTILINE)
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
@@ -105,14 +101,6 @@ class Harvest:
     def skills(self) -> Counter[str]:
         """In how many sessions each skill was used."""
         return Counter(name for session in self.sessions for name in session.skills)
-
-
-def run_line(run_id: str) -> str:
-    """The line that marks a prompt as ours, for calls that run where a person's transcripts are kept."""
-    line = f"[skillopt run {run_id}]"
-    if not _OUR_LINE.fullmatch(line):
-        raise ValueError(f"{run_id!r} is no run id: 4 to 80 letters, digits, dots, dashes and underscores")
-    return line
 
 
 def is_our_call(project: str, prompts: Iterable[str]) -> bool:

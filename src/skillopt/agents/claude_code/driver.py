@@ -153,6 +153,7 @@ class ClaudeCodeDriver:
                     "input": "input_tokens",
                     "output": "output_tokens",
                     "cached": "cache_read_input_tokens",
+                    "cache_write": "cache_creation_input_tokens",
                 },
                 more_input=("cache_read_input_tokens", "cache_creation_input_tokens"),
             ),

@@ -225,6 +225,7 @@ def _usage(finished: list[dict[str, Any]]) -> Usage | None:
         input_tokens=sum(one["input"] for one in steps) + cached + written,
         output_tokens=sum(one["output"] for one in steps) + reasoning,
         cached_tokens=cached,
+        cache_write_tokens=written,
         reasoning_tokens=reasoning,
     )
 

@@ -18,8 +18,7 @@ from pydantic import BaseModel, Field
 
 from skillopt.benchmarks._data import CommonSettings, load_splits, package_text, published_defaults
 from skillopt.benchmarks.spreadsheetbench._benchmark import SpreadsheetBench
-from skillopt.benchmarks.spreadsheetbench._lazy import openpyxl
-from skillopt.benchmarks.spreadsheetbench._load import SpreadsheetLoader
+from skillopt.benchmarks.spreadsheetbench._load import SpreadsheetLoader, openpyxl
 from skillopt.sandbox import Mode, ProcessLimits, Sandbox, require
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any
 
@@ -17,16 +18,16 @@ from skillopt.aio import together
 from skillopt.benchmarks._data import SplitBenchmark
 from skillopt.benchmarks.spreadsheetbench._code import OUTPUT, clipped, run_code, solution_of, trouble_of
 from skillopt.benchmarks.spreadsheetbench._compare import Cells, Value, differences, shown
-from skillopt.benchmarks.spreadsheetbench._lazy import engine_version
 from skillopt.benchmarks.spreadsheetbench._load import Problem, SpreadsheetCase
 from skillopt.benchmarks.spreadsheetbench._tools import SpreadsheetTools, Trial
-from skillopt.errors import ScoringError
+from skillopt.errors import ConfigError, ScoringError
 from skillopt.sandbox import Sandbox
 from skillopt.tasks.benchmark import Environment
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers import no_answer
 from skillopt.tasks.task import Task
 
+ENGINE = "formualizer"
 REVISION = 1
 """Raise it when the same workbook could get another score."""
 MOST_FEEDBACK = 6000
@@ -46,7 +47,13 @@ class SpreadsheetBench(SplitBenchmark):
     ) -> None:
         """`texts` and splits are those of `SplitBenchmark`."""
         super().__init__(**texts)
-        self.scorer_version = f"spreadsheetbench-{REVISION} {engine_version()}"
+        try:  # what calculates formulas: another one may give another score
+            engine = f"{ENGINE}-{version(ENGINE)}"
+        except PackageNotFoundError as error:
+            raise ConfigError(
+                f"'spreadsheetbench' needs {ENGINE}: pip install 'skillopt[spreadsheet]'"
+            ) from error
+        self.scorer_version = f"spreadsheetbench-{REVISION} {engine}"
         self._problems = problems
         self._sandbox = sandbox
         self._mode = mode

@@ -5,6 +5,7 @@ target is shown of them.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.benchmarks._data import DataRow, load_rows
-from skillopt.benchmarks.spreadsheetbench._lazy import openpyxl
 from skillopt.benchmarks.spreadsheetbench._position import Area, parse_position
+from skillopt.errors import ConfigError
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
 
@@ -38,6 +39,14 @@ class Problem:
 
     cases: tuple[SpreadsheetCase, ...]
     areas: tuple[Area, ...]
+
+
+def openpyxl() -> Any:
+    """The package that reads workbooks, imported when it is first needed."""
+    try:
+        return importlib.import_module("openpyxl")
+    except ImportError as error:
+        raise ConfigError("'spreadsheetbench' needs openpyxl: pip install 'skillopt[spreadsheet]'") from error
 
 
 class SpreadsheetLoader:

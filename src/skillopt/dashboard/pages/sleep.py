@@ -100,7 +100,7 @@ class _Review:
 
     def _edit(self, target: ProposedFile, edit: ProposedEdit, decided: str) -> None:
         with w.named(ui.element("article"), f"Edit {edit.id}").classes("so-edit"):
-            box = ui.checkbox(value=decided == "pending")
+            box = ui.checkbox(value=decided == "pending" and edit.is_measured)
             w.named(box, f"Choose edit {edit.id}")
             box.set_enabled(decided == "pending")
             if decided == "pending":
@@ -109,6 +109,8 @@ class _Review:
                 with ui.element("div").classes("so-row"):
                     w.heading(f"Edit {edit.id}", level=3)
                     w.chip(decided, _TONES.get(decided, "plain"))
+                    if not edit.is_measured:
+                        w.chip("not measured", "bad")
                 if edit.needs:
                     w.paragraph(
                         f"Stands inside edit {', '.join(map(str, edit.needs))}, and goes only together"
@@ -119,6 +121,8 @@ class _Review:
                         evidence.edit.get("rationale", "") or evidence.edit.get("reason", "")
                     )
                     w.paragraph(reason or "No reason was given.")
+                    for words in evidence.said:
+                        w.paragraph(f"You said: {words}")
                     seen = [
                         f"from step {evidence.place}" if evidence.place else "",
                         f"tasks {', '.join(evidence.tasks[:5])}" if evidence.tasks else "",

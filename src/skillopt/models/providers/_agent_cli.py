@@ -25,18 +25,14 @@ _NOT_SAID = ("path", "home", "activation")
 
 
 def agent_chat(name: str) -> Provider:
-    """The provider that asks the model behind an agent CLI; what configuration knows of it is the login that
-    the agent declares.
-    """
+    """The provider that asks the model behind an agent CLI, by the login that the agent declares."""
     account = replace(agent(name).account, Options=AnyOptions)
     known = {each.name: getattr(account, each.name) for each in fields(account)}
     return Provider(open=lambda spec: AgentChat(spec, name), **known)
 
 
 class AgentChat:
-    """The model behind an agent CLI. Without a key the CLI uses the login it keeps itself, in the user's
-    home, and nothing else of it.
-    """
+    """The model behind an agent CLI. Without a key the CLI uses its own login and nothing else of home."""
 
     def __init__(self, spec: ModelSpec, name: str) -> None:
         refused = [knob for knob in ("temperature", "top_p", "seed") if getattr(spec, knob) is not None]

@@ -1,6 +1,4 @@
-"""Microsoft Entra logins for Azure: where a token comes from, how long it is used, and to which hosts it may
-go.
-"""
+"""Microsoft Entra logins for Azure: where a token comes from, how long it lasts, where it may go."""
 
 from __future__ import annotations
 
@@ -48,9 +46,7 @@ TokenSource: TypeAlias = Callable[[], Awaitable[Token]]
 
 
 class TokenLogin:
-    """A bearer token that is fetched when it is needed, renewed before it ends and once when it
-    is refused.
-    """
+    """A bearer token, fetched when it is needed, renewed before it ends and once when refused."""
 
     def __init__(self, source: TokenSource, *, clock: Callable[[], float] = time.time) -> None:
         self._source = source

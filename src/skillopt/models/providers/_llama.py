@@ -1,6 +1,4 @@
-"""One llama.cpp server inside this process: when it is loaded, which thread waits for it, and when a call is
-given up.
-"""
+"""One llama.cpp server in this process: when it is loaded, who waits for it, when a call is given up."""
 
 from __future__ import annotations
 
@@ -37,9 +35,7 @@ class Build:
 
 
 class Llama:
-    """A loaded model. Its calls wait in threads of its own, `parallel` at a time, so that the event loop
-    never does.
-    """
+    """A loaded model. Its calls wait in `parallel` threads of its own, never in the event loop."""
 
     def __init__(self, build: Build) -> None:
         self._build = build
@@ -57,9 +53,7 @@ class Llama:
             return llama
 
     async def chat(self, body: Mapping[str, Any], timeout: float) -> list[Mapping[str, Any]]:
-        """Send a body and return the chunks of its answer. The seconds count from when its turn comes, not
-        while it stands in line.
-        """
+        """Send a body and return the chunks of its answer. Time in line does not count."""
         call = _Call(body=body, timeout=timeout)
         try:
             return await asyncio.wrap_future(self._pool.submit(call.run, self._loaded))
@@ -140,9 +134,7 @@ def require_gguf(path: Path) -> None:
 
 
 def digest(path: Path) -> str:
-    """The identity of a model file from its size and samples of its content: models have gigabytes, and
-    reading them whole takes long.
-    """
+    """The identity of a model file by its size and samples of its content: reading it whole takes long."""
     size = path.stat().st_size
     seen = hashlib.sha256(str(size).encode())
     with path.open("rb") as file:

@@ -105,9 +105,7 @@ class AnthropicModel:
         await self._wire.close()
 
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
-        """Exactly what is sent: the conversation, the cap, the knobs that are set, and the form the reply
-        must have.
-        """
+        """Exactly what is sent: conversation, cap, the knobs that are set, and the form of the reply."""
         spec = self._spec
         body: dict[str, Any] = {
             "model": spec.name,
@@ -166,9 +164,7 @@ class AnthropicModel:
         return {}
 
     def _schema(self, request: Request) -> dict[str, Any] | None:
-        """The request's schema as this API takes one; under `auto` a schema that it cannot take is left to
-        the prompt.
-        """
+        """The request's schema as this API takes one; under `auto` any other is left to the prompt."""
         schema = closed(request.schema or {})
         if schema is None and not self._structure.is_auto:
             raise self._wire.error(
@@ -180,9 +176,7 @@ class AnthropicModel:
         return schema
 
     def _turns(self, messages: tuple[Message, ...]) -> list[dict[str, Any]]:
-        """User and assistant turns that alternate: neighbours of one side are one turn, and a message that
-        says nothing is left out.
-        """
+        """User and assistant turns that alternate: neighbours are joined, empty messages left out."""
         turns: list[tuple[str, list[dict[str, Any]]]] = []
         for message in messages:
             if message.role == "system":
@@ -258,9 +252,7 @@ def _shortest(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
 
 
 def _usage(usage: Any) -> Usage | None:
-    """`input_tokens` of this API leaves out what was read from or written to the prompt cache; ours is
-    everything the model read.
-    """
+    """`input_tokens` of this API leaves out the prompt cache; ours is everything the model read."""
     if not isinstance(usage, dict):
         return None
     uncached, output = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
@@ -275,5 +267,6 @@ def _usage(usage: Any) -> Usage | None:
         input_tokens=uncached + (read or 0) + (written or 0),
         output_tokens=output,
         cached_tokens=read,
+        cache_write_tokens=written,
         reasoning_tokens=count(details.get("thinking_tokens")) if isinstance(details, dict) else None,
     )

@@ -1,6 +1,4 @@
-"""Azure OpenAI: the deployment is the model, and `auth_mode` says how a request is signed and which address
-it has.
-"""
+"""Azure OpenAI: the deployment is the model; `auth_mode` says how a request is signed and addressed."""
 
 from __future__ import annotations
 
@@ -22,8 +20,8 @@ from skillopt.models.providers._entra import (
     require_azure_host,
 )
 from skillopt.models.providers._openai import OpenAIModel
-from skillopt.models.wires.address import is_loopback
 from skillopt.models.wires.chat import ChatModel
+from skillopt.models.wires.client import is_loopback
 from skillopt.models.wires.http import Wire
 from skillopt.models.wires.responses import ResponsesModel
 from skillopt.models.wires.structured import Structure
@@ -103,9 +101,7 @@ def _source(spec: ModelSpec, shown: str, mode: str, given: TokenSource | None) -
 
 
 def _address(spec: ModelSpec) -> tuple[str, dict[str, str], str]:
-    """Base URL, query and path of Chat Completions: by deployment and version, or plain where the endpoint
-    ends in `/openai/v1`.
-    """
+    """Base URL, query and path: by deployment and version, or plain where the URL ends in `/openai/v1`."""
     endpoint = (spec.base_url or "").rstrip("/")
     if urlsplit(endpoint).path.endswith("/openai/v1"):
         return endpoint, {}, "/chat/completions"

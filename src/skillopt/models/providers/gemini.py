@@ -28,9 +28,7 @@ class GeminiModel(ChatModel):
 
 
 def build(spec: ModelSpec) -> Model:
-    """A Gemini model. `reasoning_effort` sets the thinking level, `none` turns thinking off where the model
-    allows it.
-    """
+    """A Gemini model. `reasoning_effort` sets the thinking level, `none` turns it off where it can be."""
     wire = Wire(spec, base_url=(spec.base_url or BASE_URL).rstrip("/"))
     return GeminiModel(spec, wire, cap_field="max_tokens")
 

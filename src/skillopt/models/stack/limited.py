@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any
 
 from skillopt.errors import TRANSIENT_KINDS, ModelError, ProviderDown, Stopped
-from skillopt.ledger import HEDGE_STAGE
 from skillopt.messages import Reply, Request, Role
 from skillopt.models.port import Model
 from skillopt.models.stack.rate_limits import RateLimits
@@ -225,7 +224,7 @@ class Limiter:
                     if error.kind == "auth":
                         raise self._dead_login(model, error) from error
                     is_last = tries >= self.retry.attempts or self._clock() + pause > deadline
-                    is_last |= request.stage == HEDGE_STAGE
+                    is_last |= request.hedge
                     if error.kind not in TRANSIENT_KINDS or is_last:
                         raise
                     if error.kind == "rate_limit":

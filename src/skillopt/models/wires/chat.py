@@ -1,6 +1,4 @@
-"""The Chat Completions wire format: how a request becomes a body and an answer a reply, for every provider
-that speaks it.
-"""
+"""The Chat Completions wire format: how a request becomes a body and an answer a reply."""
 
 from __future__ import annotations
 
@@ -9,10 +7,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall, Usage
+from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall
 from skillopt.models.port import DEFAULT_MAX_TOKENS, ModelSpec
 from skillopt.models.stack.rate_limits import RateLimits
-from skillopt.models.wires.http import HttpRefusal, Wire, clean_text, count, fingerprint
+from skillopt.models.wires.http import HttpRefusal, Wire, clean_text, fingerprint, usage_of
 from skillopt.models.wires.structured import Form, Structure, is_strict, schema_name
 
 CapField = Literal["max_tokens", "max_completion_tokens"]
@@ -95,7 +93,11 @@ class ChatModel:
         text = self._text(message.get("content"))
         if self._thinks_in_text:
             text = without_thinking(text)
-        usage, wrong, reason = _usage(answer.get("usage")), choices[0].get("error"), self.ending(answer)
+        usage, wrong, reason = (
+            usage_of(answer.get("usage"), "prompt", "completion"),
+            choices[0].get("error"),
+            self.ending(answer),
+        )
         finish = finish_of(reason)
         if finish is None or wrong or (finish == "tool_calls" and not calls and not text):
             raise self._wire.broken_off(reason, usage, wrong)
@@ -123,26 +125,14 @@ class ChatModel:
         return answer["choices"][0].get("finish_reason")
 
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
-        """Exactly what is sent: the conversation, the cap, the knobs that are set, and the form the reply
-        must have.
-        """
+        """Exactly what is sent: conversation, cap, the knobs that are set, and the form of the reply."""
         body: dict[str, Any] = {
             "model": self._spec.name,
             "messages": [self._message(message) for message in request.messages],
             **self._knobs(request),
         }
         if request.tools:
-            body["tools"] = [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": tool.name,
-                        "description": tool.description,
-                        "parameters": dict(tool.parameters),
-                    },
-                }
-                for tool in request.tools
-            ]
+            body["tools"] = tools_on_offer(request)
         if form == "schema" and request.schema is not None:
             schema = dict(request.schema)
             named = {"name": schema_name(schema), "schema": schema, "strict": is_strict(schema)}
@@ -226,6 +216,21 @@ def finish_of(reason: Any) -> Finish | None:
     return _FINISH.get(reason) if isinstance(reason, str) else None
 
 
+def tools_on_offer(request: Request) -> list[dict[str, Any]]:
+    """The tools of a request as Chat Completions writes them."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": dict(tool.parameters),
+            },
+        }
+        for tool in request.tools
+    ]
+
+
 def calls_made(message: Message) -> list[dict[str, Any]]:
     """The tool calls of a turn as Chat Completions writes them."""
     return [
@@ -252,23 +257,3 @@ def without_thinking(text: str) -> str:
     ):
         return said.lstrip()
     return "" if text.lstrip().startswith("<think>") and not end else text
-
-
-def _usage(usage: Any) -> Usage | None:
-    if not isinstance(usage, dict):
-        return None
-    prompt, completion = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
-    if prompt is None or completion is None:
-        return None
-    prompt_details = usage.get("prompt_tokens_details")
-    completion_details = usage.get("completion_tokens_details")
-    return Usage(
-        input_tokens=prompt,
-        output_tokens=completion,
-        cached_tokens=count(prompt_details.get("cached_tokens"))
-        if isinstance(prompt_details, dict)
-        else None,
-        reasoning_tokens=count(completion_details.get("reasoning_tokens"))
-        if isinstance(completion_details, dict)
-        else None,
-    )

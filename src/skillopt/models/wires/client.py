@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import ssl
 from collections.abc import Mapping
@@ -10,6 +11,18 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from skillopt.errors import ConfigError
+
+
+def is_loopback(url: str) -> bool:
+    """True when the URL's host is this machine by its loopback address or as `localhost`."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
 
 KEEP_ALIVE = 30.0
 
@@ -75,9 +88,7 @@ def _proxy(url: str) -> str | None:
 
 
 def _certificates(url: str) -> ssl.SSLContext | bool:
-    """Mozilla's certificates, as some Pythons bring none; those of `SSL_CERT_FILE` or `SSL_CERT_DIR` where
-    the user has their own.
-    """
+    """Mozilla's certificates, or those of `SSL_CERT_FILE` or `SSL_CERT_DIR` where the user has own ones."""
     if urlsplit(url).scheme != "https":
         return True
     if os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):

@@ -1,6 +1,4 @@
-"""One attempt of one HTTP call: where it goes, what it carries besides its body, and what a failure is
-called.
-"""
+"""One attempt of one HTTP call: where it goes, what it carries besides, and what a failure is called."""
 
 from __future__ import annotations
 
@@ -19,8 +17,7 @@ from skillopt.errors import ConfigError, Kind, ModelError
 from skillopt.messages import Request, Usage
 from skillopt.models.port import ModelSpec
 from skillopt.models.stack.rate_limits import RateLimits
-from skillopt.models.wires.address import is_loopback
-from skillopt.models.wires.client import HttpClient, open_client
+from skillopt.models.wires.client import HttpClient, is_loopback, open_client
 from skillopt.redact import Scrubber, redact_patterns
 
 PLACE_HEADER = "x-skillopt-place"
@@ -36,9 +33,7 @@ _TRY_AGAIN = re.compile(r"try again in ([0-9]+(?:\.[0-9]+)?)(ms|s)\b")
 
 
 class HttpRefusal(ModelError):
-    """A request answered with an HTTP error status; `said` is the body, for whoever may ask in
-    another way.
-    """
+    """A request answered with an HTTP error status; `said` is the body, for who may ask otherwise."""
 
     def __init__(self, error: ModelError, status: int, said: str) -> None:
         super().__init__(error.kind, error.detail, retry_after=error.retry_after, refused=True)
@@ -264,10 +259,24 @@ def count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
+def usage_of(told: Any, read: str, written: str) -> Usage | None:
+    """What an API reports as `<read>_tokens` and `<written>_tokens`, with details; None where it does not."""
+    if not isinstance(told, Mapping):
+        return None
+    asked, said = count(told.get(f"{read}_tokens")), count(told.get(f"{written}_tokens"))
+    if asked is None or said is None:
+        return None
+    of_asked, of_said = told.get(f"{read}_tokens_details"), told.get(f"{written}_tokens_details")
+    return Usage(
+        input_tokens=asked,
+        output_tokens=said,
+        cached_tokens=count(of_asked.get("cached_tokens")) if isinstance(of_asked, Mapping) else None,
+        reasoning_tokens=count(of_said.get("reasoning_tokens")) if isinstance(of_said, Mapping) else None,
+    )
+
+
 def clean_text(text: str) -> str:
-    """Text that can be stored as UTF-8: half of a surrogate pair, which JSON can carry, becomes a replacement
-    character.
-    """
+    """Text that can be stored as UTF-8: half of a surrogate pair becomes a replacement character."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

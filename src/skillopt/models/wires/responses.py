@@ -1,6 +1,4 @@
-"""The Responses wire format: how a request becomes a body and an answer a reply. Stateless: the whole
-conversation is sent each time.
-"""
+"""The Responses wire format. Stateless: the whole conversation is sent each time."""
 
 from __future__ import annotations
 
@@ -9,16 +7,14 @@ from typing import Any
 
 from skillopt.messages import Finish, Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import ModelSpec
-from skillopt.models.wires.http import HttpRefusal, Wire, clean_text, count
+from skillopt.models.wires.http import HttpRefusal, Wire, clean_text, usage_of
 from skillopt.models.wires.structured import Form, Structure, is_strict, schema_name
 
 _INCOMPLETE: Mapping[str, Finish] = {"max_output_tokens": "length", "content_filter": "refusal"}
 
 
 class ResponsesModel:
-    """A model behind `POST .../responses`, as the half of a provider that also speaks Chat Completions over
-    the same wire.
-    """
+    """A model behind `POST .../responses`, beside Chat Completions over the same wire."""
 
     def __init__(self, spec: ModelSpec, wire: Wire, *, structure: Structure) -> None:
         self._spec = spec
@@ -37,7 +33,7 @@ class ResponsesModel:
         if not isinstance(output, list) or not all(isinstance(item, dict) for item in output):
             raise self._wire.malformed("it has no output")
         texts, refusals, calls = self._read(output)
-        usage = _usage(answer.get("usage"))
+        usage = usage_of(answer.get("usage"), "input", "output")
         return Reply(
             text=clean_text("".join(texts) or "".join(refusals)),
             finish=self._finish(answer, usage, refused=bool(refusals), called=bool(calls)),
@@ -47,9 +43,7 @@ class ResponsesModel:
         )
 
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
-        """Exactly what is sent: the conversation, the cap, the knobs that are set, and the form the reply
-        must have.
-        """
+        """Exactly what is sent: conversation, cap, the knobs that are set, and the form of the reply."""
         spec = self._spec
         # Chat Completions keeps nothing on the server unless asked to, Responses keeps everything: `store`
         # makes them alike.
@@ -161,20 +155,3 @@ class ResponsesModel:
         if refused:
             return "refusal"
         return "tool_calls" if called else "stop"
-
-
-def _usage(usage: Any) -> Usage | None:
-    if not isinstance(usage, dict):
-        return None
-    read, written = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
-    if read is None or written is None:
-        return None
-    read_details, written_details = usage.get("input_tokens_details"), usage.get("output_tokens_details")
-    return Usage(
-        input_tokens=read,
-        output_tokens=written,
-        cached_tokens=count(read_details.get("cached_tokens")) if isinstance(read_details, dict) else None,
-        reasoning_tokens=count(written_details.get("reasoning_tokens"))
-        if isinstance(written_details, dict)
-        else None,
-    )

@@ -39,9 +39,7 @@ _NAME_LENGTH = 64
 
 
 class Structure:
-    """The form one model is asked in: the configured one or, for `auto`, the best of its forms that was not
-    refused in this process.
-    """
+    """The form a model is asked in: the configured one, or for `auto` the best that was not refused."""
 
     def __init__(self, spec: ModelSpec, forms: Sequence[Form] = ("schema", "json", "off")) -> None:
         setting = spec.structured_output

@@ -60,9 +60,7 @@ class _Question:
         return list(json.loads(self.asked.rpartition("```json")[2].partition("```")[0]))
 
     def wants(self, key: str) -> bool:
-        """Whether the answer should hold that key: by the schema, or, behind a wire that carries none, by the
-        shape the prompt shows.
-        """
+        """Whether the answer should hold that key: by the schema, or by the shape the prompt shows."""
         if self.schema != "null":
             return f'"{key}"' in self.schema
         return f'"{key}"' in self.asked or f"`{key}`" in self.asked

@@ -60,9 +60,7 @@ CASE = re.compile(r"\bW\d{6}\b")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldRules:
-    """How noisy the target is, how often the optimizer's proposals carry a harmful edit, and which of many
-    worlds this is.
-    """
+    """How noisy the target is, how often proposals carry a harmful edit, and which of many worlds it is."""
 
     noise: float = 0.02
     harm: float = 0.34
@@ -78,15 +76,8 @@ def needs_of(case: str) -> frozenset[str]:
     """The rules a case needs: none (a fifth of the cases), one or both of its family."""
     rules = FAMILIES[family_of(case)]
     draw = chance("needs", case)
-    return (
-        frozenset()
-        if draw < 0.2
-        else frozenset(rules[:1])
-        if draw < 0.5
-        else frozenset(rules[1:])
-        if draw < 0.8
-        else frozenset(rules)
-    )
+    shares = ((0.2, ()), (0.5, rules[:1]), (0.8, rules[1:]), (1.0, rules))
+    return frozenset(next(needed for share, needed in shares if draw < share))
 
 
 def code_of(case: str) -> str:

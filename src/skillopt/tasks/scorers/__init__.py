@@ -73,12 +73,15 @@ def get_scorer(
     """
     if pass_at is not None and not 0 < pass_at <= 1:
         raise ConfigError(f"pass_at is {pass_at:g}; a score passes at some value above 0 and up to 1.")
+    if graded and pass_at is not None:
+        raise ConfigError(
+            "A scorer cannot be graded and have pass_at: a pass mark decides hard. Remove one of the two."
+        )
     if isinstance(spec, str):
         return _by_text(spec, pass_at, graded, dict(options or {}))
     if isinstance(spec, Scorer):
-        _refuse(
-            f"The scorer {spec.name!r} is complete in itself", pass_at=pass_at, graded=graded, options=options
-        )
+        why = f"The scorer {spec.name!r} is complete in itself"
+        _refuse(why, pass_at=pass_at, graded=graded, options=options)
         return spec
     if callable(spec):
         _refuse("A Python function takes no options", options=options)

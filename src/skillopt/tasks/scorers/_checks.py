@@ -84,8 +84,7 @@ class Checks(NamedScorer):
     def _given(self, task: Task) -> list[Any]:
         judge = task.data.get("judge")
         given = judge.get("checks") if isinstance(judge, Mapping) else task.data.get("checks")
-        if given is None:
-            given = []
+        given = [] if given is None else given
         if not isinstance(given, Sequence) or isinstance(given, str):
             raise TaskError(
                 f"Task {task.id!r}: the checks are {type(given).__name__}; write a list of objects with op"
@@ -124,20 +123,15 @@ def _contradiction(rules: Sequence[Rule]) -> str:
     """Two rules that no answer keeps together, as far as that can be told from their arguments; empty where
     none was found.
     """
+    least: list[tuple[Rule, int]] = [(rule, rule.arg) for rule in rules if isinstance(rule, MinChars)]
+    least += [(rule, len(rule.wanted)) for rule in rules if isinstance(rule, ContainsRule)]
     texts = [rule for rule in rules if isinstance(rule, (ContainsRule, SectionPresent, SectionContains))]
-    for limit in (rule for rule in rules if isinstance(rule, MaxChars)):
-        for other in rules:
-            least = (
-                other.arg
-                if isinstance(other, MinChars)
-                else len(other.wanted)
-                if other in texts and isinstance(other, ContainsRule)
-                else 0
-            )
-            if least > limit.arg:
-                return f"{limit} and {other}"
-    for banned in (rule for rule in rules if isinstance(rule, NotContains)):
-        for text in texts:
-            if banned.wanted in text.wanted:
-                return f"{banned} and {text}"
+    for rule in rules:
+        clash: Rule | None = None
+        if isinstance(rule, MaxChars):
+            clash = next((other for other, size in least if size > rule.arg), None)
+        elif isinstance(rule, NotContains):
+            clash = next((text for text in texts if rule.wanted in text.wanted), None)
+        if clash is not None:
+            return f"{rule} and {clash}"
     return ""

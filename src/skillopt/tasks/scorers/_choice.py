@@ -44,12 +44,8 @@ class MultipleChoice(TextScorer):
         wanted = references(task)
         labels = {fold(_reference_label(text, choices) or text) for text in wanted}
         label = read_label(answer, choices)
-        return passed(
-            label is not None and fold(label) in labels,
-            answer,
-            wanted,
-            "No choice label was found." if label is None else "",
-        )
+        note = "No choice label was found." if label is None else ""
+        return passed(label is not None and fold(label) in labels, answer, wanted, note)
 
 
 def _choices(task: Task) -> dict[str, str]:

@@ -55,13 +55,8 @@ class CommandScorer:
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
         """Run the program on one answer."""
-        shown = {
-            "id": task.id,
-            "prompt": task.prompt,
-            "reference": task.reference,
-            "kind": task.kind,
-            "data": dict(task.data),
-        }
+        shown = {name: getattr(task, name) for name in ("id", "prompt", "reference", "kind")}
+        shown["data"] = dict(task.data)
         job = json.dumps({"task": shown, "answer": extract_answer(trajectory.answer)}, default=str)
         try:
             code, stdout, stderr = await self._run(job.encode())
@@ -93,11 +88,9 @@ class CommandScorer:
             raise ScoringError(
                 "contract", f"{who} printed {clip(text)!r} on stdout; print the score and nothing else"
             ) from None
-        return (
-            _from_object(value, self.pass_at, who)
-            if isinstance(value, dict)
-            else to_score(value, pass_at=self.pass_at, who=who)
-        )
+        if isinstance(value, dict):
+            return _from_object(value, self.pass_at, who)
+        return to_score(value, pass_at=self.pass_at, who=who)
 
 
 def command_scorer(
@@ -118,11 +111,6 @@ def command_scorer(
     timeout = options.get("timeout", DEFAULT_TIMEOUT)
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
         raise ConfigError(f"The scorer command's timeout is {timeout!r}; write a number of seconds above 0.")
-    if graded and pass_at is not None:
-        raise ConfigError(
-            f"The scorer {name!r} cannot be graded and have pass_at: a pass mark decides hard. Remove one of"
-            " the two."
-        )
     program = shutil.which(argv[0])
     if program is None:
         raise ConfigError(
@@ -191,9 +179,8 @@ def _from_object(value: dict[str, Any], pass_at: float | None, who: str) -> Scor
     if figures == {"score"}:
         return replace(to_score(value["score"], pass_at=pass_at, who=who), feedback=feedback)
     if figures == {"hard", "soft"}:
-        return to_score(
-            Score(hard=value["hard"], soft=value["soft"], feedback=feedback), pass_at=None, who=who
-        )
+        both = Score(hard=value["hard"], soft=value["soft"], feedback=feedback)
+        return to_score(both, pass_at=None, who=who)
     raise ScoringError(
         "contract",
         f"{who} printed an object with [{', '.join(value)}]; write hard and soft, or score, and perhaps"

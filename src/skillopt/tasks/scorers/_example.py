@@ -23,11 +23,8 @@ def example(pattern: str, flags: int = 0) -> str | None:
     """
     try:
         text = _Writer().text(_parser.parse(pattern, flags))
-    except (
-        KeyError,
-        RecursionError,
-        OverflowError,
-    ):  # a construct of a newer Python, or one that only looks around
+    # A construct of a newer Python, or one that only looks around.
+    except (KeyError, RecursionError, OverflowError):
         return None
     return text if re.search(pattern, text, flags) else None
 
@@ -76,14 +73,10 @@ def _member(choices: Any) -> str:
 
 def _named(choices: Any) -> Iterable[str]:
     for op, value in choices:
-        kind = str(op)
-        yield (
-            chr(value)
-            if kind == "LITERAL"
-            else chr(value[0])
-            if kind == "RANGE"
-            else _CATEGORIES[str(value).removeprefix("CATEGORY_")]
-        )
+        if str(op) == "CATEGORY":
+            yield _CATEGORIES[str(value).removeprefix("CATEGORY_")]
+        else:
+            yield chr(value if str(op) == "LITERAL" else value[0])
 
 
 def _is_in(char: str, op: Any, value: Any) -> bool:
@@ -94,8 +87,6 @@ def _is_in(char: str, op: Any, value: Any) -> bool:
         return bool(value[0] <= ord(char) <= value[1])
     if kind == "CATEGORY":
         name = str(value).removeprefix("CATEGORY_")
-        found = {"DIGIT": char.isdigit(), "SPACE": char.isspace(), "WORD": char.isalnum() or char == "_"}[
-            name.removeprefix("NOT_")
-        ]
-        return found is not name.startswith("NOT_")
+        kinds = {"DIGIT": char.isdigit(), "SPACE": char.isspace(), "WORD": char.isalnum() or char == "_"}
+        return kinds[name.removeprefix("NOT_")] is not name.startswith("NOT_")
     return False

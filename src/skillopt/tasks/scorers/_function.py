@@ -9,7 +9,8 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import CellType, CodeType, ModuleType
@@ -68,14 +69,8 @@ def function_scorer(function: Callable[..., Any], *, pass_at: float | None, grad
     name = getattr(function, "__qualname__", type(function).__name__)
     if graded is None:
         graded = False if pass_at is not None else getattr(function, "graded", _says(function))
-    elif graded and pass_at is not None:
-        raise ConfigError(
-            f"The scorer {name} cannot be graded and have pass_at: a pass mark decides hard. Remove one of"
-            " the two."
-        )
-    version = (
-        f"function {name} {getattr(function, 'version', None) or _source_hash(function)} pass_at={pass_at}"
-    )
+    own = getattr(function, "version", None) or _source_hash(function)
+    version = f"function {name} {own} pass_at={pass_at}"
     return FunctionScorer(name=name, version=version, graded=graded, function=function, pass_at=pass_at)
 
 
@@ -102,16 +97,13 @@ def load_function(spec: str) -> Callable[..., Any]:
 
 
 def _from_import(where: str, spec: str) -> ModuleType:
-    try:
-        return importlib.import_module(where)
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"The scorer {spec!r}: {error}. Install it, or name the file: path/to/file.py:function."
-        ) from error
-    except (Exception, SystemExit) as error:  # a stranger's module may raise anything while it is imported
-        raise ConfigError(
-            f"The scorer {spec!r}: importing {where} raised {type(error).__name__}: {error}."
-        ) from error
+    with _said_of(spec, f"importing {where}"):
+        try:
+            return importlib.import_module(where)
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                f"The scorer {spec!r}: {error}. Install it, or name the file: path/to/file.py:function."
+            ) from error
 
 
 def _from_file(path: Path, spec: str) -> ModuleType:
@@ -122,14 +114,23 @@ def _from_file(path: Path, spec: str) -> ModuleType:
     assert module_spec is not None and module_spec.loader is not None, "a .py file has a loader"
     module = importlib.util.module_from_spec(module_spec)
     sys.modules[name] = module  # dataclasses and pickle look their module up by name
-    try:
-        module_spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # a stranger's module may raise anything while it is imported
-        del sys.modules[name]
-        raise ConfigError(
-            f"The scorer {spec!r}: running {path} raised {type(error).__name__}: {error}."
-        ) from error
+    with _said_of(spec, f"running {path}"):
+        try:
+            module_spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
     return module
+
+
+@contextmanager
+def _said_of(spec: str, doing: str) -> Iterator[None]:
+    try:
+        yield
+    except ConfigError:
+        raise
+    except (Exception, SystemExit) as error:  # a stranger's module may raise anything while it is imported
+        raise ConfigError(f"The scorer {spec!r}: {doing} raised {type(error).__name__}: {error}.") from error
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
@@ -175,11 +176,8 @@ def _carried(function: Any) -> str:
     plain = inspect.unwrap(getattr(function, "func", function))
     cells = [cell.cell_contents for cell in getattr(plain, "__closure__", None) or () if _is_filled(cell)]
     owner = getattr(plain, "__self__", None if hasattr(plain, "__code__") else plain)
-    held = (
-        vars(owner)
-        if hasattr(owner, "__dict__") and not inspect.isclass(owner) and not inspect.ismodule(owner)
-        else {}
-    )
+    is_value = hasattr(owner, "__dict__") and not inspect.isclass(owner) and not inspect.ismodule(owner)
+    held = vars(owner) if is_value else {}
     arguments = (getattr(function, "args", ()), getattr(function, "keywords", {}))
     return _stable(
         [arguments, getattr(plain, "__defaults__", None), getattr(plain, "__kwdefaults__", None), cells, held]
@@ -195,13 +193,8 @@ def _stable(value: Any, depth: int = 4) -> str:
     if depth == 0:
         return type(value).__qualname__
     if isinstance(value, Mapping):
-        return (
-            "{"
-            + ",".join(
-                sorted(f"{_stable(key, depth - 1)}:{_stable(item, depth - 1)}" for key, item in value.items())
-            )
-            + "}"
-        )
+        pairs = [f"{_stable(key, depth - 1)}:{_stable(item, depth - 1)}" for key, item in value.items()]
+        return "{" + ",".join(sorted(pairs)) + "}"
     if isinstance(value, (set, frozenset)):
         return "{" + ",".join(sorted(_stable(item, depth - 1) for item in value)) + "}"
     if isinstance(value, (list, tuple)):
@@ -225,10 +218,9 @@ def _code_hash(code: CodeType | None) -> str:
         sha.update(code.co_code + repr(code.co_names).encode())
         for constant in code.co_consts:
             # A set's order differs between processes, an inner function's repr holds an address.
-            text = (
-                _code_hash(constant)
-                if isinstance(constant, CodeType)
-                else repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)
-            )
-            sha.update(text.encode())
+            if isinstance(constant, CodeType):
+                constant = _code_hash(constant)
+            elif isinstance(constant, frozenset):
+                constant = sorted(map(repr, constant))
+            sha.update(repr(constant).encode())
     return sha.hexdigest()[:16]

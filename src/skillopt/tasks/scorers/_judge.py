@@ -50,8 +50,7 @@ class JudgeScorer(NamedScorer):
 
     def criteria(self, task: Task) -> list[str]:
         """What the answer of a task must keep."""
-        found = [*_texts(self.rubric, task), *_texts(task.data.get("rubric"), task)]
-        if found:
+        if found := self._rubric(task):
             return found
         if not _reference(task):
             raise TaskError(
@@ -66,9 +65,8 @@ class JudgeScorer(NamedScorer):
 
     async def score_with(self, judge: Judge, task: Task, trajectory: Trajectory) -> Score:
         """Ask the judge."""
-        return await (
-            self._compared(judge, task, trajectory) if self.pairs else self._checked(judge, task, trajectory)
-        )
+        judged = self._compared if self.pairs else self._checked
+        return await judged(judge, task, trajectory)
 
     async def _checked(self, judge: Judge, task: Task, trajectory: Trajectory) -> Score:
         criteria = self.criteria(task)
@@ -82,19 +80,14 @@ class JudgeScorer(NamedScorer):
         return Score(hard=float(not unmet), soft=1 - len(unmet) / len(criteria), feedback="; ".join(unmet))
 
     async def _compared(self, judge: Judge, task: Task, trajectory: Trajectory) -> Score:
-        rubric = (
-            "\n".join(
-                f"- {text}" for text in [*_texts(self.rubric, task), *_texts(task.data.get("rubric"), task)]
-            )
-            or _BETTER
-        )
+        rubric = "\n".join(f"- {text}" for text in self._rubric(task)) or _BETTER
         better = await judge.prefer(task, trajectory, _reference(task), rubric)
         soft = {"answer": 1.0, "tie": 0.5, "other": 0.0}[better]
-        return Score(
-            hard=float(soft >= 0.5),
-            soft=soft,
-            feedback="" if soft >= 0.5 else "The reference was judged the better answer.",
-        )
+        told = "" if soft >= 0.5 else "The reference was judged the better answer."
+        return Score(hard=float(soft >= 0.5), soft=soft, feedback=told)
+
+    def _rubric(self, task: Task) -> list[str]:
+        return [*_texts(self.rubric, task), *_texts(task.data.get("rubric"), task)]
 
 
 def _references(task: Task) -> list[str]:
@@ -108,13 +101,9 @@ def _reference(task: Task) -> str:
 
 
 def _texts(value: Any, task: Task) -> list[str]:
-    given = (
-        value
-        if isinstance(value, Sequence) and not isinstance(value, str)
-        else []
-        if value is None
-        else [value]
-    )
+    given = [] if value is None else [value]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        given = list(value)
     for text in given:
         if not isinstance(text, str) or not text.strip():
             raise TaskError(

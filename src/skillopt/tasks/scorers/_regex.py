@@ -77,14 +77,8 @@ class Regex(NamedScorer):
         """Match in a child process that is killed when its time is up."""
         answer = extract_answer(trajectory.answer)
         patterns = references(task)
-        found = await matches(
-            patterns,
-            answer,
-            whose=f"task {task.id!r}",
-            flags=self._flags,
-            full=self.full,
-            timeout=self.timeout,
-        )
+        options: dict[str, Any] = {"flags": self._flags, "full": self.full, "timeout": self.timeout}
+        found = await matches(patterns, answer, whose=f"task {task.id!r}", **options)
         return passed(any(found), answer, patterns, "The reference is a regular expression.")
 
     @property
@@ -133,13 +127,8 @@ async def _answers(
     given = json.dumps({**job, "alarm": math.ceil(timeout) + 1})
     try:
         async with _slot():
-            done = await run_process(
-                [sys.executable, *program],
-                input=given.encode(),
-                env=minimal_env(),
-                cwd=None,
-                timeout=timeout,
-            )
+            argv = [sys.executable, *program]
+            done = await run_process(argv, input=given.encode(), env=minimal_env(), cwd=None, timeout=timeout)
     except Fault as fault:
         if fault.kind != "timeout":
             raise ScoringError(fault.kind, fault.detail) from fault

@@ -46,7 +46,7 @@ class CheckedWork:
     """Names of the tools that were really called, in order."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rule(ABC):
     """One rule with its argument. Making one with an argument it cannot take raises `ValueError` in words."""
 
@@ -58,6 +58,10 @@ class Rule(ABC):
     is_for_anybody: ClassVar[bool] = True
     """Whether one that nobody vouches for may be tried: nothing in its argument can take for ever."""
     arg: Any
+
+    @abstractmethod
+    def __post_init__(self) -> None:
+        """Refuse an argument that the rule cannot take."""
 
     @abstractmethod
     def keeps(self, work: CheckedWork) -> bool:
@@ -75,7 +79,6 @@ class Rule(ABC):
         return f"{self.name} {json.dumps(self.arg, ensure_ascii=False)}"
 
 
-@dataclass(frozen=True, slots=True)
 class _Text(Rule):
     """A rule about a text."""
 
@@ -88,7 +91,6 @@ class _Text(Rule):
         return str(self.arg).strip().casefold()
 
 
-@dataclass(frozen=True, slots=True)
 class ContainsRule(_Text):
     """The text is in the answer, whatever its case."""
 
@@ -101,7 +103,6 @@ class ContainsRule(_Text):
         return CheckedWork(answer=self.arg), CheckedWork(answer="")
 
 
-@dataclass(frozen=True, slots=True)
 class NotContains(_Text):
     """The text is not in the answer, whatever its case."""
 
@@ -114,7 +115,6 @@ class NotContains(_Text):
         return CheckedWork(answer=""), CheckedWork(answer=self.arg)
 
 
-@dataclass(frozen=True, slots=True)
 class SectionPresent(_Text):
     """There is a section of that title: a heading that ends with it, a bold line that holds it, or a line
     that begins with it and `:`.
@@ -129,22 +129,17 @@ class SectionPresent(_Text):
     def _titles(self, line: str) -> bool:
         marks = len(line) - len(line.lstrip("#"))
         # Stripped and not matched: a line of marks and spaces would make a pattern try every end of it.
-        if (
-            1 <= marks <= 6
-            and line[marks : marks + 1].isspace()
-            and line.strip(" \t#*_:").endswith(self.wanted.strip(" *_:"))
-        ):
+        ends = line.strip(" \t#*_:").endswith(self.wanted.strip(" *_:"))
+        if ends and 1 <= marks <= 6 and line[marks : marks + 1].isspace():
             return True
         bold = _BOLD.match(line)
-        return (bold is not None and self.wanted in bold[2]) or line.lstrip("-*+ ").startswith(
-            f"{self.wanted}:"
-        )
+        is_bold = bold is not None and self.wanted in bold[2]
+        return is_bold or line.lstrip("-*+ ").startswith(f"{self.wanted}:")
 
     def samples(self) -> tuple[CheckedWork, CheckedWork]:
         return CheckedWork(answer=f"## {str(self.arg).strip()}"), CheckedWork(answer="")
 
 
-@dataclass(frozen=True, slots=True)
 class SectionContains(_Text):
     """A heading holds the text."""
 
@@ -159,7 +154,6 @@ class SectionContains(_Text):
         return CheckedWork(answer=f"## {str(self.arg).strip()}"), CheckedWork(answer=str(self.arg))
 
 
-@dataclass(frozen=True, slots=True)
 class Pattern(_Text):
     """The pattern is found in the answer; matched elsewhere, under a time limit."""
 
@@ -167,7 +161,7 @@ class Pattern(_Text):
     is_criterion = False
 
     def __post_init__(self) -> None:
-        _Text.__post_init__(self)
+        super().__post_init__()
         if trouble := trouble_with(self.arg):
             raise ValueError(f"takes a pattern, and this is none: {trouble}")
 
@@ -177,13 +171,10 @@ class Pattern(_Text):
 
     def samples(self) -> tuple[CheckedWork | None, CheckedWork | None]:
         kept = example(self.arg)
-        broken = next((text for text in _PROBES if re.search(self.arg, text) is None), None)
-        return None if kept is None else CheckedWork(answer=kept), None if broken is None else CheckedWork(
-            answer=broken
-        )
+        broken = next((CheckedWork(answer=text) for text in _PROBES if not re.search(self.arg, text)), None)
+        return None if kept is None else CheckedWork(answer=kept), broken
 
 
-@dataclass(frozen=True, slots=True)
 class _Length(Rule):
     """A rule about the number of characters."""
 
@@ -192,7 +183,6 @@ class _Length(Rule):
             raise ValueError("takes a whole number of characters, at least 1")
 
 
-@dataclass(frozen=True, slots=True)
 class MaxChars(_Length):
     """The answer has at most so many characters."""
 
@@ -206,7 +196,6 @@ class MaxChars(_Length):
         return CheckedWork(answer="x"), CheckedWork(answer="x" * (self.arg + 1))
 
 
-@dataclass(frozen=True, slots=True)
 class MinChars(_Length):
     """The answer has at least so many characters."""
 
@@ -220,7 +209,6 @@ class MinChars(_Length):
         return CheckedWork(answer="x" * self.arg), CheckedWork(answer="")
 
 
-@dataclass(frozen=True, slots=True)
 class NoRefusal(Rule):
     """The answer is not empty, and no short text that begins by refusing."""
 
@@ -244,14 +232,13 @@ class NoRefusal(Rule):
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
 class ToolCalled(_Text):
     """The tool of that name was really called; a text that only says so does not count."""
 
     name = "tool_called"
 
     def __post_init__(self) -> None:
-        _Text.__post_init__(self)
+        super().__post_init__()
         if not _TOOL.fullmatch(self.arg):
             raise ValueError("takes the name of a tool such as search, never a path or a command")
 
@@ -262,7 +249,6 @@ class ToolCalled(_Text):
         return CheckedWork(answer="", tools=(self.arg,)), CheckedWork(answer=f"tool_call: {self.arg}")
 
 
-@dataclass(frozen=True, slots=True)
 class JsonSchema(Rule):
     """The answer (its last fenced block, or all of it) is JSON that fits the schema."""
 

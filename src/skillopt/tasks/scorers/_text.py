@@ -26,11 +26,10 @@ class ExactMatch(TextScorer):
     def grade(self, task: Task, answer: str) -> Score:
         """All or nothing."""
         wanted = references(task)
-        return passed(
-            _cased(answer, self.ignore_case) in {_cased(text.strip(), self.ignore_case) for text in wanted},
-            answer,
-            wanted,
+        equal = (
+            _cased(text.strip(), self.ignore_case) == _cased(answer, self.ignore_case) for text in wanted
         )
+        return passed(any(equal), answer, wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,8 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from skillopt.aio import together
-from skillopt.evaluation.breaker import Breaker
 from skillopt.evaluation.runner import Row
-from skillopt.evaluation.stage import Evaluation, fact
+from skillopt.evaluation.stage import Breaker, Evaluation, fact
 from skillopt.events import TrialFact
 from skillopt.gate.decision import RowId
 from skillopt.gate.gate import Gate

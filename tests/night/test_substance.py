@@ -1,0 +1,190 @@
+"""Lazy edits are proposed, measured and refused: a constant, the request said back, bare headings; an honest
+one is accepted. What sees form alone verifies nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from night._nights import NOW, REPLY, clock
+from night._reader import answers
+from night._sessions import session
+from skillopt.night import NightContext, NightHome, NightResult, NightSettings, Roles, run_night
+from skillopt.night.mining import mine
+from skillopt.night.substance import Guards, guards_of, has_empty_section, is_echo
+from skillopt.testing import Call, LoopbackProvider
+from skillopt.transcripts import Homes
+
+NAMES = ("cart", "rate", "mail", "page", "slot", "hash", "ship", "fund", "trim", "slug", "head", "line")
+NAMES += ("coin", "desk", "lamp", "door", "rail", "sand", "tree", "wave")
+HONEST = "- Open every review with a section `Blockers` that names what must change, then the rest."
+CONSTANT = "- Answer every review with `Blockers: ok`."
+ECHO = "- Say the diff back below a line `Blockers:`."
+EMPTY = "- Write the headings Blockers and Rest and nothing else."
+
+
+def diff(name: str) -> str:
+    return f"Review this diff:\n\ndiff --git a/{name}.py b/{name}.py\n@@ -1 +1 @@\n-def {name}(): ...\n+def {name}(v): ..."
+
+
+def review(name: str) -> str:
+    return (
+        f"## Blockers\n\n- {name} has no test for its new argument.\n\n## Rest\n\n- {name} needs a docstring."
+    )
+
+
+def answered(skill: str, prompt: str, name: str) -> str:
+    """What a target does that follows the skill to the letter (simulated)."""
+    if HONEST in skill:
+        return review(name)
+    if CONSTANT in skill:
+        return "## Blockers\n\nok\n\nBlockers: ok"
+    if ECHO in skill:
+        return f"## Blockers\n\n{prompt}"
+    return "## Blockers\n\n## Rest" if EMPTY in skill else f"The change to {name} looks fine to me."
+
+
+def lazy(*rules: str) -> Callable[[Call], str]:
+    def answer(call: Call) -> str:
+        place = call.place or ""
+        if (read := answers(place, call.text)) is not None:
+            return read
+        if place.startswith("mine/"):
+            return json.dumps({"title": "Reviews", "self_contained": True})
+        if not place.startswith("rollout/"):
+            edits = [{"op": "append", "content": rule, "rationale": "said so"} for rule in rules]
+            wanted = "analyst_failure" in place
+            return json.dumps({**REPLY, "patch": {"reasoning": "", "edits": edits if wanted else []}})
+        name = next(name for name in NAMES if f"a/{name}.py" in call.text)
+        return answered(call.text, diff(name), name)
+
+    return answer
+
+
+def talks(folder: Path, project: Path, said: str = 'No, you forgot the "Blockers" section.') -> None:
+    """Twenty reviews of pasted diffs, each corrected in the same way."""
+    rows = []
+    for number, name in enumerate(NAMES):
+        turns = [diff(name), f"The change to {name} is fine.", said, review(name), "Good, thanks.", "Bye."]
+        for place, text in enumerate(turns):
+            told = {"session": f"s{number}", "project": str(project), "text": text}
+            role = "assistant" if place % 2 else "user"
+            rows.append(json.dumps({**told, "role": role, "time": NOW.isoformat()}) + "\n")
+    folder.mkdir(parents=True)
+    (folder / "talks.jsonl").write_text("".join(rows))
+
+
+async def reviewed(home: Path, *rules: str) -> NightResult:
+    project = home / "shop"
+    project.mkdir(parents=True)
+    talks(home / ".skillopt-sleep" / "sessions", project)
+    settings = NightSettings(val_fraction=0.5)
+    context = NightContext(
+        settings=settings,
+        project=project,
+        homes=Homes(home=home, platform="linux"),
+        home=NightHome.of(settings, home),
+    )
+    async with LoopbackProvider(lazy(*rules)) as provider:
+        model = f"compatible:m@{provider.base_url}"
+        return await run_night(context, Roles(target=model, optimizer=model), environ={}, now=clock)
+
+
+@pytest.mark.parametrize("rule", [CONSTANT, ECHO, EMPTY], ids=["constant", "echo", "empty"])
+async def test_a_lazy_edit_is_measured_and_refused(tmp_path: Path, rule: str) -> None:
+    ended = await reviewed(tmp_path, rule)
+    (target,) = ended.plan.targets
+    assert ended.proposal is None and ended.record.skills[0].rejected == 1
+    assert (target.ended.judgement.before, target.ended.judgement.after) == (0.0, 0.0)
+
+
+async def test_the_honest_edit_is_accepted_verified_and_told_in_the_persons_words(tmp_path: Path) -> None:
+    ended = await reviewed(tmp_path, HONEST)
+    (target,) = ended.plan.targets
+    assert ended.proposal is not None and target.ended.judgement.verified
+    assert (target.ended.judgement.before, target.ended.judgement.after) == (0.0, 1.0)
+    (edit,) = target.ended.edits
+    assert edit.evidence.said == ('No, you forgot the "Blockers" section.',) and edit.evidence.sessions
+    page = (
+        NightHome(folder=tmp_path / ".skillopt-sleep").store.folder(ended.proposal.id) / "proposal.md"
+    ).read_text()
+    assert "you said: No, you forgot the" in page
+
+
+async def test_an_answer_to_another_request_is_none_to_this_one() -> None:
+    sessions = [
+        session(
+            number, diff(name), "Fine.", 'No, you forgot the "Blockers" section.', review(name), "Good.", ""
+        )
+        for number, name in enumerate(NAMES)
+    ]
+    mined = await mine(sessions)
+    assert len(mined.tasks) == 20 and not any(task.form_alone for task in mined.tasks)
+    assert all(
+        not task.guards.failing(task.prompt, review(name))
+        for task in mined.tasks
+        for name in NAMES
+        if f"/{name}." in task.prompt
+    )
+    other = next(task for task in mined.tasks if "/cart." in task.prompt)
+    assert other.guards.failing(other.prompt, review("rate")) == "The answer is not about this request."
+
+
+async def test_what_an_answer_to_anything_could_have_is_marked_and_cannot_verify() -> None:
+    same = "## Blockers\n\n- none"
+    sessions = [
+        session(number, diff(name), "Fine.", 'No, you forgot the "Blockers" section.', same, "Good.", "")
+        for number, name in enumerate(NAMES)
+    ]
+    mined = await mine(sessions, settings=NightSettings(val_fraction=0.5))
+    assert mined.tasks and all(task.form_alone for task in mined.tasks)
+    assert mined.standing == "unverified" and "measured by form alone" in mined.note
+
+
+def test_a_guard_that_an_accepted_answer_breaks_is_not_used() -> None:
+    """Who asks for a text without its mistakes gets mostly the same text back, and a list may be bare."""
+    asked = [
+        (
+            f"Mend the spelling: teh {name} is on teh table in the hall",
+            [f"the {name} is on the table in the hall"],
+        )
+        for name in NAMES[:4]
+    ]
+    assert not is_echo(*("one two three four five", "five four three two one"))
+    echoes = [(prompt, [prompt]) for prompt, _ in asked]
+    assert not any(one.own_words for one in guards_of(echoes))
+    assert not any(one.filled for one in guards_of([(prompt, ["## Bare"]) for prompt, _ in asked]))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_empty"),
+    [
+        ("## A\n\n## B", True),
+        ("## A\n\ntext\n\n## B", True),
+        ("# Title\n\n## A\n\ntext", False),
+        ("Blockers:\nRest:", True),
+        ("Blockers: none\nRest: a name", False),
+        ("**Blockers**\n\n- one", False),
+        ("plain text", False),
+        ("", False),
+    ],
+)
+def test_a_section_without_text_is_seen(text: str, is_empty: bool) -> None:
+    assert has_empty_section(text) is is_empty
+
+
+def test_writing_without_spaces_has_subjects_too() -> None:
+    asked = [
+        (f"请评审{what}的改动", [f"{what}缺少测试"])
+        for what in ("购物车模块", "汇率服务", "邮件发送", "页面渲染")
+    ]
+    guards = guards_of(asked)
+    assert all(one.tell_subjects for one in guards)
+    assert guards[0].failing(asked[0][0], asked[1][1][0]) and not guards[0].failing(
+        asked[0][0], asked[0][1][0]
+    )
+    assert Guards().failing("a", "b") == ""

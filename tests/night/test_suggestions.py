@@ -1,0 +1,105 @@
+"""A wish that nobody could measure is suggested, adopted by its number alone, and taken back without a trace."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from night._nights import NOW, RULE, SKILL, Person, clock, scripted
+from skillopt.errors import UsageError
+from skillopt.night import NightContext, NightResult, Roles, run_night
+from skillopt.testing import LoopbackProvider
+
+WISH = "Wrong: we always use conventional commits, feat: or fix: in front."
+OTHER = "And never commit without running the tests first."
+
+
+def tool_work(person: Person, *wishes: str, skills: tuple[str, ...] = ()) -> None:
+    """Sessions that changed files with tools, each corrected in the same way."""
+    rows = []
+    for number in range(6):
+        said = [f"Add note{number}.txt and commit it.", f"Done with note{number}.", *wishes[:1], "Amended."]
+        said += [*wishes[1:], "Ran them."] if wishes[1:] else []
+        for place, text in enumerate(said):
+            assistant = bool(place % 2)
+            told = {"session": f"w{number}", "project": str(person.project), "text": text}
+            told |= {
+                "role": "assistant" if assistant else "user",
+                "time": (NOW - timedelta(hours=9)).isoformat(),
+            }
+            more = {"tools": [{"name": "Bash", "about": "git commit"}], "skills": list(skills)}
+            rows.append(json.dumps({**told, **(more if assistant else {})}) + "\n")
+    (person.home / ".skillopt-sleep" / "sessions" / "work.jsonl").write_text("".join(rows))
+
+
+async def night(context: NightContext) -> NightResult:
+    async with LoopbackProvider(scripted(RULE)) as provider:
+        model = f"compatible:m@{provider.base_url}"
+        return await run_night(
+            context, Roles(target=model, optimizer=model), environ={}, now=clock, restart=True
+        )
+
+
+async def test_what_tools_did_is_suggested_in_the_persons_words_adopted_by_number_and_undone(
+    tmp_path: Path,
+) -> None:
+    person = Person(tmp_path / "home").write(sessions=0, skill=False)
+    tool_work(person, WISH, OTHER)
+    ended = await night(person.around(llm_mine=False))
+    assert {one.wish for one in ended.plan.suggestions} == {WISH, OTHER}
+    assert all(len(one.sessions) == 6 for one in ended.plan.suggestions)
+    assert ended.plan.states == {"a suggestion": 6} and ended.proposal is not None
+    adoption = person.around().adoption(clock)
+    with pytest.raises(UsageError, match=r"nobody measured\. Adopt them by number: --edit 1"):
+        adoption.adopt()
+    skill = person.project / ".agents" / "skills" / "skillopt-sleep-learned" / "SKILL.md"
+    number = next(edit.id for edit in ended.proposal.edits if WISH in edit.evidence[0].said)
+    (written,) = adoption.adopt(edits=[number]).written
+    text = written.read_text()
+    assert WISH in text and OTHER not in text and text.startswith("---\nname: skillopt-sleep-learned\n")
+    adoption.undo()
+    assert not written.exists() and not skill.exists()
+
+
+async def test_suggestions_stand_beside_measured_edits_and_go_only_by_their_number(tmp_path: Path) -> None:
+    person = Person(tmp_path / "home").write()
+    tool_work(person, WISH, skills=("brief-writer",))
+    ended = await night(person.around(llm_mine=False))
+    assert ended.proposal is not None
+    (target,) = ended.proposal.targets
+    measured, suggested = target.edits
+    assert measured.is_measured and not suggested.is_measured
+    page = (person.around().home.store.folder(ended.proposal.id) / "proposal.md").read_text()
+    assert "**Unmeasured suggestion**" in page and "you said: Wrong: we always use conventional" in page
+    adoption = person.around().adoption(clock)
+    assert adoption.adopt().edits == (measured.id,)
+    assert person.skill.read_text() == SKILL + RULE + "\n"
+    assert adoption.adopt(edits=[suggested.id]).edits == (suggested.id,)
+    assert WISH in person.skill.read_text()
+
+
+async def test_a_wish_that_was_decided_on_is_not_suggested_again(tmp_path: Path) -> None:
+    person = Person(tmp_path / "home").write(sessions=0, skill=False)
+    tool_work(person, WISH, OTHER)
+    first = await night(person.around(llm_mine=False))
+    assert first.proposal is not None
+    refused = next(edit.id for edit in first.proposal.edits if WISH in edit.evidence[0].said)
+    person.around().adoption(clock).discard(edits=[refused])
+    second = await night(person.around(llm_mine=False))
+    assert [one.wish for one in second.plan.suggestions] == [OTHER]
+
+
+async def test_a_newer_proposal_takes_the_place_of_an_open_older_one(tmp_path: Path) -> None:
+    person = Person(tmp_path / "home").write()
+    first, second = await night(person.around(llm_mine=False)), await night(person.around(llm_mine=False))
+    assert first.proposal is not None and second.proposal is not None
+    adoption = person.around().adoption(clock)
+    states = {one.proposal.id: (one.state, one.note) for one in adoption.status().proposals}
+    assert states[first.proposal.id] == ("replaced", f"by {second.proposal.id}")
+    assert states[second.proposal.id][0] == "pending"
+    with pytest.raises(UsageError, match="is replaced by proposal"):
+        adoption.adopt(first.proposal.id, edits=[1])
+    assert adoption.adopt().proposal == second.proposal.id and not adoption.decisions()[:-1]
