@@ -76,8 +76,8 @@ class LaneSearch:
         earlier: Sequence[DeadEdit],
         harmful: Sequence[Edit],
     ) -> None:
-        """With `confirms` a single fixed task must show it twice. `kinds` counts held-out failures by the kind
-        of their task; `earlier` edits fixed nothing in steps before, `harmful` ones broke tasks that worked.
+        """With `confirms` a single fixed task must show it twice. `kinds` counts held-out failures by kind of
+        task; `earlier` edits fixed nothing in steps before, `harmful` ones broke tasks that worked.
         """
         self._step = step
         self._analyst = analyst

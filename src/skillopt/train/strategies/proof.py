@@ -33,7 +33,7 @@ from skillopt.train.strategies._cover import (
 )
 from skillopt.train.strategies._joining import Joined, Lanes, join, proved
 from skillopt.train.strategies._lanes import LaneSearch
-from skillopt.train.strategies._trials import broken_in, EditTrial, is_broken, noise_in, Trials
+from skillopt.train.strategies._trials import EditTrial, Trials, broken_in, is_broken, noise_in
 from skillopt.train.strategies.port import JudgedCandidate, Parts, essentials, taken
 
 SMALLEST_PAIRED = 15
