@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -13,6 +13,7 @@ from skillopt.gate.decision import RowId
 from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.proof import DeadEdit, LaneAnalyst
 from skillopt.optimizer.reflect import Minibatch
+from skillopt.optimizer.small import SmallLaneAnalyst
 from skillopt.skill.edits import Edit, Outcome, apply
 from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
@@ -66,7 +67,7 @@ class LaneSearch:
         self,
         step: Step,
         *,
-        analyst: LaneAnalyst,
+        analyst: LaneAnalyst | SmallLaneAnalyst,
         trials: Trials,
         guard: LeakGuard | None,
         confirms: bool,
@@ -99,7 +100,9 @@ class LaneSearch:
         """One more look at failures whose edits turned out to break other tasks."""
         return await self._study(name, chunk, self._earlier, (*self._harmful, *harmful))
 
-    async def deepen(self, lanes: Sequence[Lane], size: int) -> Deeper:
+    async def deepen(
+        self, lanes: Sequence[Lane], divide: Callable[[Sequence[Studied]], list[list[Studied]]]
+    ) -> Deeper:
         """Further looks at what stays open when all lanes are in, told what did nothing there.
 
         Whatever was proven anywhere is first tried together on every open task: what another lane found is
@@ -119,13 +122,14 @@ class LaneSearch:
                 deeper.shared |= {task for task, _ in fixed_in(before, self._trials.worths(trial))}
                 left = deeper.left()
             dead = [one for lane in deeper.lanes for one in lane.dead]
-            chunks = [left[at : at + size] for at in range(0, len(left), size)]
+            chunks = divide(left)
             told = [[one for one in dead if one.is_about(chunk)] for chunk in chunks]
+            # Where nothing new is known, the same question would get the same answer.
             deeper.last = await together(
                 *(
                     self._study(f"{at}-{look + 1}", chunk, about, self._harmful)
                     for at, (chunk, about) in enumerate(zip(chunks, told, strict=True))
-                    if about or deeper.shared  # else the same question would get the same answer
+                    if about or deeper.shared or self._analyst.varies
                 )
             )
             deeper.lanes += deeper.last

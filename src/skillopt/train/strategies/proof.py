@@ -16,7 +16,6 @@ from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Blamed, Reflected
 from skillopt.events.state import MemoryEntry, State
 from skillopt.optimizer.aggregate import Merged
-from skillopt.optimizer.minibatches import in_minibatches
 from skillopt.optimizer.proof import DeadEdit
 from skillopt.optimizer.reflect import Reflection, patch_fact
 from skillopt.optimizer.select import Selection
@@ -69,10 +68,9 @@ class Proof:
         self._harmful = []
         trials = Trials(self._gate, step, "proof")
         search = self._search(step, trials)
-        size = self._optimizer.minibatch_size
-        walk = in_minibatches(rollouts, "failure", search.study, size=size, seed=step.seed, joins_last=True)
+        walk = self._optimizer.in_lanes(step, rollouts, search.study)
         found: list[Any] = await together(rollouts.close(), walk)
-        deeper = await search.deepen(found[1], size)
+        deeper = await search.deepen(found[1], self._optimizer.lanes_of)
         minibatches = tuple(replace(lane.look, index=at) for at, lane in enumerate(deeper.lanes))
         tried = [*(one for lane in deeper.lanes for one in lane.trials), *deeper.trials]
         if tried:
