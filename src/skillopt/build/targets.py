@@ -12,8 +12,7 @@ from skillopt.config import Config, RoleSpec
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.evaluation.runner import Evaluator, Rollouts
 from skillopt.executors import Executor
-from skillopt.harnesses import harnesses
-from skillopt.harnesses._rollout_budget import Allowance, RolloutBudget
+from skillopt.harnesses import Allowance, RolloutBudget, harnesses
 from skillopt.harnesses._workspace import carried_digest
 from skillopt.harnesses.port import Harness, NotAsked, Setup
 from skillopt.ledger import Ledger
@@ -71,6 +70,7 @@ class Targets:
             rollout_budget=RolloutBudget(
                 self._ledger, price_for(config, "target", spec), allowance_of(config)
             ),
+            executor=self._executor if config.env.executor is not None else None,
             scrub=job.scrubber.scrub,
         )
         harness: Harness = harnesses.get(spec.harness)(setup)

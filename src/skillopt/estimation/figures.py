@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from skillopt.agents import driven
 from skillopt.build.job import Job
 from skillopt.estimation.counting import BASELINE, JUDGED_OUTSIDE, TEST
-from skillopt.harnesses._rollout_budget import FIRST_TOKENS
+from skillopt.harnesses import FIRST_TOKENS
 from skillopt.ledger import Budget
 from skillopt.messages import Role
 

@@ -5,10 +5,22 @@ from __future__ import annotations
 from functools import partial
 
 from skillopt.agents import agents
+from skillopt.harnesses._rollout_budget import FIRST_TOKENS, Allowance, RolloutBudget, reservation
 from skillopt.harnesses.port import Harness, HarnessPlugin, Session, Setup, TurnByTurn
 from skillopt.registry import Offer, Registry
 
-__all__ = ["Harness", "HarnessPlugin", "Session", "Setup", "TurnByTurn", "harnesses"]
+__all__ = [
+    "FIRST_TOKENS",
+    "Allowance",
+    "Harness",
+    "HarnessPlugin",
+    "RolloutBudget",
+    "Session",
+    "Setup",
+    "TurnByTurn",
+    "harnesses",
+    "reservation",
+]
 
 
 def _agents() -> dict[str, Offer]:

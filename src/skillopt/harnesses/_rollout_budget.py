@@ -13,6 +13,7 @@ from skillopt.account import Amount, Entry
 from skillopt.agents.port import AgentReport
 from skillopt.aio import to_the_end
 from skillopt.errors import ConfigError, Fault
+from skillopt.executors.port import WorkerLost
 from skillopt.ledger import MARGIN, Ledger
 from skillopt.messages import Usage
 from skillopt.models.prices import Price, cost
@@ -85,7 +86,7 @@ class RolloutBudget:
         try:
             report = await work()
         except Fault as fault:
-            if fault.kind in _NOT_WORKED_ON:
+            if fault.kind in _NOT_WORKED_ON and not isinstance(fault, WorkerLost):
                 self._ledger.refuse(entry)
             else:
                 self._ledger.settle(entry, None, None)

@@ -169,12 +169,14 @@ def changed(
             "contract",
             f"the agent left more than {MOST_BYTES >> 20} MB of files in its workspace, which cannot be kept",
         )
-    return {name: base64.b64encode(_scrubbed(_content(workspace / name), scrub)).decode() for name in names}
+    kept = {name: base64.b64encode(_content(workspace / name)).decode() for name in names}
+    return {name: scrubbed_file(content, scrub) for name, content in kept.items()}
 
 
-def _scrubbed(content: bytes, scrub: Callable[[str], str]) -> bytes:
+def scrubbed_file(content: str, scrub: Callable[[str], str]) -> str:
+    """A file in base64, without our credentials where it is text."""
     try:
-        return scrub(content.decode()).encode()
+        return base64.b64encode(scrub(base64.b64decode(content).decode()).encode()).decode()
     except UnicodeDecodeError:
         return content
 

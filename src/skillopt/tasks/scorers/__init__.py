@@ -35,28 +35,46 @@ from skillopt.tasks.scorers._checks import Checks
 from skillopt.tasks.scorers._choice import MultipleChoice
 from skillopt.tasks.scorers._command import command_scorer
 from skillopt.tasks.scorers._function import function_scorer, load_function
+from skillopt.tasks.scorers._given import MOST_CHECKS, kept_rules, read_rules
 from skillopt.tasks.scorers._judge import JudgeScorer
 from skillopt.tasks.scorers._regex import Regex
+from skillopt.tasks.scorers._rules import CheckedWork, ContainsRule, NoRefusal, Pattern, Rule
 from skillopt.tasks.scorers._scorer import (
     NamedScorer,
     Scorer,
     extract_answer,
+    missed,
     no_answer,
+    references,
     rule_of,
     score_trajectory,
 )
-from skillopt.tasks.scorers._text import Contains, ExactMatch, Squad
+from skillopt.tasks.scorers._text import Contains, ExactMatch, Squad, squad_f1
 from skillopt.tasks.scorers._values import JsonEqual, Numeric
 
 __all__ = [
+    "MOST_CHECKS",
     "SCORERS",
+    "CheckedWork",
+    "Checks",
+    "ContainsRule",
+    "JudgeScorer",
+    "NamedScorer",
+    "NoRefusal",
+    "Pattern",
+    "Rule",
     "Scorer",
     "ScorerSpec",
     "extract_answer",
     "get_scorer",
+    "kept_rules",
+    "missed",
     "no_answer",
+    "read_rules",
+    "references",
     "rule_of",
     "score_trajectory",
+    "squad_f1",
 ]
 
 ScorerSpec: TypeAlias = str | Sequence[str] | Callable[..., Any] | Scorer

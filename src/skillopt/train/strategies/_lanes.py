@@ -85,8 +85,8 @@ class LaneSearch:
         lane.dead += [one for one in self._earlier if shown & set(one.edit.evidence.get("tasks", ()))]
         earlier = len(lane.dead)
         for look in range(self._depth):
-            if not left or (look and len(lane.dead) == earlier and not self._asks_again(lane, left)):
-                break  # without a new failure to learn from, the same question would get the same answer
+            if not left or (look and not self._is_worth_a_look(lane, len(lane.dead) > earlier)):
+                break
             item = str(index) if not look else f"{index}-{look + 1}"
             found = await self._analyst.study(
                 self._step, item, left, dead=lane.dead, harmful=self._harmful, kinds=self._kinds
@@ -97,10 +97,16 @@ class LaneSearch:
             left = [one for one in left if one.task.id not in fixed]
         return lane
 
-    def _asks_again(self, lane: Lane, left: Sequence[Studied]) -> bool:
-        """Whether another look is another question, and about tasks that edits were tried on in vain."""
-        tried = {row.task_id for trial in lane.trials for row in trial.rows}
-        return self._analyst.varies and (not tried or any(one.task.id in tried for one in left))
+    def _is_worth_a_look(self, lane: Lane, learned: bool) -> bool:
+        """Whether another look could find more. Without a new failure to learn from, the same question would
+        get the same answer; one that varies is asked until an edit fixes all tasks that it is tried on.
+        """
+        if not self._analyst.varies:
+            return learned
+        fixed = {one.edits: set(one.fixed) for one in lane.proven}
+        return not any(
+            {row.task_id for row in trial.rows} <= fixed.get(trial.edits, set()) for trial in lane.trials
+        )
 
     async def _try(self, lane: Lane, found: Minibatch, left: Sequence[Studied]) -> None:
         """Each edit alone on tasks that it names; those that fixed none together, then by halves."""
