@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,6 @@ from skillopt.train.epoch_end import LookBack
 
 ROWS_WANTED = 24
 """Rows the gate should read at least; small val sets are drawn several times until they give as many."""
-
-
-SMALLEST_PAIRED = 15
-"""Val tasks below which no test of chance has the power to accept anything but miracles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +122,6 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
             f"train.train_size is {config.train.train_size}, but the train split has {len(splits.train)}"
             " tasks. Set 0 to take them."
         )
-    resolved = _with_policy(resolved, splits)
-    config = resolved.config
     seed = _seed(config, benchmark)
     scrubber = Scrubber(resolved.secrets)
     if scrubber.scrub(seed.document.text) != seed.document.text:
@@ -146,18 +140,6 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         settings=as_json(resolved),
         judge=_judge(config, benchmark, needs_key),
     )
-
-
-def _with_policy(resolved: Resolved, splits: Splits) -> Resolved:
-    """The configuration with the gate's policy: as told, else the strategy's. `proof` asks for more than an
-    accident, where val is large enough to tell.
-    """
-    config = resolved.config
-    if config.gate.policy is not None:
-        return resolved
-    tells_chance = config.train.strategy == "proof" and len(splits.val) >= SMALLEST_PAIRED
-    gate = config.gate.model_copy(update={"policy": "paired" if tells_chance else "strict"})
-    return replace(resolved, config=config.model_copy(update={"gate": gate}))
 
 
 def tasks_digest(tasks: Iterable[Task]) -> str:

@@ -132,14 +132,8 @@ def batch_size_of(job: Job) -> int:
 def strategy_settings(config: Config) -> dict[str, Any]:
     """What the strategy is told."""
     if config.train.strategy == "proof":
-        return {**config.train.proof.model_dump(), "noisy": noise_of(config)}
+        return config.train.proof.model_dump()
     return {"salvage": config.optimizer.salvage}
-
-
-def noise_of(config: Config) -> bool | None:
-    """Whether the target is known to answer differently to the same question; None where a run finds out."""
-    told = {"on": True, "off": False, "auto": None}[config.train.proof.noise]
-    return True if told is None and (config.evaluation.repeats or 1) > 1 else told
 
 
 def optimizer_of(job: Job, model: Model, rewriter: Model | None = None) -> Optimizer:
