@@ -117,7 +117,7 @@ def _from_file(path: Path, spec: str) -> ModuleType:
     with _said_of(spec, f"running {path}"):
         try:
             module_spec.loader.exec_module(module)
-        except BaseException:
+        except BaseException:  # whatever it raises, a module that ran halfway must not be found again
             del sys.modules[name]
             raise
     return module
