@@ -191,9 +191,7 @@ class Judged(_Event):
     skill: str = ""
     """Digest of the candidate's rendered text; empty where nothing was measured."""
     over: str = ""
-    """Digest of the rendered text of an accepted candidate of the same step, where it was measured against
-    that one.
-    """
+    """Digest of an accepted candidate of the same step, where it was measured against that one."""
 
 
 CheckpointKind: TypeAlias = Literal["baseline", "step", "epoch", "finish", "reopened"]

@@ -268,9 +268,7 @@ def _stages(section: LogSection) -> list[StageClosed]:
 
 
 def _edits(section: LogSection, place: Place) -> Sequence[EditRecord]:
-    """The edits a verdict is about and how they ended; those of a later candidate are told with the first,
-    and the step's record says which.
-    """
+    """The edits a verdict is about and how they ended; the step's record says which are whose."""
     outcomes = [edit for one in section.of(Updated) for edit in one.outcomes]
     record = None if section.closed_by is None else section.closed_by.record
     if not place.candidate or not isinstance(record, StepRecord):
