@@ -121,6 +121,15 @@ def context_of(flags: Mapping[str, Any], tasks_file: Path | None = None) -> Nigh
     return context if tasks_file is None else with_tasks(context, tasks_file.absolute())
 
 
+def scheduled_environ() -> dict[str, str]:
+    """What a scheduled night finds of the environment: the person's own `.env`, and where programs are."""
+    from skillopt.config.files import read_dotenv
+
+    known = ("PATH", "HOME", "USERPROFILE", "SYSTEMROOT")
+    kept = {name: os.environ[name] for name in known if name in os.environ}
+    return {**kept, **read_dotenv(Path.home() / ".skillopt-sleep" / ".env")}
+
+
 def environ() -> dict[str, str]:
     """The environment, over the person's own `~/.skillopt-sleep/.env`, which scheduled nights need."""
     return {**read_dotenv(Path.home() / ".skillopt-sleep" / ".env"), **os.environ}

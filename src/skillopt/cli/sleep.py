@@ -15,11 +15,13 @@ from skillopt.changes.adoption import Adoption, Done
 from skillopt.cli import EXIT_CODES, _sleep
 from skillopt.cli import _sleep_show as show
 from skillopt.cli._console import echo
+from skillopt.cli._morning import morning
 from skillopt.cli._options import Json, Plain, Quiet, option
 from skillopt.errors import ConfigError, UsageError
 from skillopt.night import (
     REMEDY,
     NightContext,
+    check_night,
     gather,
     preview,
     project_id,
@@ -60,7 +62,8 @@ Edits: TypeAlias = Annotated[
 
 def add(app: typer.Typer, name: str, panel: str) -> None:
     """Add the group."""
-    group = typer.Typer(help=HELP, no_args_is_help=True, epilog=EXIT_CODES)
+    group = typer.Typer(help=HELP, epilog=EXIT_CODES)
+    group.callback(invoke_without_command=True)(_group)
     for word, command in COMMANDS.items():
         _sleep.register(group, word, command)
     app.add_typer(group, name=name, rich_help_panel=panel)
@@ -216,16 +219,19 @@ def schedule(
     """Run a night of this project every night, with exactly the options given here. Nothing is
     adopted by it.
 
+    What would stop such a night is said now: a scheduler knows the keys of ~/.skillopt-sleep/.env alone.
     systemd and cron are set up; for launchd and the Task Scheduler the definition is printed with the command
     to run.
     """
     context = _sleep.context_of(flags)
-    if roles_of(context.settings) is None:
-        echo(
-            "warning: no model is configured, so the nights will say what they found and stop; see `skillopt"
-            " sleep dry-run`",
-            err=True,
-        )
+    if (roles := roles_of(context.settings)) is None:
+        raise ConfigError(REMEDY)
+    try:
+        check_night(context, roles, _sleep.scheduled_environ())
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error}. A scheduled night finds keys in ~/.skillopt-sleep/.env alone."
+        ) from error
     kind, log = _kinds(scheduler)[0], context.kept.log
     # The Task Scheduler can neither redirect output nor set variables; it knows those of the user.
     is_bare = kind == "task_scheduler"
@@ -301,6 +307,15 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "unschedule": unschedule,
     "clean": clean,
 }
+
+
+def _group(context: typer.Context) -> None:
+    """Learn from your own sessions at night, and decide in the morning.
+
+    Without a command: what waits for your decision.
+    """
+    if context.invoked_subcommand is None:
+        morning()
 
 
 def _decided(done: Done, json: bool) -> None:
