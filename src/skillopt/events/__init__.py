@@ -113,8 +113,8 @@ class Proved(_Event):
 
     type: Literal["proved"] = "proved"
     place: Place
-    noisy: bool
-    """Whether a fix had to show twice, and the failure without the edit too."""
+    noise: float
+    """Share of rows that came out differently when the skill as it is was drawn again; 0 below two."""
     trials: list[TrialFact]
 
 
