@@ -37,11 +37,27 @@ from skillopt.tasks.scorers._command import command_scorer
 from skillopt.tasks.scorers._function import function_scorer, load_function
 from skillopt.tasks.scorers._judge import JudgeScorer
 from skillopt.tasks.scorers._regex import Regex
-from skillopt.tasks.scorers._scorer import NamedScorer, Scorer, extract_answer, no_answer, score_trajectory
+from skillopt.tasks.scorers._scorer import (
+    NamedScorer,
+    Scorer,
+    as_text,
+    extract_answer,
+    no_answer,
+    score_trajectory,
+)
 from skillopt.tasks.scorers._text import Contains, ExactMatch, Squad
 from skillopt.tasks.scorers._values import JsonEqual, Numeric
 
-__all__ = ["SCORERS", "Scorer", "ScorerSpec", "extract_answer", "get_scorer", "no_answer", "score_trajectory"]
+__all__ = [
+    "SCORERS",
+    "Scorer",
+    "ScorerSpec",
+    "as_text",
+    "extract_answer",
+    "get_scorer",
+    "no_answer",
+    "score_trajectory",
+]
 
 ScorerSpec: TypeAlias = str | Sequence[str] | Callable[..., Any] | Scorer
 

@@ -152,8 +152,7 @@ def _argv(command: str | Sequence[str]) -> list[str]:
         argv = shlex.split(command) if isinstance(command, str) else list(command)
     except ValueError as error:
         raise ConfigError(
-            f"The scorer command {command!r} cannot be read: {error}. Close the quotes, or give a list of"
-            " arguments."
+            f"The scorer command {command!r} cannot be read: {error}. Close the quotes."
         ) from error
     if not argv or not all(isinstance(part, str) for part in argv) or not argv[0]:
         raise ConfigError(f"The scorer command {command!r} names no program. Write it after 'cmd:'.")
@@ -181,8 +180,5 @@ def _from_object(value: dict[str, Any], pass_at: float | None, who: str) -> Scor
     if figures == {"hard", "soft"}:
         both = Score(hard=value["hard"], soft=value["soft"], feedback=feedback)
         return to_score(both, pass_at=None, who=who)
-    raise ScoringError(
-        "contract",
-        f"{who} printed an object with [{', '.join(value)}]; write hard and soft, or score, and perhaps"
-        " feedback",
-    )
+    told = f"{who} printed an object with [{', '.join(value)}]"
+    raise ScoringError("contract", f"{told}; write hard and soft, or score, and perhaps feedback")

@@ -89,9 +89,9 @@ def load_function(spec: str) -> Callable[..., Any]:
             )
         found = getattr(found, part)
     if not callable(found):
+        kind = type(found).__name__
         raise ConfigError(
-            f"The scorer {spec!r} is no function but {type(found).__name__}. Name a function of (task,"
-            " answer)."
+            f"The scorer {spec!r} is no function but {kind}. Name a function of (task, answer)."
         )
     return found  # type: ignore[no-any-return]  # whatever is callable
 
