@@ -35,6 +35,8 @@ class Row:
     world: str
     arm: str
     seed: int
+    budget: int
+    """Tokens that an arm with a budget may use."""
     seed_score: float
     score: float
     harmful: int
@@ -48,6 +50,11 @@ class Row:
     accepts: int
     cpu: float
     """Seconds of CPU that training took, without counting the truth."""
+
+    @property
+    def key(self) -> tuple[str, str, int, int]:
+        """What a run is a function of, beside the code."""
+        return self.world, self.arm, self.seed, self.budget
 
 
 def run(world_name: str, arm: str, seed: int, budget: int = BUDGET) -> Row:
@@ -70,6 +77,7 @@ def run(world_name: str, arm: str, seed: int, budget: int = BUDGET) -> Row:
         world=world_name,
         arm=arm,
         seed=seed,
+        budget=budget,
         seed_score=world.true_score(world.reading(SEED_SKILL)),
         score=world.true_score(lines),
         harmful=world.harmful(lines),

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from itertools import product
+from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
@@ -28,16 +29,27 @@ def main() -> None:
     parser.add_argument(
         "--budget", type=int, default=BUDGET, help="tokens of the arms with a budget (default %(default)s)"
     )
+    parser.add_argument(
+        "--rows",
+        type=Path,
+        help="file that keeps finished runs, one a line: they are not run again, so a stopped comparison goes"
+        " on; make a new one when a strategy or a world changes",
+    )
     parser.add_argument("--json", action="store_true", help="print all runs and the figures as JSON")
     arguments = parser.parse_args()
     started = time.monotonic()
     jobs = list(product(arguments.worlds, arguments.arms, range(arguments.seeds), [arguments.budget]))
-    rows: list[Row] = []
+    done = _kept(arguments.rows)
+    left = [job for job in jobs if job not in done]
     with ProcessPoolExecutor(2) as pool:
-        for row in pool.map(run, *zip(*jobs, strict=True)):
-            rows.append(row)
-            print(f"\r{len(rows)} of {len(jobs)} runs", end="", file=sys.stderr, flush=True)
+        for number, row in enumerate(pool.map(run, *zip(*left, strict=True)) if left else (), 1):
+            done[row.key] = row
+            if arguments.rows:
+                with arguments.rows.open("a") as file:
+                    file.write(json.dumps(asdict(row)) + "\n")
+            print(f"\r{number} of {len(left)} runs", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
+    rows = [done[job] for job in jobs]
     figures = [
         _figures(_of(rows, world, arm), _of(rows, world, arm.replace("proof", "paper")))
         for world, arm in product(arguments.worlds, arguments.arms)
@@ -53,6 +65,11 @@ def main() -> None:
         f" {arguments.budget:,} tokens; {seconds:.0f} s.\n"
     )
     print(_row(HEAD), _row("---" for _ in HEAD), *(_row(_shown(one)) for one in figures), sep="\n")
+
+
+def _kept(file: Path | None) -> dict[tuple[str, str, int, int], Row]:
+    lines = file.read_text().splitlines() if file and file.exists() else []
+    return {row.key: row for row in (Row(**json.loads(line)) for line in lines)}
 
 
 def _of(rows: Sequence[Row], world: str, arm: str) -> list[Row]:

@@ -244,6 +244,23 @@ def test_what_was_scheduled_is_what_runs(
     )
 
 
+def test_a_night_that_could_not_run_is_not_scheduled(
+    person: Person, crontab: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-simulated-key-000000000000")
+    for flags, why in (
+        ([], "No model is configured"),
+        (["--model", "openai:gpt-5.4-mini"], "finds keys in ~/.skillopt-sleep/.env alone"),
+        (["--model", "handoff", "--reader", "openai:gpt-5.4-mini"], "needs an API key"),
+    ):
+        ran = sleep("schedule", *flags)
+        assert ran.code == 2 and why in ran.err and not crontab.exists(), (
+            "a scheduler has no key of the shell"
+        )
+    (person.home / ".skillopt-sleep" / ".env").write_text("OPENAI_API_KEY=sk-simulated-key-000000000000\n")
+    assert sleep("schedule", "--model", "openai:gpt-5.4-mini").code == 0 and crontab.exists()
+
+
 @pytest.mark.slow
 def test_a_scheduler_that_cannot_redirect_is_given_a_command_that_writes_its_own_log(
     person: Person, monkeypatch: pytest.MonkeyPatch

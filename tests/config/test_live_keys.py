@@ -341,6 +341,7 @@ CASES = [
     case("train.proof.prune", False, "events", PROOF),
     case("train.proof.remaining", 1, "events", {**PROOF, "model.target.name": "world"}),
     case("train.proof.noise", "on", "events", PROOF),
+    case("model.optimizer.prompts", "small", "events", PROOF),
     case("gradient.minibatch_size", 3, "requests"),
     case("gradient.merge_batch_size", 3, "requests", **{"gradient__minibatch_size": 1}),
     case(
@@ -501,6 +502,7 @@ def test_no_key_is_left_out():
         f"tracking.{key}" for key in ("project", "mlflow.uri", "wandb.mode", "otel.endpoint", "texts")
     }  # in tests/trackers
     elsewhere = {f"model.{role}.hedge" for role in ("target", "optimizer", "judge")}  # in promises/test_hedge
+    elsewhere.add("env.executor")  # in harnesses/test_elsewhere and real/test_ray
     # In promises/test_prompt_cache: only the Messages API tells what was written to its cache.
     elsewhere |= {f"model.{role}.price.cache_write" for role in ("target", "optimizer", "judge")}
     # Those of SPEC_KEYS are followed in test_provider_keys.py.

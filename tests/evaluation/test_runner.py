@@ -12,6 +12,7 @@ from skillopt.aio import together
 from skillopt.errors import ModelError, ProviderDown
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation
+from skillopt.executors.port import WorkerLost
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request, Usage
 from skillopt.tasks.task import Task
@@ -81,3 +82,23 @@ async def test_a_dead_optimizer_ends_the_step_before_the_rest_of_the_batch_is_pa
     assert paid < 200
     await asyncio.sleep(0.05)
     assert slow.calls <= paid + 1
+
+
+@pytest.mark.parametrize(("lost", "kind"), [(2, None), (3, "spawn")])
+async def test_a_rollout_whose_worker_is_lost_is_run_again(lost: int, kind: str | None):
+    class Fragile(Chat):
+        runs = 0
+
+        async def run(self, *arguments):
+            self.runs += 1
+            if self.runs <= lost:
+                raise WorkerLost("simulated")
+            return await super().run(*arguments)
+
+    evaluator = Evaluator(
+        harness=Fragile(), model=Slow(), benchmark=Quiz(), rollouts=Memory(), workers=1, max_tokens=9
+    )
+    (row,) = rows_of([Task(id="t", prompt="question", reference="gold")])
+    outcome = await evaluator.measure("skill", row, stage="rollout")
+    assert getattr(outcome, "kind", None) == kind
+    assert evaluator.slots.used == 0

@@ -13,6 +13,7 @@ import pytest
 from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load
+from skillopt.optimizer._ask import packaged
 from skillopt.testing import Call, LoopbackProvider
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -85,15 +86,15 @@ async def test_house_dates_trains(tmp_path: Path) -> None:
 
 
 def by_family(call: Call) -> str:
-    """A scripted model pair: an analyst with the example's prompt says how records are written; the target
-    follows that rule alone.
+    """A scripted model pair: an analyst with the example's prompt, or with ours for small models, says how
+    records are written; the target follows that rule alone.
     """
     rule = "- Write a record as JSON."
     if not (call.place or "").startswith("rollout/"):
-        if (
-            call.body["messages"][0]["content"]
-            != (EXAMPLES / "house-formats" / "prompts" / "analyst_failure.md").read_text()
-        ):
+        asked = call.body["messages"][0]["content"]
+        if asked == packaged("analyst_proof_small"):
+            return json.dumps({"rule": rule, "request": "A record of Bo, please.", "answer": "[Bo]"})
+        if asked != (EXAMPLES / "house-formats" / "prompts" / "analyst_failure.md").read_text():
             return "This is not the prompt I know."
         return json.dumps({"patch": {"edits": [{"op": "append", "content": rule}]}})
     found = re.search(r"person: (.+), (\d+) years old, lives in (.+)\.", call.body["messages"][-1]["content"])
@@ -103,13 +104,15 @@ def by_family(call: Call) -> str:
 
 
 @pytest.mark.slow
-async def test_house_formats_trains_with_its_own_prompt_for_the_analyst(tmp_path: Path) -> None:
+@pytest.mark.parametrize("config", ["train.yaml", "paper.yaml"])
+async def test_house_formats_trains_with_a_prompt_for_a_small_analyst(config: str, tmp_path: Path) -> None:
     async with LoopbackProvider(by_family) as provider:
         model = f"compatible:m@{provider.base_url}"
         options = [f"model.target.name={model}", f"model.optimizer.name={model}", "train.num_epochs=1"]
+        options += ["gate.policy=strict"]  # four better val tasks of twenty could be chance
         job = prepare(
             load(
-                str(EXAMPLES / "house-formats" / "train.yaml"),
+                str(EXAMPLES / "house-formats" / config),
                 flags={},
                 options=options,
                 environ={},

@@ -456,6 +456,7 @@ async def test_a_night_without_a_key_is_answered_by_hand_in_few_rounds(person: P
     )
     assert ended is not None
     assert ended.resumed and ended.proposal is not None and ended.proposal.targets[0].text({1}) == LEARNT
+    assert ended.record.tokens is None and "tokens unknown" in str(ended.proposal.cost), "nobody counted them"
 
 
 def answer_all(folder: Path) -> None:

@@ -14,8 +14,9 @@ from skillopt.errors import SkillError, UsageError
 from skillopt.night import Roles, preview, run_night
 from skillopt.night.plan import NightTarget
 from skillopt.night.settings import NightSettings
-from skillopt.night.targets import skill_places, targets_for
+from skillopt.night.targets import near_agents, skill_places, target_of, targets_for
 from skillopt.night.tasks import NightTask
+from skillopt.skill.spec import violations
 from skillopt.tasks.scorers._rules import SectionPresent
 from skillopt.testing import Call, LoopbackProvider
 
@@ -172,3 +173,35 @@ async def test_a_rule_that_would_break_out_of_our_block_ends_the_night_without_a
     ) and "marker of our block" in row.why
     assert ended.proposal is None and ended.record.outcome == "what was learned may not be proposed"
     assert around.home.project(around.project).load().open is None and memory.read_text() == "# Mine\n"
+
+
+@pytest.mark.parametrize(
+    ("sources", "folder", "told"),
+    [
+        (("claude_code",) * 3, ".claude/skills", ""),
+        (("codex",) * 2, ".agents/skills", ""),
+        (
+            ("codex", "codex", "claude_code"),
+            ".agents/skills",
+            "Claude Code looks for skills in .claude/skills",
+        ),
+        (("jsonl",), None, ""),
+    ],
+)
+def test_a_new_skill_goes_where_the_agent_of_most_sessions_looks(
+    tmp_path: Path, sources: tuple[str, ...], folder: str | None, told: str
+) -> None:
+    places = skill_places(NightSettings(), tmp_path, tmp_path / "home", tmp_path / "state")
+    found, note = near_agents(places, tmp_path, [f"{source}:s{n}" for n, source in enumerate(sources)])
+    assert found.new == (places.new if folder is None else tmp_path / folder)
+    assert note.startswith(told) and bool(note) == bool(told)
+
+
+def test_a_new_skill_says_when_to_use_it_in_words_of_what_is_learned_from(tmp_path: Path) -> None:
+    tasks = [
+        NightTask(id=f"t{split}", kind=kind, prompt=f"{kind} {split}", split=split, rubric="good")
+        for kind, split in (("Review a diff", "train"), ("Write: <b>notes</b>", "train"), ("Secret", "val"))
+    ]
+    seed = target_of(tmp_path / "house" / "SKILL.md", tasks, [tmp_path]).seed
+    assert "Use it when you are asked to review a diff, write b notes b, and whenever" in seed
+    assert "secret" not in seed and not violations(seed, "house")

@@ -20,7 +20,7 @@ import pytest
 
 from skillopt.errors import ConfigError, ScoringError
 from skillopt.tasks.rollout import Score, Trajectory
-from skillopt.tasks.scorers import Scorer, get_scorer, score_trajectory
+from skillopt.tasks.scorers import Scorer, get_scorer, rule_of, score_trajectory
 from skillopt.tasks.task import Task
 
 TASK = Task(
@@ -427,3 +427,39 @@ def test_two_closures_of_one_line_are_two_scorers_and_the_version_is_the_same_in
             ).stdout
         )
     assert len(printed) == 1
+
+
+def strict(task: Task, answer: str) -> bool:
+    """Letter by letter.
+
+    Slow, too.
+    """
+    return False
+
+
+class Ruler:
+    """To the millimetre."""
+
+    def __call__(self, task: Task, answer: str) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "rule"),
+    [
+        ("exact_match", {}, "The answer equals an acceptable one, apart from white space at the ends."),
+        (
+            "exact_match",
+            {"ignore_case": True},
+            "The answer equals an acceptable one, apart from white space at the ends. (ignore_case: True)",
+        ),
+        ("judge", {"rubric": "Secret."}, "A model judges the answer."),
+        (strict, {}, "Letter by letter."),
+        (functools.partial(strict), {}, "Letter by letter."),
+        (Ruler(), {}, "To the millimetre."),
+        (lambda task, answer: True, {}, ""),
+        ("cmd: true", {}, ""),
+    ],
+)
+def test_a_scorer_says_its_rule_in_words_and_no_rubric(spec: Any, options: dict[str, Any], rule: str) -> None:
+    assert rule_of(get_scorer(spec, options=options)) == rule

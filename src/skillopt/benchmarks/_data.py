@@ -17,7 +17,7 @@ from skillopt.tasks.benchmark import Environment
 from skillopt.tasks.judge import Judge, ScoredByJudge
 from skillopt.tasks.protected import Protected, protected_by
 from skillopt.tasks.rollout import Score, Trajectory
-from skillopt.tasks.scorers import Scorer, score_trajectory
+from skillopt.tasks.scorers import Scorer, rule_of, score_trajectory
 from skillopt.tasks.splits import ALIASES, Splits, ratio_split
 from skillopt.tasks.task import SPLITS, Split, Task
 
@@ -135,6 +135,7 @@ class QuestionBenchmark(SplitBenchmark):
         super().__init__(splits=splits, **texts)
         self.name = name
         self.scorer_version = scorer.version
+        self.scoring_rule = rule_of(scorer)
         self.graded = scorer.graded
         self.wants_judge = isinstance(scorer, ScoredByJudge)
         self._scorer = scorer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.account import Entry
+from skillopt.agents import driven
 from skillopt.build.job import Job
 from skillopt.build.models import ModelStack
 from skillopt.build.money import budget_of, price_for
@@ -116,8 +116,9 @@ async def open_run(
             stack.callback(shared.shut)
             rollouts = shared
         executor: Executor | None = None
-        if isinstance(job.benchmark, UsesExecutor):
-            executor = executors.get("processes")(min(os.cpu_count() or 1, job.config.env.workers))
+        env, in_agent = job.config.env, job.target.harness in driven()
+        if isinstance(job.benchmark, UsesExecutor) or (in_agent and env.executor is not None):
+            executor = executors.get(env.executor or "processes")(env.workers)
             stack.push_async_callback(executor.close)
         models = ModelStack(
             job,

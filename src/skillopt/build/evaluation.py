@@ -254,8 +254,7 @@ NO_SKILL = "none"
 
 
 def target_only(resolved: Resolved) -> Resolved:
-    """The configuration with the target in the optimizer's place: nothing here calls an optimizer, so none
-    needs a key or a price.
+    """The configuration with the target as optimizer: nothing here calls one, so none needs a key or a price.
 
     Where no judge is named the optimizer judges, and goes on to do so.
     """

@@ -226,8 +226,7 @@ def sealed_splits(job: Job, run: Path) -> list[Split]:
 def note_in(run: Path, job: Job, evaluations: Sequence[Evaluated]) -> Noted | None:
     """Note in a run's folder that its test tasks were looked at; None where they were not.
 
-    The same measurement again is the same look. A run that is at work is left alone: nothing is written into
-    its folder.
+    The same measurement again is the same look. A run that is at work is left alone.
     """
     sealed = set(sealed_splits(job, run))
     shown = [one for one in evaluations if one.split in sealed]

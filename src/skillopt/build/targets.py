@@ -24,8 +24,7 @@ from skillopt.skill.folder import Skill
 class Targets:
     """Makes evaluators that share the run's ledger, stored rollouts, judge and number of workers.
 
-    `own` is the evaluator of the job's own target, made at once: what cannot work is refused when the run is
-    opened.
+    `own`, that of the job's own target, is made at once: what cannot work is refused early.
     """
 
     def __init__(
@@ -72,6 +71,7 @@ class Targets:
             rollout_budget=RolloutBudget(
                 self._ledger, price_for(config, "target", spec), allowance_of(config)
             ),
+            executor=self._executor if config.env.executor is not None else None,
             scrub=job.scrubber.scrub,
         )
         harness: Harness = harnesses.get(spec.harness)(setup)

@@ -23,7 +23,9 @@ from skillopt.gate.gate import Gate, GateSettings
 from skillopt.ledger import Ledger
 from skillopt.models.port import Model
 from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings, SkillAware
+from skillopt.optimizer.small import is_small
 from skillopt.skill.store import SkillStore
+from skillopt.tasks.benchmark import SaysRule
 from skillopt.tasks.protected import protected_by
 from skillopt.train.epoch_end import EpochSettings
 from skillopt.train.log import Log
@@ -151,9 +153,17 @@ def optimizer_of(job: Job, model: Model, rewriter: Model | None = None) -> Optim
         prompts=job.benchmark.prompts,
         max_tokens=job.optimizer.max_tokens,
         context_window=config.model.optimizer.context_window,
+        small=asks_small(job),
+        scoring_rule=job.benchmark.scoring_rule if isinstance(job.benchmark, SaysRule) else "",
         skill_aware=_skill_aware(config.optimizer),
     )
     return Optimizer(model, settings, rewriter)
+
+
+def asks_small(job: Job) -> bool:
+    """Whether the optimizer is asked in the form for small models."""
+    said, window = job.config.model.optimizer.prompts, job.config.model.optimizer.context_window
+    return is_small(job.optimizer.model.name, window) if said == "auto" else said == "small"
 
 
 def _settings(kind: Callable[..., S], *sections: BaseModel, **given: Any) -> S:

@@ -86,6 +86,12 @@ def _judgement(judgement: Judgement) -> Iterator[str]:
     if not judgement.gate_on:
         yield ""
         yield "**The gate was switched off**: this was taken whatever the measurement said."
+    if judgement.example is not None:
+        for title, text in judgement.example.parts():
+            yield ""
+            yield f"{title}:"
+            yield ""
+            yield from _fenced(text, "")
     if judgement.pairs:
         yield ""
         yield "| held-out task | before | after | |"
@@ -118,10 +124,10 @@ def _edit(edit: ProposedEdit) -> Iterator[str]:
     yield ""
 
 
-def _fenced(difference: str) -> Iterator[str]:
+def _fenced(difference: str, language: str = "diff") -> Iterator[str]:
     longest = max((len(ticks) for ticks in re.findall(r"`+", difference)), default=0)
     fence = "`" * max(3, longest + 1)
-    yield f"{fence}diff"
+    yield f"{fence}{language}"
     for line in difference.removesuffix("\n").split("\n"):
         yield "".join("\ufffd" if _is_control(char) and char not in "\t\r" else char for char in line)
     yield fence

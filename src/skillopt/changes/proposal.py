@@ -60,6 +60,18 @@ class TaskScores(_Record):
     after: float | None
 
 
+class AnswerPair(_Record):
+    """A held-out request with the answer that the old text led to and the one the new text did."""
+
+    request: str
+    before: str
+    after: str
+
+    def parts(self) -> tuple[tuple[str, str], ...]:
+        """Its three texts with the words that stand before each."""
+        return ("You asked", self.request), ("Answer before", self.before), ("Answer after", self.after)
+
+
 class Judgement(_Record):
     """What the gate said of a target's new text. Not `verified`: an unverified suggestion, whatever the
     action.
@@ -73,6 +85,7 @@ class Judgement(_Record):
     metric: str = ""
     policy: str = ""
     gate_on: bool = True
+    example: AnswerPair | None = None
     pairs: tuple[TaskScores, ...] = ()
 
 
@@ -87,7 +100,7 @@ class Cost(_Record):
     def __str__(self) -> str:
         known = (
             f"{self.calls} calls" if self.calls is not None else "",
-            f"{self.tokens:,} tokens" if self.tokens is not None else "",
+            f"{self.tokens:,} tokens" if self.tokens is not None else "tokens unknown" if self.calls else "",
             f"${self.dollars:.4f}" if self.dollars is not None else "dollars unknown",
             f"{self.minutes:.1f} min" if self.minutes is not None else "",
         )

@@ -79,9 +79,8 @@ def flagged(
     short: Sequence[str] = (),
     epilog: str | None = None,
 ) -> Add:
-    """The `add` of a command with a parameter `given`: it takes a config, `--cfg-options`, and an option for
-    every public flag whose key starts with one of `keys`. The models of the `short` roles also have a short
-    option.
+    """The `add` of a command with a parameter `given`: it takes a config, `--cfg-options`, a short option for
+    the models of `short` roles, and one for every public flag whose key starts with one of `keys`.
     """
 
     def add(app: typer.Typer, name: str, panel: str) -> None:

@@ -151,11 +151,10 @@ def measured(evaluation: Coroutine[Any, Any, T], folder: Path, view: View) -> T:
 
 @contextlib.contextmanager
 def on_signal(stop: Callable[[Stopped], None], view: View, folder: Path) -> Iterator[None]:
-    """Ctrl-C, SIGTERM or a lost terminal stops between decisions; a second Ctrl-C or SIGTERM ends the process
-    at once. Needs the running event loop.
+    """Ctrl-C, SIGTERM or a lost terminal stops between decisions, a second one at once. Needs the event loop.
 
-    What that loses is what a `kill -9` would lose: nothing that was paid and had arrived. Under `nohup`
-    a lost terminal stops nothing.
+    What that loses is what `kill -9` would lose: nothing that was paid and had arrived. Under `nohup` a lost
+    terminal stops nothing.
     """
     hangup = getattr(signal, "SIGHUP", None)  # absent on Windows
     signals = [signal.SIGINT, signal.SIGTERM]

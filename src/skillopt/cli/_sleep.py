@@ -11,20 +11,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+from skillopt.build import Job, OpenRun
+from skillopt.cli import _run
 from skillopt.cli._console import echo
 from skillopt.cli._options import option, parameter, with_options
+from skillopt.config.files import read_dotenv
 from skillopt.errors import UsageError
-from skillopt.process import own_program
-
-if TYPE_CHECKING:
-    from skillopt.build import Job, OpenRun
-    from skillopt.events import Sink
-    from skillopt.night import NightContext
-    from skillopt.process import Finished
+from skillopt.events import Sink
+from skillopt.night import NightContext, open_context, with_tasks
+from skillopt.night.schedulers import system
+from skillopt.night.settings import DEAD, PATHS, REFUSED, NightSettings, expanded
+from skillopt.process import Finished, own_program
 
 FLAGS: Mapping[str, str] = {
     "project": "invoked_project",
@@ -70,7 +71,6 @@ _PLACE_VARIABLES = (
 
 def register(group: typer.Typer, name: str, command: Callable[..., None]) -> None:
     """Add a command that takes `flags`: the common options that were given, by setting."""
-    from skillopt.night.settings import NightSettings
 
     def common(flag: str, field: str) -> inspect.Parameter:
         setting = NightSettings.model_fields[field]
@@ -101,8 +101,6 @@ def register(group: typer.Typer, name: str, command: Callable[..., None]) -> Non
 
 def _answer(flags: Sequence[str]) -> None:
     """Say why public options have no effect here; raises where one would promise what does not happen."""
-    from skillopt.night.settings import DEAD, REFUSED
-
     for flag in flags:
         key = flag.replace("-", "_")
         why, refused = (
@@ -117,18 +115,23 @@ def _answer(flags: Sequence[str]) -> None:
 
 def context_of(flags: Mapping[str, Any], tasks_file: Path | None = None) -> NightContext:
     """The context of a command; warnings about the settings go to stderr."""
-    from skillopt.night import open_context, with_tasks
-
     context = open_context(flags, home=Path.home(), cwd=Path.cwd(), environ=os.environ)
     for warning in context.warnings:
         echo(f"warning: {warning}", err=True)
     return context if tasks_file is None else with_tasks(context, tasks_file.absolute())
 
 
-def environ() -> dict[str, str]:
-    """The environment, over the person's own `~/.skillopt-sleep/.env`, which scheduled nights need."""
+def scheduled_environ() -> dict[str, str]:
+    """What a scheduled night finds of the environment: the person's own `.env`, and where programs are."""
     from skillopt.config.files import read_dotenv
 
+    known = ("PATH", "HOME", "USERPROFILE", "SYSTEMROOT")
+    kept = {name: os.environ[name] for name in known if name in os.environ}
+    return {**kept, **read_dotenv(Path.home() / ".skillopt-sleep" / ".env")}
+
+
+def environ() -> dict[str, str]:
+    """The environment, over the person's own `~/.skillopt-sleep/.env`, which scheduled nights need."""
     return {**read_dotenv(Path.home() / ".skillopt-sleep" / ".env"), **os.environ}
 
 
@@ -153,8 +156,6 @@ def utc_now() -> datetime:
 
 def run_program(argv: Sequence[str], data: bytes | None) -> Finished:
     """Run a program of the system, such as crontab, to its end."""
-    from skillopt.night.schedulers import system
-
     return system(os.environ)(argv, data)
 
 
@@ -199,16 +200,12 @@ class NightView:
 
     def sinks(self, job: Job) -> Sequence[Sink]:
         """The view of this run."""
-        from skillopt.cli import _run
-
         self._view = _run.choose_view(job, quiet=self.quiet, plain=self.plain)
         return [self._view]
 
     @contextmanager
     def during(self, opened: OpenRun) -> Iterator[None]:
         """Watch one run."""
-        from skillopt.cli import _run
-
         self._view.follow(opened)
         try:
             with _run.scrubbed(opened.job.scrubber), _run.on_signal(opened.stop, self._view, opened.folder):
@@ -229,8 +226,6 @@ def program() -> tuple[str, ...]:
 
 def _absolute(field: str, value: Any) -> Any:
     """A path as it is meant from here: a schedule runs elsewhere."""
-    from skillopt.night.settings import PATHS, expanded
-
     if field not in PATHS:
         return value
     if isinstance(value, list):

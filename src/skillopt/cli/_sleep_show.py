@@ -7,20 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from skillopt.changes.adoption import Done
 from skillopt.changes.page import plain
+from skillopt.changes.status import ProposalsStatus
 from skillopt.cli._console import echo, print_json
-from skillopt.night import project_id
+from skillopt.night import Cleaned, NightContext, NightResult, Preview, project_id
+from skillopt.night.schedulers.port import Schedule
 from skillopt.runs import words
 from skillopt.skill.diff import print_coloured
-
-if TYPE_CHECKING:
-    from skillopt.changes.adoption import Done
-    from skillopt.changes.status import ProposalsStatus
-    from skillopt.night import Cleaned, NightContext, NightResult, Preview
-    from skillopt.night.schedulers.port import Schedule
-    from skillopt.transcripts.session import Harvest, RecordedSession
+from skillopt.transcripts.session import Harvest, RecordedSession
 
 _MOST = 10
 _OF_TASK = {"id", "split", "outcome", "kind", "prompt", "checks", "rubric", "skills", "sessions"}

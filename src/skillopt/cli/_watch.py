@@ -55,8 +55,7 @@ def watch(
         bool, typer.Option("--plain", help="Plain lines instead of a live view, also on a terminal.")
     ] = False,
 ) -> None:
-    """Watch a run that any process works on: stage, scores, verdicts, calls in flight, cost and time left.
-    Reads only.
+    """Watch a run that any process works on: stage, scores, verdicts, calls, cost and time left. Reads only.
 
     Ends with the run. Ctrl-C ends the watching and leaves the run alone.
     """

@@ -44,11 +44,9 @@ def dashboard(
     ] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Open no browser.")] = False,
 ) -> None:
-    """Show runs as they train, launch and stop them, review what nights propose. Reads run folders; starts
-    only what this program starts.
+    """Show runs as they train, launch and stop them, review what nights propose.
 
-    Only this machine can reach it, unless --host or --share says otherwise; then a token is asked for, which
-    is printed once.
+    Only this machine can reach it, unless --host or --share says otherwise; that asks for a token.
     """
     if importlib.util.find_spec("nicegui") is None:
         raise ConfigError("The dashboard needs nicegui: pip install 'skillopt[webui]'")

@@ -31,8 +31,7 @@ def estimate(
 ) -> None:
     """Say what a run will take in calls, tokens and dollars, stage by stage, before anything is sent.
 
-    Each figure is what is likely, between what is possible with luck and without. With --budget it also says
-    what that buys.
+    Each figure is what is likely, between luck and bad luck. With --budget it also says what that buys.
     """
     job = prepare(_run.configure(given), needs_key=False)
     replies = {"target": target_reply, "optimizer": optimizer_reply}

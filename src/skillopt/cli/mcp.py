@@ -41,8 +41,7 @@ def mcp(
 ) -> None:
     """Serve SkillOpt to an agent over MCP: its commands as tools, its runs and skills as resources.
 
-    An agent starts it by itself, over stdin and stdout, as its own MCP settings say. No tool changes a live
-    skill unless --allow says so.
+    An agent starts it by itself, as its MCP settings say. No tool changes a live skill without --allow.
     """
     if importlib.util.find_spec("mcp") is None:
         raise ConfigError("`skillopt mcp` needs the MCP SDK: pip install 'skillopt[mcp]'")

@@ -41,8 +41,7 @@ def noise(
     quiet: Quiet = False,
     plain: Plain = False,
 ) -> None:
-    """Measure one skill several times on val: how often would it beat itself, which gain can this gate see,
-    how many draws would it take?
+    """Measure one skill several times on val: how often it beats itself, which gain the gate can see.
 
     Nothing is trained. Draws are kept in the folder of `eval`, and not paid again.
     """

@@ -50,8 +50,7 @@ def install(
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Install SkillOpt into an agent. Nothing of yours is overwritten, and 'uninstall' puts every file back
-    as it was.
+    """Install SkillOpt into an agent. Nothing is overwritten; 'uninstall' puts every file back as it was.
 
     Installing again brings it up to date, and changes nothing where it is.
     """

@@ -35,8 +35,7 @@ def runs(
     ] = False,
     json: Json = False,
 ) -> None:
-    """List runs, or compare them side by side: scores, spending, and the settings in which they differ. Reads
-    only.
+    """List runs, or compare them: scores, spending, and the settings in which they differ. Reads only.
 
     'skillopt runs watch [RUN]' follows one that is at work; its help says more.
     """

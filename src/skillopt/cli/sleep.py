@@ -6,20 +6,35 @@ import asyncio
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from skillopt.aio import run_gently
+from skillopt.changes.adoption import Adoption, Done
 from skillopt.cli import EXIT_CODES, _sleep
+from skillopt.cli import _sleep_show as show
 from skillopt.cli._console import echo
+from skillopt.cli._morning import morning
 from skillopt.cli._options import Json, Plain, Quiet, option
 from skillopt.errors import ConfigError, UsageError
-
-if TYPE_CHECKING:
-    from skillopt.changes.adoption import Adoption, Done
-    from skillopt.night import NightContext
-    from skillopt.night.schedulers.port import Schedule, Scheduler
+from skillopt.night import (
+    REMEDY,
+    NightContext,
+    check_night,
+    gather,
+    preview,
+    project_id,
+    read_sessions,
+    roles_of,
+    run_night,
+    since_of,
+)
+from skillopt.night import clean as take_away
+from skillopt.night.schedulers import PRINTED, available, scheduler_for
+from skillopt.night.schedulers import unschedule as take_out
+from skillopt.night.schedulers.port import Schedule, Scheduler
+from skillopt.night.tasks_file import write_tasks
 
 PANEL, PLACE = "Train and measure", 6
 HELP = "Learn from your own sessions at night, and decide in the morning."
@@ -47,7 +62,8 @@ Edits: TypeAlias = Annotated[
 
 def add(app: typer.Typer, name: str, panel: str) -> None:
     """Add the group."""
-    group = typer.Typer(help=HELP, no_args_is_help=True, epilog=EXIT_CODES)
+    group = typer.Typer(help=HELP, epilog=EXIT_CODES)
+    group.callback(invoke_without_command=True)(_group)
     for word, command in COMMANDS.items():
         _sleep.register(group, word, command)
     app.add_typer(group, name=name, rich_help_panel=panel)
@@ -68,10 +84,6 @@ def harvest(
     """Read the sessions of your agents and say what was read, kept and dropped. Nothing is sent, and nothing
     written without --output.
     """
-    from skillopt.cli import _sleep_show as show
-    from skillopt.night import gather, read_sessions, since_of
-    from skillopt.night.tasks_file import write_tasks
-
     context = _sleep.context_of(flags)
     now = _sleep.utc_now()
     start = since_of(context.settings, now, None) if since is None else _sleep.moment(since, now)
@@ -96,9 +108,6 @@ def harvest(
 
 def dry_run(flags: Flags, tasks_file: TasksPath = None, json: Json = False) -> None:
     """Harvest and mine, and say what a night would work on and cost. Nothing is written or sent."""
-    from skillopt.cli import _sleep_show as show
-    from skillopt.night import preview, roles_of
-
     context = _sleep.context_of(flags, tasks_file)
     roles = roles_of(context.settings)
     seen = asyncio.run(preview(context, roles, environ=_sleep.environ(), now=_sleep.utc_now()))
@@ -127,9 +136,6 @@ def run(
 
     No live file changes; `skillopt sleep adopt` does that.
     """
-    from skillopt.cli import _sleep_show as show
-    from skillopt.night import REMEDY, preview, roles_of, run_night
-
     if log is not None:
         _sleep.print_to(log)
     context = _sleep.context_of(flags, tasks_file)
@@ -153,9 +159,6 @@ def run(
 
 def status(flags: Flags, json: Json = False) -> None:
     """Say how the nights of the project ended, where every proposal stands, and what is scheduled."""
-    from skillopt.cli import _sleep_show as show
-    from skillopt.night.schedulers import PRINTED
-
     context = _sleep.context_of(flags)
     schedules: list[Schedule] = []
     trouble = ""
@@ -173,8 +176,6 @@ def status(flags: Flags, json: Json = False) -> None:
 
 def diff(flags: Flags, proposal: Id = None, skill: Skills = None, edit: Edits = None) -> None:
     """Show what adopting would change."""
-    from skillopt.cli import _sleep_show as show
-
     show.diff(_adoption(flags).diff(proposal, targets=skill or (), edits=edit or ()))
 
 
@@ -218,20 +219,19 @@ def schedule(
     """Run a night of this project every night, with exactly the options given here. Nothing is
     adopted by it.
 
+    What would stop such a night is said now: a scheduler knows the keys of ~/.skillopt-sleep/.env alone.
     systemd and cron are set up; for launchd and the Task Scheduler the definition is printed with the command
     to run.
     """
-    from skillopt.night import project_id, roles_of
-    from skillopt.night.schedulers import PRINTED
-    from skillopt.night.schedulers.port import Schedule
-
     context = _sleep.context_of(flags)
-    if roles_of(context.settings) is None:
-        echo(
-            "warning: no model is configured, so the nights will say what they found and stop; see `skillopt"
-            " sleep dry-run`",
-            err=True,
-        )
+    if (roles := roles_of(context.settings)) is None:
+        raise ConfigError(REMEDY)
+    try:
+        check_night(context, roles, _sleep.scheduled_environ())
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error}. A scheduled night finds keys in ~/.skillopt-sleep/.env alone."
+        ) from error
     kind, log = _kinds(scheduler)[0], context.kept.log
     # The Task Scheduler can neither redirect output nor set variables; it knows those of the user.
     is_bare = kind == "task_scheduler"
@@ -261,10 +261,6 @@ def unschedule(
     every: Annotated[bool, typer.Option("--all", help="The nights of all projects.")] = False,
 ) -> None:
     """Take the schedule of this project out again; nobody else's entry is touched."""
-    from skillopt.night import project_id
-    from skillopt.night.schedulers import PRINTED
-    from skillopt.night.schedulers import unschedule as take_out
-
     context = _sleep.context_of(flags)
     gone: list[Schedule] = []
     for kind in _kinds(None):
@@ -293,9 +289,6 @@ def clean(
 
     Nothing that is open goes, and the last adoption of each file stays, so that it can be undone.
     """
-    from skillopt.cli import _sleep_show as show
-    from skillopt.night import clean as take_away
-
     before = _sleep.moment(older_than, _sleep.utc_now(), "--older-than")
     done = take_away(_sleep.context_of(flags), before=before, dry=dry_run)
     show.tell(show.cleaned_json(done, dry=dry_run), show.cleaned, json)
@@ -316,9 +309,16 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
 }
 
 
-def _decided(done: Done, json: bool) -> None:
-    from skillopt.cli import _sleep_show as show
+def _group(context: typer.Context) -> None:
+    """Learn from your own sessions at night, and decide in the morning.
 
+    Without a command: what waits for your decision.
+    """
+    if context.invoked_subcommand is None:
+        morning()
+
+
+def _decided(done: Done, json: bool) -> None:
     show.tell(show.done_json(done), show.done, json)
 
 
@@ -328,8 +328,6 @@ def _adoption(flags: Flags) -> Adoption:
 
 def _kinds(wanted: str | None) -> tuple[str, ...]:
     """The scheduler that was named, or those that work here, the best first."""
-    from skillopt.night.schedulers import available
-
     kinds = (wanted,) if wanted is not None else available(_sleep.run_program, sys.platform)
     if not kinds:
         raise UsageError(
@@ -340,6 +338,4 @@ def _kinds(wanted: str | None) -> tuple[str, ...]:
 
 
 def _scheduler(kind: str, context: NightContext) -> Scheduler:
-    from skillopt.night.schedulers import scheduler_for
-
     return scheduler_for(kind, _sleep.run_program, context.homes.home)

@@ -16,8 +16,7 @@ PANEL, PLACE = "Train and measure", 1
 def train(given: Given, json: Json = False, quiet: Quiet = False, plain: Plain = False) -> None:
     """Train a skill. Running the same command again goes on where it stopped.
 
-    Ctrl-C stops cleanly: nothing further is sent, what was sent is waited for and kept. A second Ctrl-C ends
-    at once.
+    Ctrl-C sends nothing further; what was sent is waited for and kept. A second Ctrl-C ends at once.
     """
     job = prepare(_run.configure(given))
     result = _run.train(job, job.folder(Path.cwd()), _run.choose_view(job, quiet=quiet, plain=plain))

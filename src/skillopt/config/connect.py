@@ -26,10 +26,9 @@ _APART = ("name", "base_url", "api_key")
 def connect(
     role: RoleName, entries: Mapping[str, ConfigEntry], *, cwd: Path, warnings: list[str]
 ) -> dict[str, ConfigEntry]:
-    """Decide what a role talks to: the settings that follow from what was given, as entries of the tree.
+    """Decide what a role talks to: the settings that follow from all `entries` given, as entries of the tree.
 
-    `entries` is everything that was given, by key; a name without provider goes to the role's backend. What
-    the user should know is added to `warnings`.
+    A name without provider goes to the role's backend. What the user should know is added to `warnings`.
     """
     return _Role(role, entries, cwd, warnings).connect()
 
@@ -162,11 +161,9 @@ class _Role:
         raise self.two_endpoints(theirs, other, f"write '{stands_in}:NAME' or '{backend.provider}:NAME'")
 
     def named(self, parts: ModelString, name: ConfigEntry) -> tuple[ModelString, ConfigEntry]:
-        """The model of a role whose name is the public default: it exists at OpenAI; elsewhere it stands for
-        the provider's own default.
+        """The model of a role with the public default name, which elsewhere is the provider's own default.
 
-        A provider without one leaves the role without a model, which is an error when the role is built:
-        `eval` needs no optimizer.
+        A provider without one leaves no model, an error when the role is built: `eval` needs no optimizer.
         """
         provider, layer = parts.provider or "", name.source.layer
         service = self.declared.service(provider)

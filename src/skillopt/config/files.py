@@ -86,11 +86,9 @@ def shown_as(path: Path, cwd: Path) -> str:
 
 
 def resolve_path(text: str, *, folder: Path | None, cwd: Path, output: bool) -> Path:
-    """Where a written path points: from the file's folder, then from the working directory; both and
-    different is an error.
+    """Where a written path points: from the file's folder, then from the working directory; both is an error.
 
-    What will be written (`output`), and what came by flag or variable (`folder` None), belongs to the working
-    directory.
+    An `output`, and what came by flag or variable (`folder` None), belongs to the working directory.
     """
     path = Path(text).expanduser()
     here = cwd / path

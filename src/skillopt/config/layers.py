@@ -128,8 +128,7 @@ def variable_layer(
 ) -> dict[str, ConfigEntry]:
     """What the variables say; a blank one says nothing, and of two for one key the first counts.
 
-    A `.env` may be somebody else's, so it does not decide which program starts on this machine and what that
-    may do.
+    A `.env` may be somebody else's: it does not decide which program starts and what that may do.
     """
     found: dict[str, ConfigEntry] = {}
     for name, key in variables().items():

@@ -67,11 +67,9 @@ def load(
     dotenv: bool = True,
     registry: Registry = benchmarks,
 ) -> Resolved:
-    """Read and check everything; all that is wrong is said at once, one line each, and no credential is in
-    any of it.
+    """Read and check everything; all that is wrong is said at once, without any credential.
 
-    `config` is a path or a packaged name; `flags` go by flat name or dotted key, None is not given; `options`
-    are `a.b=c`; `registry` holds the benchmarks.
+    `config` is a path or a packaged name; `flags` go by flat name or dotted key; `options` are `a.b=c`.
     """
     cwd = cwd.absolute()
     variables: Variables = {".env": read_dotenv(cwd / ".env") if dotenv else {}, "environment": environ}

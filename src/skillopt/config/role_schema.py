@@ -107,3 +107,7 @@ class OptimizerRoleConfig(RoleConfig):
 
     context_window: int = Field(default=128_000, ge=1000)
     """Tokens the model can read; evidence is shortened to fit."""
+    prompts: Literal["auto", "standard", "small"] = "auto"
+    """Form in which `proof` asks about failures. auto: small where the model's name says less than 8 billion
+    parameters (1.5b), or says nothing and the window is below 16,000 tokens.
+    """

@@ -129,6 +129,8 @@ class EnvConfig(Section):
     """Run folder; unset makes one under outputs/."""
     workers: int = Field(default=24, ge=1)
     """Rollouts in flight; changes speed, never the result."""
+    executor: str | None = None
+    """Where games and agent programs run: processes, in_process, ray; unset is this machine's processes."""
     exec_timeout: float = Field(default=120.0, gt=0)
     """Seconds one model call may take unless the role says otherwise."""
     settings: SerializeAsAny[BaseModel] | None = Field(default=None, exclude=True)
@@ -226,11 +228,9 @@ class Config(Section):
         return self.model.reasoning_effort
 
     def identity(self) -> dict[str, Any]:
-        """What can change a result, as JSON values: two runs with equal identities (and equal skill and task
-        content) are one run.
+        """What can change a result, as JSON: runs with equal identities (and skill and tasks) are one run.
 
-        Left out: credentials, endpoints, prices, timeouts, concurrency, budget, outputs - and paths, whose
-        content the caller compares.
+        Left out: credentials, endpoints, prices, timeouts, concurrency, budget, outputs, and paths.
         """
         return {
             "model": {

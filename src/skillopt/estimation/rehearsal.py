@@ -169,8 +169,11 @@ def _part_of(job: Job) -> tuple[Job, Scale]:
         test=len(splits.test) / max(1, len(part.test)),
     )
     free = {"calls": None, "tokens": None, "usd": None, "minutes": None}
+    # The rule world answers the standard form; its questions are the longer ones.
+    optimizer = config.model.optimizer.model_copy(update={"prompts": "standard"})
     eased = config.model_copy(
         update={
+            "model": config.model.model_copy(update={"optimizer": optimizer}),
             "budget": config.budget.model_copy(update=free),
             "gate": config.gate.model_copy(update={"leak_guard": False}),
         }

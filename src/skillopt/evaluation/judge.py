@@ -56,8 +56,7 @@ class _Preference(BaseModel):
 class ModelJudge:
     """A model that judges for one stage of a run.
 
-    A question is placed by its content alone, so equal answers to a task are judged once, whichever skill or
-    stage they come from.
+    A question is placed by its content alone, so equal answers to a task are judged once.
     """
 
     def __init__(

@@ -1,8 +1,6 @@
-"""Decides whether a skill quotes what it will be measured on: held-out answers, the words of tasks, patterns
-and rubrics of the scorer.
+"""Decides whether a skill quotes what it will be measured on: answers, tasks, patterns, rubrics.
 
-Criteria - a section that must be there, a text to contain, a length - are what a skill should say, and never
-a leak.
+Criteria (a section that must be there, a text to contain, a length) are never a leak.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from skillopt.errors import Fault, Kind
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.executors import Executor
+from skillopt.executors.port import WorkerLost
 from skillopt.harnesses.port import Harness, NotAsked, Session, rollout_prompt
 from skillopt.models.port import Model
 from skillopt.models.stack.limited import Slots
@@ -21,6 +22,9 @@ from skillopt.place import Place
 from skillopt.tasks.benchmark import Benchmark, Environment, UsesExecutor, WantsJudge
 from skillopt.tasks.rollout import Invalid, Rollout, Score, Scored, Trajectory
 from skillopt.tasks.task import Task
+
+_TRIES = 3
+"""Of a rollout whose worker is lost."""
 
 
 class Rollouts(Protocol):
@@ -133,7 +137,8 @@ class Evaluator:
             if done:
                 trajectory = done[1]
             else:
-                session = Session(
+                session = partial(
+                    Session,
                     self._model,
                     key=key,
                     attempt=attempt,
@@ -142,10 +147,7 @@ class Evaluator:
                     max_tokens=self._max_tokens,
                     background=background,
                 )
-                async with self._environment(row, background) as environment:
-                    trajectory = await self._harness.run(
-                        row.task, environment, skill, self._benchmark.prompts, session
-                    )
+                trajectory = await self._run(row, skill, session, background)
                 self.rollouts.keep(key, attempt, trajectory)
             score = await self._score(row.task, key, attempt, trajectory, stage, background)
         except Fault as fault:
@@ -164,6 +166,21 @@ class Evaluator:
         self.rollouts.close_invalid(
             str(place), [(self.key(skill, row), one) for row, one in rows if isinstance(one, Invalid)]
         )
+
+    async def _run(
+        self, row: Row, skill: str, session: Callable[[], Session], background: bool
+    ) -> Trajectory:
+        """One rollout; once more from its beginning where a worker was lost, with the replies that came."""
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                async with self._environment(row, background) as environment:
+                    return await self._harness.run(
+                        row.task, environment, skill, self._benchmark.prompts, session()
+                    )
+            except WorkerLost:
+                if not tries_left:
+                    raise
+        raise AssertionError("a rollout is run at least once")
 
     @asynccontextmanager
     async def _environment(self, row: Row, background: bool) -> AsyncIterator[Environment | None]:

@@ -23,9 +23,8 @@ MOST_LOST = Fraction(1, 10)
 class Breaker:
     """Stops a stage that is not being measured.
 
-    More than 10 % of its rows (at least two) lost to an outage, a broken request or a broken scorer, or all
-    of them to whatever: such a stage does not close, so that the same command can measure it when the cause
-    is gone.
+    More than 10 % of its rows (at least two) lost to an outage, a broken request or scorer, or all to
+    whatever: it does not close, so that the same command can measure it when the cause is gone.
     """
 
     def __init__(self, stage: str, total: int = 0) -> None:

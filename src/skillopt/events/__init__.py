@@ -1,8 +1,7 @@
-"""What a run reports, one small typed event each; progress, report, dashboard, trackers and tests all read
-these.
+"""What a run reports, one small typed event each, read by progress, report, dashboard, trackers and tests.
 
-An event with an `id` is a decided fact: written once, in the same order in every run of the same identity.
-An event without one is *live*: it tells a watcher what is going on and decides nothing.
+An event with an `id` is a decided fact: written once, in the same order in every run of the same identity. An
+event without one is *live*: it tells a watcher what is going on and decides nothing.
 """
 
 from __future__ import annotations

@@ -10,6 +10,13 @@ from skillopt.errors import Fault, Kind
 Result = TypeVar("Result")
 
 
+class WorkerLost(Fault):
+    """The worker went away with the work: nobody knows how far it came, or what it cost."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("spawn", detail)
+
+
 class Handle(Protocol):
     """An object that lives where the executor put it, such as a game with its state."""
 

@@ -83,7 +83,12 @@ class ProcessPool:
         return best
 
 
-PLUGIN: ExecutorPlugin = ProcessPool
+def build(most: int) -> ProcessPool:
+    """No more processes than there are cores."""
+    return ProcessPool(min(most, os.cpu_count() or 1))
+
+
+PLUGIN: ExecutorPlugin = build
 
 
 class _Worker:

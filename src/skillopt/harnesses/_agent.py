@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
+import tempfile
 import time
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import get_args
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
 
 from skillopt.agents import agent
 from skillopt.agents import driver as driver_of
@@ -14,6 +19,7 @@ from skillopt.agents._run import InstalledAgent
 from skillopt.agents._settings import choice
 from skillopt.agents.port import OWN, Access, Activation, AgentPlace, AgentReport, AgentWork
 from skillopt.errors import ConfigError, Fault
+from skillopt.executors import Executor
 from skillopt.harnesses._workspace import (
     are_untouched,
     as_prompt,
@@ -22,6 +28,7 @@ from skillopt.harnesses._workspace import (
     install_skill,
     put_documents,
     put_files,
+    scrubbed_file,
     snapshot,
 )
 from skillopt.harnesses.port import Session, Setup, rollout_prompt
@@ -44,6 +51,21 @@ _NO_ENVIRONMENT = (
 )
 _CHANGED = "changed documents"
 _FAILURES = {"refusal": "refusal", "length": "length", "turns": "turns"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentMeasured:
+    """What came of one rollout: what it cost in any case, and the trajectory or why there is none."""
+
+    report: AgentReport
+    done: Trajectory | None = None
+    unproven: str = ""
+
+    def trajectory(self) -> Trajectory:
+        """The trajectory; a forced skill that was not provably loaded is no measurement."""
+        if self.done is None:
+            raise Fault("contract", self.unproven)
+        return self.done
 
 
 class AgentHarness:
@@ -106,6 +128,60 @@ class AgentHarness:
             )
         if task.images and not self._agent.driver.images:
             raise Fault("contract", f"{self.name} takes no images. Choose another harness.")
+        if self._setup.executor is None:
+            measured = await self._here(task, documents, skill, prompts, session)
+        else:
+            measured = await self._elsewhere(self._setup.executor, task, documents, skill, prompts, session)
+        return measured.trajectory()
+
+    async def _elsewhere(
+        self,
+        executor: Executor,
+        task: Task,
+        documents: tuple[Path, ...],
+        skill: str,
+        prompts: Mapping[str, str],
+        session: Session,
+    ) -> AgentMeasured:
+        """The same in a worker that gets every file as content, and of our credentials this model's alone."""
+        setup, scrub = self._setup, self._setup.scrub
+        carried = [] if setup.skill is None or setup.skill.folder is None else setup.skill.folder.rglob("*")
+        files = {
+            path.absolute(): path.read_bytes()
+            for path in (*task.files, *documents, *carried)
+            if path.is_file()
+        }
+        work = partial(
+            _on_a_worker,
+            self.name,
+            self.version,
+            replace(setup, rollout_budget=None, executor=None, scrub=str),
+            files,
+            replace(task, prompt=scrub(task.prompt), reference=None),
+            documents,
+            skill,
+            {name: scrub(text) for name, text in prompts.items()},
+        )
+        measured: AgentMeasured | None = None
+
+        async def run() -> AgentReport:
+            nonlocal measured
+            measured = await executor.run(work)
+            return measured.report
+
+        await self._paid(run, session)
+        assert measured is not None, "paid work has run"
+        return measured if measured.done is None else replace(measured, done=_scrubbed(measured.done, scrub))
+
+    async def _here(
+        self,
+        task: Task,
+        documents: tuple[Path, ...],
+        skill: str,
+        prompts: Mapping[str, str],
+        session: Session | None,
+    ) -> AgentMeasured:
+        """The rollout in this process; without a session nobody pays."""
         with self._agent.place() as place:
             if documents:
                 place = replace(place, documents=put_documents(documents, place.workspace))
@@ -126,28 +202,30 @@ class AgentHarness:
                 images=images,
             )
             before = snapshot(place.workspace)
-            report = await self._paid(work, session)
+            launch = self._agent.driver.work(work)
+
+            async def run() -> AgentReport:
+                began = time.monotonic()  # after the reservation: waiting for money is no time of the agent's
+                report = await self._agent.run(place, launch, skill=name, walled=True)
+                return replace(report, seconds=round(time.monotonic() - began, 3))
+
+            report = await (run() if session is None else self._paid(run, session))
             files = changed(place.workspace, before, self._setup.scrub, place.documents)
             if name is not None and self._activation == "forced" and not report.loaded:
-                raise Fault(
-                    "contract",
-                    f"{self.name}: nothing proves that the skill {name!r} was loaded, so this is no"
+                return AgentMeasured(
+                    report=report,
+                    unproven=f"{self.name}: nothing proves that the skill {name!r} was loaded, so this is no"
                     " measurement of it",
                 )
             done = self._trajectory(report, files, place, name)
             if place.documents is not None and not are_untouched(place.documents, before):
                 # its own copy only, but an answer from evidence of its own making is none
-                return replace(done, failure=_CHANGED)
-            return done
+                done = replace(done, failure=_CHANGED)
+            return AgentMeasured(report=report, done=done)
 
-    async def _paid(self, work: AgentWork, session: Session) -> AgentReport:
-        launch = self._agent.driver.work(work)
-
-        async def run() -> AgentReport:
-            began = time.monotonic()  # after the reservation: waiting for money is no time of the agent's
-            report = await self._agent.run(work.place, launch, skill=work.skill, walled=True)
-            return replace(report, seconds=round(time.monotonic() - began, 3))
-
+    async def _paid(
+        self, run: Callable[[], Coroutine[Any, Any, AgentReport]], session: Session
+    ) -> AgentReport:
         if self._setup.rollout_budget is None:
             return await run()
         return await self._setup.rollout_budget.pay(
@@ -155,7 +233,7 @@ class AgentHarness:
             session.place,
             run,
             background=session.background,
-            trusts_cost=work.access.base_url is None,
+            trusts_cost=self._agent.access.base_url is None,
         )
 
     def _trajectory(
@@ -164,20 +242,10 @@ class AgentHarness:
         def clean(text: str) -> str:
             return self._setup.scrub(_neutral(text, place))
 
-        messages = tuple(
-            replace(
-                message,
-                content=clean(message.content),
-                tool_calls=tuple(
-                    replace(call, arguments=clean(call.arguments)) for call in message.tool_calls
-                ),
-            )
-            for message in _without_skill(report.messages, self._agent.driver.skills, skill)
-        )
         answer = clean(report.answer)
         failure = _FAILURES.get(report.finish) or ("empty" if not answer.strip() and not files else None)
         return Trajectory(
-            messages=messages,
+            messages=_each_text(_without_skill(report.messages, self._agent.driver.skills, skill), clean),
             answer=answer,
             calls=report.calls,
             usage=report.usage,
@@ -186,6 +254,56 @@ class AgentHarness:
             loaded=report.loaded,
             seconds=report.seconds,
         )
+
+
+def _on_a_worker(
+    name: str,
+    version: str,
+    setup: Setup,
+    files: Mapping[Path, bytes],
+    task: Task,
+    documents: tuple[Path, ...],
+    skill: str,
+    prompts: Mapping[str, str],
+) -> AgentMeasured:
+    """One rollout where its files are not: they are written into a folder that ends with it."""
+    with tempfile.TemporaryDirectory(prefix="skillopt-work-") as root:
+
+        def there(path: Path) -> Path:
+            return Path(root) / path.absolute().relative_to(path.absolute().anchor)
+
+        for path, content in files.items():
+            there(path).parent.mkdir(parents=True, exist_ok=True)
+            there(path).write_bytes(content)
+        if setup.skill is not None and setup.skill.folder is not None:
+            setup = replace(setup, skill=replace(setup.skill, folder=there(setup.skill.folder)))
+        harness = AgentHarness(name, setup)
+        if harness.version != version:
+            where = socket.gethostname()
+            raise Fault("contract", f"{name} on {where} is not the one of this run: {harness.version}")
+        task = replace(task, files=tuple(map(there, task.files)))
+        return asyncio.run(harness._here(task, tuple(map(there, documents)), skill, prompts, None))
+
+
+def _scrubbed(done: Trajectory, scrub: Callable[[str], str]) -> Trajectory:
+    """A trajectory without our credentials."""
+    return replace(
+        done,
+        answer=scrub(done.answer),
+        messages=_each_text(done.messages, scrub),
+        files={name: scrubbed_file(content, scrub) for name, content in done.files.items()},
+    )
+
+
+def _each_text(messages: Iterable[Message], clean: Callable[[str], str]) -> tuple[Message, ...]:
+    return tuple(
+        replace(
+            one,
+            content=clean(one.content),
+            tool_calls=tuple(replace(call, arguments=clean(call.arguments)) for call in one.tool_calls),
+        )
+        for one in messages
+    )
 
 
 def _wire(providers: frozenset[str]) -> str:

@@ -13,6 +13,7 @@ from skillopt.account import Amount, Entry
 from skillopt.agents.port import AgentReport
 from skillopt.aio import to_the_end
 from skillopt.errors import ConfigError, Fault
+from skillopt.executors.port import WorkerLost
 from skillopt.ledger import MARGIN, Ledger
 from skillopt.messages import Usage
 from skillopt.models.prices import Price, cost
@@ -71,11 +72,9 @@ class RolloutBudget:
         background: bool,
         trusts_cost: bool,
     ) -> AgentReport:
-        """Run paid work. Once started it runs to its end, so that what is paid is kept, even if nobody waits
-        for it any more.
+        """Run paid work. Once started it runs to its end, so that what is paid is kept, whoever waits.
 
-        `trusts_cost` says that the dollars the work reports are those of the bill: the CLI talks to its own
-        service.
+        `trusts_cost`: the dollars reported are those of the bill, as the CLI talks to its own service.
         """
         need = reservation(self._allowance, self._most, self._price)
         entry = await self._ledger.reserve("target", stage, place, need, background=background)
@@ -87,7 +86,7 @@ class RolloutBudget:
         try:
             report = await work()
         except Fault as fault:
-            if fault.kind in _NOT_WORKED_ON:
+            if fault.kind in _NOT_WORKED_ON and not isinstance(fault, WorkerLost):
                 self._ledger.refuse(entry)
             else:
                 self._ledger.settle(entry, None, None)

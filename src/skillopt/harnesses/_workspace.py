@@ -86,11 +86,9 @@ def carried_digest(seed: Skill | None) -> str:
 
 
 def put_documents(documents: Sequence[Path], workspace: Path) -> Path:
-    """Copy documents into a folder of their own in the workspace, so that nothing of the user's is ever at
-    stake; that folder.
+    """Copy documents into a folder of the workspace, so that nothing of the user's is at stake; that folder.
 
-    Not writable for who minds, which root does not: a wall makes it so for everybody, and `are_untouched`
-    tells where there is none.
+    Not writable, but for root: a wall makes it so for everybody, else `are_untouched` tells.
     """
     folder = workspace / DOCUMENTS
     folder.mkdir()
@@ -171,12 +169,14 @@ def changed(
             "contract",
             f"the agent left more than {MOST_BYTES >> 20} MB of files in its workspace, which cannot be kept",
         )
-    return {name: base64.b64encode(_scrubbed(_content(workspace / name), scrub)).decode() for name in names}
+    kept = {name: base64.b64encode(_content(workspace / name)).decode() for name in names}
+    return {name: scrubbed_file(content, scrub) for name, content in kept.items()}
 
 
-def _scrubbed(content: bytes, scrub: Callable[[str], str]) -> bytes:
+def scrubbed_file(content: str, scrub: Callable[[str], str]) -> str:
+    """A file in base64, without our credentials where it is text."""
     try:
-        return scrub(content.decode()).encode()
+        return base64.b64encode(scrub(base64.b64decode(content).decode()).encode()).decode()
     except UnicodeDecodeError:
         return content
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from skillopt.errors import Fault
+from skillopt.executors import Executor
 from skillopt.harnesses._rollout_budget import RolloutBudget
 from skillopt.messages import Message, Reply, Request, Tool, Usage
 from skillopt.models.port import Model, ModelSpec
@@ -83,6 +84,8 @@ class Setup:
     """The skill that training started from: its other files go wherever the skill is installed."""
     rollout_budget: RolloutBudget | None = None
     """Pays for rollouts whose model calls are not ours."""
+    executor: Executor | None = None
+    """Where rollouts inside agent programs run; unset is this process."""
     scrub: Callable[[str], str] = str
     """Takes the credentials we loaded out of a text; where the calls are not ours, nobody else does."""
 

@@ -210,8 +210,7 @@ class Rights:
 
 
 def _readings(option: str) -> Iterator[tuple[ConfigEntry, Leaf]]:
-    """Everything that `key=value` can mean, under every benchmark: which one it will be is only known when
-    the config has been read.
+    """Everything that `key=value` can mean under every benchmark: the config that names one is not read yet.
 
     A key that no benchmark has is no key; the command says so.
     """

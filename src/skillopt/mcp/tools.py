@@ -18,6 +18,7 @@ _NIGHT = (
     *("max_tokens", "max_dollars", "max_minutes", "edit_budget", "preferences", "target_skill_path"),
 )
 _CONFIG = ("config", "cfg_options")
+_MEASURED = ("skill", "target", "against", "split", "repeats", "run")
 _PROPOSAL = ("proposal", "skill", "edit")
 _ASKED = "Only when the person asked for exactly this."
 _REST = "Any other setting goes into cfg_options as key=value."
@@ -32,7 +33,8 @@ class CommandTool:
     """
 
     name: str
-    command: tuple[str, ...]
+    runs: tuple[str, ...] = ()
+    """The words of its command, where they are not those of its name."""
     takes: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     """The command's own options that are not for a model: a person's word, or another way to say the same."""
@@ -53,12 +55,18 @@ class CommandTool:
     statuses: Mapping[int, str] = field(default_factory=dict)
     """Exit codes by which this command reports a finding, not a failure."""
 
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The words of its command: `sleep_dry_run` is `sleep dry-run`, `skillopt_train` is `train`."""
+        group, _, word = self.name.partition("_")
+        return self.runs or (("sleep", word.replace("_", "-")) if group == "sleep" else (word,))
+
 
 TOOLS: tuple[CommandTool, ...] = (
-    CommandTool(name="sleep_status", command=("sleep", "status"), reads_only=True),
+    CommandTool(name="sleep_status", reads_only=True),
     CommandTool(
         name="sleep_proposals",
-        command=("sleep", "status"),
+        runs=("sleep", "status"),
         part="proposals",
         reads_only=True,
         says=(
@@ -68,7 +76,6 @@ TOOLS: tuple[CommandTool, ...] = (
     ),
     CommandTool(
         name="sleep_harvest",
-        command=("sleep", "harvest"),
         takes=("since", *_SESSIONS),
         without=("output",),
         reads_only=True,
@@ -77,38 +84,27 @@ TOOLS: tuple[CommandTool, ...] = (
             " written or sent."
         ),
     ),
-    CommandTool(
-        name="sleep_dry_run", command=("sleep", "dry-run"), takes=("tasks_file", *_NIGHT), reads_only=True
-    ),
+    CommandTool(name="sleep_dry_run", takes=("tasks_file", *_NIGHT), reads_only=True),
     CommandTool(
         name="sleep_run",
-        command=("sleep", "run"),
         takes=("tasks_file", "restart", *_NIGHT),
         without=("reviewed", "log"),
         calls_models=True,
         is_long=True,
         more="Adopting what it proposes is the person's decision: show them sleep_diff.",
     ),
-    CommandTool(name="sleep_diff", command=("sleep", "diff"), takes=_PROPOSAL, reads_only=True),
-    CommandTool(name="sleep_adopt", command=("sleep", "adopt"), takes=_PROPOSAL, switch="adopt", more=_ASKED),
-    CommandTool(
-        name="sleep_discard", command=("sleep", "discard"), takes=_PROPOSAL, switch="adopt", more=_ASKED
-    ),
-    CommandTool(
-        name="sleep_undo", command=("sleep", "undo"), takes=("proposal", "force"), switch="undo", more=_ASKED
-    ),
+    CommandTool(name="sleep_diff", takes=_PROPOSAL, reads_only=True),
+    CommandTool(name="sleep_adopt", takes=_PROPOSAL, switch="adopt", more=_ASKED),
+    CommandTool(name="sleep_discard", takes=_PROPOSAL, switch="adopt", more=_ASKED),
+    CommandTool(name="sleep_undo", takes=("proposal", "force"), switch="undo", more=_ASKED),
     CommandTool(
         name="sleep_schedule",
-        command=("sleep", "schedule"),
         takes=("hour", "minute", "scheduler", *_NIGHT),
         switch="schedule",
     ),
-    CommandTool(
-        name="sleep_unschedule", command=("sleep", "unschedule"), without=("all",), switch="schedule"
-    ),
+    CommandTool(name="sleep_unschedule", without=("all",), switch="schedule"),
     CommandTool(
         name="skillopt_train",
-        command=("train",),
         takes=(*_CONFIG, *_MODELS, *_TASKS, *_TRAINING),
         without=("config_argument", "target", "optimizer"),
         calls_models=True,
@@ -117,17 +113,7 @@ TOOLS: tuple[CommandTool, ...] = (
     ),
     CommandTool(
         name="skillopt_eval",
-        command=("eval",),
-        takes=(
-            *_CONFIG,
-            "skill",
-            "target",
-            "against",
-            "split",
-            "repeats",
-            "run",
-            *(name for name in _TASKS if name != "skill_init"),
-        ),
+        takes=(*_CONFIG, *_MEASURED, *(name for name in _TASKS if name != "skill_init")),
         without=("config_argument",),
         calls_models=True,
         is_long=True,
@@ -135,14 +121,12 @@ TOOLS: tuple[CommandTool, ...] = (
     ),
     CommandTool(
         name="skillopt_estimate",
-        command=("estimate",),
         takes=(*_CONFIG, "target_reply", "optimizer_reply", *_MODELS, *_TASKS, *_TRAINING),
         without=("config_argument", "target", "optimizer"),
         more=_REST,
     ),
     CommandTool(
         name="skillopt_noise",
-        command=("noise",),
         takes=(*_CONFIG, "skill", "draws", "gain", "target_model", "backend", *_TASKS),
         without=("config_argument", "target"),
         calls_models=True,
@@ -151,25 +135,23 @@ TOOLS: tuple[CommandTool, ...] = (
     ),
     CommandTool(
         name="skillopt_doctor",
-        command=("doctor",),
         takes=(*_CONFIG, "no_calls", *_MODELS, "env", "data_path", "split_dir", "skill_init"),
         without=("config_argument",),
         calls_models=True,
         statuses={2: "needs_fixing"},
         more=_REST,
     ),
-    CommandTool(name="skillopt_runs", command=("runs",), takes=("folders", "compare"), reads_only=True),
+    CommandTool(name="skillopt_runs", takes=("folders", "compare"), reads_only=True),
     CommandTool(
         name="skillopt_explain",
-        command=("explain",),
         takes=("run", "step"),
         reads_only=True,
         statuses={1: "differs"},
     ),
-    CommandTool(name="skillopt_diff", command=("diff",), takes=("a", "b"), reads_only=True),
+    CommandTool(name="skillopt_diff", takes=("a", "b"), reads_only=True),
     CommandTool(
         name="skillopt_list_configs",
-        command=("list",),
+        runs=("list",),
         fixed=("configs",),
         without=("kind",),
         reads_only=True,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from skillopt.night.cleaning import Cleaned, clean
 from skillopt.night.context import NightContext, open_context, with_tasks
-from skillopt.night.gather import Gathered, gather, read_sessions, since_of
+from skillopt.night.gather import Gathered, check_night, gather, read_sessions, since_of
 from skillopt.night.night import NightResult, run_night
 from skillopt.night.preview import Preview, preview
 from skillopt.night.roles import REMEDY, Roles, roles_of
@@ -31,6 +31,7 @@ __all__ = [
     "Roles",
     "SkillRow",
     "TrainingObserver",
+    "check_night",
     "clean",
     "find_settings",
     "gather",

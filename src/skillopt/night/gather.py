@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -23,8 +23,9 @@ from skillopt.night.job import NightJobs, cost_of
 from skillopt.night.mining import Mined, home_of, lines_of, mine
 from skillopt.night.plan import NightTarget, PinnedSessions, total_cost
 from skillopt.night.readings import SessionReading, kinds_with_model, read_with_model, unread
+from skillopt.night.roles import Roles
 from skillopt.night.settings import NightSettings
-from skillopt.night.targets import targets_for
+from skillopt.night.targets import SkillPlaces, near_agents, targets_for
 from skillopt.night.tasks import NightTask, standing_of
 from skillopt.night.tasks_file import TasksFile
 from skillopt.redact import redact_transcript
@@ -49,6 +50,8 @@ class Gathered:
     notes: tuple[str, ...]
     waiting: tuple[NightTask, ...] = ()
     """Tasks of skills that have too few of them yet."""
+    places: SkillPlaces | None = None
+    """Where skills lie, and where a new one goes: near the agents of the sessions."""
     cost: Cost | None = None
     """What asking a model took; None where none was asked."""
 
@@ -61,6 +64,16 @@ class ModelMining:
     folder: Path
     terms: str
     fresh: bool = False
+
+
+def check_night(context: NightContext, roles: Roles, environ: Mapping[str, str]) -> None:
+    """Raise what would stop a night before its first question: models without a key, a bad option, a state
+    folder inside of what adoption may write to.
+    """
+    context.home.store.refuse_inside(context.places.roots)
+    jobs = context.jobs(roles, environ)
+    jobs.job(NO_SKILL)
+    jobs.reader.job(NO_SKILL)
 
 
 def since_of(settings: NightSettings, now: datetime, next_since: datetime | None) -> datetime | None:
@@ -118,15 +131,20 @@ async def gather(
     known, personal = context.home.readings.of(sessions), personal_skills(context)
     mining = partial(mine, sessions, personal=personal, remembered=past, settings=settings)
     mined, cost = await mining(readings=known), None
-    # A skill that cannot be worked on is refused before anything is paid.
-    targets, notes = targets_for(mined.tasks, settings, context.places, past)
+    targets_for(mined.tasks, settings, context.places, past)  # what cannot be worked on is never paid for
+    notes: list[str] = []
     if asking is not None and sessions:
         if begun is None:
             PinnedSessions.of(asking.terms, since, found, sessions).save(asking.folder)
         mined, cost = await _mine_with_model(sessions, asking, context, known, mining)
-        targets, notes = targets_for(mined.tasks, settings, context.places, past)
     elif left := len(unread(sessions, known)):
         notes.append(f"{left} sessions were read by rules in code alone, which know plain words only.")
+    asked = [name for task in mined.tasks for name in task.sessions]
+    asked += [name for one in mined.suggestions for name in one.sessions]
+    places, elsewhere = near_agents(context.places, context.project, asked)
+    targets, more = targets_for(mined.tasks, settings, places, past)
+    is_new = any(target.before is None for target in targets)
+    notes = [*more, *notes, *([elsewhere] if elsewhere and is_new else [])]
     used = {task.id for target in targets for task in target.tasks}
     return Gathered(
         harvest=found,
@@ -134,6 +152,7 @@ async def gather(
         mined=mined,
         targets=tuple(targets),
         notes=tuple(notes),
+        places=places,
         waiting=tuple(task for task in mined.tasks if task.id not in used),
         cost=cost,
     )

@@ -192,12 +192,18 @@ def with_allowance(settings: NightSettings, roles: Roles) -> NightSettings:
     answer would count as the most it could have taken: there the limit in tokens holds only where the person
     set it.
     """
-    by_hand = any(
-        role.rpartition("/")[2].partition(":")[0] == "handoff" for role in (roles.target, roles.optimizer)
-    )
-    if not by_hand or "max_tokens_per_night" in settings.model_fields_set:
+    if not _by_hand(roles) or "max_tokens_per_night" in settings.model_fields_set:
         return settings
     return settings.model_copy(update={"max_tokens_per_night": 0})
+
+
+def without_guesses(cost: Cost, roles: Roles) -> Cost:
+    """The cost as a person is told it: what somebody answered by hand took no tokens that anybody counted."""
+    return cost.model_copy(update={"tokens": None, "dollars": None}) if _by_hand(roles) else cost
+
+
+def _by_hand(roles: Roles) -> bool:
+    return any(role.rpartition("/")[2].partition(":")[0] == "handoff" for role in roles.named())
 
 
 def advice_of(

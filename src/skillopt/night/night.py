@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from skillopt.changes.proposal import NightProposal, live_text
+from skillopt.changes.proposal import Cost, NightProposal, live_text
 from skillopt.changes.status import decisions
 from skillopt.night.context import NightContext
 from skillopt.night.earlier import earlier_nights, targets_of, with_earlier_skill, with_recalled
 from skillopt.night.gather import ModelMining, gather, read_sessions, since_of
-from skillopt.night.job import advice_of, with_allowance
+from skillopt.night.job import advice_of, with_allowance, without_guesses
 from skillopt.night.plan import NightPlan, NightTarget
 from skillopt.night.readings import name_of
 from skillopt.night.roles import Roles
@@ -73,8 +73,9 @@ async def run_night(
         training = NightTraining(context=context, jobs=jobs, observer=observer)
         for place in range(len(night.targets)):
             night = await training.train(await training.dream(night, place), place)
-        proposal = _stage(night, context, now())
-        record = _record(night, proposal, now())
+        cost = without_guesses(night.spent, roles)
+        proposal = _stage(night, context, now(), cost)
+        record = _record(night, proposal, now(), cost)
         ended = {"open": None, "nights": (*state.nights, record), "terms": terms, "seen": night.seen}
         kept.save(state.model_copy(update={**ended, "next_since": night.next_since or state.next_since}))
     return NightResult(record=record, plan=night, proposal=proposal, resumed=resumed)
@@ -104,7 +105,7 @@ def _without_news(
         targets=(),
         notes=(f"no news since night {state.night}, so nobody was asked",),
     )
-    return NightResult(record=_record(plan, None, now), plan=plan, proposal=None, resumed=False)
+    return NightResult(record=_record(plan, None, now, plan.spent), plan=plan, proposal=None, resumed=False)
 
 
 async def _begin(
@@ -144,7 +145,9 @@ async def _begin(
         targets=tuple(targets),
         waiting=gathered.waiting,
         notes=(gathered.mined.note, *gathered.mined.notes, *gathered.notes, *gathered.harvest.notes, *notes),
-        suggestions=suggestions_for(gathered.mined.suggestions, settings, context.places, decided),
+        suggestions=suggestions_for(
+            gathered.mined.suggestions, settings, gathered.places or context.places, decided
+        ),
         states=dict(gathered.mined.states),
         mining=gathered.cost,
     )
@@ -162,7 +165,7 @@ def _reopened(context: NightContext, number: int, terms: str) -> NightPlan | Non
     return night if is_same else None
 
 
-def _stage(night: NightPlan, context: NightContext, now: datetime) -> NightProposal | None:
+def _stage(night: NightPlan, context: NightContext, now: datetime, cost: Cost) -> NightProposal | None:
     """The proposal of all skills that got better, or the one that a crash left without a record."""
     better = [target for target in night.targets if target.ended.edits]
     if not better and not night.suggestions:
@@ -180,7 +183,7 @@ def _stage(night: NightPlan, context: NightContext, now: datetime) -> NightPropo
         project=project,
         night=name,
         now=now,
-        cost=night.spent,
+        cost=cost,
         notes=[*map(_line, night.targets), *night.notes],
     )
     store.replace_open(proposal)
@@ -194,8 +197,8 @@ def _line(target: NightTarget) -> str:
     return f"{target.name}: {said}"
 
 
-def _record(night: NightPlan, proposal: NightProposal | None, now: datetime) -> NightRecord:
-    cost, rows = night.spent, tuple(map(_row, night.targets))
+def _record(night: NightPlan, proposal: NightProposal | None, now: datetime, cost: Cost) -> NightRecord:
+    rows = tuple(map(_row, night.targets))
     actions = {row.action for row in rows}
     if proposal is not None and not any(row.accepted for row in rows):
         outcome = f"suggests {len(night.suggestions)} changes that could not be measured"

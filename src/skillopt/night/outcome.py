@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from skillopt.api import Result
 from skillopt.build import OpenRun
-from skillopt.changes.proposal import EditEvidence, Judgement, TaskScores
-from skillopt.events import Checkpoint, EpochEnded, Event, Judged, StageClosed, Updated
+from skillopt.changes.proposal import AnswerPair, EditEvidence, Judgement, TaskScores
+from skillopt.events import Checkpoint, EpochEnded, Event, Judged, RowFact, StageClosed, Updated
 from skillopt.events.records import SlowUpdateRecord, StepRecord
 from skillopt.events.state import State
 from skillopt.gate.gate import Measured
@@ -23,6 +23,7 @@ from skillopt.skill.store import Skills
 
 _TAKEN = ("accept", "accept_new_best", "force_accept")
 FORM_ALONE = "Measured by form alone: an answer to another request would pass, so nothing is verified."
+_SHOWN = 1_500
 _TASKS = 8
 """Failed tasks that are named with an edit."""
 _QUOTES, _QUOTED = 4, 300
@@ -50,6 +51,7 @@ def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOut
         metric=str(state.metric),
         policy=str(opened.job.config.gate.policy),
         gate_on=opened.job.config.evaluation.use_gate,
+        example=_example(opened, history, target) if changed else None,
         pairs=tuple(_pairs(result.seed_on_val, result.best_on_val, target)),
     )
     return SkillOutcome(
@@ -61,6 +63,26 @@ def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOut
         refused=tuple(_refused(history)),
         notes=tuple(_slow_update(history, target)),
     )
+
+
+def _example(opened: OpenRun, history: Sequence[Event], target: NightTarget) -> AnswerPair | None:
+    """The held-out request whose answer gained most, with its first answer and its best."""
+    held = {task.id: task.prompt for task in target.tasks if task.split == "val"}
+    rows: dict[str, list[RowFact]] = defaultdict(list)
+    for event in history:
+        for row in event.rows if isinstance(event, StageClosed) else ():
+            if row.task in held and row.rollout is not None and row.soft is not None:
+                rows[row.task].append(row)
+    gains = {task: (each[0], max(each, key=lambda row: row.soft or 0.0)) for task, each in rows.items()}
+    gained = {task: (best.soft or 0.0) - (first.soft or 0.0) for task, (first, best) in gains.items()}
+    most = max(gained, key=lambda task: gained[task], default=None)
+    if most is None:
+        return None
+    stored = [opened.run.database.finished(row.rollout or "") for row in gains[most]]
+    answers = [done[1].answer[:_SHOWN] for done in stored if done is not None]
+    if len(answers) != 2 or answers[0] == answers[1]:
+        return None
+    return AnswerPair(request=held[most][:_SHOWN], before=answers[0], after=answers[1])
 
 
 def _rejected(history: Sequence[Event]) -> int:

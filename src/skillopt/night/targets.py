@@ -6,10 +6,10 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from skillopt.agents import is_memory_file, memory_files, skill_folders
+from skillopt.agents import agents, is_memory_file, memory_files, skill_folders
 from skillopt.changes.block import learned, with_learned
 from skillopt.changes.proposal import live_text
 from skillopt.errors import SkillError, UsageError
@@ -26,6 +26,8 @@ RULES = ".cursor/rules"
 """Where Cursor keeps rules, one `.mdc` file each; one that always applies is a memory file."""
 _FRONTMATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _ALWAYS = re.compile(r"^alwaysApply:[ \t]*true[ \t]*\r?$", re.MULTILINE)
+_PLAIN = re.compile(r"[^\w' -]+")
+_KINDS = 6
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -66,6 +68,29 @@ def skill_places(settings: NightSettings, project: Path, home: Path, state: Path
             (path for path in memory if not _is_behind_link(path, project)), memory[0] if memory else None
         ),
     )
+
+
+def near_agents(places: SkillPlaces, project: Path, sessions: Iterable[str]) -> tuple[SkillPlaces, str]:
+    """The places with a new skill where the agent of most of these sessions (`source:id`) looks, and a note
+    for a person whose other agents look elsewhere.
+    """
+    used = Counter(name.partition(":")[0] for name in sessions)
+    folders: Counter[str] = Counter()
+    titles: dict[str, str] = {}
+    for one in agents():
+        if one.source in used and one.skills:
+            folders[one.skills] += used[one.source]
+            titles.setdefault(one.skills, one.title)
+    if not folders:
+        return places, ""
+    (first, _), *others = folders.most_common()
+    new = project / first
+    note = "".join(
+        f"{titles[folder]} looks for skills in {folder} and not in {first}, where a new one goes: link it"
+        " there once you have adopted it. "
+        for folder, _ in others
+    )
+    return (places if _is_behind_link(new, project) else replace(places, new=new)), note.strip()
 
 
 def _is_behind_link(path: Path, project: Path) -> bool:
@@ -204,7 +229,7 @@ def target_of(path: Path, tasks: Sequence[NightTask], roots: Sequence[Path]) -> 
             raise SkillError(f"{path}: {error}") from error
         return NightTarget(name=name, kind="memory", path=path, before=before, seed=seed, tasks=tuple(tasks))
     is_new = before is None or not before.strip()
-    seed = _scaffold(name) if before is None or is_new else before
+    seed = _scaffold(name, tasks) if before is None or is_new else before
     Document(seed)
     broken = violations(seed, path.parent.name if path.name == SKILL_FILE else None) if is_new else ()
     if wrong := [one.message for one in broken if one.severity == "error"]:
@@ -218,9 +243,13 @@ def _name(path: Path) -> str:
     return path.name if is_memory_file(path) else path.parent.name if path.name == SKILL_FILE else path.stem
 
 
-def _scaffold(name: str) -> str:
+def _scaffold(name: str, tasks: Iterable[NightTask]) -> str:
+    """A new page. Its description says when to use it, in the words of what is learned from."""
+    train = [task.kind for task in tasks if task.split == "train"]
+    kinds = dict.fromkeys(" ".join(_PLAIN.sub(" ", kind).lower().split()) for kind in train)
+    asked = ", ".join(kind for kind in list(kinds)[:_KINDS] if kind)
+    when = f"when you are asked to {asked}, and " if asked else ""
     purpose = (
-        "What this person wants of answers that come back, learned from earlier sessions. Use it whenever you"
-        " write something for them."
+        f"What this person wants, learned from earlier sessions. Use it {when}whenever you write for them."
     )
     return f"---\nname: {name}\ndescription: {purpose}\n---\n\n# What was learned\n"

@@ -95,7 +95,7 @@ def trajectory(task: Task, rollout: Scored, room: int, *, with_task: bool = True
     )
     asked = f"<task>{_data(task.prompt, room // 3)}</task>\n"
     if task.reference is not None:
-        asked += f"<reference>{_data(_text(task.reference), room // 6)}</reference>\n"
+        asked += f"<reference>{_data(as_text(task.reference), room // 6)}</reference>\n"
     feedback = (
         f"<feedback>{_data(rollout.score.feedback, room // 6)}</feedback>\n" if rollout.score.feedback else ""
     )
@@ -110,7 +110,7 @@ def trajectory(task: Task, rollout: Scored, room: int, *, with_task: bool = True
 
 def told_answer(task: Task, rollout: Scored) -> str:
     """What a target answered beside what was expected, on one line; both are data."""
-    expected = "" if task.reference is None else f", expected {_quoted(_text(task.reference))}"
+    expected = "" if task.reference is None else f", expected {_quoted(as_text(task.reference))}"
     return f"task {task.id}: answered {_quoted(rollout.trajectory.answer)}{expected}"
 
 
@@ -122,16 +122,18 @@ def _turn(role: str, content: str, calls: Sequence[str]) -> str:
     return f"{role}: {content}" + "".join(f"\n{role} calls {call}" for call in calls)
 
 
-def _text(value: object) -> str:
+def as_text(value: object) -> str:
+    """A reference in words."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _data(text: str, most: int) -> str:
     """Text of a task or a target, cut to fit; it cannot close the tag it stands in."""
-    return _OURS.sub("&lt;", _clip(text, most))
+    return _OURS.sub("&lt;", clipped(text, most))
 
 
-def _clip(text: str, most: int) -> str:
+def clipped(text: str, most: int) -> str:
+    """A text of at most about so many characters, its head and its tail kept."""
     if len(text) <= most:
         return text
     half = max(0, (most - 40) // 2)

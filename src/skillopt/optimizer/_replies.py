@@ -100,6 +100,14 @@ class NamedEdits(_Reply):
     ]
 
 
+class WorkedRule(_Reply):
+    """What the analyst of a lane answers in the small form: one rule with an example."""
+
+    rule: str
+    request: str
+    answer: str
+
+
 class Groups(_Reply):
     """Which proven edits say the same, by their numbers."""
 

@@ -45,13 +45,14 @@ async def in_minibatches(
     size: int,
     seed: int,
     joins_last: bool = False,
+    group: Callable[[list[Studied], int], list[list[Studied]]] | None = None,
 ) -> list[T]:
     """Walk the tasks in a shuffled order that is fixed before the first row is in; every full minibatch is
     studied at once.
 
     Invalid rows are skipped, the last minibatch may be short; with `joins_last` one of less than half the
-    size is studied with its neighbour, which waits for it. A study that fails ends the walk without waiting
-    for more rows.
+    size is studied with its neighbour, which waits for it. With `group` all rows are awaited, and it says
+    which are studied together. A study that fails ends the walk without waiting for more rows.
     """
     order = _by_task(rollouts)
     random.Random(seed).shuffle(order)
@@ -70,11 +71,13 @@ async def in_minibatches(
             if scored:
                 studied = Studied(task=rollouts.rows[rows[0]].task, tries=tuple(scored))
                 chunk += [studied] if studied.side == side else []
-            if len(chunk) == size:
+            if group is None and len(chunk) == size:
                 held.append(chunk)
                 chunk = []
                 begin(1 if joins_last else 0)
-        if chunk and joins_last and held and 2 * len(chunk) < size:
+        if group is not None:
+            held += group(chunk, size)
+        elif chunk and joins_last and held and 2 * len(chunk) < size:
             held[-1] += chunk
         elif chunk:
             held.append(chunk)

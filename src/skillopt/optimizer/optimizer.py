@@ -4,9 +4,9 @@ longer view.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 from skillopt.evaluation.stage import Evaluation
 from skillopt.models.port import Model
@@ -16,16 +16,18 @@ from skillopt.optimizer.appendix import AppendixWriter
 from skillopt.optimizer.epoch import EPOCH_AGO, Advice, EpochAdvisor, TaskPair
 from skillopt.optimizer.forms import FORMS, Mode
 from skillopt.optimizer.limit import LimitChooser
-from skillopt.optimizer.minibatches import Side
-from skillopt.optimizer.proof import Joiner, LaneAnalyst
+from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
+from skillopt.optimizer.proof import ANALYST, Joiner, LaneAnalyst
 from skillopt.optimizer.reflect import Reflection, Reflector
 from skillopt.optimizer.select import Selection, Selector
+from skillopt.optimizer.small import SmallLaneAnalyst, by_kind
 from skillopt.optimizer.update import Update, Updater
 from skillopt.skill.document import Document
 from skillopt.step import Step
 from skillopt.tasks.rollout import means
 from skillopt.tasks.template import fill
 
+T = TypeVar("T")
 Control = Literal["fixed", "autonomous", "none"]
 PATCH_PROMPTS = frozenset({"analyst_failure", "analyst_success", "merge", "ranking"})
 """Stages for which a benchmark's own prompt speaks of edits: other update modes use the generic ones."""
@@ -62,6 +64,10 @@ class OptimizerSettings:
     minibatch_size: int
     merge_batch_size: int
     failure_only: bool
+    scoring_rule: str = ""
+    """What passes, in words; empty where the benchmark does not say."""
+    small: bool = False
+    """Whether lanes are asked about in the form for small models."""
     rollouts_per_task: int = 1
     """Where a task is tried several times, analysts are told how to read that."""
     learning_rate: int
@@ -96,6 +102,8 @@ class Optimizer:
             for stage, text in settings.prompts.items()
             if settings.skill_update_mode == "patch" or stage not in PATCH_PROMPTS
         }
+        if settings.small:
+            own_prompts = {ANALYST: packaged(f"{ANALYST}_small"), **own_prompts}
         asked = OptimizerModel(
             model,
             prompts=own_prompts,
@@ -122,22 +130,40 @@ class Optimizer:
         notes = None if aware is None else AppendixWriter(asked, threshold=aware.consolidate_above)
         self._updater = Updater(asked, form, notes)
         self._advisor = EpochAdvisor(asked)
-        self.lanes = LaneAnalyst(asked, contrasts=contrasts)
-        self.joiner = Joiner(asked)
+        self.lanes = (
+            SmallLaneAnalyst(asked, scoring_rule=settings.scoring_rule)
+            if settings.small
+            else LaneAnalyst(
+                asked,
+                contrasts=contrasts,
+                target_prompt=settings.prompts.get("rollout", ""),
+                scoring_rule=settings.scoring_rule,
+            )
+        )
+        self.joiner = None if settings.small else Joiner(asked)
 
     @property
     def control(self) -> Control:
         """Who sets the limit of a step."""
         return self._settings.control
 
-    @property
-    def minibatch_size(self) -> int:
-        """Rollouts that one analyst reads."""
-        return self._settings.minibatch_size
-
     async def reflect(self, step: Step, rollouts: Evaluation) -> Reflection:
         """Stage 2: proposals of analysts, minibatch by minibatch, while rollouts still come in."""
         return await self._reflector.reflect(step, rollouts)
+
+    async def in_lanes(
+        self, step: Step, rollouts: Evaluation, study: Callable[[int, list[Studied]], Awaitable[T]]
+    ) -> list[T]:
+        """Failures in minibatches, each given to `study`; for a small model those of one kind together."""
+        return await in_minibatches(
+            rollouts,
+            "failure",
+            study,
+            size=self._settings.minibatch_size,
+            seed=step.seed,
+            joins_last=True,
+            group=by_kind if self._settings.small else None,
+        )
 
     async def aggregate(self, step: Step, reflection: Reflection) -> Merged:
         """Stage 3: one list of proposals."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from skillopt.optimizer._ask import OptimizerModel
 from skillopt.optimizer._render import (
+    clipped,
     contrasts_section,
     proposals_section,
     rollouts_section,
@@ -27,6 +28,8 @@ from skillopt.tasks.task import Task
 
 SHOWN_ANSWERS = 3
 """Answers under an edit that did nothing which the second look is shown."""
+LONGEST_PROMPT = 3_000
+"""Characters of the target's own prompt that are shown."""
 ANALYST, JOINING = "analyst_proof", "joining"
 
 
@@ -41,9 +44,25 @@ class DeadEdit:
 class LaneAnalyst:
     """Studies the failures of one lane and proposes edits that name the tasks they should fix."""
 
-    def __init__(self, model: OptimizerModel, *, contrasts: bool = False) -> None:
+    varies = False
+    """Whether another look asks another question, also where nothing new is known."""
+
+    def __init__(
+        self,
+        model: OptimizerModel,
+        *,
+        contrasts: bool = False,
+        target_prompt: str = "",
+        scoring_rule: str = "",
+    ) -> None:
+        """`target_prompt` is what the target is told, with `{skill}` in it; `scoring_rule` says in words what
+        passes.
+        """
         self._model = model
         self._contrasts = contrasts
+        self._surroundings = section(
+            "What the agent is told, the skill in its place", clipped(target_prompt, LONGEST_PROMPT)
+        ) + section("How answers are scored", scoring_rule)
 
     async def study(
         self,
@@ -60,7 +79,8 @@ class LaneAnalyst:
         """
         most = len(chunk)
         fixed = (
-            skill_section(step.skill.text)
+            self._surroundings
+            + skill_section(step.skill.text)
             + section("Advice from earlier epochs", step.meta_skill)
             + section("Edits that broke tasks which worked", "\n".join(map(_told, harmful)))
             + _dead_section(dead)

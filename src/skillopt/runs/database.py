@@ -1,7 +1,6 @@
 """Keeps what was paid for in one SQLite file per run: replies, rollouts, scores, spending.
 
-WAL with synchronous NORMAL: what a call returned from survives `kill -9`; a power cut may lose the last
-moments.
+WAL with synchronous NORMAL survives `kill -9`; a power cut may lose the last moments.
 """
 
 from __future__ import annotations

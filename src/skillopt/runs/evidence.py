@@ -100,8 +100,7 @@ class VerdictEvidence:
 def gather(run: RunReader, step: str) -> VerdictEvidence:
     """Recompute the verdict on a step (its number) or on an epoch's slow update (`epoch-N`).
 
-    A step that tried several candidates has several: its number means the one that its record rests on, which
-    is that of the accepted candidate or else of the first; `N/c0`, `N/c1` and so on name each.
+    Of several candidates the number means the accepted one, else the first; `N/c0`, `N/c1` name each.
     """
     fold: Fold[LogSection] = Fold(lambda section: section)
     for event in read_events(run.folder / EVENTS):

@@ -7,7 +7,7 @@ from typing import Literal
 
 from skillopt.events import Checkpoint, EpochEnded, Event, Notice, StageClosed, TestMeasured
 from skillopt.events.records import ReopenedRecord, StepRecord
-from skillopt.runs.words import outcome, score
+from skillopt.runs.words import count, outcome, score
 
 Tone = Literal["plain", "good", "warn", "bad"]
 _TONES: dict[str, Tone] = {
@@ -36,43 +36,28 @@ class LogLine:
 
 def line_of(event: Event, steps: int) -> LogLine | None:
     """The line for a decision; None for what is no news. `steps` is how many are planned."""
-    time = event.time
     if isinstance(event, Notice):
         is_warning = event.level == "warning"
-        return LogLine(
-            time=time,
-            head=f"{'warning' if is_warning else 'note'}: {event.text}",
-            tone="warn" if is_warning else "plain",
-        )
+        head = f"{'warning' if is_warning else 'note'}: {event.text}"
+        return LogLine(time=event.time, head=head, tone="warn" if is_warning else "plain")
+    if isinstance(event, StageClosed):
+        return _lost(event)
+    head, action, rest = "", "", ""
     if isinstance(event, Checkpoint) and event.kind == "baseline":
-        return LogLine(time=time, head=f"seed skill: {score(event.state.baseline_score)} on val")
-    if isinstance(event, Checkpoint) and isinstance(event.record, StepRecord):
-        record = event.record
-        word = outcome(record.action)
-        edits = record.edit_apply_summary.applied
-        rest = f", {record.why} ({edits} {'edit' if edits == 1 else 'edits'})"
-        return LogLine(
-            time=time,
-            head=f"step {record.step}/{steps}: ",
-            word=word,
-            rest=rest,
-            tone=_TONES.get(word, "plain"),
-        )
-    if isinstance(event, Checkpoint) and isinstance(event.record, ReopenedRecord):
-        return LogLine(time=time, head=f"step {event.record.from_step} and what followed it are open again")
-    if isinstance(event, EpochEnded) and event.slow_update.why is not None:
-        word = outcome(event.slow_update.action)
-        head = f"end of epoch {event.epoch}: slow update "
-        return LogLine(
-            time=time,
-            head=head,
-            word=word,
-            rest=f", {event.slow_update.why}",
-            tone=_TONES.get(word, "plain"),
-        )
-    if isinstance(event, TestMeasured):
-        return LogLine(time=time, head=f"sealed test opened (look {event.look})")
-    return _lost(event) if isinstance(event, StageClosed) else None
+        head = f"seed skill: {score(event.state.baseline_score)} on val"
+    elif isinstance(event, Checkpoint) and isinstance(event.record, StepRecord):
+        head, action = f"step {event.record.step}/{steps}: ", event.record.action
+        rest = f", {event.record.why} ({count(event.record.edit_apply_summary.applied, 'edit')})"
+    elif isinstance(event, Checkpoint) and isinstance(event.record, ReopenedRecord):
+        head = f"step {event.record.from_step} and what followed it are open again"
+    elif isinstance(event, EpochEnded) and event.slow_update.why is not None:
+        head, action = f"end of epoch {event.epoch}: slow update ", event.slow_update.action
+        rest = f", {event.slow_update.why}"
+    elif isinstance(event, TestMeasured):
+        head = f"sealed test opened (look {event.look})"
+    word = outcome(action)
+    tone = _TONES.get(word, "plain")
+    return LogLine(time=event.time, head=head, word=word, rest=rest, tone=tone) if head else None
 
 
 def _lost(event: StageClosed) -> LogLine | None:
@@ -80,7 +65,5 @@ def _lost(event: StageClosed) -> LogLine | None:
     if not lost:
         return None
     kinds = ", ".join(sorted({row.invalid or "" for row in lost}))
-    head = (
-        f"{event.place} {event.stage}: {len(lost)} of {len(event.rows)} rows could not be measured ({kinds})"
-    )
-    return LogLine(time=event.time, head=head, tone="warn")
+    what = f"{len(lost)} of {len(event.rows)} rows could not be measured ({kinds})"
+    return LogLine(time=event.time, head=f"{event.place} {event.stage}: {what}", tone="warn")

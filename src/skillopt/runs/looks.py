@@ -1,8 +1,6 @@
-"""Looks at a run's test split that others took: what `eval` measured on it is noted in the run's folder, so
-that reports can count it.
+"""Looks at a run's test split by `eval`, noted in the run's folder so that reports can count them.
 
-The notes lie beside the log and not in it: the log tells what the run itself decided, the same in every run
-of one identity.
+The notes lie beside the log, which tells what the run itself decided, the same in equal runs.
 """
 
 from __future__ import annotations

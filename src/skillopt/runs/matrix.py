@@ -79,8 +79,7 @@ def matrix(facts: Facts) -> TaskMatrix:
 
 
 def trajectories(folder: Path, facts: Facts, version: str, task: str) -> list[Shown]:
-    """The stored rollouts behind a cell, one a draw; empty where the row could not be measured or nothing was
-    stored.
+    """The stored rollouts behind a cell, one a draw; empty where nothing was measured or stored.
 
     Only val tasks are in the table, so nothing of the sealed test can be asked for here.
     """

@@ -126,6 +126,14 @@ class UsesExecutor(Protocol):
 
 
 @runtime_checkable
+class SaysRule(Protocol):
+    """A benchmark that can say how it scores; who proposes edits is told."""
+
+    scoring_rule: str
+    """In words, and nothing that a skill may not hold."""
+
+
+@runtime_checkable
 class WantsJudge(ScoredByJudge, Protocol):
     """A benchmark that may be scored by a judge; `score_with` is then called instead of `score`."""
 

@@ -42,8 +42,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the model says. Tokens that are not given are counted: a token is four bytes, and the caller's cap
-    holds.
+    """What the model says. Tokens not given are counted, four bytes each, and the caller's cap holds.
 
     With tool calls the finish is `tool_calls` unless it says otherwise.
     """

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """Two buckets that fill steadily, as the large providers have them: one holds a second of requests, one a
-    minute of tokens.
+    """Two buckets that fill steadily, as large providers have them: a second of requests, a minute of tokens.
 
     A call takes its input and output tokens when it is admitted; a refused one takes nothing.
     """

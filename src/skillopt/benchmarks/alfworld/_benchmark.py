@@ -24,6 +24,7 @@ class ALFWorld(SplitBenchmark):
 
     name = "alfworld"
     graded: bool | None = False
+    scoring_rule = "The game is won before the last step that is allowed; nothing else counts."
 
     def __init__(self, *, root: Path, max_steps: int, **texts: Any) -> None:
         """`texts` and splits are those of `SplitBenchmark`."""

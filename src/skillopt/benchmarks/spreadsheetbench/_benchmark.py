@@ -41,6 +41,10 @@ class SpreadsheetBench(SplitBenchmark):
 
     name = "spreadsheetbench"
     graded: bool | None = False
+    scoring_rule = (
+        "The program is run on several workbooks of the task, and all cells of the answer have the wanted"
+        " values in each."
+    )
 
     def __init__(
         self, *, problems: Mapping[str, Problem], sandbox: Sandbox, mode: str, max_turns: int, **texts: Any

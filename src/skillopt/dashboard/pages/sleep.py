@@ -268,6 +268,9 @@ def _judgement(judged: Judgement) -> None:
             scores = f"{_score(judged.before)} to {_score(judged.after)}"
             ui.label(f"Held-out {judged.metric or 'score'} {scores}, policy {judged.policy or 'strict'}")
     w.paragraph(judged.why)
+    for title, text in judged.example.parts() if judged.example is not None else ():
+        w.paragraph(f"{title}:", soft=True)
+        ui.label(text).style("white-space: pre-wrap")
     if judged.pairs:
         with w.table("Held-out tasks", ("held-out task", "before", "after"), numbers=("before", "after")):
             for pair in judged.pairs:

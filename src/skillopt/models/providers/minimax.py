@@ -67,8 +67,7 @@ class MiniMaxOptions(Options):
 def build(spec: ModelSpec) -> Model:
     """A MiniMax model.
 
-    Their API documents neither seed nor reasoning effort, so both are refused here rather than ignored there,
-    and no schema mode, so `auto` asks for JSON by the prompt alone.
+    Their API documents no seed, effort or schema mode: the first two are refused, `auto` asks by the prompt.
     """
     for knob in ("seed", "reasoning_effort"):
         if getattr(spec, knob) is not None:

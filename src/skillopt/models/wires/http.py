@@ -60,11 +60,9 @@ class Login(Protocol):
 
 
 class Wire:
-    """One provider endpoint: posts a JSON body, gives back the JSON object, raises `ModelError` for
-    everything else.
+    """One provider endpoint: posts a JSON body, gives back the JSON object, else raises `ModelError`.
 
-    It neither retries nor follows redirects, and nothing of the environment but a proxy reaches the wire:
-    what may be sent, and where to, is what config put in the spec.
+    It neither retries nor follows redirects, and nothing of the environment but a proxy reaches the wire.
     """
 
     def __init__(
@@ -281,8 +279,7 @@ def clean_text(text: str) -> str:
 
 
 def fingerprint(spec: ModelSpec, options: Iterable[str] = ()) -> dict[str, Any]:
-    """Provider, model, the sampling parameters that are set and those of the named options that are; neither
-    host nor key.
+    """Provider, model, the sampling parameters and named options that are set; neither host nor key.
 
     How structured output is asked for is in it where the user chose a way, and never what `auto` came to.
     """

@@ -79,11 +79,9 @@ def schema_name(schema: Mapping[str, Any]) -> str:
 
 
 def is_strict(schema: Mapping[str, Any]) -> bool:
-    """True when the schema as it stands keeps to what OpenAI's strict mode enforces: closed objects, every
-    property required.
+    """True when the schema keeps to OpenAI's strict mode: closed objects, every property required.
 
-    A schema that does not is sent without `strict`: making optional properties required or nullable would ask
-    for another reply.
+    Any other is sent without `strict`: required or nullable properties would ask for another reply.
     """
     return all(
         node.get("additionalProperties") is False
@@ -96,11 +94,10 @@ def is_strict(schema: Mapping[str, Any]) -> bool:
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The schema with every object closed, or None where it allows anything at all, which a closed schema
-    cannot say.
+    """The schema with every object closed, or None where it allows anything at all.
 
-    It is narrower: whatever fits it fits the original. Bounds on numbers and lengths, which constrained
-    decoding does not know, are left out; the reader of the reply checks them.
+    It is narrower: whatever fits it fits the original. Bounds on numbers and lengths are left out, as
+    constrained decoding does not know them; the reader of the reply checks them.
     """
     if any(_says_anything(node) for node in _nodes(schema)):
         return None

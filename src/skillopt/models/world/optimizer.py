@@ -1,8 +1,6 @@
-"""The *simulated* optimizer of the rule world: what it proposes at each stage, in each update mode, good and
-bad.
+"""The *simulated* optimizer of the rule world: what it proposes at each stage and update mode.
 
-It reads the stage and the schema of a request, and looks rules and case numbers up in its text; it never
-parses prose.
+It reads a request's stage and schema, and looks rules and cases up in its text; it parses no prose.
 """
 
 from __future__ import annotations
@@ -118,6 +116,8 @@ def _lane(question: _Question, settings: WorldRules) -> dict[str, Any]:
     if dice.roll() < settings.harm:
         harmful = {**_rule(dice.pick(list(HARMFUL)), dice), "tasks": cases[:2]}
         edits.insert(int(dice.roll() * (len(edits) + 1)), harmful)
+    if question.wants("rule"):  # the small form
+        return {"rule": edits[0]["content"] if edits else "", "request": "", "answer": "a code"}
     return {"edits": edits}
 
 

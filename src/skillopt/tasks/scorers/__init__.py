@@ -43,6 +43,7 @@ from skillopt.tasks.scorers._scorer import (
     as_text,
     extract_answer,
     no_answer,
+    rule_of,
     score_trajectory,
 )
 from skillopt.tasks.scorers._text import Contains, ExactMatch, Squad
@@ -56,6 +57,7 @@ __all__ = [
     "extract_answer",
     "get_scorer",
     "no_answer",
+    "rule_of",
     "score_trajectory",
 ]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import numbers
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from skillopt.errors import ScoringError
@@ -62,6 +63,26 @@ async def score_trajectory(
     if judge is not None and isinstance(scorer, ScoredByJudge):
         return await scorer.score_with(judge, task, trajectory)
     return await scorer.score(task, trajectory)
+
+
+def rule_of(scorer: Scorer) -> str:
+    """How a scorer decides, in words for whoever writes skills: the first paragraph of the documentation of a
+    named scorer, with its options that are switches or numbers, or of a function; empty for others.
+    """
+    if isinstance(scorer, NamedScorer):
+        chosen = [
+            f"{field.name}: {value}"
+            for field in fields(scorer)
+            if isinstance(value := getattr(scorer, field.name), (bool, int, float)) and value != field.default
+        ]
+        return _first_paragraph(type(scorer)) + (f" ({', '.join(chosen)})" if chosen else "")
+    function = getattr(scorer, "function", None)
+    return _first_paragraph(getattr(function, "func", function))  # `func`: functools.partial
+
+
+def _first_paragraph(documented: object) -> str:
+    words = None if documented is None else inspect.getdoc(documented)
+    return " ".join((words or "").split("\n\n")[0].split())
 
 
 def extract_answer(text: str) -> str:

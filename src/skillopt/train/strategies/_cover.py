@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from skillopt.skill.edits import Edit
 
 _MARKS = re.compile(r"^\s*(?:[-*+>#]|\d+[.)])+\s*", re.MULTILINE)
-_WORDS = re.compile(r"\w+")
+_AROUND = ".,;:!?\"'`*_"
+"""Marks around a word that say nothing; others do, as in =SUM(A1:A9)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +42,12 @@ class Proven:
 
 
 def wording(edit: Edit) -> tuple[str, ...]:
-    """What two edits share that differ in case, blanks, punctuation, list marks or the place of an insertion
-    alone.
+    """What two edits share that differ in case, blanks, marks around words, list marks or the place of an
+    insertion alone.
     """
     inserts = edit.op in ("append", "insert_after")
     texts = ("insert" if inserts else edit.op, "" if inserts else edit.target, edit.content)
-    return tuple(" ".join(_WORDS.findall(_MARKS.sub("", text).casefold())) for text in texts)
+    return tuple(map(_plain, texts))
 
 
 def without_copies(proven: Sequence[Proven]) -> list[Proven]:
@@ -99,10 +100,15 @@ def kept_lines(content: str, known: Collection[str]) -> str:
 
 def line_of(line: str) -> str:
     """A line as it is compared; empty for one that may repeat."""
-    words = " ".join(_WORDS.findall(_MARKS.sub("", line).casefold()))
+    words = _plain(line)
     return words if len(words) >= 12 else ""
 
 
 def lines_of(text: str) -> set[str]:
     """All lines of a text that may not come twice."""
     return {line_of(line) for line in text.splitlines()} - {""}
+
+
+def _plain(text: str) -> str:
+    words = (word.strip(_AROUND) for word in _MARKS.sub("", text).casefold().split())
+    return " ".join(word for word in words if word)

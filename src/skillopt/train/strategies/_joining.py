@@ -52,12 +52,13 @@ class Joined(Merged):
     groups: tuple[tuple[Proven, ...], ...]
 
 
-async def join(step: Step, reflection: Lanes, gate: Gate, joiner: Joiner) -> Joined:
+async def join(step: Step, reflection: Lanes, gate: Gate, joiner: Joiner | None) -> Joined:
     """All proven edits of a step, those that say the same in one group."""
     unique = by_strength(without_copies([one for lane in reflection.lanes for one in lane.proven]))
     single = [one for one in unique if len(one.edits) == 1]
-    asks = len(single) > 1
-    said = await joiner.groups(step, [one.edits[0] for one in single]) if asks else []
+    said: list[list[int]] = []
+    if asks := joiner is not None and len(single) > 1:
+        said = await joiner.groups(step, [one.edits[0] for one in single])
     trials = Trials(gate, step, "proof")
     checked = await together(
         *(_same(trials, reflection, [single[number] for number in group]) for group in said)

@@ -14,6 +14,7 @@ from skillopt.gate.decision import RowId
 from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.proof import DeadEdit, LaneAnalyst
 from skillopt.optimizer.reflect import Minibatch
+from skillopt.optimizer.small import SmallLaneAnalyst
 from skillopt.skill.edits import Edit, Outcome, apply
 from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
@@ -48,7 +49,7 @@ class LaneSearch:
         self,
         step: Step,
         *,
-        analyst: LaneAnalyst,
+        analyst: LaneAnalyst | SmallLaneAnalyst,
         trials: Trials,
         guard: LeakGuard | None,
         noisy: asyncio.Future[bool],
@@ -84,8 +85,8 @@ class LaneSearch:
         lane.dead += [one for one in self._earlier if shown & set(one.edit.evidence.get("tasks", ()))]
         earlier = len(lane.dead)
         for look in range(self._depth):
-            if not left or (look and len(lane.dead) == earlier):
-                break  # without a new failure to learn from, the same question would get the same answer
+            if not left or (look and not self._is_worth_a_look(lane, len(lane.dead) > earlier)):
+                break
             item = str(index) if not look else f"{index}-{look + 1}"
             found = await self._analyst.study(
                 self._step, item, left, dead=lane.dead, harmful=self._harmful, kinds=self._kinds
@@ -95,6 +96,17 @@ class LaneSearch:
             fixed = {task for one in lane.proven for task in one.fixed}
             left = [one for one in left if one.task.id not in fixed]
         return lane
+
+    def _is_worth_a_look(self, lane: Lane, learned: bool) -> bool:
+        """Whether another look could find more. Without a new failure to learn from, the same question would
+        get the same answer; one that varies is asked until an edit fixes all tasks that it is tried on.
+        """
+        if not self._analyst.varies:
+            return learned
+        fixed = {one.edits: set(one.fixed) for one in lane.proven}
+        return not any(
+            {row.task_id for row in trial.rows} <= fixed.get(trial.edits, set()) for trial in lane.trials
+        )
 
     async def _try(self, lane: Lane, found: Minibatch, left: Sequence[Studied]) -> None:
         """Each edit alone on tasks that it names; those that fixed none together, then by halves."""

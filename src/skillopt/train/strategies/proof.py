@@ -18,7 +18,6 @@ from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Blamed, Reflected, Selected
 from skillopt.events.state import MemoryEntry, State
 from skillopt.optimizer.aggregate import Merged
-from skillopt.optimizer.minibatches import in_minibatches
 from skillopt.optimizer.proof import DeadEdit
 from skillopt.optimizer.reflect import Reflection, patch_fact
 from skillopt.optimizer.select import Selection
@@ -85,8 +84,7 @@ class Proof:
             earlier=[DeadEdit(edit=edit) for edit in _remembered(step, NOTHING)],
             harmful=_remembered(step, HARMFUL),
         )
-        size = self._optimizer.minibatch_size
-        walk = in_minibatches(rollouts, "failure", search.study, size=size, seed=step.seed, joins_last=True)
+        walk = self._optimizer.in_lanes(step, rollouts, search.study)
         found: list[Any] = await together(rollouts.close(), walk, noisy)
         outcomes, lanes = tuple[Rollout, ...](found[0]), tuple[Lane, ...](found[1])
         looks = [

@@ -1,0 +1,97 @@
+"""`skillopt sleep` without a command: what waits for a decision, told in the person's own words, and the
+decision.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import typer
+
+from skillopt.changes.page import plain
+from skillopt.changes.status import ProposalStatus
+from skillopt.cli import _sleep
+from skillopt.cli import _sleep_show as show
+from skillopt.cli._console import echo
+from skillopt.errors import UsageError
+from skillopt.runs import words
+
+if TYPE_CHECKING:
+    from skillopt.changes.adoption import Adoption, Done
+    from skillopt.changes.proposal import ProposedFile
+
+_ASKED = "adopt what was measured (a), some by number (s), later (l), no (n)"
+_LINES = 12
+"""Lines of an answer that are shown."""
+
+
+def morning() -> None:
+    """Show the newest proposal of the project that waits; ask for a decision where somebody can answer."""
+    context = _sleep.context_of({})
+    adoption = context.adoption(_sleep.utc_now)
+    mine = [one for one in adoption.status().proposals if one.proposal.project == str(context.project)]
+    waiting = next((one for one in mine if "pending" in one.edits.values() and one.state != "replaced"), None)
+    if waiting is None:
+        nights = context.kept.load().nights
+        echo("Nothing waits for you." + (f" Last night: {plain(nights[-1].outcome)}." if nights else ""))
+        echo("`skillopt sleep run` is a night, `skillopt sleep --help` names all commands.")
+        return
+    for line in told(waiting):
+        echo(line)
+    show.diff(adoption.diff(waiting.proposal.id))
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        _decide(adoption, waiting)
+    else:
+        echo("`skillopt sleep adopt` takes what was measured, `--edit N` one edit, `discard` none of it.")
+
+
+def told(one: ProposalStatus) -> Iterator[str]:
+    """What was learned and from which words, an answer before and after, and what it took."""
+    proposal = one.proposal
+    yield f"Proposal {proposal.id} of {proposal.created:%Y-%m-%d %H:%M} UTC, {proposal.cost}"
+    for target in proposal.targets:
+        judged = target.judgement
+        yield ""
+        if judged.action == "suggestion":
+            yield f"{plain(target.name)}: {plain(judged.why)}"
+        else:
+            mark = "" if judged.verified else ", unverified"
+            scores = f"{words.score(judged.before)} to {words.score(judged.after)}"
+            yield f"{plain(target.name)}: held-out {scores}{mark}. {plain(judged.why)}"
+        yield from _learned(target, one)
+        if judged.example is not None:
+            for title, text in judged.example.parts():
+                yield f"  {title}:"
+                yield from (f"    {plain(line)}" for line in text.splitlines()[:_LINES])
+    yield ""
+
+
+def _learned(target: ProposedFile, one: ProposalStatus) -> Iterator[str]:
+    for edit in target.edits:
+        decided = one.edits[edit.id]
+        added = " ".join(target.merged.part(edit.id)[1].split())
+        mark = "" if edit.is_measured else ", not measured"
+        yield f"  edit {edit.id} ({decided}{mark}): {plain(added)}"
+        for said in dict.fromkeys(said for evidence in edit.evidence for said in evidence.said):
+            yield f"    you said: {plain(said)}"
+
+
+def _decide(adoption: Adoption, waiting: ProposalStatus) -> None:
+    id = waiting.proposal.id
+    answer = typer.prompt(_ASKED, default="l").strip().lower()[:1]
+    done: Done | None = None
+    if answer == "a":
+        done = adoption.adopt(id)
+    elif answer == "s":
+        numbers = typer.prompt("numbers of the edits, with spaces").replace(",", " ").split()
+        if not all(number.isdecimal() for number in numbers):
+            raise UsageError("Edits are named by their numbers, such as 1 3. Nothing was changed.")
+        done = adoption.adopt(id, edits=[int(number) for number in numbers])
+    elif answer == "n":
+        done = adoption.discard(id)
+    if done is None:
+        echo("Later: `skillopt sleep` shows it again.")
+    else:
+        show.tell(show.done_json(done), show.done)

@@ -1,0 +1,198 @@
+"""Runs environment work on a Ray cluster: on one that this machine starts for the run, or on the one that
+`RAY_ADDRESS` names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+from skillopt.errors import ConfigError, Fault
+from skillopt.executors.port import ExecutorPlugin, Handle, Result, WorkerLost, told
+from skillopt.process import minimal_env
+
+_STARTED_WITHIN = 120.0
+"""Seconds in which a cluster of our own has to be there."""
+
+
+class RayCluster:
+    """Each piece of work is a Ray task and each object a Ray actor, one CPU each, on whichever node has one.
+
+    Work travels as a pickle and comes back as one; the nodes have the same version of SkillOpt and of Python.
+    A worker that is lost is `WorkerLost`, and what it kept is lost with it: nothing is repeated here,
+    as work may have been paid for. Workers of a cluster of our own get no credentials in their environment.
+    """
+
+    def __init__(self, most: int) -> None:
+        if find_spec("ray") is None:
+            raise ConfigError("The executor 'ray' needs ray: pip install 'skillopt[ray]'")
+        self._most = most
+        self._own: _OwnCluster | None = None
+        self._opening: asyncio.Task[Any] | None = None
+        self._closed = False
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Do the work in a worker of the cluster."""
+        ray = await self._open()
+        task = ray.remote(_run).options(num_cpus=1, max_retries=0, name="skillopt work")
+        return cast(Result, await self._answer(task, _pickled(work)))
+
+    async def open(self, make: Callable[[], object]) -> Handle:
+        """Make an object in a worker of its own, which ends with it."""
+        ray = await self._open()
+        kept = ray.remote(_Kept).options(num_cpus=1, max_restarts=0, max_task_retries=0, name=None).remote()
+        handle = _There(self, ray, kept)
+        try:
+            await self._answer(kept.make, _pickled(make))
+        except BaseException:  # also when nobody waits for it any more: it must not stay there
+            await handle.close()
+            raise
+        return handle
+
+    async def close(self) -> None:
+        """Leave the cluster, and end it where it is our own."""
+        self._closed = True
+        if self._opening is None:
+            return
+        with contextlib.suppress(ConfigError, Fault):
+            ray = await self._opening
+            await asyncio.to_thread(ray.shutdown)
+        if self._own is not None:
+            await asyncio.to_thread(self._own.end)
+
+    async def _open(self) -> Any:
+        if self._closed:
+            raise Fault("sandbox", "the executor is closed")
+        if self._opening is None:
+            self._opening = asyncio.ensure_future(asyncio.to_thread(self._connect))
+        return await asyncio.shield(self._opening)
+
+    def _connect(self) -> Any:
+        ray = import_module("ray")
+        address = os.environ.get("RAY_ADDRESS")
+        if not address:
+            self._own = _OwnCluster(self._most)
+            address = self._own.address()
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, namespace="skillopt")
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise Fault("spawn", f"the Ray cluster at {address} cannot be reached: {error}") from error
+        return ray
+
+    async def _answer(self, remote: Any, *arguments: Any) -> Any:
+        """What a remote function returned; see `_told`."""
+        try:
+            kind, *rest = pickle.loads(await remote.remote(*arguments))
+        except import_module("ray").exceptions.RayError as error:
+            if self._closed:
+                raise Fault("sandbox", "the executor is closed") from error
+            raise WorkerLost(f"a worker of the Ray cluster was lost: {type(error).__name__}") from error
+        if kind == "failed":
+            raise Fault(*rest)
+        return rest[0]
+
+
+PLUGIN: ExecutorPlugin = RayCluster
+
+
+class _There:
+    def __init__(self, cluster: RayCluster, ray: Any, kept: Any) -> None:
+        self._cluster = cluster
+        self._ray = ray
+        self._kept: Any = kept
+
+    async def call(self, method: str, *arguments: Any) -> Any:
+        if self._kept is None:
+            raise Fault("sandbox", "the handle is closed")
+        return await self._cluster._answer(self._kept.call, method, _pickled(arguments))
+
+    async def close(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            with contextlib.suppress(Exception):  # a cluster that is gone has ended it already
+                self._ray.kill(kept)
+
+
+class _Kept:
+    """The actor that holds one object."""
+
+    def make(self, make: bytes) -> bytes:
+        return _told(lambda: setattr(self, "made", pickle.loads(make)()))
+
+    def call(self, method: str, arguments: bytes) -> bytes:
+        return _told(lambda: getattr(self.made, method)(*pickle.loads(arguments)))  # type: ignore[attr-defined]
+
+
+def _run(work: bytes) -> bytes:
+    return _told(lambda: pickle.loads(work)())
+
+
+def _told(work: Callable[[], Any]) -> bytes:
+    """`("done", result)` or `("failed", kind, detail)`: Ray would log an error with its text."""
+    try:
+        return pickle.dumps(("done", work()))
+    except Exception as error:  # noqa: BLE001 - work may raise anything, and all of it is told
+        return pickle.dumps(("failed", *told(error)))
+
+
+def _pickled(work: Any) -> bytes:
+    try:
+        return pickle.dumps(work)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise Fault("contract", f"this work cannot be sent to another process: {error}") from error
+
+
+class _OwnCluster:
+    """A cluster of one node on this machine, in processes that know nothing of our environment."""
+
+    def __init__(self, cpus: int) -> None:
+        # Sockets lie in it, and the name of a socket is short.
+        self._folder = Path(tempfile.mkdtemp(prefix="skillopt-ray-", dir="/tmp"))
+        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 - text, as the others are
+        head = "import sys; from ray.scripts.scripts import main; sys.exit(main())"
+        options = {"port": 0, "num-cpus": cpus, "include-dashboard": "false", "temp-dir": self._folder}
+        self._head = subprocess.Popen(
+            [sys.executable, "-c", head, "start", "--head", "--block", "--disable-usage-stats"]
+            + [f"--{name}={value}" for name, value in options.items()],
+            env=minimal_env({"PYTHONPATH": paths, "PYTHONHASHSEED": "0"}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def address(self) -> str:
+        """Where it listens, once it does."""
+        until = time.monotonic() + _STARTED_WITHIN
+        named = self._folder / "ray_current_cluster"
+        while self._head.poll() is None and time.monotonic() < until:
+            if named.exists() and (found := named.read_text(encoding="utf-8").strip()):
+                return found
+            time.sleep(0.05)
+        self.end()
+        said = self._head.stdout.read().decode(errors="replace") if self._head.stdout is not None else ""
+        raise Fault("spawn", f"a Ray cluster could not be started on this machine: {said.strip()[-500:]}")
+
+    def end(self) -> None:
+        """End its processes and remove what they wrote."""
+        self._head.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._head.wait(10)
+        with contextlib.suppress(ProcessLookupError):  # what the head left behind is in its session
+            os.killpg(self._head.pid, signal.SIGKILL)
+        self._head.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,159 @@
+"""The small form of a lane's question, for optimizer models below about eight billion parameters.
+
+Such a model finds one rule for failures of one kind and loses its way among several, and it often spoils
+the worked example that a small target needs. So a lane holds one kind, the reply is one rule with one
+example, and two edits are made of it: the rule with the example of the model, and the rule with the wanted
+answer of a task, which is then not tried on that task.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from skillopt.evaluation.leaks import RUN
+from skillopt.optimizer._ask import OptimizerModel
+from skillopt.optimizer._render import as_text, clipped, section, skill_section
+from skillopt.optimizer._replies import Unusable, WorkedRule
+from skillopt.optimizer.minibatches import Studied
+from skillopt.optimizer.proof import ANALYST, DeadEdit
+from skillopt.optimizer.reflect import Minibatch
+from skillopt.skill.edits import Edit, parse_edit
+from skillopt.step import Step
+
+SHOWN = 4
+"""Failures one question shows; each look at a lane draws others, or the same in another order."""
+SMALL_SIZE, SMALL_WINDOW = 8.0, 16_000
+"""Billions of parameters, and tokens of context, below which a model is asked in the small form."""
+LONGEST_COPY = 160
+"""Characters up to which a wanted answer is an example and no text."""
+_SIZE = re.compile(r"(?<![\d.])(?:(\d+)x)?(\d+(?:\.\d+)?)b(?![a-z0-9])|(?<![\d.])(\d{2,4})m(?![a-z0-9])")
+_WORD = re.compile(r"\w+")
+
+
+def is_small(model: str, window: int) -> bool:
+    """Whether a model is small by the size that its name declares (1.5b, 8x7b, 135m; the largest of several),
+    or else by its window.
+    """
+    sizes = [
+        float(millions) / 1000 if millions else float(billions) * int(experts or 1)
+        for experts, billions, millions in _SIZE.findall(model.rsplit("/", 1)[-1].lower())
+    ]
+    return max(sizes) < SMALL_SIZE if sizes else window < SMALL_WINDOW
+
+
+def by_kind(failures: Sequence[Studied], size: int) -> list[list[Studied]]:
+    """Lanes of one kind each, of about equal size; tasks without a kind are with those whose words are most
+    like their own.
+    """
+    kinds: dict[str, list[Studied]] = {}
+    for one in failures:
+        kinds.setdefault(one.task.kind, []).append(one)
+    left = kinds.pop("", [])
+    lanes = []
+    for group in kinds.values():
+        parts = math.ceil(len(group) / size)
+        lanes += [group[at::parts] for at in range(parts)]
+    while left:
+        words = _words(left[0])
+        left.sort(key=lambda one: -len(words & _words(one)) / len(words | _words(one)))
+        lanes.append(left[: min(size, SHOWN)])
+        left = left[min(size, SHOWN) :]
+    return lanes
+
+
+class SmallLaneAnalyst:
+    """Studies failures of one kind and proposes one rule in two wordings."""
+
+    varies = True
+
+    def __init__(self, model: OptimizerModel, *, scoring_rule: str = "") -> None:
+        self._model = model
+        self._rule = scoring_rule
+
+    async def study(
+        self,
+        step: Step,
+        item: str,
+        chunk: Sequence[Studied],
+        *,
+        dead: Sequence[DeadEdit] = (),
+        harmful: Sequence[Edit] = (),
+        kinds: Mapping[str, int] | None = None,
+    ) -> Minibatch:
+        """Edits for these failures; of `dead` ones the last is told, and nothing else of what was tried: a
+        small model takes a list of bad rules for an offer.
+        """
+        order = random.Random(f"{step.seed} {item}").sample(list(chunk), len(chunk))
+        fixed = (
+            skill_section(step.skill.text)
+            + section("How answers are scored", self._rule)
+            + section("A rule that did not help; write another one", "\n".join(map(_tried, dead[-1:])))
+        )
+        share = self._model.room(fixed, ANALYST) // SHOWN // 3
+        told = [
+            f"Request: {clipped(one.task.prompt, share)}\n"
+            f"The assistant said: {clipped(one.tries[-1].trajectory.answer, share)}\n"
+            f"Wanted: {clipped(_reference(one) or one.tries[-1].score.feedback, share)}"
+            for one in order[:SHOWN]
+        ]
+        tasks = tuple(one.task.id for one in chunk)
+        user = fixed + section("Failed requests", "\n\n".join(told))
+        reply = await self._model.ask(step, ANALYST, item, user, WorkedRule)
+        if isinstance(reply, Unusable):
+            return Minibatch(kind="failure", index=0, tasks=tasks, dropped=str(reply))
+        edits = tuple(
+            parse_edit(edit, str(step.place.at(ANALYST, item, number=at)))
+            for at, edit in enumerate(worked_edits(reply, order))
+        )
+        return Minibatch(kind="failure", index=0, tasks=tasks, edits=edits)
+
+
+def worked_edits(reply: WorkedRule, failures: Sequence[Studied]) -> list[dict[str, Any]]:
+    """The rule with the example that came with it, and with the wanted answer of the first task that has a
+    short one. Neither names tasks whose answer it holds: these would pass by heart.
+    """
+    rule = " ".join(reply.rule.split()).lstrip("-* ")
+    if not rule:
+        return []
+    wanted = {one.task.id: _reference(one) for one in failures}
+    short = [text for text in wanted.values() if "\n" not in text and 0 < len(text) <= LONGEST_COPY]
+    examples = [(f'"{_own_words(reply.request, failures)}" -> {reply.answer.strip()}', reply.answer.strip())]
+    examples += [(text, text) for text in short[:1]]
+    edits = []
+    for example, answer in examples:
+        tasks = [task for task, text in wanted.items() if text != answer]
+        if answer and tasks:
+            edits.append({"op": "append", "content": f"- {rule} Example: {example}", "tasks": tasks})
+    return edits
+
+
+def _own_words(request: str, failures: Iterable[Studied]) -> str:
+    """A request, or its last few words where it is copied from a task: a skill may not quote one."""
+    spans = [found.span() for found in _WORD.finditer(request)]
+    runs = {
+        tuple(request[a:b].casefold() for a, b in spans[at : at + RUN]) for at in range(len(spans) - RUN + 1)
+    }
+    for one in failures:
+        words = [word.casefold() for word in _WORD.findall(one.task.prompt)]
+        if any(tuple(words[at : at + RUN]) in runs for at in range(len(words) - RUN + 1)):
+            return f"... {request[spans[1 - RUN][0] :]}"
+    return request.strip()
+
+
+def _reference(one: Studied) -> str:
+    return "" if one.task.reference is None else as_text(one.task.reference).strip()
+
+
+def _tried(one: DeadEdit) -> str:
+    said = [
+        f"With it the assistant said: {clipped(row.trajectory.answer, 240)}" for _, row in one.answers[:1]
+    ]
+    return "\n".join([one.edit.content, *said])
+
+
+def _words(one: Studied) -> set[str]:
+    return {word.casefold() for word in _WORD.findall(one.task.prompt)}
