@@ -9,7 +9,7 @@ from typing import get_args
 
 from skillopt.agents import driven, driver
 from skillopt.agents.port import AgentDriver
-from skillopt.harnesses import harnesses
+from skillopt.harnesses import harnesses, works_alone
 from skillopt.tasks.benchmark import BenchmarkPlugin, ChoosesHarness, OffersDocuments, ShowsImages
 
 _END = "<!-- end -->"
@@ -83,7 +83,7 @@ def _cell(plugin: BenchmarkPlugin, harness: str) -> str:
         return "no"
     if not isinstance(plugin, ChoosesHarness):
         return "yes"
-    if harness not in driven():
+    if not works_alone(harness):
         return "yes" if harness == "tool_loop" else "by mode"
     if isinstance(plugin, OffersDocuments):
         return "yes"

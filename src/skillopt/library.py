@@ -31,6 +31,7 @@ from skillopt.estimation import Estimate
 from skillopt.estimation import estimate as estimated
 from skillopt.events import Sink
 from skillopt.harnesses import Harness, harnesses
+from skillopt.harnesses.function import FunctionTarget
 from skillopt.messages import Reply, Request
 from skillopt.models import PROVIDERS, Model, Provider
 from skillopt.skill.folder import Skill
@@ -43,6 +44,10 @@ Tasks: TypeAlias = str | Path | Rows | Mapping[str, Rows]
 """A JSONL, JSON or CSV file, rows, or rows by split."""
 Scoring: TypeAlias = str | Callable[..., Any] | Scorer
 """A scorer's name, a function `(task, answer) -> bool | float | Score`, `cmd: program`, or a `Scorer`."""
+Target: TypeAlias = str | Model | Harness | Callable[..., Any]
+"""A model string, `cmd: program`, an address, `file.py:function`, or an object: a function `(task, skill) ->
+answer`, a `Model`, or a `Harness`.
+"""
 SkillLike: TypeAlias = str | Path | Skill
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,7 +79,7 @@ def _sync(work: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
 
 async def aoptimize(
     *,
-    target: str | Model | Harness,
+    target: Target,
     optimizer: str | Model,
     skill: str | Path | None = None,
     tasks: Tasks | None = None,
@@ -88,8 +93,9 @@ async def aoptimize(
 ) -> Result:
     """Train a skill and return the result.
 
-    `target` and `optimizer` are model strings such as `openai:gpt-5.4-mini`, or `Model` objects; a `Harness`
-    as target is an agent that asks no model of ours, and `harness` says how any other target works on a task.
+    `target` and `optimizer` are model strings such as `openai:gpt-5.4-mini`, or `Model` objects. An agent of
+    your own as target is a function `(task, skill) -> answer`, `cmd: program`, an address, or a `Harness`
+    that asks no model of ours; `harness` says how a model works on a task.
     Work on your own `tasks` (a file, rows, or rows by split) with a `scorer`, or on a `benchmark`, by name or
     as an object. `skill` is a folder with SKILL.md or one .md file; without it the benchmark's own seed is
     used. `budget` reads like "$2", "200k tokens" or "500 calls"; `out` is the run folder, and calling again
@@ -120,7 +126,7 @@ async def aoptimize(
 async def aevaluate(
     skill: SkillLike | Mapping[str, SkillLike],
     *,
-    target: str | Model | Harness,
+    target: Target,
     tasks: Tasks | None = None,
     scorer: Scoring | None = None,
     benchmark: str | Benchmark | None = None,
@@ -157,7 +163,7 @@ async def acompare(
     skill: SkillLike,
     against: SkillLike,
     *,
-    target: str | Model | Harness,
+    target: Target,
     tasks: Tasks | None = None,
     scorer: Scoring | None = None,
     benchmark: str | Benchmark | None = None,
@@ -198,7 +204,7 @@ compare = _sync(acompare)
 
 def estimate(
     *,
-    target: str | Model | Harness,
+    target: Target,
     optimizer: str | Model,
     skill: str | Path | None = None,
     tasks: Tasks | None = None,
@@ -251,7 +257,7 @@ class _Given:
     so that everything behind works with names.
     """
 
-    target: str | Model | Harness
+    target: Target
     optimizer: str | Model | None = None
     harness: str | Harness | None = None
     skill: str | Path | None = None
@@ -320,6 +326,11 @@ class _Given:
         target, optimizer, harness = self.target, self.optimizer, self.harness
         if _is_harness(target):
             harness, target = target, _label(models, _NotAsked(target.name))
+        elif _is_function(target):
+            if harness is not None:
+                raise UsageError("A function as target is an agent by itself. Remove harness.")
+            stack.enter_context(harnesses.lend(_GIVEN, FunctionTarget(target)))
+            harness, target = _GIVEN, _label(models, _NotAsked(getattr(target, "__name__", "function")))
         elif not isinstance(target, str):
             target = _label(models, cast("Model", target))
         if optimizer is not None and not isinstance(optimizer, str):
@@ -365,6 +376,10 @@ class _NotAsked:
 
 def _is_harness(given: object) -> TypeGuard[Harness]:
     return hasattr(given, "run") and hasattr(given, "asks_model")
+
+
+def _is_function(given: object) -> TypeGuard[Callable[..., Any]]:
+    return callable(given) and not hasattr(given, "complete")
 
 
 def _label(models: dict[str, Model], model: Model) -> str:

@@ -340,7 +340,7 @@ CASES = [
     case("train.proof.blame_rows", 2, "events", PROOF),
     case("train.proof.prune", False, "events", PROOF),
     case("train.proof.remaining", 1, "events", {**PROOF, "model.target.name": "world"}),
-    case("train.proof.noise", "on", "events", PROOF),
+    case("train.proof.confirm", False, "events", PROOF),
     case("model.optimizer.prompts", "small", "events", PROOF),
     case("gradient.minibatch_size", 3, "requests"),
     case("gradient.merge_batch_size", 3, "requests", **{"gradient__minibatch_size": 1}),

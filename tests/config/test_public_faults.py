@@ -166,7 +166,7 @@ def test_a16_the_defaults_are_the_papers(run):
         optimizer.slow_update_samples,
     ) == (True, True, 20)
     assert (optimizer.use_meta_skill, config.evaluation.use_gate) == (True, True)
-    assert (config.train.strategy, config.gate.policy) == ("paper", None), "the strategy's own: strict"
+    assert (config.train.strategy, config.gate.policy) == ("paper", "strict")
 
 
 def test_s1_no_key_of_any_provider_is_shown(run):

@@ -132,7 +132,7 @@ async def test_every_tool_is_listed_and_does_what_its_command_does(tmp_path: Pat
             assert any("step 1/" in line for line in heard), heard
             assert (await done("skillopt_runs", folders=["run"]))["runs"][0]["status"] == "finished"
             assert (await done("skillopt_explain", run="run", step="1"))["agrees"] is True
-            assert "+" in (await done("skillopt_diff", a="run"))["text"]
+            assert "+" in (await done("skillopt_diff", a="run"))["diff"]
             evaluated = await done(
                 "skillopt_eval",
                 config="quickstart",

@@ -42,6 +42,10 @@ def project(tmp_path: Path) -> Path:
         ({OPTIONS: ["train.seed=1", " env.scorer = x.py:f"]}, "programs"),
         ({OPTIONS: ["scorer=os:system"]}, "programs"),  # a flat name means the same key
         ({OPTIONS: ["env.sandbox=limits"]}, "programs"),
+        ({"target": "cmd: rm -rf ."}, "programs"),
+        ({"target_model": "agent.py:run"}, "programs"),
+        ({OPTIONS: ["model.target=cmd: sh agent"]}, "programs"),
+        ({"target": "https://evil.example/run"}, "hosts"),
         ({OPTIONS: ["model.target.agent.path=/bin/sh"]}, "programs"),
         ({OPTIONS: ["codex_bin=./evil"]}, "programs"),  # a second name as well
         ({OPTIONS: ["model.codex_exec_network_access=true"]}, "programs"),

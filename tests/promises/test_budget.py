@@ -152,7 +152,7 @@ async def test_a_timeout_stays_charged(tmp_path: Path) -> None:
     )
     async with provider_of(outage) as provider:
         _, spending = await train(
-            provider, tmp_path, "train.num_epochs=1", "model.target.timeout=0.3", "budget.calls=400"
+            provider, tmp_path, "train.num_epochs=1", "model.target.timeout=1.5", "budget.calls=400"
         )
         assert spending["attempts"]["unreported"] == outage.hits > 0
         assert spending["tokens"] >= provider.tokens

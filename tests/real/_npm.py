@@ -27,7 +27,7 @@ def cli(package: str, version: str, binary: str, *, env: Mapping[str, str] | Non
     if npm is None or shutil.which("node") is None:
         pytest.skip(f"npm and node are needed to install {package}")
     environment = dict(os.environ if env is None else env)
-    home = _cache(environment) / f"{package.replace('/', '_')}-{version}"
+    home = cache_folder(environment, "npm") / f"{package.replace('/', '_')}-{version}"
     program = home / "node_modules" / ".bin" / (f"{binary}.cmd" if os.name == "nt" else binary)
     if not program.exists():
         with home.with_name(f"{home.name}.lock").open("w") as lock:
@@ -37,11 +37,12 @@ def cli(package: str, version: str, binary: str, *, env: Mapping[str, str] | Non
     return program
 
 
-def _cache(env: Mapping[str, str]) -> Path:
+def cache_folder(env: Mapping[str, str], kind: str) -> Path:
+    """Where the packages of one kind are kept."""
     given = env.get("XDG_CACHE_HOME") or (
         Path(env["HOME"]) / ".cache" if env.get("HOME") else tempfile.gettempdir()
     )
-    folder = Path(given) / "skillopt-tests" / "npm"
+    folder = Path(given) / "skillopt-tests" / kind
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

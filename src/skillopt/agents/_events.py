@@ -44,7 +44,7 @@ _SIGNS: tuple[tuple[Kind, str], ...] = (
         "unavailable",
         r"overloaded|high demand|server.?error|unable to connect|connection"
         r" (?:failed|refused|reset|error)|error sending request|network"
-        r"|stream disconnected|(?:status|error|http)\D{0,12}5\d\d\b|econnre|enotfound|fetch failed",
+        r"|stream disconnected|(?:status|error|http)\D{0,12}5\d\d\b|\beconnre|\benotfound|fetch failed",
     ),
 )
 _NO_PATH = re.compile(r"[^\w./~$:-]")

@@ -19,6 +19,7 @@ from skillopt.errors import BudgetSpent, ConfigError, Interrupted, ProviderDown,
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation, fact
 from skillopt.events import RowFact, Sink
+from skillopt.harnesses import identity_of
 from skillopt.models.stack.limited import Retry
 from skillopt.place import Place
 from skillopt.runs.reader import is_run
@@ -41,9 +42,11 @@ class Target:
     @classmethod
     def of(cls, config: Config) -> Target:
         """The target that a configuration names; raises `ConfigError` where key or endpoint is missing."""
+        spec = resolve_role(config, "target")
         identity = json.dumps(config.identity()["model"]["target"], sort_keys=True)
+        identity += identity_of(spec.harness, spec.model)
         digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
-        return cls(name=config.model.target.name, digest=digest, spec=resolve_role(config, "target"))
+        return cls(name=config.model.target.name, digest=digest, spec=spec)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents import driven
 from skillopt.benchmarks import benchmarks
 from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
 from skillopt.errors import ConfigError, SkillError, TaskError
+from skillopt.harnesses import identity_of, works_alone
 from skillopt.harnesses._workspace import carried_digest
 from skillopt.redact import Scrubber
 from skillopt.skill.document import Document
@@ -24,10 +24,6 @@ from skillopt.train.epoch_end import LookBack
 
 ROWS_WANTED = 24
 """Rows the gate should read at least; small val sets are drawn several times until they give as many."""
-
-
-SMALLEST_PAIRED = 15
-"""Val tasks below which no test of chance has the power to accept anything but miracles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +70,8 @@ class Job:
         """What can change a result; a folder belongs to one identity."""
         tasks = {split: tasks_digest(self.splits.of(split)) for split in ("train", "val", "test")}
         # Only agents get the files that a skill carries beside its text.
-        carried = carried_digest(self.seed) if self.target.harness in driven() else ""
+        carried = carried_digest(self.seed) if works_alone(self.target.harness) else ""
+        version = identity_of(self.target.harness, self.target.model)
         return {
             **self.config.identity(),
             "skill": self.skill.digest,
@@ -82,6 +79,7 @@ class Job:
             "prompts": _digest(sorted(self.benchmark.prompts.items())),
             "scorer": self.benchmark.scorer_version,
             **({"skill_files": carried} if carried else {}),
+            **({"target_version": version} if version else {}),
             **(
                 {}
                 if self.look_back is None
@@ -124,8 +122,6 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
             f"train.train_size is {config.train.train_size}, but the train split has {len(splits.train)}"
             " tasks. Set 0 to take them."
         )
-    resolved = _with_policy(resolved, splits)
-    config = resolved.config
     seed = _seed(config, benchmark)
     scrubber = Scrubber(resolved.secrets)
     if scrubber.scrub(seed.document.text) != seed.document.text:
@@ -144,18 +140,6 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         settings=as_json(resolved),
         judge=_judge(config, benchmark, needs_key),
     )
-
-
-def _with_policy(resolved: Resolved, splits: Splits) -> Resolved:
-    """The configuration with the gate's policy: as told, else the strategy's. `proof` asks for more than an
-    accident, where val is large enough to tell.
-    """
-    config = resolved.config
-    if config.gate.policy is not None:
-        return resolved
-    tells_chance = config.train.strategy == "proof" and len(splits.val) >= SMALLEST_PAIRED
-    gate = config.gate.model_copy(update={"policy": "paired" if tells_chance else "strict"})
-    return replace(resolved, config=config.model_copy(update={"gate": gate}))
 
 
 def tasks_digest(tasks: Iterable[Task]) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from fractions import Fraction
 
-from skillopt.agents import driven
 from skillopt.config import Config, PriceConfig, RoleSpec
 from skillopt.errors import ConfigError
+from skillopt.harnesses import works_alone
 from skillopt.ledger import Budget
 from skillopt.messages import Role
 from skillopt.models import PROVIDERS, price_of
@@ -37,7 +37,7 @@ def known_price(spec: RoleSpec) -> Price | None:
 def price_for(config: Config, role: Role, spec: RoleSpec) -> Price | None:
     """The price of a role's model; raises `ConfigError` where a budget in dollars needs one not known."""
     price = known_price(spec)
-    in_agent = role == "target" and spec.harness in driven()
+    in_agent = role == "target" and works_alone(spec.harness)
     if (
         price is None
         and config.budget.usd is not None

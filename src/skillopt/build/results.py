@@ -1,6 +1,4 @@
-"""What an evaluation gives: means, comparisons, what its folder keeps, and whether it was a look at the test
-split of a training run.
-"""
+"""What an evaluation gives: means, comparisons, what its folder keeps, and looks at a run's test split."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from skillopt.agents import driven
 from skillopt.build.job import Job
 from skillopt.build.models import ModelStack
 from skillopt.build.money import price_for
@@ -12,8 +11,7 @@ from skillopt.config import Config, RoleSpec
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.evaluation.runner import Evaluator, Rollouts
 from skillopt.executors import Executor
-from skillopt.harnesses import harnesses
-from skillopt.harnesses._rollout_budget import Allowance, RolloutBudget
+from skillopt.harnesses import Allowance, RolloutBudget, harnesses, works_alone
 from skillopt.harnesses._workspace import carried_digest
 from skillopt.harnesses.port import Harness, NotAsked, Setup
 from skillopt.ledger import Ledger
@@ -101,4 +99,4 @@ def allowance_of(config: Config) -> Allowance:
 
 def carried_files(spec: RoleSpec, skill: Skill) -> str:
     """Hash of the files that a target gets beside a skill's text; empty where it gets none."""
-    return carried_digest(skill) if spec.harness in driven() else ""
+    return carried_digest(skill) if works_alone(spec.harness) else ""

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from skillopt.agents import driven
 from skillopt.build.assembly import OpenRun
 from skillopt.build.job import Job
 from skillopt.build.money import price_for
@@ -20,6 +19,7 @@ from skillopt.config.schema import Config, OptimizerConfig
 from skillopt.evaluation.leaks import LeakGuard
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.gate.gate import Gate, GateSettings
+from skillopt.harnesses import works_alone
 from skillopt.ledger import Ledger
 from skillopt.models.port import Model
 from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings, SkillAware
@@ -69,7 +69,7 @@ def trainer_from(
         price=price_for(config, "target", job.target),
         max_tokens=job.target.max_tokens,
         skills=2 if is_gated else 3,
-        allowance=allowance_of(config) if job.target.harness in driven() else None,
+        allowance=allowance_of(config) if works_alone(job.target.harness) else None,
     )
     guard = None
     if config.gate.leak_guard:
@@ -132,14 +132,8 @@ def batch_size_of(job: Job) -> int:
 def strategy_settings(config: Config) -> dict[str, Any]:
     """What the strategy is told."""
     if config.train.strategy == "proof":
-        return {**config.train.proof.model_dump(), "noisy": noise_of(config)}
+        return config.train.proof.model_dump()
     return {"salvage": config.optimizer.salvage}
-
-
-def noise_of(config: Config) -> bool | None:
-    """Whether the target is known to answer differently to the same question; None where a run finds out."""
-    told = {"on": True, "off": False, "auto": None}[config.train.proof.noise]
-    return True if told is None and (config.evaluation.repeats or 1) > 1 else told
 
 
 def optimizer_of(job: Job, model: Model, rewriter: Model | None = None) -> Optimizer:

@@ -15,6 +15,7 @@ from skillopt.config.roles import check_own_settings
 from skillopt.config.services import CHAT, SENTINELS, Backend, ServiceKey, declared, find_backend, for_role
 from skillopt.config.source import CHOSEN, DEFAULT, ConfigEntry, Source
 from skillopt.errors import ConfigError, suggest
+from skillopt.harnesses._own_agent import located
 from skillopt.models.port import DEFAULT_MAX_TOKENS
 from skillopt.redact import without_password
 from skillopt.services import Service
@@ -59,9 +60,10 @@ class _Role:
         program = self.declared.program_of(parts.harness, provider)
         self.check_login(parts, program)
         check_own_settings(parts, self.role, self.own_names("options"), self.own_names("agent"))
+        if parts.is_own_agent:
+            parts = replace(parts, name=located(parts.name, lambda text: self.beside(text, name)))
         if service.model_files and parts.name.endswith(service.model_files):
-            path = resolve_path(parts.name, folder=name.folder, cwd=self.cwd, output=False)
-            parts = replace(parts, name=str(path))
+            parts = replace(parts, name=str(self.path(parts.name, name)))
         self.take("name", replace(name, value=str(replace(parts, base_url=None))))
         key = self.own("api_key") or self.public(provider, "api_key")
         if key is None and parts.harness != CHAT and program is not None and program.login == provider:
@@ -86,6 +88,15 @@ class _Role:
     def key(self, part: str) -> str:
         """The tree's key of a part of this role's settings."""
         return f"model.{self.role}.{part}"
+
+    def path(self, text: str, entry: ConfigEntry) -> Path:
+        """Where a path that was written in an entry points."""
+        return resolve_path(text, folder=entry.folder, cwd=self.cwd, output=False)
+
+    def beside(self, text: str, entry: ConfigEntry) -> Path:
+        """The same as it is best kept: from the working directory, where it lies below it."""
+        path = self.path(text, entry)
+        return path.relative_to(self.cwd) if path.is_relative_to(self.cwd) else path
 
     def own(self, part: str) -> ConfigEntry | None:
         """What was written for this role itself."""

@@ -42,9 +42,7 @@ def tracker_settings() -> Mapping[str, type[BaseModel]]:
 
 @while_known(PROVIDERS, AGENTS, trackers)
 def tree() -> Mapping[str, Leaf]:
-    """Every key of the tree: those of the schema, with the options of all providers below each role and the
-    settings of all trackers below `tracking`.
-    """
+    """Every key: those of the schema, with all providers' options and all trackers' settings."""
     found: dict[str, Leaf] = {}
     for leaf in leaves(Config):
         below = declared().options.values() if leaf.key in _OPTIONS else None

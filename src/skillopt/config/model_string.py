@@ -11,6 +11,13 @@ from skillopt.config.role_schema import RoleName
 from skillopt.config.services import CHAT, declared
 from skillopt.errors import ConfigError, UnknownName
 from skillopt.harnesses import harnesses
+from skillopt.harnesses._own_agent import harness_of
+
+_NO_MODEL = re.compile(
+    r"\s|^\.{0,2}/|^[~\\]|^[A-Za-z]:[\\]|:/|^[\w.-]+:\d+(?=/|$)|\b(?:cmd|python[\d.]*)\b"
+    r"|\.(?:py|js|mjs|ts|sh|bash|exe|bat|ps1|rb|jar)\b"
+)
+"""Signs that a bare name is a command line, a path or an address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +31,17 @@ class ModelString:
     says_harness: bool = False
     """Whether the harness was written: `chat` may be meant on purpose, or be there as nothing was said."""
 
+    @property
+    def is_own_agent(self) -> bool:
+        """Whether it is a function, a program or a service, and no model."""
+        return self.provider == self.harness == harness_of(self.name)
+
     def __str__(self) -> str:
         harness = f"{self.harness}/" if self.says_harness or self.harness != CHAT else ""
         if self.provider is None:
             return harness + self.name
+        if self.is_own_agent:
+            return self.name
         return harness + (self.provider if self.name == self.provider else f"{self.provider}:{self.name}")
 
 
@@ -37,6 +51,13 @@ def parse_model_string(text: str, role: RoleName) -> ModelString:
     """
     known = declared().services
     rest, harness, says_harness = text.strip(), CHAT, False
+    own = harness_of(rest)
+    if own is not None:
+        if role != "target":
+            raise ConfigError(
+                f"model.{role}: {text!r} is an agent of your own, which only a target can be; name a model"
+            )
+        return ModelString(harness=own, provider=own, name=rest)
     before, slash, after = rest.partition("/")
     before = before.replace("-", "_")
     if slash and ":" not in before and (before in harnesses.names() or _prefix(after) in known):
@@ -108,6 +129,14 @@ def _split_url(text: str) -> tuple[str, str | None]:
 
 def _refuse_slips(rest: str, prefix: str, role: RoleName, known: Sequence[str]) -> None:
     """A bare name that looks like a misspelt provider is an error: as a name it would fail late."""
+    files = tuple(each.model_files for each in declared().services.values() if each.model_files)
+    sign = None if rest.endswith(files) else _NO_MODEL.search(rest)
+    if sign:
+        raise ConfigError(
+            f"model.{role}: {rest!r} is no model's name ({sign[0].strip() or 'a blank'!r} is in it). An agent"
+            " of your own is written 'cmd: PROGRAM ARGUMENTS', 'http://HOST:PORT/PATH' or 'FILE.py:FUNCTION';"
+            f" a model with such a name is written with its provider, as in 'openai:{rest}'"
+        )
     close = difflib.get_close_matches(prefix, known, n=1, cutoff=0.8) if ":" in rest else []
     if close:
         slip = f"model.{role}: no provider named {prefix!r}. Did you mean '{close[0]}{rest[len(prefix) :]}'?"

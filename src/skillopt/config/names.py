@@ -65,9 +65,7 @@ DEAD: Mapping[str, tuple[str, tuple[Any, ...] | None]] = {
     "env.max_api_workers": ("rollouts in flight are env.workers", (8,)),
     "env.max_queries_per_turn": ("documents are searched with tools", (4,)),
 }
-"""Public keys without an effect, why, and the values that ask for nothing (None: any); those and a blank load
-silently, others with a warning.
-"""
+"""Public keys without an effect, why, and the values that ask for nothing (None: any) and load silently."""
 
 DEAD_PREFIXES: Mapping[str, str] = {"officeqa": "env.search_"}
 """Public keys of one benchmark that ask for nothing: an offline search never asks a search service."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field
 
 from skillopt.config.role_schema import Section
@@ -14,11 +12,11 @@ class ProofConfig(Section):
 
     batch: int = Field(default=120, ge=1)
     """Most train tasks of a step; large, so that rare failures come in sight together."""
-    rows: int = Field(default=3, ge=1)
-    """Failed tasks an edit is tried on alone; more of them cost, and show little more."""
-    depth: int = Field(default=2, ge=1)
-    """Looks at the failures of a lane; the second is told what did nothing, and what was answered."""
-    control: int = Field(default=40, ge=0)
+    rows: int = Field(default=2, ge=1)
+    """Failed tasks an edit is tried on alone; a third one costs, and shows little more."""
+    depth: int = Field(default=4, ge=1)
+    """Looks at failures: later ones only at what stays open, told what did nothing and what was answered."""
+    control: int = Field(default=30, ge=0)
     """Passed train tasks the chosen edits are run on, to find what overreaches; 0 is none."""
     blame_from: int = Field(default=3, ge=1)
     """Broken val rows from which on the guilty edits are looked for."""
@@ -28,8 +26,8 @@ class ProofConfig(Section):
     """Leave weakly proven edits out again where the gate agrees."""
     remaining: int = Field(default=16, ge=1)
     """Train tasks that must be open for another epoch; of few tasks, a quarter of them."""
-    noise: Literal["auto", "on", "off"] = "auto"
-    """Whether a fix must show twice; auto draws some tasks again to see if answers differ."""
+    confirm: bool = True
+    """Draw a task again that is the only one an edit fixed, with the edit and without: it may be luck."""
 
 
 class TrainConfig(Section):

@@ -70,7 +70,9 @@ class RoleConfig(Section):
     """One model with everything that belongs to it. A knob left unset is not sent."""
 
     name: str = Field(default=DEFAULT_MODEL, min_length=1)
-    """Model string: 'provider:model', 'compatible:model@http://host/v1', 'world', or a bare backend name."""
+    """Model string: 'provider:model', 'compatible:model@http://host/v1', 'world', or a bare backend name. A
+    target can also be an agent of your own: 'cmd: program', 'http://host/run' or 'file.py:function'.
+    """
     base_url: str | None = None
     """Endpoint of this role; unset means the provider's own or its environment variable."""
     api_key: SecretStr | None = None

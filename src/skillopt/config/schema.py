@@ -140,10 +140,8 @@ class EnvConfig(Section):
 class GateConfig(Section):
     """Who decides."""
 
-    policy: str | None = None
-    """Decision rule of the gate: strict, confirm, no_regression, paired, size_capped, or your own; unset
-    means strict, and for the strategy proof paired, from 15 val tasks on.
-    """
+    policy: str = "strict"
+    """Decision rule of the gate: strict, confirm, no_regression, paired, size_capped, or your own."""
     alpha: float = Field(default=0.05, gt=0, lt=1)
     """Largest chance of an accident that `paired` accepts."""
     max_chars: int = Field(default=0, ge=0)

@@ -1,6 +1,4 @@
-"""Values by dotted key become the typed tree, each part checked by whoever declares it: the schema, the
-benchmark, a role's provider, a tracker.
-"""
+"""Values by dotted key become the typed tree, each part checked by whoever declares it."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from skillopt.doctor import _questions
 from skillopt.doctor._result import CheckResult, State
 from skillopt.errors import ModelError, SkillOptError
 from skillopt.harnesses import harnesses
+from skillopt.harnesses._own_agent import harness_of
 from skillopt.harnesses.port import Setup
 from skillopt.messages import Reply, Request
 from skillopt.models import PROVIDERS
@@ -297,6 +298,8 @@ def _not_called(spec: RoleSpec) -> str:
         return "simulated: there is nothing to reach"
     if spec.model.provider == "handoff":
         return "answered by hand: questions are written as files"
+    if spec.harness == harness_of(spec.model.name):
+        return "an agent of your own: it is called with tasks only"
     if declared().is_login_only(spec.model.provider):
         return f"only the program {spec.harness} itself can use this login"
     if spec.harness in driven() and spec.model.provider not in PROVIDERS.names():

@@ -8,6 +8,7 @@ import asyncio
 import math
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
 from skillopt.build.job import Job
 from skillopt.build.money import budget_of, known_price
@@ -43,7 +44,7 @@ def estimate(job: Job, *, reply_tokens: Mapping[Role, int] | None = None) -> Est
     rehearsal = Rehearsal.of(job, {**guessed, **(reply_tokens or {})})
     # In a thread of its own, as the caller may have an event loop running.
     with ThreadPoolExecutor(1) as thread:
-        found = thread.submit(asyncio.run, _rehearse(rehearsal)).result()
+        found = thread.submit(copy_context().run, asyncio.run, _rehearse(rehearsal)).result()
     by_luck = {luck: one.stages for luck, one in found.items()}
     made = Estimate(
         lines=[_cost(key, by_luck, prices[key[1]], rehearsal) for key in stages_of(by_luck.values())],

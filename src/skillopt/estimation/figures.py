@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from skillopt.agents import driven
 from skillopt.build.job import Job
 from skillopt.estimation.counting import BASELINE, JUDGED_OUTSIDE, TEST
-from skillopt.harnesses._rollout_budget import FIRST_TOKENS
+from skillopt.harnesses import FIRST_TOKENS, works_alone
 from skillopt.ledger import Budget
 from skillopt.messages import Role
 
@@ -75,7 +74,7 @@ def largest_reply(job: Job) -> tuple[int, str]:
     """The most output that one call of a step must set aside, and the key that sets it."""
     config, budget = job.config.model, job.config.budget
     target = (job.target.max_tokens, "model.target.max_tokens")
-    if job.target.harness in driven():  # a rollout is paid as a whole
+    if works_alone(job.target.harness):  # a rollout is paid as a whole
         target = (budget.per_rollout.tokens or FIRST_TOKENS, "budget.per_rollout.tokens")
     caps = [(job.optimizer.max_tokens, "model.optimizer.max_tokens")]
     if job.config.optimizer.skill_update_mode != "patch":  # a reply holds a whole skill

@@ -9,7 +9,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
-from skillopt.agents import driven
 from skillopt.build.job import Job
 from skillopt.build.trainer import plan_of, trainer_from
 from skillopt.config import RoleSpec
@@ -18,6 +17,7 @@ from skillopt.estimation.doubles import CountingHarness, CountingOptimizer, Coun
 from skillopt.evaluation.runner import Evaluator
 from skillopt.events import Checkpoint
 from skillopt.events.state import MemoryEntry
+from skillopt.harnesses import works_alone
 from skillopt.ledger import Budget, Ledger
 from skillopt.messages import Role
 from skillopt.models.providers.world import build as world_of
@@ -72,7 +72,7 @@ class Rehearsal:
             job=part,
             replies=replies,
             turns=1 if plain else TURNS,
-            in_agent=job.target.harness in driven(),
+            in_agent=works_alone(job.target.harness),
             scale=scale,
             steps=plan_of(job).total_steps,
         )

@@ -113,8 +113,8 @@ class Proved(_Event):
 
     type: Literal["proved"] = "proved"
     place: Place
-    noisy: bool
-    """Whether a fix had to show twice, and the failure without the edit too."""
+    noise: float
+    """Share of rows that came out differently when the skill as it is was drawn again; 0 below two."""
     trials: list[TrialFact]
 
 
@@ -191,9 +191,7 @@ class Judged(_Event):
     skill: str = ""
     """Digest of the candidate's rendered text; empty where nothing was measured."""
     over: str = ""
-    """Digest of the rendered text of an accepted candidate of the same step, where it was measured against
-    that one.
-    """
+    """Digest of an accepted candidate of the same step, where it was measured against that one."""
 
 
 CheckpointKind: TypeAlias = Literal["baseline", "step", "epoch", "finish", "reopened"]

@@ -17,7 +17,6 @@ from skillopt.events.state import Metric
 from skillopt.gate.constraints import Constraints, Effort, Ruled, Unknown, effort_of, too_long
 from skillopt.gate.decision import Case, GateLimits, PolicyReader, RowId, value
 from skillopt.gate.policies import POLICIES
-from skillopt.gate.strict import Strict
 from skillopt.place import Place
 from skillopt.step import Step
 from skillopt.tasks.rollout import Invalid, Rollout, Scored, means
@@ -68,6 +67,8 @@ class Verdict:
     """The part of the policy that fixed it; empty where nothing was measured."""
     skill: str = ""
     """Digest of the candidate's rendered text, where it came to measuring."""
+    policy: str = ""
+    """The one that decided, where it came to measuring."""
     over: str = ""
     """Digest of the accepted candidate of the same step that it was measured against, if it was."""
     refused: bool = False
@@ -238,23 +239,30 @@ class Gate:
         return self.settings.constraints.objection_to_all(incumbent.effort)
 
     async def judge(
-        self, step: Step, skill: str, incumbent: Measured, *, in_full: bool = False, over: bool = False
+        self,
+        step: Step,
+        skill: str,
+        incumbent: Measured,
+        *,
+        in_full: bool = False,
+        over: bool = False,
+        policy: str = "",
     ) -> Verdict:
         """Decide on a candidate. Reads rows in order, up to `workers` ahead, and stops sending when the
         verdict is fixed.
 
         With `in_full`, and while the gate is off, every row is measured whatever the verdict. With `over` the
-        incumbent is a candidate that this step accepted: what leaves edits out of it need only be strictly
-        better.
+        incumbent is a candidate that this step accepted. `policy` is another than its own.
         """
+        policy = policy or self.policy
         case = Case.of(
             incumbent.values,
-            further=0 if over else self._further,
+            further=self._further if policy == "confirm" else 0,
             limits=self.settings.limits,
             chars=len(skill),
             incumbent_chars=len(incumbent.skill),
         )
-        reader: PolicyReader = (Strict if over else self._reader)(case)
+        reader: PolicyReader = POLICIES.get(policy)(case)
         to_the_end = in_full or not self.is_on
         rows = [self.rows[row] for row in case.rows]
         stage = Evaluation(
@@ -274,7 +282,7 @@ class Gate:
             outcomes = stage.conclude()
         finally:
             stage.cancel()
-        return self._rule(step, skill, incumbent, outcomes, reader, over=over)
+        return self._rule(step, skill, incumbent, outcomes, reader, policy=policy, over=over)
 
     async def _read(self, stage: Evaluation, reader: PolicyReader, to_the_end: bool) -> bool:
         """Read until the ruling is fixed; False where a row shows a candidate that the target cannot take."""
@@ -298,6 +306,7 @@ class Gate:
         outcomes: tuple[Rollout, ...],
         reader: PolicyReader,
         *,
+        policy: str,
         over: bool,
     ) -> Verdict:
         lost = [f"{one.task_id} ({one.kind})" for one in outcomes if isinstance(one, Invalid)]
@@ -325,6 +334,7 @@ class Gate:
             verified=self.verified,
             decided_by=ruled.by or "",
             skill=digest(skill),
+            policy=policy,
             over=digest(incumbent.skill) if over else "",
             refused=bool(unfit),
         )
@@ -345,7 +355,7 @@ class Gate:
             rows_total=verdict.rows_total,
             verified=verdict.verified,
             why=verdict.why,
-            policy="strict" if verdict.over else self.policy,
+            policy=verdict.policy or self.policy,
             decided_by=verdict.decided_by,
             skill=verdict.skill,
             over=verdict.over,

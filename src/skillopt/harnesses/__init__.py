@@ -5,10 +5,25 @@ from __future__ import annotations
 from functools import partial
 
 from skillopt.agents import agents
-from skillopt.harnesses.port import Harness, HarnessPlugin, Session, Setup, TurnByTurn
+from skillopt.harnesses._rollout_budget import FIRST_TOKENS, Allowance, RolloutBudget, reservation
+from skillopt.harnesses.port import Harness, HarnessPlugin, HasIdentity, Session, Setup, TurnByTurn
+from skillopt.models.port import ModelSpec
 from skillopt.registry import Offer, Registry
 
-__all__ = ["Harness", "HarnessPlugin", "Session", "Setup", "TurnByTurn", "harnesses"]
+__all__ = [
+    "FIRST_TOKENS",
+    "Allowance",
+    "Harness",
+    "HarnessPlugin",
+    "RolloutBudget",
+    "Session",
+    "Setup",
+    "TurnByTurn",
+    "harnesses",
+    "identity_of",
+    "reservation",
+    "works_alone",
+]
 
 
 def _agents() -> dict[str, Offer]:
@@ -20,9 +35,20 @@ def _agents() -> dict[str, Offer]:
 
 
 def _harness_of(name: str) -> HarnessPlugin:
-    from skillopt.harnesses._agent import AgentHarness
+    from skillopt.harnesses._agent import AgentTarget
 
-    return partial(AgentHarness, name)
+    return AgentTarget(name)
 
 
 harnesses = Registry("harness", "skillopt.harnesses", offers=_agents)
+
+
+def identity_of(name: str, spec: ModelSpec) -> str:
+    """What tells two targets of one name apart before a run is opened; blank where nothing does."""
+    plugin = harnesses.get(name)
+    return plugin.identity(spec) if isinstance(plugin, HasIdentity) else ""
+
+
+def works_alone(name: str) -> bool:
+    """Whether a harness asks its models itself: a rollout is paid as a whole and gets the skill's files."""
+    return not getattr(harnesses.get(name), "asks_model", True)

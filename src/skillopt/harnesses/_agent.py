@@ -7,7 +7,7 @@ import json
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from skillopt.harnesses._workspace import (
     as_prompt,
     carried_digest,
     changed,
+    each_text,
     install_skill,
     put_documents,
     put_files,
@@ -245,7 +246,7 @@ class AgentHarness:
         answer = clean(report.answer)
         failure = _FAILURES.get(report.finish) or ("empty" if not answer.strip() and not files else None)
         return Trajectory(
-            messages=_each_text(_without_skill(report.messages, self._agent.driver.skills, skill), clean),
+            messages=each_text(_without_skill(report.messages, self._agent.driver.skills, skill), clean),
             answer=answer,
             calls=report.calls,
             usage=report.usage,
@@ -254,6 +255,18 @@ class AgentHarness:
             loaded=report.loaded,
             seconds=report.seconds,
         )
+
+
+class AgentTarget:
+    """The harness of the agent of that name."""
+
+    asks_model = False
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, setup: Setup) -> AgentHarness:
+        return AgentHarness(self._name, setup)
 
 
 def _on_a_worker(
@@ -290,19 +303,8 @@ def _scrubbed(done: Trajectory, scrub: Callable[[str], str]) -> Trajectory:
     return replace(
         done,
         answer=scrub(done.answer),
-        messages=_each_text(done.messages, scrub),
+        messages=each_text(done.messages, scrub),
         files={name: scrubbed_file(content, scrub) for name, content in done.files.items()},
-    )
-
-
-def _each_text(messages: Iterable[Message], clean: Callable[[str], str]) -> tuple[Message, ...]:
-    return tuple(
-        replace(
-            one,
-            content=clean(one.content),
-            tool_calls=tuple(replace(call, arguments=clean(call.arguments)) for call in one.tool_calls),
-        )
-        for one in messages
     )
 
 

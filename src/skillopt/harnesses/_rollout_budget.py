@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from skillopt.account import Amount, Entry
 from skillopt.agents.port import AgentReport
 from skillopt.aio import to_the_end
-from skillopt.errors import ConfigError, Fault
+from skillopt.errors import ConfigError, Fault, ModelError
 from skillopt.executors.port import WorkerLost
 from skillopt.ledger import MARGIN, Ledger
 from skillopt.messages import Usage
@@ -77,6 +77,8 @@ class RolloutBudget:
         `trusts_cost`: the dollars reported are those of the bill, as the CLI talks to its own service.
         """
         need = reservation(self._allowance, self._most, self._price)
+        if self._ledger.budget.usd is None and not (self._allowance.usd or self._most.usd or self._price):
+            need = replace(need, usd=None)  # a guess holds a budget; as a cost it would be made up
         entry = await self._ledger.reserve("target", stage, place, need, background=background)
         return await to_the_end(asyncio.ensure_future(self._run(work, entry, trusts_cost)))
 
@@ -86,7 +88,8 @@ class RolloutBudget:
         try:
             report = await work()
         except Fault as fault:
-            if fault.kind in _NOT_WORKED_ON and not isinstance(fault, WorkerLost):
+            is_refused = isinstance(fault, ModelError) and fault.refused
+            if is_refused or (fault.kind in _NOT_WORKED_ON and not isinstance(fault, WorkerLost)):
                 self._ledger.refuse(entry)
             else:
                 self._ledger.settle(entry, None, None)

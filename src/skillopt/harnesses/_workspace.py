@@ -7,11 +7,13 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from skillopt.errors import Fault, SkillError
 from skillopt.files import write_text
+from skillopt.messages import Message
 from skillopt.models.providers._agent_cli import write_image
 from skillopt.skill.document import Document
 from skillopt.skill.folder import SKILL_FILE, Skill, copy_skill
@@ -191,3 +193,15 @@ def as_prompt(system: str, task: Task, documents: Sequence[Path] = ()) -> str:
         where = f"The documents of this task are in the folder `{DOCUMENTS}`."
         parts.append(f"{where} Read them; they cannot be changed.")
     return "\n\n".join(parts)
+
+
+def each_text(messages: Iterable[Message], clean: Callable[[str], str]) -> tuple[Message, ...]:
+    """The messages with every text of theirs as `clean` leaves it."""
+    return tuple(
+        replace(
+            one,
+            content=clean(one.content),
+            tool_calls=tuple(replace(call, arguments=clean(call.arguments)) for call in one.tool_calls),
+        )
+        for one in messages
+    )

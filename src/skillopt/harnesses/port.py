@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, TypeGuard
+from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from skillopt.errors import Fault
 from skillopt.executors import Executor
@@ -128,7 +128,18 @@ class Harness(Protocol):
 
 
 HarnessPlugin: TypeAlias = Callable[[Setup], Harness]
-"""`PLUGIN` of every file in this folder."""
+"""`PLUGIN` of every file in this folder. An attribute `asks_model` that is False tells before a run is opened
+that the harness asks its models itself.
+"""
+
+
+@runtime_checkable
+class HasIdentity(Protocol):
+    """A harness plug-in that tells from the target's name what would run; part of a run's identity."""
+
+    def identity(self, spec: ModelSpec) -> str:
+        """Changes whenever another program or function would run."""
+        ...
 
 
 def rollout_prompt(prompts: Mapping[str, str], *, own_tools: bool) -> str:

@@ -188,6 +188,11 @@ class Rights:
             if "://" in text:
                 self._host(name, text)
             return
+        if parts.is_own_agent:
+            if parts.harness == "service":
+                self._host(name, parts.name)
+            else:
+                self._need(PROGRAMS, f"{name} names a program")
         if parts.base_url is not None:
             self._host(name, parts.base_url)
         if parts.provider == "local" or parts.name.endswith(".gguf"):

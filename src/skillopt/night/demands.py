@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from skillopt.tasks.scorers._given import read_rules
-from skillopt.tasks.scorers._rules import Rule
+from skillopt.tasks.scorers import Rule, read_rules
 
 _QUOTE = r"[\"“'`]([^\"”'`\n]{2,80})[\"”'`]"
 _AT_MOST = (

@@ -23,8 +23,7 @@ from skillopt.night.plan import Dreams, NightTarget
 from skillopt.night.settings import NightSettings
 from skillopt.night.tasks import NightTask, split_of
 from skillopt.redact import redact_transcript
-from skillopt.tasks.scorers._given import kept_rules
-from skillopt.tasks.scorers._rules import CheckedWork, Rule
+from skillopt.tasks.scorers import CheckedWork, Rule, kept_rules
 
 SHARE = 4
 """The part (one in so many) of the remaining allowance that dreams may use."""

@@ -16,11 +16,18 @@ from skillopt.night.requests import PastRequest
 from skillopt.night.substance import Guards
 from skillopt.tasks.judge import Judge
 from skillopt.tasks.rollout import Score, Trajectory
-from skillopt.tasks.scorers import extract_answer
-from skillopt.tasks.scorers._checks import Checks
-from skillopt.tasks.scorers._given import MOST_CHECKS, kept_rules, read_rules
-from skillopt.tasks.scorers._judge import JudgeScorer
-from skillopt.tasks.scorers._rules import CheckedWork, ContainsRule, NoRefusal, Rule
+from skillopt.tasks.scorers import (
+    MOST_CHECKS,
+    CheckedWork,
+    Checks,
+    ContainsRule,
+    JudgeScorer,
+    NoRefusal,
+    Rule,
+    extract_answer,
+    kept_rules,
+    read_rules,
+)
 from skillopt.tasks.task import Task
 
 MOST_CRITERIA = 8

@@ -49,7 +49,7 @@ def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOut
         before=state.baseline_score,
         after=state.best_score,
         metric=str(state.metric),
-        policy=str(opened.job.config.gate.policy),
+        policy=opened.job.config.gate.policy,
         gate_on=opened.job.config.evaluation.use_gate,
         example=_example(opened, history, target) if changed else None,
         pairs=tuple(_pairs(result.seed_on_val, result.best_on_val, target)),

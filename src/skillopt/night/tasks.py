@@ -12,8 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from skillopt.night.requests import RequestOutcome
 from skillopt.night.settings import NightSettings
 from skillopt.night.substance import Guards
-from skillopt.tasks.scorers._given import read_rules
-from skillopt.tasks.scorers._rules import Rule
+from skillopt.tasks.scorers import Rule, read_rules
 from skillopt.tasks.task import Split, Task
 
 MIN_VAL = 5

@@ -25,8 +25,7 @@ from skillopt.night.measures import criteria_of
 from skillopt.night.requests import RequestOutcome
 from skillopt.night.settings import NightSettings
 from skillopt.night.tasks import NightTask, split_of
-from skillopt.tasks.scorers._given import read_rules
-from skillopt.tasks.scorers._rules import Pattern, Rule
+from skillopt.tasks.scorers import Pattern, Rule, read_rules
 from skillopt.tasks.task import Split
 
 MOST_BYTES = 50_000_000

@@ -165,6 +165,13 @@ class Optimizer:
             group=by_kind if self._settings.small else None,
         )
 
+    def lanes_of(self, failures: Sequence[Studied]) -> list[list[Studied]]:
+        """Failures that are all in, in minibatches as `in_lanes` makes them."""
+        size = self._settings.minibatch_size
+        if self._settings.small:
+            return by_kind(failures, size)
+        return [list(failures[at : at + size]) for at in range(0, len(failures), size)]
+
     async def aggregate(self, step: Step, reflection: Reflection) -> Merged:
         """Stage 3: one list of proposals."""
         return await self._aggregator.aggregate(step, reflection)

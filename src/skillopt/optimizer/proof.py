@@ -40,6 +40,11 @@ class DeadEdit:
     edit: Edit
     answers: tuple[tuple[Task, Scored], ...] = ()
 
+    def is_about(self, chunk: Sequence[Studied]) -> bool:
+        """Whether it was meant for, or tried on, one of these tasks."""
+        tasks = {*map(str, self.edit.evidence.get("tasks") or ()), *(task.id for task, _ in self.answers)}
+        return any(one.task.id in tasks for one in chunk)
+
 
 class LaneAnalyst:
     """Studies the failures of one lane and proposes edits that name the tasks they should fix."""

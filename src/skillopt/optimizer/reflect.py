@@ -189,11 +189,11 @@ async def _both(
     return results[0], results[1]
 
 
-def patch_fact(one: Minibatch) -> PatchFact:
-    """A reflection as the log tells it."""
+def patch_fact(one: Minibatch, index: int | None = None) -> PatchFact:
+    """A reflection as the log tells it, under another number if one is given."""
     return PatchFact(
         kind=one.kind,
-        index=one.index,
+        index=one.index if index is None else index,
         tasks=list(one.tasks),
         edits=[edit.as_json() for edit in one.edits],
         summary=list(one.summary),

@@ -120,7 +120,7 @@ def gather(run: RunReader, step: str) -> VerdictEvidence:
     about: dict[str, Any] = {
         "name": _name(judged.place, with_candidate=bool(beside)),
         "judged": judged,
-        "policy": str(run.config["gate"]["policy"]) if gated and not judged.over else "strict",
+        "policy": _policy(run.config, judged) if gated else "strict",
         "others": [f"{_name(one.place, with_candidate=True)}: {one.action}" for one in beside],
         "edits": _edits(section, judged.place),
     }
@@ -146,6 +146,16 @@ def gather(run: RunReader, step: str) -> VerdictEvidence:
         )
     seed_chars = len(run.skills.get(before.seed).rendered)
     return _recomputed(run.config, about, rows, closed.rows, candidate, incumbent, seed_chars, updated)
+
+
+def _policy(config: Mapping[str, Any], judged: Judged) -> str:
+    """The policy that had to decide: the configured one. Only `proof` may ask for `paired` instead of
+    `strict`, and for no more than `strict` where a candidate replaces one that the step accepted.
+    """
+    told, own = str(config["gate"]["policy"]), config["train"].get("strategy") == "proof"
+    if own and judged.over:
+        return "strict"
+    return "paired" if own and told == "strict" and judged.policy == "paired" else told
 
 
 def _incumbent(section: LogSection, judged: Judged, before: State, skills: Skills, gated: bool) -> Document:
@@ -268,9 +278,7 @@ def _stages(section: LogSection) -> list[StageClosed]:
 
 
 def _edits(section: LogSection, place: Place) -> Sequence[EditRecord]:
-    """The edits a verdict is about and how they ended; those of a later candidate are told with the first,
-    and the step's record says which.
-    """
+    """The edits a verdict is about and how they ended; the step's record says which are whose."""
     outcomes = [edit for one in section.of(Updated) for edit in one.outcomes]
     record = None if section.closed_by is None else section.closed_by.record
     if not place.candidate or not isinstance(record, StepRecord):

@@ -18,7 +18,7 @@ from skillopt.events import RowFact, TestMeasured
 from skillopt.events.state import Metric, TestShare
 from skillopt.gate.decision import worth_of
 from skillopt.gate.gate import STAGE, Gate
-from skillopt.harnesses._rollout_budget import Allowance, reservation
+from skillopt.harnesses import Allowance, reservation
 from skillopt.ledger import MARGIN, TEST_STAGE, Ledger
 from skillopt.messages import Usage
 from skillopt.models.prices import Price, cost

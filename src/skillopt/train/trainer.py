@@ -173,13 +173,14 @@ class Trainer:
         number: int = 0,
         ended: Sequence[Outcome] = (),
         over: JudgedCandidate | None = None,
+        policy: str = "",
     ) -> JudgedCandidate:
         """Tell a candidate and judge it (`Attempt`); where each proposal ended is told with the first."""
         part = step.at(step.place.of_candidate(number))
         outcomes = () if number else (*ended, *update.outcomes)
         part.emit(updated(part.place, update, self.skills.keep(update.document), outcomes))
         accepted = None if over is None else over.verdict.candidate
-        verdict = await self.consider(part, state, update.document, over=accepted)
+        verdict = await self.consider(part, state, update.document, over=accepted, policy=policy)
         return JudgedCandidate(update=update, verdict=verdict)
 
     async def consider(
@@ -190,6 +191,7 @@ class Trainer:
         *,
         in_full: bool = False,
         over: Measured | None = None,
+        policy: str = "",
     ) -> Verdict:
         """The gate: every change to the skill passes here, measured against the skill it would replace.
 
@@ -205,7 +207,7 @@ class Trainer:
             return self.gate.refuse(step, why(leaks), state.score, by=LEAK_GUARD)
         incumbent = over or self.measured(step.skill if self.gate.is_on else self.skills.get(state.best))
         verdict = await self.gate.judge(
-            step, candidate.rendered, incumbent, in_full=in_full, over=over is not None
+            step, candidate.rendered, incumbent, in_full=in_full, over=over is not None, policy=policy
         )
         if verdict.candidate is not None:
             self.keep_measured(candidate, verdict.candidate)

@@ -13,8 +13,7 @@ from pydantic import Field
 
 from skillopt.benchmarks.officeqa._answers import SCALES, FigureAmount, read
 from skillopt.tasks.rollout import Score, Trajectory
-from skillopt.tasks.scorers._scorer import NamedScorer, extract_answer, missed, references
-from skillopt.tasks.scorers._text import squad_f1
+from skillopt.tasks.scorers import NamedScorer, extract_answer, missed, references, squad_f1
 from skillopt.tasks.task import Task
 
 TOLERANCE = 0.001

@@ -30,35 +30,54 @@ from pydantic import TypeAdapter, ValidationError
 
 from skillopt.errors import ConfigError, suggest
 from skillopt.registry import Registry
+from skillopt.tasks.functions import load_function
 from skillopt.tasks.scorers._anls import Anls
 from skillopt.tasks.scorers._checks import Checks
 from skillopt.tasks.scorers._choice import MultipleChoice
 from skillopt.tasks.scorers._command import command_scorer
-from skillopt.tasks.scorers._function import function_scorer, load_function
+from skillopt.tasks.scorers._function import function_scorer
+from skillopt.tasks.scorers._given import MOST_CHECKS, kept_rules, read_rules
 from skillopt.tasks.scorers._judge import JudgeScorer
 from skillopt.tasks.scorers._regex import Regex
+from skillopt.tasks.scorers._rules import CheckedWork, ContainsRule, NoRefusal, Pattern, Rule
 from skillopt.tasks.scorers._scorer import (
     NamedScorer,
     Scorer,
     as_text,
     extract_answer,
+    missed,
     no_answer,
+    references,
     rule_of,
     score_trajectory,
 )
-from skillopt.tasks.scorers._text import Contains, ExactMatch, Squad
+from skillopt.tasks.scorers._text import Contains, ExactMatch, Squad, squad_f1
 from skillopt.tasks.scorers._values import JsonEqual, Numeric
 
 __all__ = [
+    "MOST_CHECKS",
     "SCORERS",
+    "CheckedWork",
+    "Checks",
+    "ContainsRule",
+    "JudgeScorer",
+    "NamedScorer",
+    "NoRefusal",
+    "Pattern",
+    "Rule",
     "Scorer",
     "ScorerSpec",
     "as_text",
     "extract_answer",
     "get_scorer",
+    "kept_rules",
+    "missed",
     "no_answer",
+    "read_rules",
+    "references",
     "rule_of",
     "score_trajectory",
+    "squad_f1",
 ]
 
 ScorerSpec: TypeAlias = str | Sequence[str] | Callable[..., Any] | Scorer
@@ -112,7 +131,7 @@ def _by_text(spec: str, pass_at: float | None, graded: bool | None, options: dic
         return command_scorer(spec.removeprefix("cmd:"), pass_at=pass_at, graded=graded, options=options)
     if ":" in spec:
         _refuse("A Python function takes no options", options=options)
-        return function_scorer(load_function(spec), pass_at=pass_at, graded=graded)
+        return function_scorer(load_function(spec, "scorer"), pass_at=pass_at, graded=graded)
     found = SCORERS.get(spec)
     if not (isinstance(found, type) and issubclass(found, NamedScorer)):
         return get_scorer(found, pass_at=pass_at, graded=graded, options=options)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,12 +12,12 @@ from typing import Any
 from skillopt.errors import ConfigError, Fault, ScoringError, suggest
 from skillopt.process import minimal_env, run_process
 from skillopt.sandbox import ProcessLimits, Sandbox, is_there, require
+from skillopt.tasks.commands import argv_of, files_hash, found
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers._scorer import Scorer, as_text, clip, extract_answer, to_score
 from skillopt.tasks.task import Task
 
 DEFAULT_TIMEOUT = 60.0
-_HASHED_UP_TO = 1 << 24
 _MOST_OUTPUT = 1 << 20
 _UNBOUNDED = 10_000
 """Commands run as many at a time as rollouts do."""
@@ -101,7 +99,7 @@ def command_scorer(
     `options` may set `timeout` in seconds, and `sandbox`: `bubblewrap` insists on it, `off` does without;
     unset, it is used where there is one.
     """
-    argv = _argv(command)
+    argv = argv_of(command, "scorer")
     name = shlex.join(argv)
     for option in options:
         if option not in ("timeout", "sandbox"):
@@ -111,17 +109,13 @@ def command_scorer(
     timeout = options.get("timeout", DEFAULT_TIMEOUT)
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
         raise ConfigError(f"The scorer command's timeout is {timeout!r}; write a number of seconds above 0.")
-    program = shutil.which(argv[0])
-    if program is None:
-        raise ConfigError(
-            f"The scorer command {name!r}: there is no program {argv[0]!r}. Install it, or correct the path."
-        )
-    version = f"command {name} {_files_hash([program, *argv[1:]])} pass_at={pass_at}"
+    argv = found(argv, "scorer")
+    version = f"command {name} {files_hash(argv)} pass_at={pass_at}"
     return CommandScorer(
         name=name,
         version=version,
         graded=False if pass_at is not None else graded,
-        argv=(program, *argv[1:]),
+        argv=argv,
         pass_at=pass_at,
         timeout=float(timeout),
         sandbox=_sandbox(options.get("sandbox"), float(timeout)),
@@ -145,31 +139,6 @@ def _sandbox(wanted: Any, timeout: float) -> Sandbox | None:
         own_program=True,
         at_once=_UNBOUNDED,
     )
-
-
-def _argv(command: str | Sequence[str]) -> list[str]:
-    try:
-        argv = shlex.split(command) if isinstance(command, str) else list(command)
-    except ValueError as error:
-        raise ConfigError(
-            f"The scorer command {command!r} cannot be read: {error}. Close the quotes."
-        ) from error
-    if not argv or not all(isinstance(part, str) for part in argv) or not argv[0]:
-        raise ConfigError(f"The scorer command {command!r} names no program. Write it after 'cmd:'.")
-    return argv
-
-
-def _files_hash(argv: Sequence[str]) -> str:
-    """Hash of the files the command line names, so that editing the script makes it another scorer."""
-    sha = hashlib.sha256()
-    for part in argv:
-        path = Path(part)
-        try:
-            if path.is_file() and path.stat().st_size <= _HASHED_UP_TO:
-                sha.update(path.read_bytes())
-        except (OSError, ValueError):  # an argument that is no path, or one we may not read
-            continue
-    return sha.hexdigest()[:16]
 
 
 def _from_object(value: dict[str, Any], pass_at: float | None, who: str) -> Score:

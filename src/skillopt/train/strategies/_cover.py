@@ -64,11 +64,11 @@ def by_strength(proven: Sequence[Proven]) -> list[Proven]:
     return sorted(proven, key=lambda one: -len(one.fixed))
 
 
-def cover(proven: Sequence[Proven]) -> list[Proven]:
-    """The one that fixes most tasks, then the one that fixes most of the others, until none fixes a further
-    task.
+def cover(proven: Sequence[Proven], covered: Collection[str] = ()) -> list[Proven]:
+    """The one that fixes most tasks which are not covered, then the one that fixes most of the others, until
+    none fixes a further task.
     """
-    left, covered, chosen = list(proven), set[str](), list[Proven]()
+    left, covered, chosen = list(proven), set(covered), list[Proven]()
     while left:
         best = max(left, key=lambda one: len(set(one.fixed) - covered))  # the first of equals
         if not set(best.fixed) - covered:

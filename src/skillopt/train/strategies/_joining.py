@@ -19,8 +19,9 @@ from skillopt.optimizer.reflect import Reflection
 from skillopt.place import Place
 from skillopt.skill.edits import Edit, Outcome
 from skillopt.step import Step
+from skillopt.tasks.task import Task
 from skillopt.train.strategies._cover import Proven, by_strength, without_copies
-from skillopt.train.strategies._lanes import Lane
+from skillopt.train.strategies._lanes import Lane, LaneSearch
 from skillopt.train.strategies._trials import EditTrial, Trials, fixed_in
 
 SHARED = 2
@@ -32,12 +33,23 @@ class Lanes(Reflection):
     """A reflection whose proposals were tried."""
 
     lanes: tuple[Lane, ...]
-    noisy: bool
+    shared: tuple[str, ...]
+    """Tasks that come right with all proven edits together."""
+    noise: float
+    """Chance that the target answers differently to the same question; 0 where that was not seen."""
+    batch: tuple[Row, ...]
+    search: LaneSearch
+    """What studied them, for another look."""
 
     @property
     def rows(self) -> dict[str, Row]:
         """The rows of failed tasks, by task."""
         return {task: row for lane in self.lanes for task, row in lane.rows.items()}
+
+    @property
+    def tasks(self) -> dict[str, Task]:
+        """The tasks of the batch, by id."""
+        return {row.task.id: row.task for row in self.batch}
 
     @property
     def before(self) -> dict[RowId, Fraction]:
@@ -65,7 +77,7 @@ async def join(step: Step, reflection: Lanes, gate: Gate, joiner: Joiner | None)
     )
     if tried := [trial for _, many in checked for trial in many]:
         trials.close()
-        step.emit(proved(step.place, "joining", tried, noisy=reflection.noisy))
+        step.emit(proved(step.place, "joining", tried, noise=reflection.noise))
     joined = {one.id for group, _ in checked for one in group}
     groups = [group for group, _ in checked] + [(one,) for one in unique if one.id not in joined]
     groups.sort(key=lambda group: unique.index(group[0]))
@@ -100,10 +112,10 @@ async def _same(
     return (first, *same), results
 
 
-def proved(place: Place, item: str, trials: Sequence[EditTrial], *, noisy: bool) -> Proved:
+def proved(place: Place, item: str, trials: Sequence[EditTrial], *, noise: float) -> Proved:
     """Trials on failed train tasks, as the log tells them."""
     facts = [trial.fact for trial in trials]
-    return Proved(id=str(place.at("proof", item)), place=place, noisy=noisy, trials=facts)
+    return Proved(id=str(place.at("proof", item)), place=place, noise=noise, trials=facts)
 
 
 def head(group: Sequence[Proven], whole: Sequence[Proven] = ()) -> Proven:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -18,7 +17,7 @@ from skillopt.optimizer.small import SmallLaneAnalyst
 from skillopt.skill.edits import Edit, Outcome, apply
 from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
-from skillopt.train.strategies._cover import Proven, kept_lines, lines_of, wording
+from skillopt.train.strategies._cover import Proven, kept_lines, lines_of, without_copies, wording
 from skillopt.train.strategies._trials import EditTrial, Trials, Worths, fixed_in
 
 AGAIN = 1
@@ -27,19 +26,38 @@ AGAIN = 1
 
 @dataclass(slots=True, kw_only=True)
 class Lane:
-    """What became of some failures: the looks of its analyst, every trial in planned order, the edits that
-    fixed tasks, and where the others ended.
+    """What became of a look at some failures: what its analyst said, every trial in planned order, the edits
+    that fixed tasks, and where the others ended.
     """
 
-    looks: list[Minibatch] = field(default_factory=list)
+    look: Minibatch = field(default_factory=lambda: Minibatch(kind="failure", index=0, tasks=()))
     trials: list[EditTrial] = field(default_factory=list)
     proven: list[Proven] = field(default_factory=list)
     ended: list[Outcome] = field(default_factory=list)
     dead: list[DeadEdit] = field(default_factory=list)
+    studied: dict[str, Studied] = field(default_factory=dict)
     rows: dict[str, Row] = field(default_factory=dict)
     """One of each failed task."""
     before: dict[RowId, Fraction] = field(default_factory=dict)
     """What they are worth without any edit."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Deeper:
+    """All lanes of a step, and what the proven edits of all of them did together on the open tasks."""
+
+    lanes: list[Lane]
+    last: list[Lane] = field(default_factory=list)
+    """Those of the latest look."""
+    trials: list[EditTrial] = field(default_factory=list)
+    shared: set[str] = field(default_factory=set)
+    """Tasks that come right with all proven edits together."""
+
+    def left(self) -> list[Studied]:
+        """The failures that nothing fixes yet, in planned order."""
+        done = self.shared | {task for lane in self.lanes for one in lane.proven for task in one.fixed}
+        studied = {task: one for lane in self.lanes for task, one in lane.studied.items()}
+        return [one for task, one in studied.items() if task not in done]
 
 
 class LaneSearch:
@@ -52,21 +70,21 @@ class LaneSearch:
         analyst: LaneAnalyst | SmallLaneAnalyst,
         trials: Trials,
         guard: LeakGuard | None,
-        noisy: asyncio.Future[bool],
+        confirms: bool,
         most_rows: int,
         depth: int,
         kinds: Mapping[str, int],
         earlier: Sequence[DeadEdit],
         harmful: Sequence[Edit],
     ) -> None:
-        """`noisy` is known once the rollouts show it. `kinds` counts held-out failures by the kind of their
+        """With `confirms` a single fixed task must show it twice. `kinds` counts held-out failures by kind of
         task; `earlier` edits fixed nothing in steps before, `harmful` ones broke tasks that worked.
         """
         self._step = step
         self._analyst = analyst
         self._trials = trials
         self._guard = guard
-        self._noisy = noisy
+        self._confirms = confirms
         self._most_rows = most_rows
         self._depth = depth
         self._kinds = kinds
@@ -75,43 +93,67 @@ class LaneSearch:
         self._lines = lines_of(step.skill.text)
 
     async def study(self, index: int, chunk: list[Studied]) -> Lane:
-        """All looks at the failures of a lane."""
+        """A first look at some failures."""
+        return await self._study(str(index), chunk, self._earlier, self._harmful)
+
+    async def study_again(self, name: str, chunk: list[Studied], harmful: Sequence[Edit]) -> Lane:
+        """One more look at failures whose edits turned out to break other tasks."""
+        return await self._study(name, chunk, self._earlier, (*self._harmful, *harmful))
+
+    async def deepen(
+        self, lanes: Sequence[Lane], divide: Callable[[Sequence[Studied]], list[list[Studied]]]
+    ) -> Deeper:
+        """Further looks at what stays open when all lanes are in, told what did nothing there.
+
+        Whatever was proven anywhere is first tried together on every open task: what another lane found is
+        not looked for again.
+        """
+        deeper = Deeper(lanes=list(lanes))
+        for look in range(1, self._depth):
+            left = deeper.left()
+            if look > 2 and not any(lane.proven for lane in deeper.last):
+                break
+            proven = without_copies([one for lane in deeper.lanes for one in lane.proven])
+            if left and proven:
+                edits = list({edit.id: edit for one in proven for edit in one.edits}.values())
+                trial = await self._trials.run(edits, [Row(task=one.task) for one in left])
+                before = {row: worth for lane in lanes for row, worth in lane.before.items()}
+                deeper.trials.append(trial)
+                deeper.shared |= {task for task, _ in fixed_in(before, self._trials.worths(trial))}
+                left = deeper.left()
+            dead = [one for lane in deeper.lanes for one in lane.dead]
+            chunks = divide(left)
+            told = [[one for one in dead if one.is_about(chunk)] for chunk in chunks]
+            # Where nothing new is known, the same question would get the same answer.
+            deeper.last = await together(
+                *(
+                    self._study(f"{at}-{look + 1}", chunk, about, self._harmful)
+                    for at, (chunk, about) in enumerate(zip(chunks, told, strict=True))
+                    if about or deeper.shared or self._analyst.varies
+                )
+            )
+            deeper.lanes += deeper.last
+        return deeper
+
+    async def _study(
+        self, name: str, chunk: list[Studied], dead: Sequence[DeadEdit], harmful: Sequence[Edit]
+    ) -> Lane:
         lane = Lane(
+            studied={one.task.id: one for one in chunk},
             rows={one.task.id: Row(task=one.task) for one in chunk},
             before={(one.task.id, 0): self._trials.worth(one.tries[-1]) for one in chunk},
         )
-        left = chunk
-        shown = {one.task.id for one in chunk}
-        lane.dead += [one for one in self._earlier if shown & set(one.edit.evidence.get("tasks", ()))]
-        earlier = len(lane.dead)
-        for look in range(self._depth):
-            if not left or (look and not self._is_worth_a_look(lane, len(lane.dead) > earlier)):
-                break
-            item = str(index) if not look else f"{index}-{look + 1}"
-            found = await self._analyst.study(
-                self._step, item, left, dead=lane.dead, harmful=self._harmful, kinds=self._kinds
-            )
-            lane.looks.append(found)
-            await self._try(lane, found, left)
-            fixed = {task for one in lane.proven for task in one.fixed}
-            left = [one for one in left if one.task.id not in fixed]
+        known = [one for one in dead if one.is_about(chunk)]
+        lane.look = await self._analyst.study(
+            self._step, name, chunk, dead=known, harmful=harmful, kinds=self._kinds
+        )
+        await self._try(lane, known, chunk)
         return lane
 
-    def _is_worth_a_look(self, lane: Lane, learned: bool) -> bool:
-        """Whether another look could find more. Without a new failure to learn from, the same question would
-        get the same answer; one that varies is asked until an edit fixes all tasks that it is tried on.
-        """
-        if not self._analyst.varies:
-            return learned
-        fixed = {one.edits: set(one.fixed) for one in lane.proven}
-        return not any(
-            {row.task_id for row in trial.rows} <= fixed.get(trial.edits, set()) for trial in lane.trials
-        )
-
-    async def _try(self, lane: Lane, found: Minibatch, left: Sequence[Studied]) -> None:
+    async def _try(self, lane: Lane, known: Sequence[DeadEdit], left: Sequence[Studied]) -> None:
         """Each edit alone on tasks that it names; those that fixed none together, then by halves."""
-        edits = self._usable(lane, [edit for edit in found.edits if isinstance(edit, Edit)])
-        rows = {one.task.id: lane.rows[one.task.id] for one in left}
+        edits = self._usable(lane, known)
+        rows = lane.rows
         alone = await together(*(self._alone(lane, edit, rows) for edit in edits))
         covered: set[str] = set()
         loose: list[Edit] = []
@@ -138,18 +180,16 @@ class LaneSearch:
                 told = "tried on failed train tasks, and fixed none"
                 lane.ended.append(Outcome(edit=edit, state="unproven", reason=told))
 
-    def _usable(self, lane: Lane, proposed: Sequence[Edit]) -> list[Edit]:
+    def _usable(self, lane: Lane, known: Sequence[DeadEdit]) -> list[Edit]:
         """The edits that can be tried: readable, applicable, new, without a quotation."""
-        tried = {wording(one.edit) for one in lane.dead} | {
-            wording(edit) for one in lane.proven for edit in one.edits
-        }
+        tried = {wording(one.edit) for one in known}
+        proposed = [edit for edit in lane.look.edits if isinstance(edit, Edit)]
         usable: list[Edit] = []
         for edit in map(self._adapted, proposed):
             outcome = apply([edit], self._step.skill).outcomes[0]
             if outcome.state == "applied" and wording(edit) in tried:
-                outcome = Outcome(
-                    edit=edit, state="duplicate", reason="the same was tried in this lane before"
-                )
+                why_not = "the same was tried on these tasks before"
+                outcome = Outcome(edit=edit, state="duplicate", reason=why_not)
             elif outcome.state == "applied" and self._guard is not None:
                 leaks = self._guard.find(apply([edit], self._step.skill).document.rendered)
                 if leaks:
@@ -186,12 +226,12 @@ class LaneSearch:
     ) -> tuple[list[EditTrial], list[str]]:
         """The trials of edits on rows that fail, and the tasks they fix.
 
-        Under noise a task counts as fixed only if the edits fix it in a second draw, and if it fails in a
-        second draw without them.
+        One task alone counts as fixed only if the edits fix it in a second draw, and if it fails in a second
+        draw without them: it may have come right by itself.
         """
         trial = await self._trials.run(edits, rows)
         fixed = [task for task, _ in fixed_in(before, self._trials.worths(trial))]
-        if not fixed or not await asyncio.shield(self._noisy):
+        if len(fixed) != 1 or not self._confirms:
             return [trial], fixed
         again = [replace(row, draw=AGAIN) for row in rows if row.task.id in set(fixed)]
         repeated, control = await self._trials.each([edits, ()], again)
@@ -223,7 +263,9 @@ class LaneSearch:
         return proven + (await self._least(lane, edits, only) if only else [])
 
     async def _least(self, lane: Lane, edits: tuple[Edit, ...], rows: Sequence[Row]) -> list[Proven]:
-        """Edits that fix rows only together: each is left out in turn, for good where it is not missed."""
+        """Edits that fix rows only together: each is left out in turn, for good where it is not missed. What
+        is left must show it again, as one lucky row would make a set of anything.
+        """
         rows = rows[: self._most_rows]
         for edit in edits:
             rest = tuple(one for one in edits if one.id != edit.id)
@@ -233,4 +275,8 @@ class LaneSearch:
             lane.trials += trials
             if len(fixed) == len(rows):
                 edits = rest
-        return [Proven(edits=edits, fixed=tuple(row.task.id for row in rows))]
+        again = await self._trials.run(edits, [replace(row, draw=AGAIN) for row in rows])
+        lane.trials.append(again)
+        failed = {(row.task.id, AGAIN): lane.before[row.task.id, 0] for row in rows}
+        held = fixed_in(failed, self._trials.worths(again))
+        return [Proven(edits=edits, fixed=tuple(task for task, _ in held))] if held else []

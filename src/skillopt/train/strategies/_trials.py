@@ -18,6 +18,8 @@ from skillopt.skill.edits import Edit, apply
 from skillopt.step import Step
 from skillopt.tasks.rollout import Rollout, Scored
 
+REDRAWN = 2
+"""Rows that must come out differently when drawn again for a target to be noisy; one says nothing."""
 Worths: TypeAlias = Mapping[RowId, Fraction]
 """What the gate's metric says of rows."""
 
@@ -108,3 +110,11 @@ def fixed_in(before: Worths, after: Worths) -> list[RowId]:
 def broken_in(before: Worths, after: Worths) -> list[RowId]:
     """The rows that a trial broke, in its order."""
     return [row for row, worth in after.items() if row in before and is_broken(before[row], worth)]
+
+
+def noise_in(gate: Gate, rollouts: Sequence[Rollout], trials: Sequence[EditTrial]) -> float:
+    """The share of rows that came out differently when the skill as it is was drawn again."""
+    before = {task: worth for (task, draw), worth in gate.worths(rollouts).items() if draw == 0}
+    again = {row: worth for one in trials if not one.edits for row, worth in gate.worths(one.rows).items()}
+    differ = [row for row, worth in again.items() if worth != before.get(row[0], worth)]
+    return len(differ) / len(again) if len(differ) >= REDRAWN else 0.0

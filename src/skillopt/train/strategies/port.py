@@ -44,11 +44,12 @@ class Attempt(Protocol):
         number: int = 0,
         ended: Sequence[Outcome] = (),
         over: JudgedCandidate | None = None,
+        policy: str = "",
     ) -> JudgedCandidate:
         """The candidate of that number, told and judged against the skill of the step.
 
         `ended` are proposals that came to an end before it. With `over`, an accepted candidate of this step,
-        it is measured against that one and needs only to be strictly better.
+        it is measured against that one. `policy` is that of the gate unless told.
         """
         ...
 

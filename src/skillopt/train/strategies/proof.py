@@ -4,45 +4,41 @@ and what breaks something is taken out again.
 
 from __future__ import annotations
 
-import asyncio
 import math
-import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 from skillopt.aio import together
 from skillopt.evaluation.runner import Row
 from skillopt.evaluation.stage import Evaluation
-from skillopt.events import Blamed, Reflected, Selected
+from skillopt.events import Blamed, Reflected
 from skillopt.events.state import MemoryEntry, State
 from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.proof import DeadEdit
 from skillopt.optimizer.reflect import Reflection, patch_fact
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update, by_edits
-from skillopt.skill.edits import Edit, Outcome, Proposal
+from skillopt.skill.edits import Edit, Proposal
 from skillopt.step import Step
-from skillopt.tasks.rollout import Rollout, Scored
-from skillopt.train.strategies._blame import blame
+from skillopt.tasks.rollout import Scored
+from skillopt.train.strategies._blame import blame, freed, not_worth_it
+from skillopt.train.strategies._choice import Choice
 from skillopt.train.strategies._cover import (
     Proven,
-    cover,
     kept_lines,
     lines_of,
 )
-from skillopt.train.strategies._joining import Joined, Lanes, evident, head, join, proved
-from skillopt.train.strategies._lanes import AGAIN, Lane, LaneSearch
-from skillopt.train.strategies._trials import EditTrial, Trials, broken_in, fixed_in, is_broken
+from skillopt.train.strategies._joining import Joined, Lanes, join, proved
+from skillopt.train.strategies._lanes import LaneSearch
+from skillopt.train.strategies._trials import EditTrial, Trials, broken_in, is_broken, noise_in
 from skillopt.train.strategies.port import JudgedCandidate, Parts, essentials, taken
 
-PROBED, DIFFERENT = 20, 2
-"""Rows of a batch that are drawn twice to see whether the target answers the same again, and how many of them
-must differ for it to be noisy.
-"""
+SMALLEST_PAIRED = 15
+"""Val tasks below which no test of chance has the power to accept anything but miracles."""
 NOTHING, HARMFUL = "did nothing", "harmful"
-ROUNDS = 3
+ROUNDS = 2
 """How often a selection is controlled and mended before it goes to the gate as it is."""
 
 
@@ -60,7 +56,7 @@ class Proof:
         self._blame_from = int(said.get("blame_from", 3))
         self._blame_rows = int(said.get("blame_rows", 12))
         self._prunes = bool(said.get("prune", True))
-        self._noisy: bool | None = said.get("noisy")
+        self._confirms = bool(said.get("confirm", True))
         self._remaining = int(said.get("remaining", 16))
         self._tasks = {task.id: task for task in parts.plan.train}
         self._harmful: list[Edit] = []
@@ -71,27 +67,13 @@ class Proof:
         """Failures in lanes, while rollouts still come in; every edit is tried as soon as it is proposed."""
         self._harmful = []
         trials = Trials(self._gate, step, "proof")
-        noisy = asyncio.ensure_future(self._is_noisy(trials, rollouts))
-        search = LaneSearch(
-            step,
-            analyst=self._optimizer.lanes,
-            trials=trials,
-            guard=self._parts.guard,
-            noisy=noisy,
-            most_rows=self._rows,
-            depth=self._depth,
-            kinds=self._held_out_failures(step),
-            earlier=[DeadEdit(edit=edit) for edit in _remembered(step, NOTHING)],
-            harmful=_remembered(step, HARMFUL),
-        )
+        search = self._search(step, trials)
         walk = self._optimizer.in_lanes(step, rollouts, search.study)
-        found: list[Any] = await together(rollouts.close(), walk, noisy)
-        outcomes, lanes = tuple[Rollout, ...](found[0]), tuple[Lane, ...](found[1])
-        looks = [
-            look for turn in range(self._depth) for lane in lanes for look in lane.looks[turn : turn + 1]
-        ]
-        minibatches = tuple(replace(look, index=at) for at, look in enumerate(looks))
-        if any(lane.trials for lane in lanes):
+        found: list[Any] = await together(rollouts.close(), walk)
+        deeper = await search.deepen(found[1], self._optimizer.lanes_of)
+        minibatches = tuple(replace(lane.look, index=at) for at, lane in enumerate(deeper.lanes))
+        tried = [*(one for lane in deeper.lanes for one in lane.trials), *deeper.trials]
+        if tried:
             trials.close()
         step.emit(
             Reflected(
@@ -100,21 +82,31 @@ class Proof:
                 patches=[patch_fact(one) for one in minibatches],
             )
         )
-        tried = [one for lane in lanes for one in lane.trials]
-        step.emit(proved(step.place, "proof", tried, noisy=found[2]))
-        return Lanes(rollouts=outcomes, minibatches=minibatches, lanes=lanes, noisy=found[2])
+        noise = noise_in(self._gate, found[0], tried)
+        step.emit(proved(step.place, "proof", tried, noise=noise))
+        return Lanes(
+            rollouts=found[0],
+            minibatches=minibatches,
+            lanes=tuple(deeper.lanes),
+            shared=tuple(sorted(deeper.shared)),
+            noise=noise,
+            batch=rollouts.rows,
+            search=search,
+        )
 
-    async def _is_noisy(self, trials: Trials, rollouts: Evaluation) -> bool:
-        """Whether the target answers differently to the same question; some rows are drawn again to see."""
-        if self._noisy is not None:
-            return self._noisy
-        probed = [(at, row) for at, row in enumerate(rollouts.rows) if row.draw == 0][:PROBED]
-        again = await trials.run((), [replace(row, draw=AGAIN) for _, row in probed])
-        first = [await asyncio.shield(rollouts.arriving(at)) for at, _ in probed]
-        before = {(task, AGAIN): worth for (task, _), worth in self._gate.worths(first).items()}
-        after = self._gate.worths(again.rows)
-        differ = [row for row in before.keys() & after.keys() if before[row] != after[row]]
-        return len(differ) >= DIFFERENT
+    def _search(self, step: Step, trials: Trials) -> LaneSearch:
+        return LaneSearch(
+            step,
+            analyst=self._optimizer.lanes,
+            trials=trials,
+            guard=self._parts.guard,
+            confirms=self._confirms,
+            most_rows=self._rows,
+            depth=self._depth,
+            kinds=self._held_out_failures(step),
+            earlier=[DeadEdit(edit=edit) for edit in _remembered(step, NOTHING)],
+            harmful=_remembered(step, HARMFUL),
+        )
 
     def _held_out_failures(self, step: Step) -> Counter[str]:
         """How many val tasks of each kind fail now: their kinds, and nothing else of them."""
@@ -136,79 +128,10 @@ class Proof:
     async def select(self, step: Step, reflection: Reflection, merged: Merged) -> Selection:
         """As few proven edits as fix all that was fixed, without those that break tasks which passed."""
         assert isinstance(reflection, Lanes) and isinstance(merged, Joined)
-        harmful: dict[str, Edit] = {}
-        chosen: list[Proven] = []
-        for number in range(ROUNDS):
-            groups = [[one for one in group if one.id not in harmful] for group in merged.groups]
-            chosen = cover(
-                [head(group, whole) for group, whole in zip(groups, merged.groups, strict=True) if group]
-            )
-            found = await self._controlled(step, reflection, merged, chosen, number)
-            harmful |= {edit.id: edit for one in chosen for edit in one.edits if edit.id in found}
-            if not found:
-                break
-        else:
-            chosen = [one for one in chosen if one.id not in harmful]
-        self._harmful += harmful.values()
-        patch = tuple(edit for one in chosen for edit in evident(one))
-        taken_up = {edit.id for edit in patch}
-        told = {edit.id for outcome in merged.ended for edit in (outcome.edit,)}
-        ended = [*merged.ended]
-        for group in merged.groups:
-            for edit in group[0].edits:
-                if edit.id in harmful:
-                    why = "it broke train tasks that passed without it"
-                    ended.append(Outcome(edit=edit, state="harmful", reason=why))
-                elif edit.id not in taken_up and edit.id not in told:
-                    why = "it fixes nothing that the chosen edits do not fix"
-                    ended.append(Outcome(edit=edit, state="covered", reason=why))
-        ended = [outcome for outcome in ended if outcome.edit.id not in taken_up]
-        step.emit(
-            Selected(
-                id=str(step.place.at("select")),
-                place=step.place,
-                limit=None,
-                ranked=False,
-                edits=[edit.as_json() for edit in patch],
-            )
-        )
-        return Selection(patch=patch, ended=tuple(ended), offered=len(merged.edits), limit=None)
-
-    async def _controlled(
-        self, step: Step, reflection: Lanes, merged: Joined, chosen: Sequence[Proven], number: int
-    ) -> set[str]:
-        """The edits that break tasks which passed, and are not worth it: all that were chosen are run
-        together on passed tasks of the batch, and where some break, the guilty are looked for.
-        """
-        passed = {
-            (task, draw): worth
-            for (task, draw), worth in self._gate.worths(reflection.rollouts).items()
-            if draw == 0 and (task, 0) not in reflection.before
-        }
-        order = sorted(passed)
-        random.Random(step.seed).shuffle(order)
-        rows = {row: self._row(row[0]) for row in order[: self._control]}
-        edits = [edit for one in chosen for edit in one.edits]
-        if not rows or not edits:
-            return set()
-        trials = Trials(self._gate, step, "control")
-        whole = await trials.run(edits, list(rows.values()))
-        broken = broken_in(passed, trials.worths(whole))[: self._blame_rows]
-        least = 2 if reflection.noisy else 1
-        if len(broken) < least:
-            self._tell_blame(step, "control", number, [whole], ())
-            return set()
-        found = await blame(trials, edits, {row: rows[row] for row in broken}, passed, least=least)
-        share = len(passed) / len(rows)
-        support = {edit.id: (one, len(one.fixed)) for one in chosen for edit in one.edits}
-        others = {one.id: len(group) > 1 for group in merged.groups for one in group}
-        guilty = {
-            id
-            for id, rows_broken in found.guilty.items()
-            if others.get(support[id][0].id) or support[id][1] <= len(rows_broken) * share
-        }
-        self._tell_blame(step, "control", number, [whole, *found.trials], sorted(guilty))
-        return guilty
+        choice = Choice(step, reflection, gate=self._gate, control=self._control, blame_rows=self._blame_rows)
+        selection = await choice.select(merged)
+        self._harmful += choice.harmful.values()
+        return selection
 
     # 5 update
 
@@ -223,18 +146,26 @@ class Proof:
     ) -> Sequence[JudgedCandidate]:
         """The bundle; without the edits that broke val rows; without weak ones that stand in the way."""
         assert isinstance(reflection, Lanes)
-        tried = [await self._parts.attempt(step, state, update, ended=selection.ended)]
+        policy = self._policy(reflection.noise)
+        tried = [await self._parts.attempt(step, state, update, ended=selection.ended, policy=policy)]
         if not self._gate.is_on or tried[0].verdict.action not in ("accept", "reject"):
             return tried
-        least = 2 if reflection.noisy else 1
-        guilty = await step.timed("blame", self._guilty(step, tried[0], least))
-        await self._without(step, state, tried, tried[0], guilty)
+        guilty = await step.timed("blame", self._guilty(step, reflection, tried[0]))
+        await self._without(step, state, tried, tried[0], guilty, policy)
         self._harmful += [edit for edit in _edits(tried[0].update) if edit.id in guilty]
         best = taken(tried)
         if best.is_accepted and self._prunes:
-            loose = await step.timed("prune", self._loose(step, best, least))
-            await self._without(step, state, tried, best, loose)
+            loose = await step.timed("prune", self._loose(step, best, reflection.noise))
+            await self._without(step, state, tried, best, loose, policy)
         return tried
+
+    def _policy(self, noise: float) -> str:
+        """Strictly better is enough where the target answers the same again; where it does not, more than an
+        accident is asked for, if val is large enough to tell. A policy that the user chose stays.
+        """
+        tasks = {task for task, _ in self._gate.rows}
+        doubts = self._gate.policy == "strict" and noise > 0 and len(tasks) >= SMALLEST_PAIRED
+        return "paired" if doubts else self._gate.policy
 
     async def _without(
         self,
@@ -243,30 +174,38 @@ class Proof:
         tried: list[JudgedCandidate],
         whole: JudgedCandidate,
         out: Sequence[str],
+        policy: str,
     ) -> None:
         """Judge what is left without some edits: over the whole where that was accepted."""
         rest = [edit for edit in _edits(whole.update) if edit.id not in set(out)]
         if out and rest:
             over = whole if whole.is_accepted else None
             left = by_edits(step.skill, rest)
-            tried.append(await self._parts.attempt(step, state, left, number=len(tried), over=over))
+            candidate = await self._parts.attempt(
+                step, state, left, number=len(tried), over=over, policy="strict" if over else policy
+            )
+            tried.append(candidate)
 
-    async def _guilty(self, step: Step, bundle: JudgedCandidate, least: int) -> list[str]:
-        """The edits that break val rows, where enough of the rows that worked are broken."""
+    async def _guilty(self, step: Step, reflection: Lanes, bundle: JudgedCandidate) -> list[str]:
+        """The edits that break more val rows than they should fix, where enough that worked are broken."""
         before = self._gate.remembered(step.skill.rendered).values
-        broken = broken_in(before, self._gate.worths(bundle.verdict.rows))[: self._blame_rows]
+        all_broken = broken_in(before, self._gate.worths(bundle.verdict.rows))
+        broken = all_broken[: self._blame_rows]
         edits = _edits(bundle.update)
         if len(broken) < self._blame_from or len(edits) < 2:
             return []
         trials = Trials(self._gate, step, "blame")
         rows = {row: self._gate.rows[row] for row in broken}
-        found = await blame(trials, edits, rows, before, least=least)
+        found = await blame(trials, edits, rows, before, noise=reflection.noise)
         trials.close()
-        guilty = sorted(found.guilty)
+        share = len(before) / max(1, len(reflection.rollouts))
+        guilty = not_worth_it(
+            found, {edit.id: share * edit.evidence["support_count"] for edit in edits}, all_broken
+        )
         self._tell_blame(step, "blame", 0, found.trials, guilty)
         return guilty
 
-    async def _loose(self, step: Step, best: JudgedCandidate, least: int) -> list[str]:
+    async def _loose(self, step: Step, best: JudgedCandidate, noise: float) -> list[str]:
         """Weakly proven edits without which a val row that is wrong now comes right."""
         edits = _edits(best.update)
         weak = [edit for edit in edits if edit.evidence.get("support_count") == 1]
@@ -279,15 +218,11 @@ class Proof:
         if not weak or not wrong or len(edits) < 2:
             return []
         trials = Trials(self._gate, step, "blame")
-        rows = [self._gate.rows[row] for row in wrong]
-        tried = await trials.each([[one for one in edits if one.id != edit.id] for edit in weak], rows)
+        rows = {row: self._gate.rows[row] for row in wrong}
+        found = await freed(trials, edits, weak, rows, now, noise=noise)
         trials.close()
-        loose = [
-            edit.id
-            for edit, trial in zip(weak, tried, strict=True)
-            if len(fixed_in(now, trials.worths(trial))) >= least
-        ]
-        self._tell_blame(step, "prune", 0, tried, loose)
+        loose = sorted(found.guilty)
+        self._tell_blame(step, "prune", 0, found.trials, loose)
         return loose
 
     # What is kept for later.
@@ -337,6 +272,7 @@ class Proof:
         chosen = taken(tried)
         edits = chosen.update.applied if chosen.is_accepted else []
         fixed = [task for edit in edits for task in edit.evidence.get("fixed", ())]
+        fixed += getattr(reflection, "shared", ()) if edits else ()
         return tuple(dict.fromkeys((*solved, *fixed)))
 
     def _row(self, task: str) -> Row:
@@ -376,6 +312,10 @@ def distinct(patch: Sequence[Proposal], text: str) -> list[Edit]:
         known |= lines_of(edit.content)
         kept.append(edit)
     return kept
+
+
+def _any(proven: Proven, ids: Collection[str]) -> bool:
+    return any(edit.id in ids for edit in proven.edits)
 
 
 def _edits(update: Update) -> list[Edit]:

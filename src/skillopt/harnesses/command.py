@@ -1,0 +1,97 @@
+"""A program of yours as the target: `cmd: ./agent --fast`, with JSON on its stdin and its stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+
+from skillopt.agents._events import kind_of
+from skillopt.errors import Fault
+from skillopt.harnesses._own_agent import OwnAgent, OwnAgentWork
+from skillopt.harnesses.port import Harness, Setup
+from skillopt.models.port import ModelSpec
+from skillopt.process import run_process
+from skillopt.tasks.commands import argv_of, files_hash, found
+
+_MOST_OUTPUT = 16 << 20
+
+
+class CommandTarget:
+    """Starts the program once a task.
+
+    In: `{"task": {"id", "prompt", "instructions", "files", "images"}, "skill", "skill_folder", "workspace"}`.
+    Out: `{"answer", "trace", "usage"}` as the last line of stdout; `trace` and `usage` may be left out. It
+    runs in the working directory with the person's environment, and ends with us.
+    """
+
+    asks_model = False
+
+    def identity(self, spec: ModelSpec) -> str:
+        """Changes with the files that the command line names."""
+        argv = argv_of(spec.name.removeprefix("cmd:"), "target")
+        return f"command {files_hash(found(argv, 'target'))}"
+
+    def __call__(self, setup: Setup) -> Harness:
+        argv = argv_of(setup.model.name.removeprefix("cmd:"), "target")
+        call = _Start(found(argv, "target"), shlex.join(argv), setup.model.timeout)
+        return OwnAgent("command", self.identity(setup.model), setup, call)
+
+
+class _Start:
+    def __init__(self, argv: tuple[str, ...], name: str, timeout: float) -> None:
+        self._argv = argv
+        self._name = name
+        self._timeout = timeout
+        self._cwd = Path.cwd()
+
+    async def __call__(self, work: OwnAgentWork) -> object:
+        task = work.task
+        asked = {
+            "task": {
+                "id": task.id,
+                "prompt": task.prompt,
+                "instructions": task.data["instructions"],
+                "files": [str(path) for path in task.files],
+                "images": [str(path) for path in work.images],
+            },
+            "skill": work.skill,
+            "skill_folder": str(work.folder),
+            "workspace": str(work.workspace),
+        }
+        done = await run_process(
+            self._argv,
+            input=json.dumps(asked).encode(),
+            env=os.environ,
+            cwd=self._cwd,
+            timeout=self._timeout,
+            max_output=_MOST_OUTPUT,
+            guarded=True,
+            belongings=work.workspace.parent,
+        )
+        if done.code != 0:
+            said = (done.stderr.strip() or done.stdout.strip() or b"it said nothing").decode(
+                errors="replace"
+            )[-500:]
+            raise Fault(kind_of(said) or "contract", f"{self._name} ended with code {done.code}: {said}")
+        if done.cut:
+            raise Fault("contract", f"{self._name} printed more than {_MOST_OUTPUT >> 20} MB")
+        return self._read(done.stdout.decode(errors="replace").strip())
+
+    def _read(self, text: str) -> object:
+        """The object that was printed, alone or as the last line: agents like to talk before it."""
+        for part in (text, text.rpartition("\n")[2]):
+            try:
+                value = json.loads(part)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(value, dict):
+                return value
+        raise Fault(
+            "contract",
+            f'{self._name} printed {text[-200:]!r}; print one line {{"answer": "..."}} at the end',
+        )
+
+
+PLUGIN = CommandTarget()

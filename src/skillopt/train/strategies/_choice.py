@@ -1,0 +1,186 @@
+"""Chooses among proven edits: as few as cover what was fixed, controlled on tasks that passed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Sequence
+from itertools import count
+
+from skillopt.aio import together
+from skillopt.evaluation.runner import Row
+from skillopt.events import Blamed, Reflected, Selected
+from skillopt.gate.gate import Gate
+from skillopt.optimizer.reflect import patch_fact
+from skillopt.optimizer.select import Selection
+from skillopt.skill.edits import Edit, Outcome
+from skillopt.step import Step
+from skillopt.train.strategies._blame import beyond, blame, not_worth_it
+from skillopt.train.strategies._cover import Proven, cover
+from skillopt.train.strategies._joining import Joined, Lanes, evident, head, proved
+from skillopt.train.strategies._trials import EditTrial, Trials, broken_in, fixed_in
+
+ROUNDS = 3
+"""How often a choice is controlled and mended before it goes to the gate as it is."""
+LOOK_AGAIN = 8
+"""Failures that one more look is shown, after the edits for them turned out to break other tasks."""
+
+
+class Choice:
+    """The selection of one step. `harmful` are the edits that broke more than they fixed."""
+
+    def __init__(self, step: Step, reflection: Lanes, *, gate: Gate, control: int, blame_rows: int) -> None:
+        """`control` is the number of passed tasks that the chosen edits are run on together, `blame_rows`
+        that of the broken ones on which the guilty are looked for.
+        """
+        self.harmful: dict[str, Edit] = {}
+        self._step = step
+        self._reflection = reflection
+        self._gate = gate
+        self._control = control
+        self._blame_rows = blame_rows
+        self._ended: list[Outcome] = []
+        self._patches = count(len(reflection.minibatches))
+
+    async def select(self, joined: Joined) -> Selection:
+        """Choose, control, and choose again without the harmful ones, with a further look at what they had
+        fixed.
+        """
+        groups = list(joined.groups)
+        chosen: list[Proven] = []
+        for number in range(ROUNDS):
+            chosen = await self._chosen(groups, number)
+            guilty = await self._guilty(groups, chosen, number)
+            if not guilty:
+                break
+            self.harmful |= {edit.id: edit for one in chosen for edit in one.edits if edit.id in guilty}
+            chosen = [one for one in chosen if not self._has_harmful(one)]
+            if number < ROUNDS - 1:
+                groups += [(one,) for one in await self._looked_again(groups, number)]
+        patch = tuple(edit for one in chosen for edit in evident(one))
+        self._step.emit(
+            Selected(
+                id=str(self._step.place.at("select")),
+                place=self._step.place,
+                limit=None,
+                ranked=False,
+                edits=[edit.as_json() for edit in patch],
+            )
+        )
+        ended = self._endings((*joined.ended, *self._ended), groups, {edit.id for edit in patch})
+        return Selection(patch=patch, ended=tuple(ended), offered=len(joined.edits), limit=None)
+
+    async def _chosen(self, groups: Sequence[Sequence[Proven]], number: int) -> list[Proven]:
+        """A cover of what was fixed, from edits that are not harmful: single ones first, and sets only for
+        tasks that these do not fix together.
+        """
+        left = [
+            head([one for one in group if not self._has_harmful(one)], group)
+            for group in groups
+            if not all(map(self._has_harmful, group))
+        ]
+        chosen = cover([one for one in left if len(one.edits) == 1])
+        covered = {task for one in chosen for task in one.fixed}
+        sets = [one for one in left if len(one.edits) > 1]
+        if chosen and (only := {task for one in sets for task in one.fixed} - covered):
+            trials = Trials(self._gate, self._step, "proof")
+            edits = [edit for one in chosen for edit in one.edits]
+            trial = await trials.run(edits, [self._reflection.rows[task] for task in sorted(only)])
+            covered |= {task for task, _ in fixed_in(self._reflection.before, trials.worths(trial))}
+            self._tell_proof(f"sets-{number}", [trial])
+        return chosen + cover(sets, covered)
+
+    async def _guilty(
+        self, groups: Sequence[Sequence[Proven]], chosen: Sequence[Proven], number: int
+    ) -> list[str]:
+        """The chosen edits that break passed tasks and are not worth it, or have others that say the same:
+        all are run together on passed tasks of the batch, and where some break, the guilty are looked for.
+        """
+        passed = {
+            (row, draw): worth
+            for (row, draw), worth in self._gate.worths(self._reflection.rollouts).items()
+            if draw == 0 and (row, 0) not in self._reflection.before
+        }
+        tasks = self._reflection.tasks
+        order = sorted(passed)
+        random.Random(self._step.seed).shuffle(order)
+        rows = {row: Row(task=tasks[row[0]]) for row in order[: self._control]}
+        edits = [edit for one in chosen for edit in one.edits]
+        if not rows or not edits:
+            return []
+        trials = Trials(self._gate, self._step, "control")
+        noise = self._reflection.noise
+        first = list(rows.values())[: (len(rows) + 1) // 2]
+        whole = await trials.run(edits, first)
+        if len(broken_in(passed, trials.worths(whole))) < beyond(noise, len(first)):
+            self._tell_control(number, [whole], [])
+            return []
+        whole = await trials.run(edits, list(rows.values()))
+        broken = broken_in(passed, trials.worths(whole))
+        tried = {row: rows[row] for row in broken[: self._blame_rows]}
+        found = await blame(trials, edits, tried, passed, noise=noise)
+        trials.close()
+        replaced = {
+            one.id
+            for group in groups
+            if sum(not self._has_harmful(one) for one in group) > 1
+            for one in group
+        }
+        fixes = {edit.id: 0 if one.id in replaced else len(one.fixed) for one in chosen for edit in one.edits}
+        guilty = not_worth_it(found, fixes, broken, scale=len(passed) / len(rows))
+        self._tell_control(number, [whole, *found.trials], guilty)
+        return guilty
+
+    async def _looked_again(self, groups: Sequence[Sequence[Proven]], number: int) -> list[Proven]:
+        """Further edits for the tasks that only harmful ones fix; the analyst is told which these are."""
+        good = {task for group in groups for one in group if not self._has_harmful(one) for task in one.fixed}
+        lost = dict.fromkeys(
+            task for group in groups for one in group for task in one.fixed if task not in good
+        )
+        studied = [
+            lane.studied[task] for task in lost for lane in self._reflection.lanes if task in lane.studied
+        ]
+        chunks = [studied[at : at + LOOK_AGAIN] for at in range(0, len(studied), LOOK_AGAIN)]
+        harmful = list(self.harmful.values())
+        lanes = await together(
+            *(
+                self._reflection.search.study_again(f"again-{number}-{at}", chunk, harmful)
+                for at, chunk in enumerate(chunks)
+            )
+        )
+        patches = [patch_fact(lane.look, next(self._patches)) for lane in lanes]
+        place = self._step.place
+        self._step.emit(Reflected(id=str(place.at("reflect", str(number))), place=place, patches=patches))
+        self._tell_proof(f"again-{number}", [trial for lane in lanes for trial in lane.trials])
+        self._ended += [outcome for lane in lanes for outcome in lane.ended]
+        return [one for lane in lanes for one in lane.proven]
+
+    def _has_harmful(self, proven: Proven) -> bool:
+        return any(edit.id in self.harmful for edit in proven.edits)
+
+    def _endings(
+        self, ended: Sequence[Outcome], groups: Sequence[Sequence[Proven]], chosen: Collection[str]
+    ) -> list[Outcome]:
+        """Where every proposal that was not chosen ended."""
+        said = {outcome.edit.id: outcome for outcome in ended if outcome.edit.id not in chosen}
+        for edit in (edit for group in groups for one in group for edit in one.edits):
+            if edit.id in self.harmful:
+                why = "it broke train tasks that passed without it"
+                said[edit.id] = Outcome(edit=edit, state="harmful", reason=why)
+            elif edit.id not in chosen and edit.id not in said:
+                why = "it fixes nothing that the chosen edits do not fix"
+                said[edit.id] = Outcome(edit=edit, state="covered", reason=why)
+        return list(said.values())
+
+    def _tell_proof(self, item: str, trials: Sequence[EditTrial]) -> None:
+        self._step.emit(proved(self._step.place, item, trials, noise=self._reflection.noise))
+
+    def _tell_control(self, number: int, trials: Sequence[EditTrial], guilty: Sequence[str]) -> None:
+        self._step.emit(
+            Blamed(
+                id=str(self._step.place.at("control", str(number))),
+                place=self._step.place,
+                stage="control",
+                trials=[trial.fact for trial in trials],
+                guilty=list(guilty),
+            )
+        )
