@@ -14,16 +14,23 @@ from skillopt.account import Amount
 from skillopt.errors import ModelError
 from skillopt.ledger import HEDGE_STAGE, Budget, Ledger
 from skillopt.messages import Message, Reply, Request, Usage
+from skillopt.models.stack import hedged
 from skillopt.models.stack.budgeted import Budgeted
 from skillopt.models.stack.hedged import ENOUGH, FACTOR, Extra, Hedged, Pace
 from skillopt.models.stack.limited import Limiter, Retry, Slots
 
 TYPICAL = 0.01
 MANY = 20
-"""Calls of which a twentieth is one."""
+"""Calls after which hedging is allowed."""
 ASKED = Request(
     messages=(Message(role="user", content="?"),), max_tokens=8, role="target", stage="rollout", place="p"
 )
+
+
+@pytest.fixture(autouse=True)
+def _in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulated calls take milliseconds: here a slow one is slow at once."""
+    monkeypatch.setattr(hedged, "SOONEST", 0.0)
 
 
 class Tails:
@@ -246,11 +253,14 @@ def test_slow_calls_that_are_long_answers_are_not_asked_again() -> None:
 @pytest.mark.parametrize(
     ("calls", "tokens", "hedges", "hedge_tokens", "expected", "allowed"),
     [
-        (20, 2000, 0, 0, 100, True),
-        (19, 1900, 0, 0, 95, False),
-        (40, 4000, 1, 100, 100, True),
-        (40, 4000, 2, 100, 100, False),
-        (40, 4000, 1, 101, 100, False),
+        (0, 0, 0, 0, 0, False),
+        (9, 900, 0, 0, 100, False),
+        (10, 1000, 0, 0, 100, True),
+        (100, 10_000, 9, 900, 100, True),
+        (100, 10_000, 10, 900, 100, False),
+        (100, 10_000, 9, 901, 100, False),
+        (10_000, 1_000_000, 509, 50_900, 100, True),
+        (10_000, 1_000_000, 510, 50_900, 100, False),
         (40, 0, 0, 0, 0, True),
     ],
 )

@@ -25,8 +25,16 @@ ENOUGH = 8
 """Calls of a kind that must have been answered before one of them counts as slow."""
 FACTOR = 2.0
 """A call is slow when it takes so many times the mean of its kind."""
+SOONEST = 0.5
+"""Seconds: a call that is out for less is never slow, however quick its kind is. A machine that is busy for a
+moment would have calls asked twice, and nothing would be saved.
+"""
 SHARE = 0.05
-"""Of all calls and of all tokens: the most that is asked a second time."""
+"""Of all calls and of all tokens: the most that is asked a second time, beside the head start."""
+HEAD_START = 10
+"""Calls of mean size that may be hedged beyond the share, at most as many again: without it the first stages
+of a run, which have few calls behind them, would wait for their slowest.
+"""
 EXPLAINED = 0.5
 """Of the variance of seconds: where the length of replies explains more, slow calls are long answers. Those
 would be as slow again, and taking the quicker of two would favour short answers.
@@ -71,7 +79,7 @@ class Pace:
         """Seconds after which a call of this kind is slow; None where nobody can say."""
         if self.calls < ENOUGH or self.explained > EXPLAINED:
             return None
-        return FACTOR * self.seconds / self.calls
+        return max(SOONEST, FACTOR * self.seconds / self.calls)
 
 
 @dataclass(slots=True)
@@ -85,7 +93,11 @@ class Extra:
 
     def allows(self, tokens: float) -> bool:
         """Whether a hedge that is expected to take so many tokens stays within the share."""
-        return self.hedges + 1 <= SHARE * self.calls and self.hedge_tokens + tokens <= SHARE * self.tokens
+        more = 1 + min(1.0, HEAD_START / (SHARE * self.calls)) if self.calls else 0.0
+        return (
+            self.hedges + 1 <= more * SHARE * self.calls
+            and self.hedge_tokens + tokens <= more * SHARE * self.tokens
+        )
 
 
 _Asking: TypeAlias = "asyncio.Task[Reply]"
