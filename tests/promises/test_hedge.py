@@ -24,12 +24,12 @@ from skillopt.runs.reader import read_run
 from skillopt.testing import Call, LoopbackProvider, world_answers
 
 MORE = ("env.val_cases=24", "env.test_cases=24", "gradient.minibatch_size=1")
-USUAL, TAIL = 0.004, 0.12
+USUAL, TAIL = 0.004, 0.5
 
 
 def tails(call: Call) -> float:
-    """Every eighth question takes thirty times as long as the others, unless it is asked again."""
-    return TAIL if call.attempt == 0 and hash_of(call) % 8 == 0 else USUAL
+    """Every twelfth question takes far longer than the others, unless it is asked again."""
+    return TAIL if call.attempt == 0 and hash_of(call) % 12 == 0 else USUAL
 
 
 def hedges(folder: Path) -> dict[str, int]:
