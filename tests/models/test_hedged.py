@@ -14,6 +14,7 @@ from skillopt.account import Amount
 from skillopt.errors import ModelError
 from skillopt.ledger import HEDGE_STAGE, Budget, Ledger
 from skillopt.messages import Message, Reply, Request, Usage
+from skillopt.models.stack import hedged
 from skillopt.models.stack.budgeted import Budgeted
 from skillopt.models.stack.hedged import ENOUGH, FACTOR, Extra, Hedged, Pace
 from skillopt.models.stack.limited import Limiter, Retry, Slots
@@ -24,6 +25,12 @@ MANY = 20
 ASKED = Request(
     messages=(Message(role="user", content="?"),), max_tokens=8, role="target", stage="rollout", place="p"
 )
+
+
+@pytest.fixture(autouse=True)
+def _in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulated calls take milliseconds: here a slow one is slow at once."""
+    monkeypatch.setattr(hedged, "SOONEST", 0.0)
 
 
 class Tails:

@@ -18,6 +18,7 @@ from skillopt.build import open_run
 from skillopt.config import resolve_role
 from skillopt.errors import BudgetSpent
 from skillopt.ledger import HEDGE_STAGE
+from skillopt.models.stack import hedged
 from skillopt.models.stack.hedged import Hedged
 from skillopt.runs.evidence import gather
 from skillopt.runs.reader import read_run
@@ -25,6 +26,12 @@ from skillopt.testing import Call, LoopbackProvider, world_answers
 
 MORE = ("env.val_cases=24", "env.test_cases=24", "gradient.minibatch_size=1")
 USUAL, TAIL = 0.004, 0.5
+
+
+@pytest.fixture(autouse=True)
+def _in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulated calls take milliseconds: here a slow one is slow at once."""
+    monkeypatch.setattr(hedged, "SOONEST", 0.0)
 
 
 def tails(call: Call) -> float:
@@ -107,7 +114,10 @@ async def test_a_budget_holds_with_hedges_as_the_provider_counts(tokens: int, tm
 
 @pytest.mark.slow
 def test_a_hedged_run_that_was_killed_goes_on_to_the_same_result(tmp_path: Path, unhedged: Path) -> None:
-    with LoopbackProvider.in_thread(world_answers(QUIET), latency=tails) as provider:
+    def late(call: Call) -> float:  # in a process of its own a call is slow after half a second
+        return 0.7 if tails(call) == TAIL else USUAL
+
+    with LoopbackProvider.in_thread(world_answers(QUIET), latency=late) as provider:
         asked = options(provider, *MORE)
         for moment in (60, 130):
             process = start_process(tmp_path / "killed", asked)
