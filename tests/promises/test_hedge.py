@@ -19,13 +19,13 @@ from skillopt.config import resolve_role
 from skillopt.errors import BudgetSpent
 from skillopt.ledger import HEDGE_STAGE
 from skillopt.models.stack import hedged
-from skillopt.models.stack.hedged import Hedged
+from skillopt.models.stack.hedged import SHARE, Hedged
 from skillopt.runs.evidence import gather
 from skillopt.runs.reader import read_run
 from skillopt.testing import Call, LoopbackProvider, world_answers
 
 MORE = ("env.val_cases=24", "env.test_cases=24", "gradient.minibatch_size=1")
-USUAL, TAIL = 0.004, 0.3
+USUAL, TAIL = 0.004, 0.5
 
 
 @pytest.fixture(autouse=True)
@@ -35,8 +35,8 @@ def _in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tails(call: Call) -> float:
-    """Every eighth question takes thirty times as long as the others, unless it is asked again."""
-    return TAIL if call.attempt == 0 and hash_of(call) % 8 == 0 else USUAL
+    """Every twelfth question takes far longer than the others, unless it is asked again."""
+    return TAIL if call.attempt == 0 and hash_of(call) % 12 == 0 else USUAL
 
 
 def hedges(folder: Path) -> dict[str, int]:
@@ -70,7 +70,8 @@ async def test_a_hedged_run_is_the_run_without_hedges(workers: int, tmp_path: Pa
         assert max(entry.in_flight for entry in provider.log) <= 2 * workers  # both roles share the endpoint
     if workers > 1:
         assert hedges(tmp_path)["target"] > 0
-        assert sum(hedges(tmp_path).values()) <= 0.06 * spending["calls"]
+        # the share, and in so short a run as much again for its head start
+        assert sum(hedges(tmp_path).values()) <= 2 * SHARE * spending["calls"]
         told = [gather(read_run(tmp_path), step).hedged for step in ("1", "2")]
         assert 0 < sum(told) <= sum(hedges(tmp_path).values())
     assert spending["attempts"] == {"settled": spending["calls"]}  # also of the slower ones

@@ -30,11 +30,7 @@ SOONEST = 0.5
 moment would have calls asked twice, and nothing would be saved.
 """
 SHARE = 0.05
-"""Of all calls and of all tokens: the most that is asked a second time, beside the head start."""
-HEAD_START = 10
-"""Calls of mean size that may be hedged beyond the share, at most as many again: without it the first stages
-of a run, which have few calls behind them, would wait for their slowest.
-"""
+"""Of all calls and of all tokens: the most that is asked a second time."""
 EXPLAINED = 0.5
 """Of the variance of seconds: where the length of replies explains more, slow calls are long answers. Those
 would be as slow again, and taking the quicker of two would favour short answers.
@@ -93,11 +89,7 @@ class Extra:
 
     def allows(self, tokens: float) -> bool:
         """Whether a hedge that is expected to take so many tokens stays within the share."""
-        more = 1 + min(1.0, HEAD_START / (SHARE * self.calls)) if self.calls else 0.0
-        return (
-            self.hedges + 1 <= more * SHARE * self.calls
-            and self.hedge_tokens + tokens <= more * SHARE * self.tokens
-        )
+        return self.hedges + 1 <= SHARE * self.calls and self.hedge_tokens + tokens <= SHARE * self.tokens
 
 
 _Asking: TypeAlias = "asyncio.Task[Reply]"
