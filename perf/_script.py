@@ -133,7 +133,9 @@ class Reader:
         )
 
     def _batches(self, epoch: int) -> Iterable[Any]:
-        return self._trainer.plan.batches_left(epoch, SimpleNamespace(step=0, epoch=0, takes={}))
+        return self._trainer.plan.batches_left(
+            epoch, SimpleNamespace(step=0, epoch=0, takes={}, remaining=None)
+        )
 
     def _rows(self, name: str) -> list[RowFact]:
         fact = self._facts.get(name)

@@ -7,7 +7,7 @@ it is part of unknown.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -169,13 +169,13 @@ class Account:
     def __init__(self) -> None:
         self.open: dict[int, Entry] = {}
         """Entries whose calls are under way."""
-        self._sums: dict[tuple[Role, str], _Sum] = {}
+        self._sums: defaultdict[tuple[Role, str], _Sum] = defaultdict(_Sum)
         self._reserved, self._closed = _Sum(), _Sum()
 
     def take(self, entry: Entry, *, is_dead: bool = False) -> None:
         """Count an entry. `is_dead` is an open one whose process died: it stays charged and never settles."""
         before = self.open.pop(entry.id, None)
-        group = self._sums.setdefault((entry.role, entry.stage), _Sum())
+        group = self._sums[entry.role, entry.stage]
         if before is not None:
             group.add(before, -1)
             self._reserved.add(before, -1)

@@ -27,7 +27,7 @@ CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
     None,
 )
-PATIENCE = 20.0
+PATIENCE = 60.0
 PHONE = {"width": 390, "height": 844}
 DESK = {"width": 1280, "height": 900}
 

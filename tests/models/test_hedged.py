@@ -14,16 +14,23 @@ from skillopt.account import Amount
 from skillopt.errors import ModelError
 from skillopt.ledger import HEDGE_STAGE, Budget, Ledger
 from skillopt.messages import Message, Reply, Request, Usage
+from skillopt.models.stack import hedged
 from skillopt.models.stack.budgeted import Budgeted
 from skillopt.models.stack.hedged import ENOUGH, FACTOR, Extra, Hedged, Pace
 from skillopt.models.stack.limited import Limiter, Retry, Slots
 
 TYPICAL = 0.01
 MANY = 20
-"""Calls of which a twentieth is one."""
+"""Calls after which hedging is allowed."""
 ASKED = Request(
     messages=(Message(role="user", content="?"),), max_tokens=8, role="target", stage="rollout", place="p"
 )
+
+
+@pytest.fixture(autouse=True)
+def _in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulated calls take milliseconds: here a slow one is slow at once."""
+    monkeypatch.setattr(hedged, "SOONEST", 0.0)
 
 
 class Tails:
@@ -246,6 +253,7 @@ def test_slow_calls_that_are_long_answers_are_not_asked_again() -> None:
 @pytest.mark.parametrize(
     ("calls", "tokens", "hedges", "hedge_tokens", "expected", "allowed"),
     [
+        (0, 0, 0, 0, 0, False),
         (20, 2000, 0, 0, 100, True),
         (19, 1900, 0, 0, 95, False),
         (40, 4000, 1, 100, 100, True),

@@ -167,7 +167,7 @@ async def test_without_an_adopted_night_there_is_no_slow_update_and_the_night_sa
 async def test_a_window_of_nights_is_kept_and_none_switches_it_off(person: Person) -> None:
     async with LoopbackProvider(learning("")) as provider:
         await two_nights(person, provider, slow_update_nights=1)
-        third = await night(person, provider, **SETTINGS, slow_update_nights=1)
+        third = await night(person, provider, **SETTINGS, slow_update_nights=1, edit_budget=3)
         fourth = await night(person, provider, **SETTINGS, slow_update_nights=3)
         off = await night(person, provider, **SETTINGS, slow_update_nights=0)
     assert third.plan.targets[0].earlier is None, "the adopted night is two nights ago"

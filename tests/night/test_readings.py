@@ -15,7 +15,7 @@ from night._reader import one_kind, plainly, reads
 from night._sessions import GOOD, SUBJECTS, session
 from skillopt.errors import BudgetSpent
 from skillopt.messages import Reply, Request
-from skillopt.night import Roles, preview, run_night
+from skillopt.night import Roles, gather, preview, run_night
 from skillopt.night.kinds import normal, pasted
 from skillopt.night.mining import lines_of, mine
 from skillopt.night.reactions import reaction
@@ -239,3 +239,8 @@ def test_rules_read_a_whole_session(tmp_path: Path) -> None:
     )
     told = [(one.reaction, one.lasting, one.asks) for one in read_by_rules(talk).turns]
     assert told == [("none", False, True), ("corrected", True, False), ("accepted", False, False)]
+
+
+async def test_a_skill_of_a_plug_in_is_one_skill_by_its_whole_name(tmp_path: Path) -> None:
+    person = Person(tmp_path / "home").write(sessions=2, skills=("tools:minutes", "minutes"))
+    assert {one.skills for one in (await gather(person.around(), None)).sessions} == {("tools:minutes",)}

@@ -5,7 +5,7 @@ one is accepted. What sees form alone verifies nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -65,23 +65,33 @@ def lazy(*rules: str) -> Callable[[Call], str]:
     return answer
 
 
-def talks(folder: Path, project: Path, said: str = 'No, you forgot the "Blockers" section.') -> None:
-    """Twenty reviews of pasted diffs, each corrected in the same way."""
+def talks(folder: Path, project: Path, turns: Mapping[str, Sequence[str]]) -> None:
+    """Sessions in the plain form."""
     rows = []
-    for number, name in enumerate(NAMES):
-        turns = [diff(name), f"The change to {name} is fine.", said, review(name), "Good, thanks.", "Bye."]
-        for place, text in enumerate(turns):
-            told = {"session": f"s{number}", "project": str(project), "text": text}
-            role = "assistant" if place % 2 else "user"
-            rows.append(json.dumps({**told, "role": role, "time": NOW.isoformat()}) + "\n")
+    for name, said in turns.items():
+        for place, text in enumerate(said):
+            told = {"session": name, "project": str(project), "text": text, "time": NOW.isoformat()}
+            rows.append(json.dumps({**told, "role": "assistant" if place % 2 else "user"}) + "\n")
     folder.mkdir(parents=True)
     (folder / "talks.jsonl").write_text("".join(rows))
 
 
 async def reviewed(home: Path, *rules: str) -> NightResult:
+    said = 'No, you forgot the "Blockers" section.'
+    turns = {
+        name: [diff(name), f"The change to {name} is fine.", said, review(name), "Good, thanks.", "Bye."]
+        for name in NAMES
+    }
+    return await after_talks(home, turns, lazy(*rules))
+
+
+async def after_talks(
+    home: Path, turns: Mapping[str, Sequence[str]], model: Callable[[Call], str]
+) -> NightResult:
+    """A night over sessions with these turns."""
     project = home / "shop"
     project.mkdir(parents=True)
-    talks(home / ".skillopt-sleep" / "sessions", project)
+    talks(home / ".skillopt-sleep" / "sessions", project, turns)
     settings = NightSettings(val_fraction=0.5)
     context = NightContext(
         settings=settings,
@@ -89,9 +99,9 @@ async def reviewed(home: Path, *rules: str) -> NightResult:
         homes=Homes(home=home, platform="linux"),
         home=NightHome.of(settings, home),
     )
-    async with LoopbackProvider(lazy(*rules)) as provider:
-        model = f"compatible:m@{provider.base_url}"
-        return await run_night(context, Roles(target=model, optimizer=model), environ={}, now=clock)
+    async with LoopbackProvider(model) as provider:
+        name = f"compatible:m@{provider.base_url}"
+        return await run_night(context, Roles(target=name, optimizer=name), environ={}, now=clock)
 
 
 @pytest.mark.parametrize("rule", [CONSTANT, ECHO, EMPTY], ids=["constant", "echo", "empty"])
@@ -188,3 +198,49 @@ def test_writing_without_spaces_has_subjects_too() -> None:
         asked[0][0], asked[0][1][0]
     )
     assert Guards().failing("a", "b") == ""
+
+
+CONVENTIONAL = (
+    "- Commit messages follow Conventional Commits: feat, fix or docs, the part in brackets, a colon."
+)
+VAGUE = "- Write good commit messages."
+FORM = {"op": "regex", "arg": r"(?m)^(?:feat|fix|docs)\(\w+\): \S"}
+
+
+@pytest.mark.parametrize(("rule", "after"), [(CONVENTIONAL, 1.0), (VAGUE, 0.0)], ids=["said", "vague"])
+async def test_a_demand_of_conventional_commits_is_learned_and_not_met_without_it(
+    tmp_path: Path, rule: str, after: float
+) -> None:
+    """The check is the optimizer's and was tried on what the person accepted and rejected."""
+
+    def commits(call: Call) -> str:
+        place = call.place or ""
+        if (read := answers(place, call.text)) is not None:
+            return read
+        if place.startswith("mine/"):
+            return json.dumps({"title": "Commit messages", "self_contained": True, "checks": [FORM]})
+        if not place.startswith("rollout/"):
+            edits = [{"op": "append", "content": rule, "rationale": "said so"}]
+            wanted = "analyst_failure" in place
+            return json.dumps({**REPLY, "patch": {"reasoning": "", "edits": edits if wanted else []}})
+        name = next(name for name in NAMES if f"a/{name}.py" in call.text)
+        return f"feat({name}): take a value" if CONVENTIONAL in call.text else f"added a value to {name}"
+
+    turns = {
+        name: [
+            diff(name).replace("Review this diff", "Write a commit message for this diff"),
+            f"added a value to {name}",
+            "No. We always use conventional commits.",
+            f"feat({name}): take a value",
+            "Good, thanks.",
+            "Bye.",
+        ]
+        for name in NAMES
+    }
+    ended = await after_talks(tmp_path, turns, commits)
+    (target,) = ended.plan.targets
+    assert all(FORM in task.checks and not task.form_alone for task in target.tasks)
+    assert (target.ended.judgement.before, target.ended.judgement.after) == (0.0, after)
+    assert (ended.proposal is not None) == (rule == CONVENTIONAL)
+    if ended.proposal is not None:
+        assert CONVENTIONAL in (ended.proposal.targets[0].text({1}) or "")

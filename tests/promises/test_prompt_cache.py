@@ -71,7 +71,11 @@ def _asked(call: Call) -> tuple[str, str]:
 
 @pytest.mark.parametrize(
     "model",
-    ["compatible:m@{base_url}", "openai:gpt-4.1-mini@{base_url}", "anthropic:claude-sonnet-4-6@{url}"],
+    [
+        pytest.param("compatible:m@{base_url}", marks=pytest.mark.slow),
+        pytest.param("openai:gpt-4.1-mini@{base_url}", marks=pytest.mark.slow),
+        "anthropic:claude-sonnet-4-6@{url}",
+    ],
 )
 async def test_most_of_what_rollouts_read_was_read_before(model: str, tmp_path: Path) -> None:
     (tmp_path / "skill.md").write_text(HANDBOOK)

@@ -23,11 +23,15 @@ SMALL = (
     "train.num_epochs=1",
     "evaluation.repeats=1",
 )
+STRATEGIES = pytest.mark.parametrize("strategy", ["train.strategy=paper", "train.strategy=proof"])
 
 
-def test_a_run_that_was_killed_goes_on_to_the_same_result_and_asks_nothing_twice(tmp_path: Path) -> None:
+@STRATEGIES
+def test_a_run_that_was_killed_goes_on_to_the_same_result_and_asks_nothing_twice(
+    strategy: str, tmp_path: Path
+) -> None:
     with LoopbackProvider.in_thread(world_answers(), latency=seeded_latency(1, 0.01, 0.03)) as provider:
-        options = in_world(f"compatible:m@{provider.base_url}", *SMALL)
+        options = in_world(f"compatible:m@{provider.base_url}", *SMALL, strategy)
         asyncio.run(run(make_job(options), tmp_path / "undisturbed"))
         moment = provider.calls + (provider.calls * 2) // 3
         process = start_process(tmp_path / "killed", options)
@@ -43,13 +47,14 @@ def test_a_run_that_was_killed_goes_on_to_the_same_result_and_asks_nothing_twice
     assert_same_run(tmp_path / "killed", tmp_path / "undisturbed")
 
 
-async def test_a_run_is_the_same_with_1_and_8_calls_in_flight(tmp_path: Path) -> None:
+@STRATEGIES
+async def test_a_run_is_the_same_with_1_and_8_calls_in_flight(strategy: str, tmp_path: Path) -> None:
     most = []
     async with LoopbackProvider(world_answers(), latency=seeded_latency(3, 0.0, 0.01)) as provider:
         for workers in (1, 8):
             before = provider.calls
             speed = (f"env.workers={workers}", f"gradient.analyst_workers={workers}")
-            job = make_job(in_world(f"compatible:m@{provider.base_url}", *SMALL, *speed))
+            job = make_job(in_world(f"compatible:m@{provider.base_url}", *SMALL, strategy, *speed))
             await run(job, tmp_path / str(workers))
             most.append(max(entry.in_flight for entry in provider.log[before:]))
     assert most[0] <= 2 < most[1]
@@ -57,8 +62,9 @@ async def test_a_run_is_the_same_with_1_and_8_calls_in_flight(tmp_path: Path) ->
     assert public_files(tmp_path / "8") == public_files(tmp_path / "1")
 
 
+@STRATEGIES
 async def test_an_outage_is_no_score_and_the_same_command_goes_on_to_the_undisturbed_result(
-    tmp_path: Path,
+    strategy: str, tmp_path: Path
 ) -> None:
     is_down = False
 
@@ -66,7 +72,7 @@ async def test_an_outage_is_no_score_and_the_same_command_goes_on_to_the_undistu
         return Misbehaviour.status(401) if is_down and (call.place or "").startswith("rollout/") else None
 
     async with LoopbackProvider(world_answers(), behave=behave) as provider:
-        options = in_world(f"compatible:m@{provider.base_url}", *SMALL)
+        options = in_world(f"compatible:m@{provider.base_url}", *SMALL, strategy)
         await run(make_job(options), tmp_path / "undisturbed")
         is_down = True
         with pytest.raises(ProviderDown):

@@ -101,10 +101,17 @@ def noting() -> Job:
     )
 
 
+def proving() -> Job:
+    """Edits are tried before the gate, blamed and pruned after it."""
+    more = ("train.strategy=proof", "train.proof.blame_from=1", "train.proof.remaining=2")
+    return make_job((*in_world("world:seed=3,harm=0.9,noise=0.1", *SMALL, *more),))
+
+
 MODES = pytest.mark.parametrize(
     ("world", "thirds"),
     [
         (healthy, {0}),
+        (proving, {0}),
         (partly_broken, {0}),
         *(pytest.param(world, {1, 2}, marks=pytest.mark.real) for world in (healthy, partly_broken)),
         *(pytest.param(world, {0, 1, 2}, marks=pytest.mark.real) for world in (rewriting, noting)),

@@ -259,10 +259,14 @@ def test_the_limit_of_a_step_depends_on_its_number_alone():
     plan = Plan(
         train=tasks, epochs=1, batch_size=1, seed=1, schedule=cosine, largest_limit=4, smallest_limit=2
     )
-    whole = [batch.limit for batch in plan.batches_left(1, SimpleNamespace(step=0, epoch=0, takes={}))]
+    whole = [
+        batch.limit
+        for batch in plan.batches_left(1, SimpleNamespace(step=0, epoch=0, takes={}, remaining=None))
+    ]
     assert whole == [4, 4, 3, 3, 3, 2, 2, 2]
     assert [
-        batch.limit for batch in plan.batches_left(1, SimpleNamespace(step=5, epoch=0, takes={6: 1}))
+        batch.limit
+        for batch in plan.batches_left(1, SimpleNamespace(step=5, epoch=0, takes={6: 1}, remaining=None))
     ] == whole[5:]
 
 

@@ -175,6 +175,7 @@ def test_a_region_can_be_set_read_and_removed(document: Document, name: RegionNa
     assert grown.frontmatter.rstrip() == document.frontmatter.rstrip()
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(documents())
 def test_rendering_drops_nothing_but_markers(document: Document) -> None:
@@ -186,6 +187,7 @@ def test_rendering_drops_nothing_but_markers(document: Document) -> None:
     assert document.text.encode().decode() == document.text
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(
     st.recursive(

@@ -83,8 +83,7 @@ def load_splits(
     else:
         if settings.data_path is None:
             raise ConfigError(
-                "There are no tasks: set env.data_path to a JSONL, JSON or CSV file, or env.split_dir to a"
-                " folder with splits."
+                "There are no tasks: set env.data_path to a JSONL, JSON or CSV file, or env.split_dir."
             )
         splits = ratio_split(to_tasks(load(settings.data_path)), settings.split_ratio, settings.split_seed)
     return splits.limited(settings.limit)
@@ -166,10 +165,8 @@ def _from_folders(root: Path, to_tasks: Callable[[Sequence[DataRow]], Sequence[T
             root / alias for alias, meant in ALIASES.items() if meant == split and (root / alias).is_dir()
         ]
         if len(folders) > 1:
-            raise TaskError(
-                f"{root} has {' and '.join(folder.name for folder in folders)}, which are both the {split}"
-                " split. Keep one."
-            )
+            both = " and ".join(folder.name for folder in folders)
+            raise TaskError(f"{root} has {both}, which are both the {split} split. Keep one.")
         if not folders and split != "test":
             raise TaskError(
                 f"{root} has no folder {split}/ with the {split} tasks. Add it, or set env.data_path and"

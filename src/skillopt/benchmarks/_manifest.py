@@ -55,8 +55,7 @@ def read_manifest(path: Path, ids: Sequence[str] = ("id",)) -> Manifest:
         whole = _json(path)
         if not isinstance(whole, dict) or not all(isinstance(value, list) for value in whole.values()):
             raise TaskError(
-                f"{path} is no manifest: write an object with a list of ids under train, val and test, or"
-                " name a folder."
+                f"{path} is no manifest: write an object with a list of ids under train, val and test."
             )
         given = {name: list(values) for name, values in whole.items()}
     elif path.is_dir():
@@ -124,8 +123,7 @@ def _id(value: Any, names: Sequence[str], where: str) -> str:
         value = next((value[name] for name in (*names, "id") if value.get(name) not in (None, "")), None)
     if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
         raise TaskError(
-            f"{where}: {value!r} is no id. Write ids as texts or numbers, or objects with one under"
-            f" {names[0]!r}."
+            f"{where}: {value!r} is no id. Write a text, a number, or an object with one under {names[0]!r}."
         )
     return str(value)
 

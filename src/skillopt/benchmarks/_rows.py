@@ -94,10 +94,8 @@ def _only_file(path: Path) -> Path:
         )
         if len(found) != 1:
             names = ", ".join(file.name for file in found) or "none"
-            raise TaskError(
-                f"{path} must hold exactly one data file ({', '.join(DATA_SUFFIXES)}); found {names}. Name"
-                " the file itself."
-            )
+            known = ", ".join(DATA_SUFFIXES)
+            raise TaskError(f"{path} must hold one data file ({known}); found {names}. Name the file itself.")
         return found[0]
     if not path.is_file():
         raise TaskError(f"There is no tasks file {path}. Correct the path.")
@@ -148,8 +146,7 @@ def _json_rows(file: Path, text: str, under: Sequence[str]) -> Iterator[DataRow]
             start = next(part.at for part in json_parts(text, start, _DECODER) if part.key == listed)
         elif not whole or not all(isinstance(value, dict) for value in whole.values()):
             raise TaskError(
-                f"{file} is an object without a list under {under[0]!r}; tasks are a list of objects. Correct"
-                " the file."
+                f"{file} is an object without a list under {under[0]!r} to hold the tasks. Correct it."
             )
     elif not isinstance(whole, list):
         raise TaskError(f"{file} is {_kind(whole)}; tasks are a list of objects. Correct the file.")
@@ -179,10 +176,8 @@ def _csv_records(file: Path, text: str) -> Iterator[DataRow]:
                     raise TaskError(f"{file}, line 1: the header must name every column once. Correct it.")
             elif cells:
                 if len(cells) != len(header):
-                    raise TaskError(
-                        f"{file}, line {start}: {len(cells)} cells under {len(header)} columns. Correct the"
-                        " row."
-                    )
+                    told = f"{len(cells)} cells under {len(header)} columns"
+                    raise TaskError(f"{file}, line {start}: {told}. Correct the row.")
                 yield DataRow(path=file, line=start, data=dict(zip(header, cells, strict=True)))
             start = reader.line_num + 1
     except csv.Error as error:

@@ -56,10 +56,7 @@ class DocVQASettings(CommonSettings):
     )
     data_root: Path | None = Field(
         default=None,
-        description=(
-            "Folder that image paths start from; unset is the folder of the tasks file, else the working"
-            " directory."
-        ),
+        description="Folder that image paths start from; unset is that of the tasks file, or where you are.",
     )
 
 
@@ -141,10 +138,7 @@ def page_of(row: DataRow, root: Path | None) -> Path:
     found = next((path for folder in folders if (path := folder / written).is_file()), None)
     if found is None:
         looked = " and ".join(str(folder.absolute()) for folder in folders)
-        raise row.error(
-            f"there is no image {written!r} in {looked}. Set env.data_root to the folder that the paths start"
-            " from."
-        )
+        raise row.error(f"there is no image {written!r} in {looked}. Set env.data_root to where paths start.")
     if found.suffix.lower() not in MEDIA_TYPES:
         raise row.error(f"{written!r} is no image that models take; use one of {', '.join(MEDIA_TYPES)}.")
     return found

@@ -50,10 +50,7 @@ class EvalsSettings(CommonSettings):
     skill_init: Path | None = Field(default=None, description="Skill to start from.")
     show_files: bool = Field(
         default=True,
-        description=(
-            "Put the text of a case's files into its prompt; off leaves them to an agent, in its working"
-            " folder."
-        ),
+        description="Put the text of a case's files into its prompt; off leaves them to an agent, as files.",
     )
 
 
@@ -88,10 +85,8 @@ def load_evals(path: Path) -> list[DataRow]:
         return load_rows(path, under=_LISTS)
     found = next((file for file in (folder / FILE, folder / FILE.name) if file.is_file()), None)
     if found is None:
-        raise TaskError(
-            f"{folder} holds no {FILE.as_posix()}. Write the skill's evals there, or name the file in"
-            " env.data_path."
-        )
+        name = FILE.as_posix()
+        raise TaskError(f"{folder} holds no {name}. Write the skill's evals, or name them in env.data_path.")
     return load_rows(found, under=_LISTS)
 
 
@@ -110,6 +105,7 @@ class _Reader:
         if not isinstance(prompt, str) or not prompt.strip():
             raise row.error("'prompt' is missing or empty. Write what the user asks.")
         criteria = [_sentence(row, one) for name in ASSERTIONS for one in _list(row, name)]
+        unique = list(dict.fromkeys(criteria))
         expected = row.data.get("expected_output")
         if expected is not None and not isinstance(expected, str):
             raise row.error("'expected_output' is no text. Write what success looks like.")
@@ -118,19 +114,14 @@ class _Reader:
                 "has neither assertions nor an expected_output, so nothing can be judged. Add one of them."
             )
         files = [_file(row, name) for name in _list(row, "files")]
-        name = row.data.get("id", row.data.get("name", place))
+        shown = [_shown(row, path) for path in files] if self._show_files else []
+        expected = (expected or "").strip()
         return Task(
-            id=str(name),
-            prompt=prompt.strip()
-            + ("".join(_shown(row, path) for path in files) if self._show_files else ""),
-            reference=(expected or "").strip() or None,
+            id=str(row.data.get("id", row.data.get("name", place))),
+            prompt="".join([prompt.strip(), *shown]),
+            reference=expected or None,
             files=() if self._show_files else tuple(files),
-            data={
-                "rubric": (
-                    list(dict.fromkeys(criteria))
-                    or [f"The result is what was expected: {(expected or '').strip()}"]
-                )
-            },
+            data={"rubric": unique or [f"The result is what was expected: {expected}"]},
         )
 
 
@@ -147,16 +138,9 @@ def _sentence(row: DataRow, assertion: Any) -> str:
     if isinstance(assertion, str) and assertion.strip():
         return assertion.strip()
     if isinstance(assertion, Mapping):
-        said = next(
-            (
-                assertion[key]
-                for key in _SENTENCES
-                if isinstance(assertion.get(key), str) and assertion[key].strip()
-            ),
-            None,
-        )
-        if said is not None:
-            return str(said).strip()
+        told = [assertion[key] for key in _SENTENCES if isinstance(assertion.get(key), str)]
+        if said := next((text.strip() for text in told if text.strip()), ""):
+            return str(said)
         if isinstance(assertion.get("type"), str) and assertion.get("value") not in (None, ""):
             return f"The output: {assertion['type'].replace('_', ' ')} {assertion['value']!r}"
     raise row.error(f"{assertion!r} is no assertion. Write a sentence, or an object with one under 'text'.")

@@ -45,16 +45,11 @@ class LiveMathSettings(CommonSettings):
 
     data_path: Path | None = Field(
         default=None,
-        description=(
-            "File with all tasks, or a folder with the monthly files qa_<month>_final.json, also in folders"
-            " of months."
-        ),
+        description="File with all tasks, or a folder with the monthly files qa_<month>_final.json.",
     )
     shuffle_choices: bool = Field(
         default=True,
-        description=(
-            "Put the choices of each item into an order of its own; in raw files the right one is always A."
-        ),
+        description="Put the choices of each item into an order of its own; in raw files A is right.",
     )
     choice_seed: int = Field(
         default=42, ge=0, description="Seed of that order; the same in training, gate and test."

@@ -25,8 +25,9 @@ from skillopt.benchmarks._data import (
     package_text,
 )
 from skillopt.errors import ConfigError, TaskError, suggest
+from skillopt.files import as_usage_error, read_text
 from skillopt.tasks.benchmark import OPTIMIZER_STAGES, Benchmark, BenchmarkPlugin
-from skillopt.tasks.scorers import ScorerSpec, get_scorer
+from skillopt.tasks.scorers import ScorerSpec, as_text, get_scorer
 from skillopt.tasks.splits import Splits, canonical_split, parse_ratio, ratio_split
 from skillopt.tasks.task import Split, Task
 from skillopt.tasks.template import fill, placeholders
@@ -81,27 +82,18 @@ class OwnSettings(CommonSettings):
     )
     reference_field: str | None = Field(
         default=None,
-        description=(
-            f"The field with the reference. Unset: the first of {', '.join(REFERENCE_FIELDS)} that the row"
-            " has."
-        ),
+        description=f"The field with the reference. Unset: the first of {', '.join(REFERENCE_FIELDS)}.",
     )
     kind_field: str | None = Field(
         default=None, description="The field with the task type, for figures per type."
     )
     system: str | None = Field(
         default=None,
-        description=(
-            "Template of the system prompt, or a .md or .txt file with it; {skill} is where the skill goes."
-            " Unset: ours."
-        ),
+        description="Template of the system prompt with {skill}, or a .md or .txt file with it. Unset: ours.",
     )
     prompts: Path | None = Field(
         default=None,
-        description=(
-            "Folder with prompts of your own for the optimizer, one file a stage (analyst_failure.md). Unset:"
-            " ours."
-        ),
+        description="Folder with optimizer prompts of your own, one file a stage (merge.md). Unset: ours.",
     )
 
 
@@ -116,16 +108,12 @@ class OwnBenchmark(QuestionBenchmark):
             return cls._build(settings, load_splits(settings, reader.tasks), settings.scorer)
         if settings.split_dir is not None:
             raise ConfigError("env.test_path and env.split_dir both say what is test. Keep one of them.")
-        rest = load_splits(
-            settings.model_copy(update={"split_ratio": _without_test(settings.split_ratio), "limit": 0}),
-            reader.tasks,
-        )
+        train, val, _ = parse_ratio(settings.split_ratio)
+        without_test = settings.model_copy(update={"split_ratio": f"{train}:{val}:0", "limit": 0})
+        rest = load_splits(without_test, reader.tasks)
         test = tuple(reader.tasks(load_rows(settings.test_path)))
-        return cls._build(
-            settings,
-            Splits(train=rest.train, val=rest.val, test=test).limited(settings.limit),
-            settings.scorer,
-        )
+        splits = Splits(train=rest.train, val=rest.val, test=test).limited(settings.limit)
+        return cls._build(settings, splits, settings.scorer)
 
     @classmethod
     def from_tasks(
@@ -152,22 +140,15 @@ class OwnBenchmark(QuestionBenchmark):
             splits = Splits(train=parts["train"], val=parts["val"], test=parts["test"])
         else:
             splits = ratio_split(reader.from_memory(tasks), settings.split_ratio, settings.split_seed)
-        return cls._build(
-            settings, splits.limited(settings.limit), settings.scorer if scorer is None else scorer
-        )
+        chosen = settings.scorer if scorer is None else scorer
+        return cls._build(settings, splits.limited(settings.limit), chosen)
 
     @classmethod
     def _build(cls, settings: OwnSettings, splits: Splits, scorer: ScorerSpec) -> OwnBenchmark:
-        system = (
-            package_text("own_system.md")
-            if settings.system is None
-            else _template(settings.system, "env.system")
-        )
+        given = settings.system
+        system = package_text("own_system.md") if given is None else _template(given, "env.system")
         if "skill" not in placeholders(system):
-            raise ConfigError(
-                "env.system has no {skill}, so the target would never see the skill. Put {skill} where it"
-                " belongs."
-            )
+            raise ConfigError("env.system has no {skill}, so the target would never see the skill. Add it.")
         return cls(
             name="own",
             splits=splits,
@@ -254,35 +235,33 @@ class _Reader:
             id=self._id(row),
             prompt=self._prompt(row, names),
             reference=self._field(row, reference_field, "env.reference_field"),
-            kind="" if kind is None else _text(kind),
+            kind="" if kind is None else as_text(kind),
             data={name: value for name, value in row.data.items() if name != reference_field},
         )
 
     def _prompt(self, row: DataRow, names: Sequence[str]) -> str:
         if self._template is not None:
-            return fill(self._template, {name: _text(self._field(row, name, "env.prompt")) for name in names})
+            return fill(
+                self._template, {name: as_text(self._field(row, name, "env.prompt")) for name in names}
+            )
         field = next((field for field in PROMPT_FIELDS if field in row.data), None)
         if field is None:
             raise row.error(
                 f"has no field {', '.join(PROMPT_FIELDS[:-1])} or {PROMPT_FIELDS[-1]}. Add one, or set"
                 " env.prompt to a template."
             )
-        prompt = _text(row.data[field])
+        prompt = as_text(row.data[field])
         if not prompt.strip():
             raise row.error(f"the field {field!r} is empty. Write what the target is asked.")
         return prompt
 
     def _id(self, row: DataRow) -> str:
         field = self._settings.id_field
-        value = (
-            self._field(row, field, "env.id_field")
-            if field is not None
-            else row.data.get("id", row.data.get("task_id"))
-        )
+        own = row.data.get("id", row.data.get("task_id"))
+        value = own if field is None else self._field(row, field, "env.id_field")
         if value is None and field is None:
-            digest = hashlib.sha256(
-                json.dumps(dict(row.data), sort_keys=True, default=str).encode()
-            ).hexdigest()[:12]
+            content = json.dumps(dict(row.data), sort_keys=True, default=str)
+            digest = hashlib.sha256(content.encode()).hexdigest()[:12]
             self._copies[digest] += 1  # equal rows may repeat inside a split; each needs its own id
             return digest if self._copies[digest] == 1 else f"{digest}-{self._copies[digest]}"
         if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
@@ -297,42 +276,23 @@ class _Reader:
         return row.data[field]
 
 
-def _without_test(ratio: str) -> str:
-    """The ratio with no share for test."""
-    train, val, _ = parse_ratio(ratio)
-    return f"{train}:{val}:0"
-
-
 def _template(text: str, key: str) -> str:
     """The text itself, or that of the file it names: one line that ends in .md or .txt."""
     if "\n" in text or not text.lower().endswith(_TEXT_FILES):
         return text
-    try:
+    remedy = "Correct the path, or write the template itself."
+    with as_usage_error(f"{key}: the file {text}", "read", remedy, ConfigError):
         return Path(text).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{key}: the file {text} cannot be read: {error}. Correct the path, or write the template itself."
-        ) from error
 
 
 def _prompts(folder: Path) -> dict[str, str]:
     """The prompts of a folder by their stage."""
-    try:
-        found = {
-            path.stem: path.read_text(encoding="utf-8")
-            for path in sorted(folder.iterdir())
-            if path.suffix == ".md"
-        }
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"env.prompts: {folder} cannot be read: {error}. Name a folder with files such as"
-            " analyst_failure.md."
-        ) from error
+    remedy = "Name a folder with files such as merge.md."
+    with as_usage_error(f"env.prompts: {folder}", "read", remedy, ConfigError):
+        files = sorted(path for path in folder.iterdir() if path.suffix == ".md")
+        found = {path.stem: read_text(path) for path in files}
     if not found:
-        raise ConfigError(
-            f"env.prompts: {folder} holds no .md file. Add one that is named after a stage, such as"
-            " analyst_failure.md."
-        )
+        raise ConfigError(f"env.prompts: {folder} holds no .md file. Add one for a stage, such as merge.md.")
     for stage in found:
         if stage not in OPTIMIZER_STAGES:
             raise ConfigError(
@@ -340,13 +300,3 @@ def _prompts(folder: Path) -> dict[str, str]:
                 f" {suggest(stage, OPTIMIZER_STAGES)}"
             )
     return found
-
-
-def _text(value: Any) -> str:
-    return (
-        ""
-        if value is None
-        else value
-        if isinstance(value, str)
-        else json.dumps(value, ensure_ascii=False, default=str)
-    )

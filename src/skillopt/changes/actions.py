@@ -34,8 +34,7 @@ class OwnFile(_Action):
         """The file. Raises `UsageError` where another one is there: it is somebody's."""
         if text is not None and text != self.text:
             raise UsageError(
-                f"{self.path} is there and is not what SkillOpt would write. It is left alone: move it away,"
-                " then install again."
+                f"{self.path} is there, is not ours and is left alone. Move it away, then install again."
             )
         return self.text
 

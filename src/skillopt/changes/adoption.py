@@ -270,7 +270,7 @@ class Adoption:
         try:
             self.hook("noted")
             apply(changes, leave_changed=True, on_put=note)
-        except BaseException:
+        except BaseException:  # also on Ctrl-C: a move of which nothing was written is no move
             if not _has_begun(move, changes):
                 self.store.decisions.note(id, record)
             raise

@@ -90,7 +90,7 @@ def apply(
                 left.append(begun.pop())
             else:
                 raise changed_meanwhile(change)
-    except BaseException as error:
+    except BaseException as error:  # also on Ctrl-C: all files are changed, or none
         for change in reversed(begun):
             put_back(change)
         if isinstance(error, OSError):

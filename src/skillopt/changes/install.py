@@ -105,7 +105,7 @@ class Installer:
             )
             try:
                 self._apply(plan)
-            except BaseException:
+            except BaseException:  # also on Ctrl-C: no receipt for what is not installed
                 remove_empty(plan.folders)
                 if earlier is None:
                     self.receipts.remove(install)

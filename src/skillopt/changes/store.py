@@ -170,10 +170,8 @@ class Store:
         try:
             return OpenedProposal(proposal=NightProposal.model_validate_json(data), record=record)
         except ValidationError as error:
-            raise UsageError(
-                f"{folder / MANIFEST} was written by another version of SkillOpt ({error.error_count()}"
-                " fields differ)."
-            ) from error
+            differ = f"{error.error_count()} fields differ"
+            raise UsageError(f"{folder / MANIFEST} is of another version of SkillOpt: {differ}.") from error
 
     def stage(
         self,

@@ -10,8 +10,10 @@ from skillopt.config.role_schema import Section
 class ProofConfig(Section):
     """The strategy `proof`: how edits are tried before the gate, and what happens after it."""
 
-    batch: int = Field(default=120, ge=1)
-    """Most train tasks of a step; large, so that rare failures come in sight together."""
+    batch: int = Field(default=60, ge=1)
+    """Most train tasks of a step: large, so that rare failures come in sight together, but a gate every so
+    often, so that a budget that ends early has bought something.
+    """
     rows: int = Field(default=2, ge=1)
     """Failed tasks an edit is tried on alone; a third one costs, and shows little more."""
     depth: int = Field(default=4, ge=1)

@@ -147,7 +147,17 @@ class Evaluator:
                     max_tokens=self._max_tokens,
                     background=background,
                 )
-                trajectory = await self._run(row, skill, session, background)
+                # Where a worker was lost, once more from the beginning, with the replies that came.
+                for tries_left in reversed(range(_TRIES)):
+                    try:
+                        async with self._environment(row, background) as environment:
+                            trajectory = await self._harness.run(
+                                row.task, environment, skill, self._benchmark.prompts, session()
+                            )
+                        break
+                    except WorkerLost:
+                        if not tries_left:
+                            raise
                 self.rollouts.keep(key, attempt, trajectory)
             score = await self._score(row.task, key, attempt, trajectory, stage, background)
         except Fault as fault:
@@ -166,21 +176,6 @@ class Evaluator:
         self.rollouts.close_invalid(
             str(place), [(self.key(skill, row), one) for row, one in rows if isinstance(one, Invalid)]
         )
-
-    async def _run(
-        self, row: Row, skill: str, session: Callable[[], Session], background: bool
-    ) -> Trajectory:
-        """One rollout; once more from its beginning where a worker was lost, with the replies that came."""
-        for tries_left in reversed(range(_TRIES)):
-            try:
-                async with self._environment(row, background) as environment:
-                    return await self._harness.run(
-                        row.task, environment, skill, self._benchmark.prompts, session()
-                    )
-            except WorkerLost:
-                if not tries_left:
-                    raise
-        raise AssertionError("a rollout is run at least once")
 
     @asynccontextmanager
     async def _environment(self, row: Row, background: bool) -> AsyncIterator[Environment | None]:

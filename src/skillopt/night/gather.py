@@ -99,12 +99,18 @@ def read_sessions(
     found = harvest(sources_of(settings, context.homes), since, redact_transcript, most=most)
     personal = personal_skills(context)
     return found, tuple(
-        replace(session, project=_repository(session.project, context.project))
+        replace(session, project=_repository(session.project, context.project), skills=_named_once(session))
         for session in found.sessions
         if settings.projects == "all"
         or _belongs(session.project, context.project)
         or home_of(session, personal) != session.project
     )
+
+
+def _named_once(session: RecordedSession) -> tuple[str, ...]:
+    """The skills of a session; one of a plug-in goes by its whole name (`tools:minutes`) alone."""
+    every = session.skills
+    return tuple(name for name in every if not any(other.endswith(f":{name}") for other in every))
 
 
 def personal_skills(context: NightContext) -> frozenset[str]:

@@ -48,9 +48,8 @@ class Skills:
             text = self._read(digest)
             if text is None:
                 raise RunConflict(
-                    f"The skill {digest[:16]} that the log names is not in the run's database: it is not the"
-                    " one this log was written with. Put the right run.db back, or start a new run in"
-                    " another folder."
+                    f"The skill {digest[:16]} that the log names is not in the run's database, which was not"
+                    " written with this log. Put the right run.db back, or start a new run in another folder."
                 )
             skill = Document(text)
         return self._note(digest, skill)

@@ -42,8 +42,7 @@ class Splits:
         for name, tasks, purpose in (("train", self.train, "learn from"), ("val", self.val, "decide with")):
             if not tasks:
                 raise TaskError(
-                    f"The {name} split is empty: there is nothing to {purpose}. Add tasks, or change"
-                    " env.split_ratio."
+                    f"The {name} split is empty: nothing to {purpose}. Add tasks, or change env.split_ratio."
                 )
 
     def of(self, split: Split) -> tuple[Task, ...]:

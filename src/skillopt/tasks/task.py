@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from skillopt.errors import TaskError
 from skillopt.messages import Image
 
 Split = Literal["train", "val", "test"]
@@ -33,6 +34,10 @@ class Task:
     """
     data: Mapping[str, Any] = field(default_factory=dict)
     """Further fields a benchmark needs to score or to set up its environment."""
+
+    def error(self, message: str) -> TaskError:
+        """An error about this task, for the caller to raise."""
+        return TaskError(f"Task {self.id!r} {message}")
 
     @property
     def content_hash(self) -> str:

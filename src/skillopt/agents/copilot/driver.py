@@ -100,8 +100,7 @@ class CopilotDriver:
         """
         if not switch(work.settings, "allow_all_tools", True):
             raise ConfigError(
-                "copilot: without allow_all_tools the CLI refuses every tool when nobody can be asked. Remove"
-                " the setting."
+                "copilot: without allow_all_tools the CLI refuses every tool. Remove the setting."
             )
         secret = "--secret-env-vars=COPILOT_PROVIDER_API_KEY,COPILOT_GITHUB_TOKEN"
         arguments = [

@@ -73,8 +73,7 @@ class CursorDriver:
             raise ConfigError("cursor: the CLI takes no images. Choose another harness for this benchmark.")
         if choice(work.settings, "sandbox", ("enabled", "disabled"), "enabled") == "disabled":
             raise ConfigError(
-                "cursor: with its sandbox disabled the CLI could edit anything on this machine. Remove the"
-                " setting."
+                "cursor: without its sandbox the CLI could edit anything here. Remove the setting."
             )
         arguments = [*self._common(work.access, work.place), "--force", "--sandbox", "enabled"]
         env = self._env(work.access) | {"CURSOR_CONFIG_DIR": str(work.place.home / ".cursor")}

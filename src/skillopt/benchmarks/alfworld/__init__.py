@@ -30,9 +30,7 @@ class ALFWorldSettings(CommonSettings):
 
     data_root: Path | None = Field(
         default=None,
-        description=(
-            "Folder that the rows' game files are named from; unset is the one that ALFWORLD_DATA names."
-        ),
+        description="Folder that game files are named from; unset is the one that ALFWORLD_DATA names.",
     )
     max_steps: int = Field(
         default=50, ge=1, description="Actions of one episode; a target that needs more has failed."

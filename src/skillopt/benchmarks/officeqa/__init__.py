@@ -40,10 +40,7 @@ class OfficeQASettings(CommonSettings):
 
     data_dirs: list[str] = Field(
         default_factory=list,
-        description=(
-            "Folders with the documents, named from the working directory; unset is the one that"
-            " OFFICEQA_DOCS_DIR names."
-        ),
+        description="Folders with the documents; unset is the one that OFFICEQA_DOCS_DIR names.",
     )
     search_mode: Literal["offline"] = Field(
         default="offline", description="Where evidence comes from: the documents, never the network."
@@ -56,9 +53,7 @@ class OfficeQASettings(CommonSettings):
     )
     oracle_pages: bool = Field(
         default=True,
-        description=(
-            "Show the pages that a row's source_docs name, where jsons/ with parsed documents is there."
-        ),
+        description="Show the pages that a row's source_docs name, where parsed documents are in jsons/.",
     )
     tolerance: float = Field(
         default=TOLERANCE, ge=0, description="Relative error of an amount that still counts as right."
@@ -89,8 +84,7 @@ class _Plugin:
         named = settings.data_dirs or [os.environ.get("OFFICEQA_DOCS_DIR", "")]
         if not any(named):
             raise ConfigError(
-                "env.data_dirs: OfficeQA needs the folder with its documents. Set env.data_dirs, or"
-                " OFFICEQA_DOCS_DIR."
+                "OfficeQA needs the folder with its documents: env.data_dirs, or OFFICEQA_DOCS_DIR."
             )
         tools = settings.use_local_tools
         loader = OfficeQALoader(

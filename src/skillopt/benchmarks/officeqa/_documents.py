@@ -45,8 +45,7 @@ class Library:
             if path.is_file():
                 if not any(path.resolve().is_relative_to(root) for root in self._roots):
                     raise LookupError(
-                        f"{path} is a link that leads out of the folder of documents; put the file itself"
-                        " there"
+                        f"{path} is a link that leads out of the folder; put the file itself there"
                     )
                 return path
         raise LookupError(f"there is no {name} in {' or '.join(str(root) for root in self._roots)}")

@@ -36,10 +36,7 @@ class SpreadsheetSettings(CommonSettings):
 
     mode: Literal["single", "multi", "react"] = Field(
         default="multi",
-        description=(
-            "How a program is written: in one reply, in several with its errors told, or with a shell and a"
-            " file as tools."
-        ),
+        description="How a program is written: in one reply, in several with errors told, or with tools.",
     )
     max_turns: int = Field(
         default=30, ge=1, description="Replies of the target in the modes multi and react."
@@ -49,10 +46,7 @@ class SpreadsheetSettings(CommonSettings):
     )
     sandbox: Mode = Field(
         default="bubblewrap",
-        description=(
-            "How programs are shut in; 'limits' gives them limits only: they then see your files and the"
-            " network."
-        ),
+        description="How programs are shut in; with 'limits' they see your files and the network.",
     )
     code_timeout: float = Field(
         default=120.0, gt=0, description="Seconds one program may run on one workbook."

@@ -121,10 +121,7 @@ class SpreadsheetLoader:
     def _cases(self, row: DataRow) -> Iterator[SpreadsheetCase]:
         folder = self._folder(row) / row.text("spreadsheet_path")
         if not folder.is_dir():
-            raise row.error(
-                f"there is no folder {folder} with its workbooks. Set env.data_root to the folder that holds"
-                " them."
-            )
+            raise row.error(f"there is no folder {folder} with its workbooks. Set env.data_root to theirs.")
         found = sorted(folder.glob("*.xlsx"), key=lambda path: _natural(path.stem))
         pairs = [
             (path, path.with_name(f"{path.stem[: -len(given)]}{wanted}.xlsx"))

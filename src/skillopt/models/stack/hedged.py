@@ -25,6 +25,10 @@ ENOUGH = 8
 """Calls of a kind that must have been answered before one of them counts as slow."""
 FACTOR = 2.0
 """A call is slow when it takes so many times the mean of its kind."""
+SOONEST = 0.5
+"""Seconds: a call that is out for less is never slow, however quick its kind is. A machine that is busy for a
+moment would have calls asked twice, and nothing would be saved.
+"""
 SHARE = 0.05
 """Of all calls and of all tokens: the most that is asked a second time."""
 EXPLAINED = 0.5
@@ -71,7 +75,7 @@ class Pace:
         """Seconds after which a call of this kind is slow; None where nobody can say."""
         if self.calls < ENOUGH or self.explained > EXPLAINED:
             return None
-        return FACTOR * self.seconds / self.calls
+        return max(SOONEST, FACTOR * self.seconds / self.calls)
 
 
 @dataclass(slots=True)

@@ -47,10 +47,7 @@ class Checks(NamedScorer):
         """Every check can be read, can pass and can fail, and no two contradict each other."""
         checks = self._given(task)
         if not checks:
-            raise TaskError(
-                f'Task {task.id!r} has no checks. Give it a field \'checks\': [{{"op": "contains", "arg":'
-                ' "..."}].'
-            )
+            raise task.error('has no checks. Give it a field checks: [{"op": "contains", "arg": "..."}].')
         rules = []
         for place, check in enumerate(checks, start=1):
             try:
@@ -59,7 +56,7 @@ class Checks(NamedScorer):
             except (ValueError, ConfigError) as error:
                 raise TaskError(f"Task {task.id!r}, check {place}: {error}.") from error
         if trouble := _contradiction(rules):
-            raise TaskError(f"Task {task.id!r}: no answer can keep both {trouble}. Remove one of them.")
+            raise task.error(f"is contradictory: no answer can keep both {trouble}. Remove one of them.")
 
     def protected(self, task: Task) -> Protected:
         """The patterns; what the other checks ask for, a skill may say."""
@@ -86,10 +83,8 @@ class Checks(NamedScorer):
         given = judge.get("checks") if isinstance(judge, Mapping) else task.data.get("checks")
         given = [] if given is None else given
         if not isinstance(given, Sequence) or isinstance(given, str):
-            raise TaskError(
-                f"Task {task.id!r}: the checks are {type(given).__name__}; write a list of objects with op"
-                " and arg."
-            )
+            kind = type(given).__name__
+            raise task.error(f"has checks that are {kind}; write a list of objects with op and arg.")
         return [*self.checks, *given]
 
 
@@ -101,10 +96,8 @@ def _try_out(rule: Rule, check: Mapping[str, Any]) -> None:
             if not isinstance(check[name], str):
                 raise ValueError(f"{name!r} of {rule} is no text")
             if rule.keeps(CheckedWork(answer=check[name])) is not wanted:
-                raise ValueError(
-                    f"{rule} {'fails' if wanted else 'passes'} its own example {check[name]!r}, which it"
-                    " should not"
-                )
+                found = "fails" if wanted else "passes"
+                raise ValueError(f"{rule} {found} its own example {check[name]!r}, which it should not")
     if passing is None and "passes" not in check and isinstance(rule, Pattern):
         raise ValueError(
             f'no text was found that passes {rule}; if there is one, add it to the check as "passes"'

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from skillopt.errors import TaskError
 from skillopt.tasks.rollout import Score
 from skillopt.tasks.scorers._label import fold, label_of_text, read_label
 from skillopt.tasks.scorers._scorer import TextScorer, as_text, passed, references
@@ -33,9 +32,10 @@ class MultipleChoice(TextScorer):
         choices = _choices(task)
         for text in references(task):
             if choices and _reference_label(text, choices) is None:
-                raise TaskError(
-                    f"Task {task.id!r}: the reference {text!r} is neither a label ({', '.join(choices)}) "
-                    "nor the text of a choice. Write one of them."
+                labels = ", ".join(choices)
+                raise task.error(
+                    f"has the reference {text!r}, neither a label ({labels}) nor the text of a choice."
+                    " Write one of them."
                 )
 
     def grade(self, task: Task, answer: str) -> Score:

@@ -149,8 +149,5 @@ def _from_object(value: dict[str, Any], pass_at: float | None, who: str) -> Scor
     if figures == {"hard", "soft"}:
         both = Score(hard=value["hard"], soft=value["soft"], feedback=feedback)
         return to_score(both, pass_at=None, who=who)
-    raise ScoringError(
-        "contract",
-        f"{who} printed an object with [{', '.join(value)}]; write hard and soft, or score, and perhaps"
-        " feedback",
-    )
+    told = f"{who} printed an object with [{', '.join(value)}]"
+    raise ScoringError("contract", f"{told}; write hard and soft, or score, and perhaps feedback")

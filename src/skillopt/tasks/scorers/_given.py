@@ -25,10 +25,7 @@ def rule_of(check: Any) -> Rule:
     never a rule that is kept.
     """
     if not isinstance(check, Mapping) or not isinstance(check.get("op"), str):
-        raise ValueError(
-            f'{check!r} is no check; write an object with op and arg, such as {{"op": "contains", "arg":'
-            ' "..."}'
-        )
+        raise ValueError(f'{check!r} is no check; write an object such as {{"op": "contains", "arg": "..."}}')
     op = check["op"]
     if op not in RULES:
         raise ValueError(f"no rule is named {op!r}. {suggest(op, RULES)}".rstrip("."))

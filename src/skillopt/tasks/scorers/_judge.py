@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from skillopt.errors import ScoringError, TaskError
+from skillopt.errors import ScoringError
 from skillopt.tasks.judge import Judge
 from skillopt.tasks.protected import Protected
 from skillopt.tasks.rollout import Score, Trajectory
@@ -37,9 +37,8 @@ class JudgeScorer(NamedScorer):
     def check_task(self, task: Task) -> None:
         """There is something to judge by."""
         if self.pairs and not _reference(task):
-            raise TaskError(
-                f"Task {task.id!r} has no reference to compare with. Give it one, or judge without pairs, by"
-                " a rubric."
+            raise task.error(
+                "has no reference to compare with. Give it one, or judge by a rubric, without pairs."
             )
         self.criteria(task)
 
@@ -53,10 +52,7 @@ class JudgeScorer(NamedScorer):
         if found := self._rubric(task):
             return found
         if not _reference(task):
-            raise TaskError(
-                f"Task {task.id!r} has no rubric to judge by. Give it a field 'rubric' (a text or a list), or"
-                " a reference."
-            )
+            raise task.error("has no rubric to judge by. Give it a field 'rubric', or a reference.")
         return [_FITS]
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
@@ -106,8 +102,5 @@ def _texts(value: Any, task: Task) -> list[str]:
         given = list(value)
     for text in given:
         if not isinstance(text, str) or not text.strip():
-            raise TaskError(
-                f"Task {task.id!r}: {text!r} in its rubric is no criterion. Write a sentence that an answer"
-                " can keep or break."
-            )
+            raise task.error(f"is unclear: {text!r} in its rubric is no criterion. Write a sentence.")
     return [text.strip() for text in given]

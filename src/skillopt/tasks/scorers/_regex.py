@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from skillopt.errors import Fault, ScoringError, TaskError
+from skillopt.errors import Fault, ScoringError
 from skillopt.process import minimal_env, run_process
 from skillopt.tasks.protected import Protected
 from skillopt.tasks.rollout import Score, Trajectory
@@ -65,9 +65,7 @@ class Regex(NamedScorer):
         """Every pattern compiles."""
         for pattern in references(task):
             if trouble := trouble_with(pattern, self._flags):
-                raise TaskError(
-                    f"Task {task.id!r}: the reference {pattern!r} is not a pattern: {trouble}. Correct it."
-                )
+                raise task.error(f"has a reference {pattern!r} that is not a pattern: {trouble}. Correct it.")
 
     def protected(self, task: Task) -> Protected:
         """The patterns: a skill that quotes one is written for the scorer."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from skillopt.errors import ScoringError, TaskError
+from skillopt.errors import ScoringError
 from skillopt.tasks.judge import Judge, ScoredByJudge
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Task
@@ -19,6 +19,7 @@ from skillopt.tasks.task import Task
 # An opening tag ends the text before it, so the innermost pair wins and many unclosed tags stay cheap.
 _ANSWER = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.IGNORECASE | re.DOTALL)
 _SHOWN = 300
+NO_REFERENCE = "has no reference to compare with. Give it one, or use a scorer that needs none."
 
 
 @runtime_checkable
@@ -142,10 +143,7 @@ def references(task: Task) -> tuple[str, ...]:
     given = task.reference if isinstance(task.reference, (list, tuple)) else [task.reference]
     texts = tuple(text for text in map(as_text, given) if text.strip())
     if not texts:
-        raise TaskError(
-            f"Task {task.id!r} has no reference to compare with. Give it one, or use a scorer that needs"
-            " none."
-        )
+        raise task.error(NO_REFERENCE)
     return texts
 
 

@@ -10,9 +10,8 @@ from typing import Annotated, Any, ClassVar, NoReturn
 
 from pydantic import Field
 
-from skillopt.errors import TaskError
 from skillopt.tasks.rollout import Score
-from skillopt.tasks.scorers._scorer import TextScorer, as_text, passed, references
+from skillopt.tasks.scorers._scorer import NO_REFERENCE, TextScorer, as_text, passed, references
 from skillopt.tasks.task import Task
 
 _CORE = r"""
@@ -59,10 +58,7 @@ class Numeric(TextScorer):
         for text in references(task):
             quantity = read_quantity(text)
             if quantity is None or not math.isfinite(quantity.value):
-                raise TaskError(
-                    f"Task {task.id!r}: the reference {text!r} is not a number. Correct it, or use another"
-                    " scorer."
-                )
+                raise task.error(f"has a reference {text!r} that is not a number. Correct it.")
 
     def grade(self, task: Task, answer: str) -> Score:
         """All or nothing."""
@@ -110,15 +106,11 @@ class JsonEqual(TextScorer):
         try:
             _expected(task)
         except (ValueError, RecursionError) as error:
-            raise TaskError(
-                f"Task {task.id!r}: the reference is text that is not JSON: {error}. A plain string needs"
-                " quotes inside."
+            raise task.error(
+                f"has a reference that is text and not JSON: {error}. A plain string needs quotes inside."
             ) from error
         if task.reference is None:
-            raise TaskError(
-                f"Task {task.id!r} has no reference to compare with. Give it one, or use a scorer that needs"
-                " none."
-            )
+            raise task.error(NO_REFERENCE)
 
     def grade(self, task: Task, answer: str) -> Score:
         """All or nothing."""
