@@ -20,7 +20,7 @@ from skillopt.errors import BudgetSpent
 from skillopt.ledger import HEDGE_STAGE
 from skillopt.models.stack import hedged
 from skillopt.models.stack.hedged import SHARE, Hedged
-from skillopt.runs.evidence import gather
+from skillopt.runs.evidence import find, gather
 from skillopt.runs.reader import read_run
 from skillopt.testing import Call, LoopbackProvider, world_answers
 
@@ -72,7 +72,7 @@ async def test_a_hedged_run_is_the_run_without_hedges(workers: int, tmp_path: Pa
         assert hedges(tmp_path)["target"] > 0
         # the share, and in so short a run as much again for its head start
         assert sum(hedges(tmp_path).values()) <= 2 * SHARE * spending["calls"]
-        told = [gather(read_run(tmp_path), step).hedged for step in ("1", "2")]
+        told = [gather(run := read_run(tmp_path), find(run, step)).hedged for step in ("1", "2")]
         assert 0 < sum(told) <= sum(hedges(tmp_path).values())
     assert spending["attempts"] == {"settled": spending["calls"]}  # also of the slower ones
     assert_same_run(tmp_path, unhedged)

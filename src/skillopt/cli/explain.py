@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,13 +10,16 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from skillopt.cli._console import open_console, print_json
+from skillopt.cli._console import SafeConsole, open_console, print_json
 from skillopt.cli._options import Json, simple
 from skillopt.runs import words
-from skillopt.runs.evidence import JudgedRow, VerdictEvidence, gather
+from skillopt.runs.evidence import JudgedRow, VerdictEvidence, find, gather
+from skillopt.runs.proofs import EditProof, StepProof, read_proof
 from skillopt.runs.reader import read_run
 
 PANEL, PLACE = "Look at runs", 1
+MOST_TASKS = 4
+"""Tasks that an edit's line names."""
 _STEP = (
     "A step's number, or 'epoch-N' for the slow update of epoch N; 'N/c0', 'N/c1' where a step tried several"
     " candidates."
@@ -25,22 +29,27 @@ _STEP = (
 def explain(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     step: Annotated[str, typer.Argument(help=_STEP)],
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show every edit that a step tried, not the chosen ones alone.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Recompute the gate's verdict on a step from stored rows; ends with 1 if it differs from the record."""
-    evidence = gather(read_run(run), step)
+    """Recompute a step's verdict and proofs of edits from stored rows; ends with 1 if the record differs."""
+    reader = read_run(run)
+    found = find(reader, step)
+    evidence, proof = gather(reader, found), read_proof(reader, found)
     if json:
-        print_json(evidence.as_json())
+        print_json(evidence.as_json() | {"proof": None if proof is None else proof.as_json()})
     else:
-        _show(evidence)
-    if not evidence.agrees:
+        _show(evidence, proof, everything)
+    if not evidence.agrees or (proof is not None and proof.differences):
         raise typer.Exit(1)
 
 
 add = simple(explain)
 
 
-def _show(evidence: VerdictEvidence) -> None:
+def _show(evidence: VerdictEvidence, proof: StepProof | None, everything: bool) -> None:
     console = open_console()
     judged = evidence.judged
     console.say(f"{evidence.name}: {words.outcome(judged.action)}", "bold")
@@ -64,9 +73,11 @@ def _show(evidence: VerdictEvidence) -> None:
         for number, row in enumerate(evidence.rows, start=1):
             table.add_row(str(number), Text(row.task), str(row.draw), *_figures(row))
         console.print(table)
-    if evidence.edits:
+    if proof is not None:
+        _show_proof(console, proof, everything)
+    elif evidence.edits:
         console.say("Edits and how they ended:")
-    for edit in evidence.edits:
+    for edit in evidence.edits if proof is None else ():
         why = f" ({edit.reason})" if edit.reason else ""
         style = "green" if edit.state == "applied" else "dim"
         console.say(f"  {edit.state:<11}{words.edit(edit.edit)}{why}", style)
@@ -75,6 +86,40 @@ def _show(evidence: VerdictEvidence) -> None:
     same = "equals" if evidence.agrees else "DIFFERS from"
     style = "green" if evidence.agrees else "bold red"
     console.say(f"The recomputed verdict {same} the recorded one.", style)
+    for difference in () if proof is None else proof.differences:
+        console.say(f"DIFFERS: {difference}", "bold red")
+
+
+def _show_proof(console: SafeConsole, proof: StepProof, everything: bool) -> None:
+    """An edit in two lines: what it is, and what its trials showed."""
+    chosen = [one for one in proof.edits if one.chosen]
+    noise = f"; {proof.noise:.0%} of rows changed when drawn again" if proof.noise else ""
+    trials = words.count(proof.trials, "trial")
+    console.say(f"{len(chosen)} of {words.count(len(proof.edits), 'edit')} chosen after {trials}{noise}:")
+    for one in proof.edits if everything else chosen:
+        told = one.state + "".join(f", {key} {words.outcome(action)}" for key, action in one.verdicts.items())
+        style = "green" if one.state == "applied" else "dim"
+        console.say(f"  {told}: {words.edit(one.edit)}", style)
+        console.say(f"      {'; '.join(_facts(one))}", "dim")
+    if not everything and len(chosen) < len(proof.edits):
+        left_out = words.count(len(proof.edits) - len(chosen), "edit that was", "edits that were")
+        console.say(f"{left_out} not chosen: --all shows them.")
+
+
+def _facts(one: EditProof) -> list[str]:
+    facts = [f"lane {one.lane}, look {one.look}", f"tried on {_tasks(one.tried_on)}"]
+    facts.append(f"fixed {_tasks(one.fixed)}")
+    facts += [f"joined into {one.joined_into}"] if one.joined_into else []
+    facts += [f"stands for {words.count(len(one.stands_for), 'other')}"] if one.stands_for else []
+    facts += [f"guilty by {' and '.join(one.blamed)}"] if one.blamed else []
+    facts += ["pruned"] if one.pruned else []
+    facts += [one.reason] if one.reason and one.state not in ("merged", "unproven") else []
+    return facts
+
+
+def _tasks(tasks: Sequence[str]) -> str:
+    more = f" and {len(tasks) - MOST_TASKS} more" if len(tasks) > MOST_TASKS else ""
+    return (", ".join(tasks[:MOST_TASKS]) or "none") + more
 
 
 def _figures(row: JudgedRow) -> tuple[str, str, str]:

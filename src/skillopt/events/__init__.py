@@ -129,6 +129,8 @@ class Blamed(_Event):
     """
     trials: list[TrialFact]
     guilty: list[str]
+    fixes: dict[str, int] = Field(default_factory=dict)
+    """Of a control that looked for the guilty: the train tasks for which each edit is needed."""
 
 
 class Aggregated(_Event):
@@ -137,7 +139,9 @@ class Aggregated(_Event):
     merges: int
     edits: list[dict[str, Any]]
     joined: list[list[str]] = Field(default_factory=list)
-    """Ids of edits that say the same, the one that stands for them first."""
+    """Ids of edits that say the same in other words, the one that stands for them first."""
+    copies: list[list[str]] = Field(default_factory=list)
+    """Ids of edits in the same words, the one that stands for them first."""
 
 
 class Selected(_Event):

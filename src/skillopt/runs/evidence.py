@@ -97,8 +97,27 @@ class VerdictEvidence:
         }
 
 
-def gather(run: RunReader, step: str) -> VerdictEvidence:
-    """Recompute the verdict on a step (its number) or on an epoch's slow update (`epoch-N`).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundVerdict:
+    """A verdict, and the log up to the end of the section it stands in."""
+
+    judged: Judged
+    sections: Sequence[LogSection]
+
+    @property
+    def section(self) -> LogSection:
+        """What was decided together with it."""
+        return self.sections[-1]
+
+    @property
+    def before(self) -> State:
+        """The state that it was decided in."""
+        assert self.section.before is not None, "a verdict comes after the baseline"
+        return self.section.before
+
+
+def find(run: RunReader, step: str) -> FoundVerdict:
+    """The verdict on a step (its number) or on an epoch's slow update (`epoch-N`).
 
     Of several candidates the number means the accepted one, else the first; `N/c0`, `N/c1` name each.
     """
@@ -107,13 +126,17 @@ def gather(run: RunReader, step: str) -> VerdictEvidence:
         fold.take(event)
     sections = [*fold.kept, fold.open_section]
     at, judged = _find(sections, step, run)
-    section, before = sections[at], sections[at].before
     if not run.config:
         raise UsageError(
             f"{run.folder / 'config.json'} is missing; it says how scores were weighed. Run the same training"
             " command again to write it."
         )
-    assert before is not None, "a verdict comes after the baseline"
+    return FoundVerdict(judged=judged, sections=sections[: at + 1])
+
+
+def gather(run: RunReader, found: FoundVerdict) -> VerdictEvidence:
+    """Recompute a verdict."""
+    judged, section, before = found.judged, found.section, found.before
     gated = bool(run.config["evaluation"]["use_gate"])
     incumbent = _incumbent(section, judged, before, run.skills, gated)
     beside = [one for one in section.of(Judged) if one is not judged and one.place.root == judged.place.root]
@@ -138,7 +161,7 @@ def gather(run: RunReader, step: str) -> VerdictEvidence:
             f"{about['name']} of {run.folder} is not closed yet: run the same training command again, then"
             " explain it."
         )
-    rows = _measured_in_full(sections[: at + 1], run.skills).get(incumbent.digest)
+    rows = measured_in_full(found.sections, run.skills).get(incumbent.digest)
     if rows is None:
         raise UsageError(
             f"The log of {run.folder} does not hold the rows of the skill that {about['name']} was compared"
@@ -287,7 +310,7 @@ def _edits(section: LogSection, place: Place) -> Sequence[EditRecord]:
     return [outcome for outcome in outcomes if outcome.id in ids]
 
 
-def _measured_in_full(sections: Sequence[LogSection], skills: Skills) -> dict[str, Sequence[RowFact]]:
+def measured_in_full(sections: Sequence[LogSection], skills: Skills) -> dict[str, Sequence[RowFact]]:
     """The rows of every skill that was measured in full, by the digest of its rendered text."""
     known: dict[str, Sequence[RowFact]] = {}
     seed: set[RowId] = set()

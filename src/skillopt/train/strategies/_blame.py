@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from skillopt.aio import together
 from skillopt.evaluation.runner import Row
@@ -13,6 +14,7 @@ from skillopt.skill.edits import Edit
 from skillopt.train.strategies._cover import thirds
 from skillopt.train.strategies._trials import EditTrial, Trials, Worths, broken_in, fixed_in
 
+T = TypeVar("T")
 ACCIDENT = 0.05
 MANY = 6
 """Broken rows beyond which every edit is tried alone: thirds would cost more."""
@@ -36,33 +38,47 @@ async def blame(
 
     A row that every part breaks is broken whatever the edits say, and speaks against none of them.
     """
-    found = Blame(rows=set(rows))
-    parts = thirds(edits)
-    if len(rows) > MANY:
-        parts = [(edit,) for edit in edits]
-    least = beyond(noise, len(rows))
+    parts = parts_of(edits, len(rows))
     tried = await trials.each(parts, list(rows.values()))
-    found.trials += tried
-    broken_by = [broken_in(before, trials.worths(trial)) for trial in tried]
-    flakes = set.intersection(*(set(broken) for broken in broken_by)) if len(parts) > 1 else set[RowId]()
-    suspects = [
-        (part, [row for row in broken if row not in flakes])
-        for part, broken in zip(parts, broken_by, strict=True)
-    ]
+    suspected = suspects(parts, [broken_in(before, trials.worths(one)) for one in tried], len(rows), noise)
     deeper = await together(
         *(
             blame(trials, part, {row: rows[row] for row in broken}, before, noise=noise)
-            for part, broken in suspects
-            if len(part) > 1 and len(broken) >= least
+            for part, broken in suspected
+            if len(part) > 1
         )
     )
-    for part, broken in suspects:
-        if len(part) == 1 and len(broken) >= least:
-            found.guilty[part[0].id] = broken
+    guilty = {part[0].id: broken for part, broken in suspected if len(part) == 1}
+    found = Blame(trials=tried, guilty=guilty, rows=set(rows))
     for one in deeper:
         found.trials += one.trials
         found.guilty |= one.guilty
     return found
+
+
+def parts_of(edits: Sequence[T], rows: int) -> list[tuple[T, ...]]:
+    """What is tried by itself to find the edits that break so many rows."""
+    return [(edit,) for edit in edits] if rows > MANY else thirds(edits)
+
+
+def suspects(
+    parts: Sequence[tuple[T, ...]], broken_by: Sequence[Sequence[RowId]], rows: int, noise: float
+) -> list[tuple[tuple[T, ...], list[RowId]]]:
+    """The parts that break more of so many rows than `noise` explains, with these rows."""
+    pairs = zip(parts, without_flakes(broken_by), strict=True)
+    return [(part, broken) for part, broken in pairs if len(broken) >= beyond(noise, rows)]
+
+
+def without_flakes(changed_by: Sequence[Sequence[RowId]]) -> list[list[RowId]]:
+    """The rows that each part changes, without those that every part does: these change by themselves."""
+    flakes = set.intersection(*map(set, changed_by)) if len(changed_by) > 1 else set[RowId]()
+    return [[row for row in changed if row not in flakes] for changed in changed_by]
+
+
+def halves_of(part: tuple[T, ...]) -> tuple[tuple[T, ...], tuple[T, ...]]:
+    """A part in two, the first the larger."""
+    half = (len(part) + 1) // 2
+    return part[:half], part[half:]
 
 
 def beyond(noise: float, rows: int) -> int:
@@ -110,14 +126,11 @@ async def freed(
         if len(part) == 1:
             found.guilty[part[0].id] = right
             continue
-        half = (len(part) + 1) // 2
-        halves = (part[:half], part[half:])
+        halves = halves_of(part)
         tried = await trials.each([_without(edits, one) for one in halves], [rows[row] for row in right])
         found.trials += tried
-        rights = [fixed_in(now, trials.worths(trial)) for trial in tried]
-        flakes = set(rights[0]) & set(rights[1])
-        for one, each in zip(halves, rights, strict=True):
-            open_parts.append((one, [row for row in each if row not in flakes], len(right)))
+        rights = without_flakes([fixed_in(now, trials.worths(trial)) for trial in tried])
+        open_parts += [(one, each, len(right)) for one, each in zip(halves, rights, strict=True)]
     return found
 
 

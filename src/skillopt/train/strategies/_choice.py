@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 
 from skillopt.aio import together
@@ -112,7 +112,7 @@ class Choice:
         first = list(rows.values())[: (len(rows) + 1) // 2]
         whole = await trials.run(edits, first)
         if len(broken_in(passed, trials.worths(whole))) < beyond(noise, len(first)):
-            self._tell_control(number, [whole], [])
+            self._tell_control(number, [whole], [], {})
             return []
         whole = await trials.run(edits, list(rows.values()))
         broken = broken_in(passed, trials.worths(whole))
@@ -127,7 +127,7 @@ class Choice:
         }
         fixes = {edit.id: 0 if one.id in replaced else len(one.fixed) for one in chosen for edit in one.edits}
         guilty = not_worth_it(found, fixes, broken, scale=len(passed) / len(rows))
-        self._tell_control(number, [whole, *found.trials], guilty)
+        self._tell_control(number, [whole, *found.trials], guilty, fixes)
         return guilty
 
     async def _looked_again(self, groups: Sequence[Sequence[Proven]], number: int) -> list[Proven]:
@@ -174,7 +174,9 @@ class Choice:
     def _tell_proof(self, item: str, trials: Sequence[EditTrial]) -> None:
         self._step.emit(proved(self._step.place, item, trials, noise=self._reflection.noise))
 
-    def _tell_control(self, number: int, trials: Sequence[EditTrial], guilty: Sequence[str]) -> None:
+    def _tell_control(
+        self, number: int, trials: Sequence[EditTrial], guilty: Sequence[str], fixes: Mapping[str, int]
+    ) -> None:
         self._step.emit(
             Blamed(
                 id=str(self._step.place.at("control", str(number))),
@@ -182,5 +184,6 @@ class Choice:
                 stage="control",
                 trials=[trial.fact for trial in trials],
                 guilty=list(guilty),
+                fixes=dict(fixes),
             )
         )

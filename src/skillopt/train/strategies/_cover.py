@@ -7,9 +7,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from skillopt.skill.edits import Edit
 
+T = TypeVar("T")
 _MARKS = re.compile(r"^\s*(?:[-*+>#]|\d+[.)])+\s*", re.MULTILINE)
 _AROUND = ".,;:!?\"'`*_"
 """Marks around a word that say nothing; others do, as in =SUM(A1:A9)."""
@@ -45,6 +47,13 @@ def wording(edit: Edit) -> tuple[str, ...]:
     return tuple(map(_plain, texts))
 
 
+def copies_of(one: Proven) -> list[list[str]]:
+    """Ids of each of its edits that has copies, with theirs."""
+    size = len(one.edits)
+    of_each = [(edit, one.copies[at::size]) for at, edit in enumerate(one.edits)]
+    return [[edit.id, *(copy.id for copy in copies)] for edit, copies in of_each if copies]
+
+
 def without_copies(proven: Sequence[Proven]) -> list[Proven]:
     """Copies and near-copies joined; the one that fixed most stands for them."""
     found: dict[tuple[tuple[str, ...], ...], Proven] = {}
@@ -74,7 +83,7 @@ def cover(proven: Sequence[Proven], covered: Collection[str] = ()) -> list[Prove
     return chosen
 
 
-def thirds(edits: Sequence[Edit]) -> list[tuple[Edit, ...]]:
+def thirds(edits: Sequence[T]) -> list[tuple[T, ...]]:
     """Three parts of about equal size, in order; fewer where there are fewer edits."""
     n = len(edits)
     parts = [tuple(edits[at * n // 3 : (at + 1) * n // 3]) for at in range(3)]

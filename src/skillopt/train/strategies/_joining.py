@@ -20,7 +20,7 @@ from skillopt.place import Place
 from skillopt.skill.edits import Edit, Outcome
 from skillopt.step import Step
 from skillopt.tasks.task import Task
-from skillopt.train.strategies._cover import Proven, by_strength, without_copies
+from skillopt.train.strategies._cover import Proven, by_strength, copies_of, without_copies
 from skillopt.train.strategies._lanes import Lane, LaneSearch
 from skillopt.train.strategies._trials import EditTrial, Trials, fixed_in
 
@@ -93,6 +93,7 @@ async def join(step: Step, reflection: Lanes, gate: Gate, joiner: Joiner | None)
             merges=int(asks),
             edits=[edit.as_json() for edit in heads],
             joined=[[one.id for one in group] for group in groups if len(group) > 1],
+            copies=[ids for one in unique for ids in copies_of(one)],
         )
     )
     return Joined(edits=heads, ended=tuple(ended), calls=int(asks), groups=tuple(groups))

@@ -112,9 +112,7 @@ def broken_in(before: Worths, after: Worths) -> list[RowId]:
     return [row for row, worth in after.items() if row in before and is_broken(before[row], worth)]
 
 
-def noise_in(gate: Gate, rollouts: Sequence[Rollout], trials: Sequence[EditTrial]) -> float:
+def noise_in(before: Worths, again: Worths) -> float:
     """The share of rows that came out differently when the skill as it is was drawn again."""
-    before = {task: worth for (task, draw), worth in gate.worths(rollouts).items() if draw == 0}
-    again = {row: worth for one in trials if not one.edits for row, worth in gate.worths(one.rows).items()}
-    differ = [row for row, worth in again.items() if worth != before.get(row[0], worth)]
+    differ = [row for row, worth in again.items() if worth != before.get((row[0], 0), worth)]
     return len(differ) / len(again) if len(differ) >= REDRAWN else 0.0

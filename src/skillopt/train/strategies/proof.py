@@ -19,7 +19,7 @@ from skillopt.optimizer.proof import DeadEdit
 from skillopt.optimizer.reflect import Reflection, patch_fact
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update, by_edits
-from skillopt.skill.edits import Edit, Proposal
+from skillopt.skill.edits import Edit, Outcome, Proposal
 from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
 from skillopt.train.strategies._blame import blame, freed, not_worth_it
@@ -79,7 +79,8 @@ class Proof:
                 patches=[patch_fact(one) for one in minibatches],
             )
         )
-        noise = noise_in(self._gate, found[0], tried)
+        again = [row for one in tried if not one.edits for row in one.rows]
+        noise = noise_in(self._gate.worths(found[0]), self._gate.worths(again))
         step.emit(proved(step.place, "proof", tried, noise=noise))
         return Lanes(
             rollouts=found[0],
@@ -135,8 +136,16 @@ class Proof:
     # 5 update
 
     async def update(self, step: Step, reflection: Reflection, selection: Selection) -> Update:
-        """The bundle, in which no line comes twice."""
-        return by_edits(step.skill, distinct(selection.patch, step.skill.text))
+        """The bundle, in which no line comes twice; an edit with no line of its own ends as a duplicate."""
+        kept = distinct(selection.patch, step.skill.text)
+        bundle, known = by_edits(step.skill, kept), {edit.id for edit in kept}
+        why = "another chosen edit or the skill has every line of it"
+        repeated = {
+            edit.id: Outcome(edit=edit, state="duplicate", reason=why)
+            for edit in selection.patch
+            if edit.id not in known
+        }
+        return replace(bundle, outcomes=(*bundle.outcomes, *repeated.values()))
 
     # 6 gate
 
