@@ -20,6 +20,10 @@ from skillopt.tasks.rollout import Scored
 from skillopt.train.strategies._cover import Proven, kept_lines, lines_of, without_copies, wording
 from skillopt.train.strategies._trials import EditTrial, Trials, Worths, fixed_in
 
+HARDLY_ANY = 0.1
+"""Share of an analyst's edits that must fix something for it to be asked again; a tenth comes right by luck
+where a target is noisy.
+"""
 AGAIN = 1
 """The draw that repeats a trial under noise."""
 
@@ -111,7 +115,7 @@ class LaneSearch:
         deeper = Deeper(lanes=list(lanes))
         for look in range(1, self._depth):
             left = deeper.left()
-            if look > 2 and not any(lane.proven for lane in deeper.last):
+            if not self._goes_on(deeper, look):
                 break
             proven = without_copies([one for lane in deeper.lanes for one in lane.proven])
             if left and proven:
@@ -134,6 +138,17 @@ class LaneSearch:
             )
             deeper.lanes += deeper.last
         return deeper
+
+    def _goes_on(self, deeper: Deeper, look: int) -> bool:
+        """Whether another look is worth its price. A second one is, as it sees what the target answered; a
+        third is not where hardly any edit fixes anything, as then those that seem to were lucky, nor a fourth
+        after one without a find.
+        """
+        tried = sum(len(lane.look.edits) for lane in deeper.lanes)
+        found = sum(len(lane.proven) for lane in deeper.lanes)
+        if look > 1 and not self._analyst.varies and found < HARDLY_ANY * tried:
+            return False
+        return look <= 2 or any(lane.proven for lane in deeper.last)
 
     async def _study(
         self, name: str, chunk: list[Studied], dead: Sequence[DeadEdit], harmful: Sequence[Edit]
