@@ -23,7 +23,8 @@ HEAD = ("world", "arm", "true score", "against paper", "seed", "tokens", "calls"
 def main() -> None:
     """Run every arm in every world on the same seeds, and end with a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=20, help="how many, from 0 (default %(default)s)")
+    parser.add_argument("--seeds", type=int, default=20, help="how many (default %(default)s)")
+    parser.add_argument("--first", type=int, default=0, help="the first of them (default %(default)s)")
     parser.add_argument("--worlds", nargs="+", choices=list(KINDS), default=list(KINDS), help="default: all")
     parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS), help="default: all")
     parser.add_argument(
@@ -38,7 +39,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print all runs and the figures as JSON")
     arguments = parser.parse_args()
     started = time.monotonic()
-    jobs = list(product(arguments.worlds, arguments.arms, range(arguments.seeds), [arguments.budget]))
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    jobs = list(product(arguments.worlds, arguments.arms, seeds, [arguments.budget]))
     done = _kept(arguments.rows)
     left = [job for job in jobs if job not in done]
     with ProcessPoolExecutor(2) as pool:
@@ -60,7 +62,7 @@ def main() -> None:
         print(json.dumps(told, indent=1))
         return
     print(
-        f"Simulated throughout: {arguments.seeds} seeds, {TRAIN_CASES} train cases, the true score on"
+        f"Simulated throughout: {len(seeds)} seeds from {seeds.start}, {TRAIN_CASES} train cases, the true score on"
         f" {TRUTH_CASES:,} fresh cases without noise; +- is a standard error, budgets are"
         f" {arguments.budget:,} tokens; {seconds:.0f} s.\n"
     )

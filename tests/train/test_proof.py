@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from promises._runs import assert_same_run, in_world, make_job, run
-from skillopt.errors import BudgetSpent, ProviderDown
+from skillopt.errors import BudgetSpent, ConfigError, ProviderDown
 from skillopt.evaluation.runner import Row
 from skillopt.events import Aggregated, Blamed, Judged, Proved, Reflected, Selected, StageClosed, Updated
 from skillopt.models.world.rules import HARMFUL, needs_of
@@ -119,6 +119,24 @@ def test_a_row_is_fixed_or_broken_by_half_of_what_there_is_to_gain_or_lose():
         and not is_broken(Fraction(1), Fraction(2, 3))
         and not is_broken(half, half)
     )
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["optimizer.skill_update_mode=full_rewrite_minibatch", "optimizer.use_skill_aware_reflection=true"],
+)
+def test_what_only_the_published_loop_can_do_is_refused_before_anything_is_paid(setting):
+    with pytest.raises(
+        ConfigError, match=r"train.strategy proof .* set\s+train.strategy to paper|train.strategy to paper"
+    ):
+        make_job(in_world("world", *PROOF, setting))
+
+
+def test_without_a_gate_proof_trains_too(tmp_path):
+    trained = train(
+        tmp_path / "run", train__strategy="proof", evaluation__use_gate=False, train__num_epochs=1
+    )
+    assert "The gate was off" in (trained.folder / "summary.json").read_text()
 
 
 # Who is guilty: on a world in which edits named "bad" break rows.

@@ -122,6 +122,8 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
             f"train.train_size is {config.train.train_size}, but the train split has {len(splits.train)}"
             " tasks. Set 0 to take them."
         )
+    if config.train.strategy == "proof":
+        _check_proof(config)
     seed = _seed(config, benchmark)
     scrubber = Scrubber(resolved.secrets)
     if scrubber.scrub(seed.document.text) != seed.document.text:
@@ -140,6 +142,21 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         settings=as_json(resolved),
         judge=_judge(config, benchmark, needs_key),
     )
+
+
+def _check_proof(config: Config) -> None:
+    """Refuse settings that only the published loop has a meaning for."""
+    mode = config.optimizer.skill_update_mode
+    if mode != "patch":
+        raise ConfigError(
+            f"train.strategy proof tries single edits, and optimizer.skill_update_mode {mode} writes whole"
+            " skills. Set it to patch, or train.strategy to paper."
+        )
+    if config.optimizer.use_skill_aware_reflection:
+        raise ConfigError(
+            "train.strategy proof writes no notes: switch optimizer.use_skill_aware_reflection off, or set"
+            " train.strategy to paper."
+        )
 
 
 def tasks_digest(tasks: Iterable[Task]) -> str:

@@ -32,11 +32,6 @@ class Proven:
         """That of its first edit."""
         return self.edits[0].id
 
-    @property
-    def is_weak(self) -> bool:
-        """Proven on one task alone."""
-        return len(self.fixed) == 1
-
     def with_copy(self, other: Proven) -> Proven:
         """Both as one, with their evidence added up."""
         fixed = tuple(dict.fromkeys((*self.fixed, *other.fixed)))

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from skillopt.aio import together
-from skillopt.evaluation.runner import Row
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Blamed, Reflected
 from skillopt.events.state import MemoryEntry, State
@@ -38,8 +37,6 @@ from skillopt.train.strategies.port import JudgedCandidate, Parts, essentials, t
 SMALLEST_PAIRED = 15
 """Val tasks below which no test of chance has the power to accept anything but miracles."""
 NOTHING, HARMFUL = "did nothing", "harmful"
-ROUNDS = 2
-"""How often a selection is controlled and mended before it goes to the gate as it is."""
 
 
 class Proof:
@@ -50,16 +47,16 @@ class Proof:
         self._gate = parts.gate
         self._optimizer = parts.optimizer
         said = parts.settings
-        self._rows = int(said.get("rows", 3))
-        self._depth = int(said.get("depth", 2))
-        self._control = int(said.get("control", 40))
-        self._blame_from = int(said.get("blame_from", 3))
-        self._blame_rows = int(said.get("blame_rows", 12))
-        self._prunes = bool(said.get("prune", True))
-        self._confirms = bool(said.get("confirm", True))
-        self._remaining = int(said.get("remaining", 16))
-        self._tasks = {task.id: task for task in parts.plan.train}
+        self._rows = int(said["rows"])
+        self._depth = int(said["depth"])
+        self._control = int(said["control"])
+        self._blame_from = int(said["blame_from"])
+        self._blame_rows = int(said["blame_rows"])
+        self._prunes = bool(said["prune"])
+        self._confirms = bool(said["confirm"])
+        self._remaining = int(said["remaining"])
         self._harmful: list[Edit] = []
+        """Those of the present step, for its memory."""
 
     # 2 reflect
 
@@ -111,6 +108,8 @@ class Proof:
 
     def _held_out_failures(self, step: Step) -> Counter[str]:
         """How many val tasks of each kind fail now: their kinds, and nothing else of them."""
+        if not self._gate.is_on:  # then the current skill may never have been measured in full
+            return Counter()
         values = self._gate.remembered(step.skill.rendered).values
         failed = {
             task: self._gate.rows[task, draw].task.kind for (task, draw), worth in values.items() if worth < 1
@@ -258,7 +257,8 @@ class Proof:
         hide: Callable[[str], str],
     ) -> tuple[MemoryEntry, ...]:
         """Single edits: those that fixed nothing, with their tasks, and those that break others."""
-        dead = [one.edit for lane in getattr(reflection, "lanes", ()) for one in lane.dead]
+        assert isinstance(reflection, Lanes)
+        dead = [one.edit for lane in reflection.lanes for one in lane.dead]
         said = essentials(dead, hide)
         tasks = [list(edit.evidence.get("tasks") or ()) for edit in dead]
         nothing = tuple({**shown, "tasks": names} for shown, names in zip(said, tasks, strict=True))
@@ -274,6 +274,7 @@ class Proof:
 
     def settled(self, reflection: Reflection, tried: Sequence[JudgedCandidate]) -> tuple[str, ...]:
         """Tasks that passed, and those that an accepted edit fixes."""
+        assert isinstance(reflection, Lanes)
         failed = {
             row.task_id for row in reflection.rollouts if not (isinstance(row, Scored) and row.score.passed)
         }
@@ -281,11 +282,8 @@ class Proof:
         chosen = taken(tried)
         edits = chosen.update.applied if chosen.is_accepted else []
         fixed = [task for edit in edits for task in edit.evidence.get("fixed", ())]
-        fixed += getattr(reflection, "shared", ()) if edits else ()
+        fixed += reflection.shared if edits else ()
         return tuple(dict.fromkeys((*solved, *fixed)))
-
-    def _row(self, task: str) -> Row:
-        return Row(task=self._tasks[task])
 
     def _tell_blame(
         self,
