@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from cli._commands import SMALL, Command, run
+from skillopt import optimize
+from skillopt.testing import FunctionModel
 
 Events = list[dict[str, Any]]
 
@@ -111,6 +113,12 @@ def trial_lost(events: Events) -> str:
     return f"{blamed['id']}: the rows ask for a trial of"
 
 
+def worth_forgotten(events: Events) -> str:
+    blamed = next(one for one in of(events, "blamed") if one["guilty"])
+    blamed["fixes"] = {}
+    return f"{blamed['id']}: what {blamed['guilty'][0]} should fix is not there"
+
+
 def other_noise(events: Events) -> str:
     of(events, "proved")[0]["noise"] = 0.5
     return "noise is recorded as 0.5 and comes out as"
@@ -118,7 +126,15 @@ def other_noise(events: Events) -> str:
 
 @pytest.mark.parametrize(
     "tamper",
-    [no_longer_fixed, guilty_forgotten, innocent_blamed, nothing_broken, trial_lost, other_noise],
+    [
+        no_longer_fixed,
+        guilty_forgotten,
+        innocent_blamed,
+        nothing_broken,
+        trial_lost,
+        worth_forgotten,
+        other_noise,
+    ],
     ids=lambda tamper: tamper.__name__,
 )
 def test_a_proof_that_does_not_follow_from_its_rows_is_said(
@@ -138,11 +154,37 @@ def test_a_step_without_trials_has_no_proof(skillopt: Command, finished: Path) -
     assert json.loads(skillopt("explain", str(finished), "1", "--json").out)["proof"] is None
 
 
+def test_a_step_whose_looks_were_all_unreadable_has_no_edits(skillopt: Command) -> None:
+    tasks = [{"id": f"{n}", "prompt": f"What is {n}?", "answer": f"<{n}>"} for n in range(12)]
+    optimize(
+        target=FunctionModel(lambda request: "no idea"),
+        optimizer=FunctionModel(lambda request: "no JSON"),
+        tasks={"train": tasks[:4], "val": tasks[4:8], "test": tasks[8:]},
+        scorer="exact_match",
+        out="run",
+        options={"train.strategy": "proof", "train.num_epochs": 1, "optimizer.use_slow_update": False},
+    )
+    ran = skillopt("explain", "run", "1", "--json")
+    told = json.loads(ran.out)
+    assert (ran.code, told["recorded"], told["proof"]["edits"]) == (0, "inconclusive", [])
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [(), ("model.target=world:noise=0.05",), ("train.batch_size=12",)])
-def test_proofs_are_found_again_in_other_runs(skillopt: Command, options: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("options", "guilty"),
+    [
+        ((), set()),
+        (("model.target=world:noise=0.05",), set()),
+        (("env.train_cases=40", "env.val_cases=30"), {"control", "prune"}),
+        (("env.train_cases=40", "env.val_cases=30", "evaluation.repeats=2"), {"control", "blame"}),
+    ],
+)
+def test_proofs_are_found_again_in_other_runs(
+    skillopt: Command, options: tuple[str, ...], guilty: set[str]
+) -> None:
     told = ("train", "quickstart", "--quiet", "--out_root", "run", "--cfg-options", "train.strategy=proof")
-    assert skillopt(*told, *options).code == 0
+    assert skillopt(*told, "model.target=world:noise=0.02", *options).code == 0
     for record in json.loads(Path("run/history.json").read_text()):
         ran = skillopt("explain", "run", str(record["step"]), "--json")
         assert (ran.code, json.loads(ran.out)["proof"]["differences"]) == (0, [])
+    assert guilty <= {one["stage"] for one in of(read(Path("run")), "blamed") if one["guilty"]}

@@ -108,9 +108,8 @@ class _ProofReading:
         }
         self._proved = [trial for one in section.of(Proved) for trial in one.trials]
         self._noise = section.of(Proved)[0].noise
-        first = next(one for one in section.of(Updated) if not one.place.candidate)
-        self._outcomes = {one.id: one for one in first.outcomes}
-        self._applied = [one.id for one in first.outcomes if one.state == "applied"]
+        self._outcomes = {one.id: one for event in section.of(Updated) for one in event.outcomes}
+        self._applied = [one.id for one in self._outcomes.values() if one.state == "applied"]
         self._differences: list[str] = []
 
     def read(self) -> StepProof:
@@ -156,7 +155,8 @@ class _ProofReading:
     def _fixed_in(self, trial: TrialFact) -> set[str]:
         """Tasks that came right in a trial, in whichever draw."""
         after = self._worths(trial.rows)
-        return {task for task, _ in fixed_in({row: self._before[row[0], 0] for row in after}, after)}
+        before = {row: self._before[row[0], 0] for row in after if (row[0], 0) in self._before}
+        return {task for task, _ in fixed_in(before, after)}
 
     def _families(self) -> dict[str, list[str]]:
         """The edits that say the same as an edit, itself included; the one that stands for them first."""
@@ -265,6 +265,8 @@ class _ProofReading:
         if len(broken_in(passed, self._worths(first))) < beyond(self._noise, len(first)):
             return []
         found = self._blamed(trials, edits, trials.next_rows, passed)
+        if unknown := [id for id in found.guilty if id not in event.fixes]:
+            raise _Missing(f"what {_named(unknown)} should fix is not there")
         return not_worth_it(found, event.fixes, broken_in(passed, after), scale=len(passed) / len(rows))
 
     def _broken_on_val(self, trials: _StoredTrials) -> list[str]:
