@@ -144,7 +144,8 @@ class _Sum:
 
 def _total(*sums: _Sum) -> Total:
     is_reported = not any(one.unreported for one in sums)
-    states = sum((one.states for one in sums), Counter[Settlement]())  # leaves out what is zero
+    # Copied first, as another thread may count meanwhile; the sum leaves out what is zero.
+    states = sum((Counter(dict(one.states)) for one in sums), Counter[Settlement]())
     return Total(
         calls=sum(one.calls for one in sums),
         tokens=sum(one.tokens for one in sums),
