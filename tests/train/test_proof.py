@@ -94,6 +94,11 @@ def test_no_line_enters_a_skill_twice_and_code_may_repeat():
     assert [one.id for one in distinct([first, second], skill)] == ["a"]
 
 
+def test_a_line_that_the_skill_has_is_left_out_of_an_edit():
+    skill = "# Rules\n\n- Round every amount to two decimals.\n"
+    assert distinct([edit("a", "- round every amount to two decimals")], skill) == []
+
+
 def test_thirds_are_in_order_and_hold_everything():
     edits = [edit(str(number)) for number in range(7)]
     assert [one for part in thirds(edits) for one in part] == edits
@@ -249,6 +254,16 @@ def test_harmful_rules_are_proposed_and_none_is_kept(proved):
     assert any(rule in edit["content"] for edit in proposed for rule in HARMFUL)
     assert not [rule for rule in HARMFUL if rule in proved.result.best_skill]
     assert proved.json("summary.json")["test_hard"] > proved.json("summary.json")["baseline_test_hard"] + 0.3
+
+
+def test_what_breaks_passed_tasks_is_out_before_the_gate(proved):
+    guilty = {id for event in proved.of(Blamed) if event.stage == "control" for id in event.guilty}
+    first = next(event for event in proved.of(Updated) if not event.place.candidate)
+    assert guilty, "the optimizer of this run proposes a harmful rule nearly every time"
+    assert not guilty & {one.id for one in first.outcomes if one.state == "applied"}
+    assert guilty <= {
+        one.id for event in proved.of(Updated) for one in event.outcomes if one.state == "harmful"
+    }
 
 
 def test_no_line_of_the_best_skill_comes_twice(proved):
