@@ -145,6 +145,7 @@ TOOLS: tuple[CommandTool, ...] = (
     CommandTool(
         name="skillopt_explain",
         takes=("run", "step"),
+        without=("all",),  # its answer holds everything
         reads_only=True,
         statuses={1: "differs"},
     ),
