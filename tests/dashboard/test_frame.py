@@ -97,10 +97,13 @@ def test_the_focus_is_seen_on_every_control(local: Server, browser: Browser, pic
         for _ in range(11):
             page.keyboard.press("Tab")
             seen, name = page.evaluate(
-                """async () => { await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
-                const one = document.activeElement, style = getComputedStyle(one);
-                const mark = style.outlineStyle !== 'none' && style.outlineWidth !== '0px' || style.boxShadow.includes('5px');
-                return [mark || !!one.closest('.q-field--focused'), one.getAttribute('aria-label') || one.innerText]; }"""
+                """async () => { const one = document.activeElement; let seen = false;
+                for (let frame = 0; frame < 120 && !seen; frame++) {  // a mark may fade in
+                    await new Promise(done => requestAnimationFrame(done));
+                    const style = getComputedStyle(one);
+                    const mark = style.outlineStyle !== 'none' && style.outlineWidth !== '0px' || style.boxShadow.includes('5px');
+                    seen = mark || !!one.closest('.q-field--focused'); }
+                return [seen, one.getAttribute('aria-label') || one.innerText]; }"""
             )
             named.append(name)
             if not seen:
