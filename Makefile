@@ -52,7 +52,7 @@ $(GAMES): $(WHEELS)
 
 # pytest ends with 5 when a marker selects nothing; that is no failure. Other programs are waited for much of the time: one worker more.
 test-real: $(READY) $(GAMES) ## tests on real components: other programs, wheels, servers
-	@$(PYTEST) -m "real and not model" -n $$(($(WORKERS) + 1)) --dist loadgroup || [ $$? -eq 5 ]
+	@$(PYTEST) -m "real and not model" -n $(WORKERS) --dist loadgroup || [ $$? -eq 5 ]
 
 test-model: $(READY)    ## tests with a real model, by hand; SKILLOPT_TEST_MODELS names the folder of models
 	@$(PYTEST) -m model || [ $$? -eq 5 ]
