@@ -50,7 +50,7 @@ $(GAMES): $(WHEELS)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-index --find-links .venv/games --group games || echo "The text games could not be installed; their tests are skipped." >&2
 	@touch $@
 
-# pytest ends with 5 when a marker selects nothing; that is no failure. Other programs are waited for much of the time: one worker more.
+# pytest ends with 5 when a marker selects nothing; that is no failure.
 test-real: $(READY) $(GAMES) ## tests on real components: other programs, wheels, servers
 	@$(PYTEST) -m "real and not model" -n $(WORKERS) --dist loadgroup || [ $$? -eq 5 ]
 
