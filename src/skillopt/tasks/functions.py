@@ -65,7 +65,7 @@ def _from_file(path: Path, spec: str, what: str) -> ModuleType:
     with _said_of(f"The {what} {spec!r}", f"running {path}"):
         try:
             module_spec.loader.exec_module(module)
-        except BaseException:
+        except BaseException:  # also on Ctrl-C: a module that ran in part is not to be found as a whole one
             del sys.modules[name]
             raise
     return module

@@ -21,8 +21,6 @@ from skillopt.train.strategies._trials import EditTrial, Trials, broken_in, fixe
 
 ROUNDS = 3
 """How often a choice is controlled and mended before it goes to the gate as it is."""
-LOOK_AGAIN = 8
-"""Failures that one more look is shown, after the edits for them turned out to break other tasks."""
 
 
 class Choice:
@@ -136,10 +134,8 @@ class Choice:
         lost = dict.fromkeys(
             task for group in groups for one in group for task in one.fixed if task not in good
         )
-        studied = [
-            lane.studied[task] for task in lost for lane in self._reflection.lanes if task in lane.studied
-        ]
-        chunks = [studied[at : at + LOOK_AGAIN] for at in range(0, len(studied), LOOK_AGAIN)]
+        studied = {task: one for lane in self._reflection.lanes for task, one in lane.studied.items()}
+        chunks = self._reflection.search.divide([studied[task] for task in lost])
         harmful = list(self.harmful.values())
         lanes = await together(
             *(

@@ -80,10 +80,13 @@ class LaneSearch:
         kinds: Mapping[str, int],
         earlier: Sequence[DeadEdit],
         harmful: Sequence[Edit],
+        divide: Callable[[Sequence[Studied]], list[list[Studied]]],
     ) -> None:
         """With `confirms` a single fixed task must show it twice. `kinds` counts held-out failures by kind of
         task; `earlier` edits fixed nothing in steps before, `harmful` ones broke tasks that worked.
         """
+        self.divide = divide
+        """Failures into lanes, as the first look had them."""
         self._step = step
         self._analyst = analyst
         self._trials = trials
@@ -104,9 +107,7 @@ class LaneSearch:
         """One more look at failures whose edits turned out to break other tasks."""
         return await self._study(name, chunk, self._earlier, (*self._harmful, *harmful))
 
-    async def deepen(
-        self, lanes: Sequence[Lane], divide: Callable[[Sequence[Studied]], list[list[Studied]]]
-    ) -> Deeper:
+    async def deepen(self, lanes: Sequence[Lane]) -> Deeper:
         """Further looks at what stays open when all lanes are in, told what did nothing there.
 
         Whatever was proven anywhere is first tried together on every open task: what another lane found is
@@ -126,7 +127,7 @@ class LaneSearch:
                 deeper.shared |= {task for task, _ in fixed_in(before, self._trials.worths(trial))}
                 left = deeper.left()
             dead = [one for lane in deeper.lanes for one in lane.dead]
-            chunks = divide(left)
+            chunks = self.divide(left)
             told = [[one for one in dead if one.is_about(chunk)] for chunk in chunks]
             # Where nothing new is known, the same question would get the same answer.
             deeper.last = await together(

@@ -67,7 +67,7 @@ class Proof:
         search = self._search(step, trials)
         walk = self._optimizer.in_lanes(step, rollouts, search.study)
         found: list[Any] = await together(rollouts.close(), walk)
-        deeper = await search.deepen(found[1], self._optimizer.lanes_of)
+        deeper = await search.deepen(found[1])
         minibatches = tuple(replace(lane.look, index=at) for at, lane in enumerate(deeper.lanes))
         tried = [*(one for lane in deeper.lanes for one in lane.trials), *deeper.trials]
         if tried:
@@ -104,6 +104,7 @@ class Proof:
             kinds=self._held_out_failures(step),
             earlier=[DeadEdit(edit=edit) for edit in _remembered(step, NOTHING)],
             harmful=_remembered(step, HARMFUL),
+            divide=self._optimizer.lanes_of,
         )
 
     def _held_out_failures(self, step: Step) -> Counter[str]:
