@@ -15,7 +15,7 @@ from skillopt.config.roles import check_own_settings
 from skillopt.config.services import CHAT, SENTINELS, Backend, ServiceKey, declared, find_backend, for_role
 from skillopt.config.source import CHOSEN, DEFAULT, ConfigEntry, Source
 from skillopt.errors import ConfigError, suggest
-from skillopt.harnesses._own_agent import located
+from skillopt.harnesses import located
 from skillopt.models.port import DEFAULT_MAX_TOKENS
 from skillopt.redact import without_password
 from skillopt.services import Service

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from skillopt.config.role_schema import RoleName
 from skillopt.config.services import CHAT, declared
 from skillopt.errors import ConfigError, UnknownName
-from skillopt.harnesses import harnesses
-from skillopt.harnesses._own_agent import harness_of
+from skillopt.harnesses import harness_of, harnesses
 
 _NO_MODEL = re.compile(
     r"\s|^\.{0,2}/|^[~\\]|^[A-Za-z]:[\\]|:/|^[\w.-]+:\d+(?=/|$)|\b(?:cmd|python[\d.]*)\b"

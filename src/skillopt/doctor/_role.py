@@ -21,8 +21,7 @@ from skillopt.config.services import declared
 from skillopt.doctor import _questions
 from skillopt.doctor._result import CheckResult, State
 from skillopt.errors import ModelError, SkillOptError
-from skillopt.harnesses import harnesses
-from skillopt.harnesses._own_agent import harness_of
+from skillopt.harnesses import harness_of, harnesses
 from skillopt.harnesses.port import Setup
 from skillopt.messages import Reply, Request
 from skillopt.models import PROVIDERS

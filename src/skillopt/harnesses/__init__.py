@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from skillopt.agents import agents
+from skillopt.harnesses._own_agent import harness_of, located
 from skillopt.harnesses._rollout_budget import FIRST_TOKENS, Allowance, RolloutBudget, reservation
 from skillopt.harnesses.port import Harness, HarnessPlugin, HasIdentity, Session, Setup, TurnByTurn
 from skillopt.models.port import ModelSpec
@@ -19,8 +20,10 @@ __all__ = [
     "Session",
     "Setup",
     "TurnByTurn",
+    "harness_of",
     "harnesses",
     "identity_of",
+    "located",
     "reservation",
     "works_alone",
 ]
