@@ -139,7 +139,7 @@ def test_a_run_is_started_watched_stopped_and_resumed_without_a_reload(
         before = seen.evaluate(curve)
         seen.wait_for_function(f"({curve})() > {before} + 4")
         assert seen.evaluate("window.notReloaded") is True
-        assert seen.get_by_text("simulated", exact=True).count() >= 1
+        seen.get_by_text("simulated", exact=True).first.wait_for()
         watcher.picture("run-live")
 
         page.get_by_role("button", name="Stop").click()

@@ -50,7 +50,10 @@ def test_a_person_adopts_one_edit_takes_it_back_and_is_refused_over_a_text_of_th
         page.get_by_role("checkbox", name="Choose edit 1").wait_for()
         world.skill.write_text(SKILL + "- Mine.\n")
         decide(page, "Adopt the chosen edits", "Adopt")
-        assert "was changed since this was decided about it" in page.get_by_role("alert").inner_text()
+        assert (
+            "was changed since this was decided and is not overwritten"
+            in page.get_by_role("alert").inner_text()
+        )
         assert world.skill.read_text() == SKILL + "- Mine.\n"
         world.skill.write_text(SKILL)
         page.get_by_role("dialog").wait_for(state="detached")

@@ -44,8 +44,8 @@ def frame(
     with client.content.classes("so-main"):
         with ui.element("div").classes("so-title"):
             w.heading(title if place is None else place.name, level=1)
-            if place is not None and is_simulated(place.folder):
-                w.simulated()
+            if place is not None:
+                _mark_simulated(place.folder)
         if place is not None:
             _navigation(
                 "Pages of this run", [one for one in _ordered(around) if one.is_of_run], page, place.id
@@ -53,13 +53,29 @@ def frame(
         yield
 
 
-def is_simulated(folder: Path) -> bool:
-    """Whether the run says, in its first event, that no real model takes part."""
+def _mark_simulated(folder: Path) -> None:
+    """The chip of a run in which no real model takes part; a run that was just started says so a moment
+    later.
+    """
+
+    def look() -> None:
+        said = _simulated(folder)
+        if said:
+            w.simulated()
+        if said is not None:
+            again.deactivate()
+
+    again = ui.timer(0.5, look, immediate=False)
+    look()
+
+
+def _simulated(folder: Path) -> bool | None:
+    """What the run's first event says; None before there is one."""
     try:
         with (folder / "events.jsonl").open(encoding="utf-8") as lines:
-            first = json.loads(lines.readline() or "{}")
+            first = json.loads(lines.readline())
     except (OSError, ValueError):  # being written at this moment, or no log; the page itself says more
-        return False
+        return None
     return isinstance(first, dict) and first.get("simulated") is True
 
 
