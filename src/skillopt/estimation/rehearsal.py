@@ -101,6 +101,7 @@ class Rehearsal:
             benchmark=tasks,
             splits=tasks.splits,
             seed=replace(job.seed, document=Document(seed)),
+            listing=None,
             look_back=None if job.look_back is None else replace(job.look_back, tasks=tasks.past),
         )
         store = Database(Path(":memory:"), alone=True)

@@ -32,6 +32,9 @@ Control = Literal["fixed", "autonomous", "none"]
 PATCH_PROMPTS = frozenset({"analyst_failure", "analyst_success", "merge", "ranking"})
 """Stages for which a benchmark's own prompt speaks of edits: other update modes use the generic ones."""
 
+WRITING = (*sorted(PATCH_PROMPTS), "repair", "rewrite", "meta_skill", ANALYST)
+"""Stages that write a part of the skill, or advise those that do."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillAware:
@@ -66,6 +69,8 @@ class OptimizerSettings:
     failure_only: bool
     scoring_rule: str = ""
     """What passes, in words; empty where the benchmark does not say."""
+    about: str = ""
+    """What the skill is, where it is no whole document; everybody who writes is told."""
     small: bool = False
     """Whether lanes are asked about in the form for small models."""
     rollouts_per_task: int = 1
@@ -110,7 +115,7 @@ class Optimizer:
             max_tokens=settings.max_tokens,
             context_window=settings.context_window,
             words=form.words(),
-            suffixes=_suffixes(aware, contrasts),
+            suffixes=_suffixes(aware, contrasts, settings.about),
             caps=dict.fromkeys(writes_skills, settings.rewrite_max_completion_tokens),
             models={} if rewriter is None else dict.fromkeys(writes_skills, rewriter),
         )
@@ -199,14 +204,14 @@ class Optimizer:
         return await self._advisor.meta_skill(step, older, pairs)
 
 
-def _suffixes(aware: SkillAware | None, contrasts: bool) -> dict[str, str]:
-    """What the analysts are told on top of their prompts: how to read several tries, then how to tell defects
-    from lapses.
+def _suffixes(aware: SkillAware | None, contrasts: bool, about: str) -> dict[str, str]:
+    """What stages are told on top of their prompts: what the skill is, how to read several tries, then how to
+    tell defects from lapses.
     """
     told = {} if aware is None else aware.suffixes()
-    if not contrasts:
-        return told
-    return {
-        stage: f"{packaged('contrast').strip()}\n\n{told.get(stage, '')}"
-        for stage in ("analyst_failure", "analyst_success")
-    }
+    if contrasts:
+        told = {
+            stage: f"{packaged('contrast').strip()}\n\n{told.get(stage, '')}"
+            for stage in ("analyst_failure", "analyst_success")
+        }
+    return {stage: f"{about.strip()}\n\n{told.get(stage, '')}" for stage in WRITING} if about else told
