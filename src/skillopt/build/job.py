@@ -147,10 +147,10 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
 def _check_proof(config: Config) -> None:
     """Refuse settings that only the published loop has a meaning for."""
     mode = config.optimizer.skill_update_mode
-    if mode != "patch":
+    if mode != "patch" and config.model.optimizer.prompts == "small":
         raise ConfigError(
-            f"train.strategy proof tries single edits, and optimizer.skill_update_mode {mode} writes whole"
-            " skills. Set it to patch, or train.strategy to paper."
+            f"model.optimizer.prompts small asks for one rule, and optimizer.skill_update_mode {mode}"
+            " for whole skills. Set it to patch, or the prompts to standard."
         )
     if config.optimizer.use_skill_aware_reflection:
         raise ConfigError(
