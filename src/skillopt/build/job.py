@@ -38,7 +38,7 @@ class Job:
     optimizer: RoleSpec
     scrubber: Scrubber
     settings: dict[str, Any]
-    """The resolved configuration without secrets, for `config.json`."""
+    """The resolved configuration without secrets, for `settings.json`."""
     judge: RoleSpec | None = None
     """The model that scores, where the benchmark wants one."""
     look_back: LookBack | None = None
@@ -117,7 +117,7 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
             else ()
         ),
     )
-    if config.train.train_size and config.train.train_size != len(splits.train):
+    if 0 < config.train.train_size < len(splits.train):
         raise TaskError(
             f"train.train_size is {config.train.train_size}, but the train split has {len(splits.train)}"
             " tasks. Set 0 to take them."
