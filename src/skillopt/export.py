@@ -24,8 +24,8 @@ from skillopt.files import as_usage_error, read_text
 from skillopt.runs.log import DATABASE, EVENTS
 from skillopt.runs.reader import RunReader, read_figures
 from skillopt.skill.document import Document
-from skillopt.skill.folder import SKILL_FILE
 from skillopt.skill.layout import BOM
+from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import Violation, frontmatter_fields, violations
 
 ZIP = "zip"
