@@ -48,7 +48,7 @@ SESSION = "session"
 ENTRIES = "SELECT id, role, stage, place, state, calls, tokens, reserved, usd, usage FROM spending"
 
 
-class Answer(NamedTuple):
+class AnswerRow(NamedTuple):
     """What a rollout ended with, and after how many calls."""
 
     text: str
@@ -211,7 +211,7 @@ class Database:
             None if row is None else (row[0], _TRAJECTORY.validate_json(row[1]), Score(**json.loads(row[2])))
         )
 
-    def answers(self, rollouts: Iterable[str]) -> dict[tuple[str, int], Answer]:
+    def answers(self, rollouts: Iterable[str]) -> dict[tuple[str, int], AnswerRow]:
         """What was answered, by rollout and attempt."""
         wanted = json.dumps(list(rollouts))
         query = (
@@ -220,7 +220,9 @@ class Database:
             " WHERE rollout IN (SELECT value FROM json_each(?))"
         )
         found = self._do(query, (wanted,)).fetchall()
-        return {(rollout, attempt): Answer(text=text, calls=calls) for rollout, attempt, text, calls in found}
+        return {
+            (rollout, attempt): AnswerRow(text=text, calls=calls) for rollout, attempt, text, calls in found
+        }
 
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
         row = (rollout, attempt, scorer, _dump(score))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from skillopt.events import RowFact
-from skillopt.runs.database import Answer, Database
+from skillopt.runs.database import AnswerRow, Database
 from skillopt.tasks.task import Task
 
 
@@ -28,7 +28,7 @@ def public_rows(
     ]
 
 
-def _public(row: RowFact, answer: Answer | None, task: Task | None) -> dict[str, Any]:
+def _public(row: RowFact, answer: AnswerRow | None, task: Task | None) -> dict[str, Any]:
     told: dict[str, Any] = {"id": row.task}
     if task is not None:
         told |= {"question": task.prompt, "task_type": task.kind}
