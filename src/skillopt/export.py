@@ -24,8 +24,8 @@ from skillopt.files import as_usage_error, read_text
 from skillopt.runs.log import DATABASE, EVENTS
 from skillopt.runs.reader import RunReader, read_figures
 from skillopt.skill.document import Document
-from skillopt.skill.folder import SKILL_FILE
 from skillopt.skill.layout import BOM
+from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import Violation, frontmatter_fields, violations
 
 ZIP = "zip"
@@ -269,8 +269,8 @@ def _declared(text: str) -> str:
 def _seed_name(run: Path, started: RunStarted | None) -> str:
     """What the training command called the skill, else the benchmark."""
     try:
-        given = json.loads(read_text(run / "config.json"))["env"]["skill_init"]
-    except (OSError, ValueError, KeyError):  # config.json is for people; without it there is still a name
+        given = json.loads(read_text(run / "settings.json"))["env"]["skill_init"]
+    except (OSError, ValueError, KeyError):  # settings.json is for people; without it there is still a name
         given = None
     if given:
         return Path(given).parent.name if Path(given).name == SKILL_FILE else Path(given).stem

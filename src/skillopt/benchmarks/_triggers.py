@@ -14,7 +14,7 @@ from skillopt.benchmarks._data import SplitBenchmark, package_text
 from skillopt.benchmarks._rows import DataRow, load_rows
 from skillopt.errors import TaskError
 from skillopt.skill.description import SkillListing, description_of
-from skillopt.skill.folder import SKILL_FILE
+from skillopt.skill.paths import SKILL_FILE
 from skillopt.tasks.benchmark import AGENT_PROMPT
 from skillopt.tasks.protected import Protected
 from skillopt.tasks.rollout import Score, Trajectory

@@ -29,7 +29,7 @@ from skillopt.harnesses.port import Session, Setup, rollout_prompt
 from skillopt.messages import Message, Speaker, ToolCall, Usage
 from skillopt.models.wires.http import HttpRefusal
 from skillopt.redact import Scrubber, looks_secret
-from skillopt.skill.folder import SKILL_FILE
+from skillopt.skill.paths import SKILL_FILE
 from skillopt.tasks.benchmark import Environment, Reading
 from skillopt.tasks.commands import argv_of
 from skillopt.tasks.rollout import Trajectory

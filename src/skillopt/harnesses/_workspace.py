@@ -17,7 +17,8 @@ from skillopt.messages import Message
 from skillopt.models.providers._agent_cli import write_image
 from skillopt.skill.description import ListedSkill
 from skillopt.skill.document import Document
-from skillopt.skill.folder import SKILL_FILE, Skill, copy_skill
+from skillopt.skill.folder import Skill, copy_skill
+from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import frontmatter_fields
 from skillopt.tasks.task import Task
 

@@ -12,8 +12,9 @@ from typing import Any
 import yaml
 
 from skillopt.errors import SkillError
-from skillopt.skill.folder import SKILL_FILE, Skill
+from skillopt.skill.folder import Skill
 from skillopt.skill.layout import frontmatter_end
+from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import MAX_DESCRIPTION, frontmatter_fields
 
 _KEY = "description"

@@ -10,9 +10,8 @@ from skillopt.errors import SkillError
 from skillopt.files import as_usage_error, read_text, write_text
 from skillopt.skill.document import Document
 from skillopt.skill.layout import BOM
+from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import frontmatter_fields, new_violations
-
-SKILL_FILE = "SKILL.md"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
