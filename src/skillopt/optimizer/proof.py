@@ -18,10 +18,11 @@ from skillopt.optimizer._render import (
     skill_section,
     told_answer,
 )
-from skillopt.optimizer._replies import Groups, NamedEdits, Unusable
+from skillopt.optimizer._replies import Groups, NamedEdits, NamedFileEdits, Unusable
 from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.reflect import Minibatch
 from skillopt.skill.edits import Edit, parse_edit
+from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
 from skillopt.tasks.task import Task
@@ -59,11 +60,14 @@ class LaneAnalyst:
         contrasts: bool = False,
         target_prompt: str = "",
         scoring_rule: str = "",
+        files: EditableFiles = ONE_DOCUMENT,
     ) -> None:
         """`target_prompt` is what the target is told, with `{skill}` in it; `scoring_rule` says in words what
-        passes.
+        passes; `files` are those of the skill that may change.
         """
         self._model = model
+        self._files = files
+        self._shape: type[NamedEdits] = NamedEdits if files == ONE_DOCUMENT else NamedFileEdits
         self._contrasts = contrasts
         self._surroundings = section(
             "What the agent is told, the skill in its place", clipped(target_prompt, LONGEST_PROMPT)
@@ -85,7 +89,7 @@ class LaneAnalyst:
         most = len(chunk)
         fixed = (
             self._surroundings
-            + skill_section(step.skill.text)
+            + skill_section(step.skill.whole)
             + section("Advice from earlier epochs", step.meta_skill)
             + section("Edits that broke tasks which worked", "\n".join(map(_told, harmful)))
             + _dead_section(dead)
@@ -98,11 +102,11 @@ class LaneAnalyst:
         else:
             shown = rollouts_section(title, [(one.task, one.tries[0]) for one in chunk], room)
         tasks = tuple(one.task.id for one in chunk)
-        reply = await self._model.ask(step, ANALYST, item, fixed + shown, NamedEdits)
+        reply = await self._model.ask(step, ANALYST, item, fixed + shown, self._shape)
         if isinstance(reply, Unusable):
             return Minibatch(kind="failure", index=0, tasks=tasks, dropped=str(reply))
         edits = tuple(
-            parse_edit(edit, str(step.place.at(ANALYST, item, number=at)))
+            parse_edit(edit, str(step.place.at(ANALYST, item, number=at)), self._files)
             for at, edit in enumerate(reply.edits[:most])
         )
         return Minibatch(kind="failure", index=0, tasks=tasks, edits=edits)
@@ -116,8 +120,8 @@ class Joiner:
 
     async def groups(self, step: Step, edits: Sequence[Edit]) -> list[list[int]]:
         """Groups of two or more numbers of edits, no number twice; none where the reply cannot be used."""
-        shown = [Edit(op=edit.op, target=edit.target, content=edit.content) for edit in edits]
-        user = skill_section(step.skill.text) + proposals_section(
+        shown = [Edit(op=edit.op, target=edit.target, content=edit.content, path=edit.path) for edit in edits]
+        user = skill_section(step.skill.whole) + proposals_section(
             f"{len(edits)} edits, numbered from 0", shown
         )
         reply = await self._model.ask(step, JOINING, "0", user, Groups)
@@ -136,7 +140,9 @@ class Joiner:
 
 
 def _told(edit: Edit) -> str:
-    shown = {key: value for key, value in edit.as_json().items() if key in ("op", "target", "content")}
+    shown = {
+        key: value for key, value in edit.as_json().items() if key in ("op", "path", "target", "content")
+    }
     return f"- {json.dumps(shown, ensure_ascii=False)}"
 
 
