@@ -187,7 +187,7 @@ class _Work:
         rows = rows_of(self._job.splits.of(split), self._repeats)
         several = [target.name] if len(self._targets) > 1 else []
         place = Place.named(*several, name, split)
-        skill = self._skills[name].document
+        skill = self._job.trained(self._skills[name])
         step = Step(place=place, emit=Outbox(self._emit), skill=skill)
         return Evaluation(
             evaluator, step, skill.rendered, rows, stage="eval", resumes=False, tells_rows=False

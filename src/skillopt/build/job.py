@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.benchmarks import benchmarks
+from skillopt.build.description import listing_of, trigger_benchmark, without_regions
 from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
 from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.files import read_text
@@ -17,6 +18,7 @@ from skillopt.harnesses import identity_of, works_alone
 from skillopt.harnesses._workspace import carried_digest
 from skillopt.redact import Scrubber
 from skillopt.runs.log import EVENTS
+from skillopt.skill.description import SkillListing, description_of
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
 from skillopt.skill.paths import ONE_DOCUMENT, SKILL_FILE, EditableFiles
@@ -46,11 +48,21 @@ class Job:
     """The model that scores, where the benchmark wants one."""
     look_back: LookBack | None = None
     """What the run goes on from, where it is not the first of its skill."""
+    listing: SkillListing | None = None
+    """Set where the description is trained, among the skills that the agent lists."""
 
     @property
     def skill(self) -> Document:
-        """The seed's text: what training starts from."""
-        return self.seed.document
+        """What training starts from."""
+        return self.trained(self.seed)
+
+    def trained(self, skill: Skill) -> Document:
+        """The part of a skill that is trained: its text, or its description alone."""
+        return skill.document if self.listing is None else Document(description_of(skill))
+
+    def whole(self, trained: str) -> str:
+        """The text of SKILL.md with that part in it."""
+        return trained if self.listing is None else self.listing.whole(trained)
 
     @property
     def in_world(self) -> bool:
@@ -76,7 +88,7 @@ class Job:
         references = wanted.references
         if references is None:
             references = any(path.startswith("references/") for path in files)
-        if not (references or wanted.scripts):
+        if self.listing is not None or not (references or wanted.scripts):
             return ONE_DOCUMENT
         return EditableFiles(references=references, scripts=wanted.scripts, taken=self.seed.others())
 
@@ -93,6 +105,7 @@ class Job:
             "prompts": _digest(sorted(self.benchmark.prompts.items())),
             "scorer": self.benchmark.scorer_version,
             **({"skill_files": carried} if carried else {}),
+            **({} if self.listing is None else {"body": self.seed.document.digest}),
             **({"target_version": version} if version else {}),
             **(
                 {}
@@ -113,7 +126,12 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
 
     Without `needs_key` a missing key is no error: for a job that is only looked at.
     """
-    config = resolved.config
+    config, listing = resolved.config, None
+    if config.train.part == "description":
+        config = without_regions(config)
+        resolved = replace(resolved, config=config)
+        listing = listing_of(config)
+        benchmark = trigger_benchmark(config, listing)
     if benchmark is None:
         if config.env.name is None:
             raise ConfigError(
@@ -138,7 +156,7 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         )
     if config.train.strategy == "proof":
         _check_proof(config)
-    seed = _seed(config, benchmark)
+    seed = _seed(config, benchmark) if listing is None else listing.skill
     scrubber = Scrubber(resolved.secrets)
     if scrubber.scrub(seed.document.whole) != seed.document.whole:
         raise SkillError(
@@ -155,6 +173,7 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         scrubber=scrubber,
         settings=as_json(resolved),
         judge=_judge(config, benchmark, needs_key),
+        listing=listing,
     )
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, SerializeAsAny, model_validator
 from skillopt.config.budget import BudgetConfig
 from skillopt.config.fields import file_in, is_path
 from skillopt.config.model_string import provider_of
-from skillopt.config.plan_schema import TrainConfig
+from skillopt.config.plan_schema import TrainConfig, TriggersConfig
 from skillopt.config.role_schema import ROLES, Effort, OptimizerRoleConfig, RoleConfig, RoleName, Section
 from skillopt.config.services import declared
 from skillopt.services import WRITES
@@ -202,6 +202,8 @@ class Config(Section):
     """Models."""
     train: TrainConfig = TrainConfig()
     """Plan."""
+    triggers: TriggersConfig = TriggersConfig()
+    """Queries."""
     gradient: GradientConfig = GradientConfig()
     """Reflection."""
     optimizer: OptimizerConfig = OptimizerConfig()
@@ -256,6 +258,11 @@ class Config(Section):
             "gate": self.gate.model_dump(mode="json"),
             "env": {"name": self.env.name, **self._settings_identity()},
             **({} if self.skill == SkillConfig() else {"files": self.skill.model_dump(mode="json")}),
+            **(
+                {"triggers": self.triggers.model_dump(mode="json", include={"split_ratio", "listed_as"})}
+                if self.train.part == "description"
+                else {}
+            ),
         }
 
     def _role_identity(self, role: RoleName) -> dict[str, Any]:

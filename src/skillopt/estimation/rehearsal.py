@@ -100,6 +100,7 @@ class Rehearsal:
             benchmark=tasks,
             splits=tasks.splits,
             seed=replace(job.seed, document=replace(job.skill, text=seed)),
+            listing=None,
             look_back=None if job.look_back is None else replace(job.look_back, tasks=tasks.past),
         )
         store = Database(Path(":memory:"), alone=True)

@@ -14,6 +14,7 @@ from skillopt.models.port import Model, ModelSpec
 from skillopt.models.wires.http import fingerprint
 from skillopt.place import Place
 from skillopt.skill.bundle import as_prompt
+from skillopt.skill.description import SkillListing
 from skillopt.skill.folder import Skill
 from skillopt.tasks.benchmark import AGENT_PROMPT, Conversation, Environment, Episode
 from skillopt.tasks.rollout import Trajectory
@@ -83,6 +84,8 @@ class Setup:
     """The settings of the agent CLI that it drives, those that are set."""
     skill: Skill | None = None
     """The skill that training started from: its other files go wherever the skill is installed."""
+    listing: SkillListing | None = None
+    """Set where the description is trained: then that is what `run` gets as the skill."""
     rollout_budget: RolloutBudget | None = None
     """Pays for rollouts whose model calls are not ours."""
     executor: Executor | None = None

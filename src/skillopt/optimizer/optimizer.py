@@ -34,6 +34,8 @@ Control = Literal["fixed", "autonomous", "none"]
 PATCH_PROMPTS = frozenset({"analyst_failure", "analyst_success", "merge", "ranking", ANALYST})
 """Stages for which a benchmark's own prompt speaks of edits: other update modes use the generic ones."""
 
+WRITING = (*sorted(PATCH_PROMPTS), "repair", "rewrite", "meta_skill")
+"""Stages that write a part of the skill, or advise those that do."""
 LANE_ANALYSTS: Mapping[Mode, type[LaneAnalyst]] = {
     "patch": LaneAnalyst,
     "rewrite_from_suggestions": LaneAdviser,
@@ -74,6 +76,8 @@ class OptimizerSettings:
     failure_only: bool
     scoring_rule: str = ""
     """What passes, in words; empty where the benchmark does not say."""
+    about: str = ""
+    """What the skill is, where it is no whole document; everybody who writes is told."""
     small: bool = False
     """Whether lanes are asked about in the form for small models."""
     rollouts_per_task: int = 1
@@ -213,8 +217,8 @@ class Optimizer:
 
 
 def _suffixes(aware: SkillAware | None, contrasts: bool, settings: OptimizerSettings) -> dict[str, str]:
-    """What the stages are told on top of their prompts: which files there are, how to read several tries,
-    then how to tell defects from lapses.
+    """What stages are told on top of their prompts: what the skill is, which files it has, how to read
+    several tries, then how to tell defects from lapses.
     """
     told = {} if aware is None else aware.suffixes()
     if contrasts:
@@ -228,4 +232,6 @@ def _suffixes(aware: SkillAware | None, contrasts: bool, settings: OptimizerSett
         write_edits = ("analyst_failure", "analyst_success", "merge", "repair")
         for stage in write_edits if settings.small else (*write_edits, ANALYST):
             told[stage] = f"{files}\n\n{told.get(stage, '')}"
+    if settings.about:
+        told = {stage: f"{settings.about.strip()}\n\n{told.get(stage, '')}" for stage in WRITING}
     return told
