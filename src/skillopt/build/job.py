@@ -21,6 +21,7 @@ from skillopt.runs.log import EVENTS
 from skillopt.skill.description import SkillListing, description_of
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
+from skillopt.skill.paths import ONE_DOCUMENT, SKILL_FILE, EditableFiles
 from skillopt.tasks.benchmark import Benchmark, WantsJudge
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
@@ -79,6 +80,17 @@ class Job:
     def repeats(self) -> int:
         """How often the gate draws each val task."""
         return self.config.evaluation.repeats or max(1, math.ceil(ROWS_WANTED / len(self.splits.val)))
+
+    @property
+    def editable(self) -> EditableFiles:
+        """The files of the skill that edits may change."""
+        wanted, files = self.config.skill, self.skill.files
+        references = wanted.references
+        if references is None:
+            references = any(path.startswith("references/") for path in files)
+        if self.listing is not None or not (references or wanted.scripts):
+            return ONE_DOCUMENT
+        return EditableFiles(references=references, scripts=wanted.scripts, taken=self.seed.others())
 
     def identity(self) -> dict[str, Any]:
         """What can change a result; a folder belongs to one identity."""
@@ -146,7 +158,7 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         _check_proof(config)
     seed = _seed(config, benchmark) if listing is None else listing.skill
     scrubber = Scrubber(resolved.secrets)
-    if scrubber.scrub(seed.document.text) != seed.document.text:
+    if scrubber.scrub(seed.document.whole) != seed.document.whole:
         raise SkillError(
             "The skill holds a credential that this configuration also uses. Remove it from the skill before"
             " it is sent anywhere."
@@ -188,7 +200,16 @@ def tasks_digest(tasks: Iterable[Task]) -> str:
 def _seed(config: Config, benchmark: Benchmark) -> Skill:
     if config.env.skill_init is None:
         return Skill(path=None, name=benchmark.name, document=Document(benchmark.seed_skill))
-    return _with_regions(load_skill(config.env.skill_init))
+    wanted = config.skill
+    seed = load_skill(
+        config.env.skill_init, references=wanted.references is not False, scripts=wanted.scripts
+    )
+    if seed.folder is None and (wanted.references or wanted.scripts):
+        raise ConfigError(
+            f"{seed.path} is one document, and skill.references or skill.scripts wants files beside it. Make"
+            f" it a folder: {seed.name}/{SKILL_FILE}."
+        )
+    return _with_regions(seed)
 
 
 def _with_regions(skill: Skill) -> Skill:
@@ -200,9 +221,9 @@ def _with_regions(skill: Skill) -> Skill:
         if not (home / EVENTS).is_file():
             continue
         for copy in sorted((home / "skills").glob("skill_v*.md"), reverse=True):
-            document = Document(read_text(copy))
-            if document.layout.regions and document.rendered == skill.document.rendered:
-                return replace(skill, document=document)
+            kept = Document.of(read_text(copy))
+            if kept.layout.regions and kept.rendered_text == skill.document.rendered_text:
+                return replace(skill, document=replace(skill.document, text=kept.text))
     return skill
 
 

@@ -153,6 +153,7 @@ def optimizer_of(job: Job, model: Model, rewriter: Model | None = None) -> Optim
         small=asks_small(job),
         scoring_rule=job.benchmark.scoring_rule if isinstance(job.benchmark, SaysRule) else "",
         skill_aware=_skill_aware(config.optimizer),
+        files=job.editable,
         about="" if job.listing is None else about_description(job.listing),
     )
     return Optimizer(model, settings, rewriter)

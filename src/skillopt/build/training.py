@@ -35,6 +35,8 @@ class Result:
 
     best_skill: str
     """The text of the best skill, as it is written to `best_skill.md`."""
+    best_files: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The other files that were trained, by path, as they are written to `best_skill/`."""
     folder: Path
     status: str
     claim: str
@@ -126,7 +128,8 @@ def _result(opened: OpenRun, trainer: Trainer, fitted: TrainingEnd) -> Result:
         shutil.rmtree(whole, ignore_errors=True)
         copy_skill(job.seed, job.whole(best_skill.rendered), whole)
     return Result(
-        best_skill=job.whole(best_skill.rendered),
+        best_skill=job.whole(best_skill.rendered_text),
+        best_files=best_skill.files,
         folder=opened.folder,
         status=status,
         claim=sentence,

@@ -159,6 +159,15 @@ class GateConfig(Section):
     """
 
 
+class SkillConfig(Section):
+    """Which files of a skill folder are trained beside SKILL.md; all others are carried as they are."""
+
+    references: bool | None = None
+    """Train references/*.md and let new ones be proposed; unset means where the folder has some."""
+    scripts: bool = False
+    """Let scripts/ be changed and added to; only agents run them, inside their own isolation."""
+
+
 class CacheConfig(Section):
     """Results shared between runs."""
 
@@ -205,6 +214,8 @@ class Config(Section):
     """Benchmark."""
     gate: GateConfig = GateConfig()
     """Deciding."""
+    skill: SkillConfig = SkillConfig()
+    """Files of the skill."""
     budget: BudgetConfig = BudgetConfig()
     """Spending."""
     cache: CacheConfig = CacheConfig()
@@ -246,6 +257,7 @@ class Config(Section):
             "evaluation": self.evaluation.model_dump(mode="json"),
             "gate": self.gate.model_dump(mode="json"),
             "env": {"name": self.env.name, **self._settings_identity()},
+            **({} if self.skill == SkillConfig() else {"files": self.skill.model_dump(mode="json")}),
             **(
                 {"triggers": self.triggers.model_dump(mode="json", include={"split_ratio", "listed_as"})}
                 if self.train.part == "description"

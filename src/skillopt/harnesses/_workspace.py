@@ -15,9 +15,10 @@ from skillopt.errors import Fault, SkillError
 from skillopt.files import write_text
 from skillopt.messages import Message
 from skillopt.models.providers._agent_cli import write_image
+from skillopt.skill.bundle import pack, unpack
 from skillopt.skill.description import ListedSkill
 from skillopt.skill.document import Document
-from skillopt.skill.folder import Skill, copy_skill
+from skillopt.skill.folder import Skill, copy_skill, write_files
 from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import frontmatter_fields
 from skillopt.tasks.task import Task
@@ -57,14 +58,16 @@ def install_skill(text: str, folder: Path, seed: Skill | None) -> str | None:
     """Put the skill with its files where an agent finds it; its name, or None for an empty skill."""
     if not text.strip():
         return None
-    name, whole = installable(text)
+    main, files = unpack(text)
+    name, main = installable(main)
     target = folder / name
     target.mkdir(parents=True)
     if seed is None or seed.folder is None:
-        write_text(target / SKILL_FILE, whole)
+        write_text(target / SKILL_FILE, main)
+        write_files(files, target)
         return name
     try:
-        copy_skill(seed, whole, target, without=EVALS)
+        copy_skill(seed, pack(main, files), target, without=EVALS)
     except SkillError as error:
         raise Fault("contract", f"the skill cannot be installed: {error}") from error
     return name
@@ -92,7 +95,8 @@ def carried_digest(seed: Skill | None) -> str:
     carried = [
         path
         for path in files
-        if path != seed.folder / SKILL_FILE and path.relative_to(seed.folder).parts[0] != EVALS
+        if path.relative_to(seed.folder).as_posix() not in (SKILL_FILE, *seed.document.files)
+        and path.relative_to(seed.folder).parts[0] != EVALS
     ]
     for path in carried:
         sha.update(path.relative_to(seed.folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")

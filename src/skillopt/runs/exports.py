@@ -79,9 +79,9 @@ class Exports:
     def _checkpoint(self, event: Checkpoint) -> None:
         state, skills = event.state, self._run.skills
         if state.best != self._best:
-            self._text("best_skill.md", self._whole(skills.get(state.best).rendered))
+            self._text("best_skill.md", self._whole(skills.get(state.best).rendered_text))
             self._best = state.best
-        self._text(f"skills/skill_v{state.step:04d}.md", skills.get(state.skill).text)
+        self._text(f"skills/skill_v{state.step:04d}.md", skills.get(state.skill).whole)
         if event.kind == "baseline":
             for closed in self._open:
                 if isinstance(closed, StageClosed):
@@ -145,7 +145,7 @@ class Exports:
                 if event.decision is not None:
                     self._json(f"{home}/lr_decision.json", _dump(event.decision))
             elif isinstance(event, Updated):
-                self._text(f"{at}/candidate_skill.md", self._run.skills.get(event.skill).text)
+                self._text(f"{at}/candidate_skill.md", self._run.skills.get(event.skill).whole)
                 self._json(f"{at}/edit_apply_report.json", [_public_edit(one) for one in event.outcomes])
                 if event.rewrite is not None:
                     told = event.rewrite.model_dump(mode="json")
