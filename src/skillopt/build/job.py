@@ -199,7 +199,7 @@ def tasks_digest(tasks: Iterable[Task]) -> str:
 
 def _seed(config: Config, benchmark: Benchmark) -> Skill:
     if config.env.skill_init is None:
-        return Skill(path=None, name=benchmark.name, document=Document(benchmark.seed_skill))
+        return Skill(path=None, name=benchmark.name, document=Document.of(benchmark.seed_skill))
     wanted = config.skill
     seed = load_skill(
         config.env.skill_init, references=wanted.references is not False, scripts=wanted.scripts
