@@ -14,6 +14,7 @@ from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
 from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.harnesses import identity_of, works_alone
 from skillopt.harnesses._workspace import carried_digest
+from skillopt.models import provider
 from skillopt.redact import Scrubber
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
@@ -125,6 +126,8 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
     if config.train.strategy == "proof":
         _check_proof(config)
     seed = _seed(config, benchmark)
+    target = resolve_role(config, "target", needs_key=needs_key)
+    check_batches(config, target, benchmark, splits)
     scrubber = Scrubber(resolved.secrets)
     if scrubber.scrub(seed.document.text) != seed.document.text:
         raise SkillError(
@@ -136,7 +139,7 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         benchmark=benchmark,
         splits=splits,
         seed=seed,
-        target=resolve_role(config, "target", needs_key=needs_key),
+        target=target,
         optimizer=resolve_role(config, "optimizer", needs_key=needs_key),
         scrubber=scrubber,
         settings=as_json(resolved),
@@ -156,6 +159,29 @@ def _check_proof(config: Config) -> None:
         raise ConfigError(
             "train.strategy proof writes no notes: switch optimizer.use_skill_aware_reflection off, or set"
             " train.strategy to paper."
+        )
+
+
+def check_batches(config: Config, target: RoleSpec, benchmark: Benchmark, splits: Splits) -> None:
+    """Refuse batches for a target that cannot be asked in them: a batch holds single questions."""
+    if config.evaluation.batch == "off":
+        return
+    remedy = "Set evaluation.batch to off (--batch off)"
+    tasks = (*splits.val, *splits.test)
+    if target.harness != "chat" or any(benchmark.open(task) is not None for task in tasks):
+        raise ConfigError(
+            f"evaluation.batch asks every task in one question, and {target.harness} on {benchmark.name}"
+            f" takes several turns. {remedy}."
+        )
+    if not provider(target.model.provider).has_batches:
+        raise ConfigError(
+            f"evaluation.batch: there are no batches with {target.model.provider}; openai and anthropic have"
+            f" them. {remedy}."
+        )
+    if config.evaluation.batch == "all" and config.gate.max_latency_increase is not None:
+        raise ConfigError(
+            "gate.max_latency_increase compares seconds with those of the baseline, and a batch has none. Set"
+            " evaluation.batch to test."
         )
 
 

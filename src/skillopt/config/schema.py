@@ -116,6 +116,8 @@ class EvaluationConfig(Section):
     """Measure seed and best on the sealed test split at the end."""
     repeats: int | None = Field(default=None, ge=1)
     """Draws per val task; unset means enough for 24 rows."""
+    batch: Literal["off", "test", "all"] = "off"
+    """Ask in batches at half price, within a day: the sealed test and `eval`, or the baseline too."""
 
 
 class EnvConfig(Section):
@@ -241,7 +243,7 @@ class Config(Section):
             "train": self.train.model_dump(mode="json"),
             "gradient": self.gradient.model_dump(mode="json", exclude={"analyst_workers"}),
             "optimizer": self.optimizer.model_dump(mode="json"),
-            "evaluation": self.evaluation.model_dump(mode="json"),
+            "evaluation": self.evaluation.model_dump(mode="json", exclude={"batch"}),
             "gate": self.gate.model_dump(mode="json"),
             "env": {"name": self.env.name, **self._settings_identity()},
         }
