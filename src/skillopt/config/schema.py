@@ -132,7 +132,7 @@ class EnvConfig(Section):
     workers: int = Field(default=24, ge=1)
     """Rollouts in flight; changes speed, never the result."""
     executor: str | None = None
-    """Where games and agent programs run: processes, in_process, ray; unset is this machine's processes."""
+    """Where games, agent programs and sandboxed programs run: processes, in_process, ray; unset: here."""
     exec_timeout: float = Field(default=120.0, gt=0)
     """Seconds one model call may take unless the role says otherwise."""
     settings: SerializeAsAny[BaseModel] | None = Field(default=None, exclude=True)

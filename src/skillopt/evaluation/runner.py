@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from skillopt.errors import Fault, Kind
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.executors import Executor
-from skillopt.executors.port import WorkerLost
+from skillopt.executors.port import TRIES, WorkerLost
 from skillopt.harnesses.port import Harness, NotAsked, Session, rollout_prompt
 from skillopt.models.port import Model
 from skillopt.models.stack.limited import Slots
@@ -22,9 +22,6 @@ from skillopt.place import Place
 from skillopt.tasks.benchmark import Benchmark, Environment, UsesExecutor, WantsJudge
 from skillopt.tasks.rollout import Invalid, Rollout, Score, Scored, Trajectory
 from skillopt.tasks.task import Task
-
-_TRIES = 3
-"""Of a rollout whose worker is lost."""
 
 
 class Rollouts(Protocol):
@@ -158,7 +155,7 @@ class Evaluator:
                     batch=batch,
                 )
                 # Where a worker was lost, once more from the beginning, with the replies that came.
-                for tries_left in reversed(range(_TRIES)):
+                for tries_left in reversed(range(TRIES)):
                     try:
                         async with self._environment(row, background, batch) as environment:
                             trajectory = await self._harness.run(
