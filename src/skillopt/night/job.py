@@ -22,8 +22,10 @@ from skillopt.night.plan import NightTarget
 from skillopt.night.roles import Roles
 from skillopt.night.settings import NightSettings
 from skillopt.night.targets import without_frontmatter
+from skillopt.night.worktrees import WORKTREE, Checkout, Worktree
 from skillopt.optimizer._ask import packaged
 from skillopt.skill.document import Document
+from skillopt.tasks.benchmark import AGENT_PROMPT, Environment
 from skillopt.tasks.protected import Protected
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
@@ -57,6 +59,11 @@ class NightBenchmark(QuestionBenchmark):
             rubrics=(rubric,) if rubric else (),
         )
 
+    def open(self, task: Task) -> Environment | None:
+        """The worktree of a task that is work in a repository."""
+        tree = task.data.get(WORKTREE)
+        return None if tree is None else Checkout(Worktree.model_validate(tree))
+
 
 def benchmark_of(target: NightTarget, advice: str) -> NightBenchmark:
     """The tasks of a skill. A judge is only wanted where a task has a rubric."""
@@ -68,7 +75,7 @@ def benchmark_of(target: NightTarget, advice: str) -> NightBenchmark:
         scorer=NightScorer(),
         system=_system(target),
         seed_skill=target.seed,
-        prompts=_prompts(target, advice),
+        prompts={**_prompts(target, advice), AGENT_PROMPT: prompt_text("rollout_agent")},
     )
     earlier = () if target.earlier is None else target.earlier.tasks
     made.wants_judge = any(has_rubric(task.as_task()) for task in (*target.tasks, *earlier))
@@ -91,7 +98,11 @@ class NightJobs:
 
         The `.env` of the working directory is not read: a night runs in whatever repository it is pointed at.
         """
-        every = {**self._defaults(), **self.settings.options, **self._fixed(target, spent or Cost(), share)}
+        every = {
+            **self._defaults(target),
+            **self.settings.options,
+            **self._fixed(target, spent or Cost(), share),
+        }
         options = [
             f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in every.items()
         ]
@@ -127,7 +138,7 @@ class NightJobs:
                 return part
         return ""
 
-    def _defaults(self) -> dict[str, Any]:
+    def _defaults(self, target: NightTarget) -> dict[str, Any]:
         """What the person's `options` may change."""
         settings = self.settings
         return {
@@ -142,6 +153,8 @@ class NightJobs:
             "evaluation.gate_metric": settings.gate_metric,
             "evaluation.gate_mixed_weight": settings.gate_mixed_weight,
             "optimizer.slow_update_samples": SAMPLES,
+            # An agent's work in a repository costs many calls.
+            **({"evaluation.repeats": 1} if any(task.worktree for task in target.tasks) else {}),
         }
 
     def _fixed(self, target: NightTarget, spent: Cost, share: int) -> dict[str, Any]:

@@ -67,7 +67,8 @@ async def run_night(
         if night is None:
             folder = kept.night(state.night + 1)
             asking = ModelMining(jobs=jobs, folder=folder, terms=terms, fresh=restart)
-            night = await _begin(context, state, now(), terms, asking if context.settings.llm_mine else None)
+            asked = asking if context.settings.llm_mine else None
+            night = await _begin(context, state, now(), terms, asked, replays=roles.replays)
             state = state.model_copy(update={"night": night.number, "open": night.number})
             kept.save(state)
         training = NightTraining(context=context, jobs=jobs, observer=observer)
@@ -109,10 +110,17 @@ def _without_news(
 
 
 async def _begin(
-    context: NightContext, state: ProjectState, now: datetime, terms: str, asking: ModelMining | None
+    context: NightContext,
+    state: ProjectState,
+    now: datetime,
+    terms: str,
+    asking: ModelMining | None,
+    *,
+    replays: bool,
 ) -> NightPlan:
     """Read, mine and write down what the night works on."""
-    gathered = await gather(context, since_of(context.settings, now, state.next_since), asking)
+    since = since_of(context.settings, now, state.next_since)
+    gathered = await gather(context, since, asking, replays=replays)
     settings, number = context.settings, state.night + 1
     earlier = earlier_nights(context.kept, number)
     decided = decisions(context.home.store, str(context.project))
