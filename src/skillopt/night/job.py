@@ -73,9 +73,9 @@ def benchmark_of(target: NightTarget, advice: str) -> NightBenchmark:
             train=target.of_split("train"), val=target.of_split("val"), test=target.of_split("test")
         ),
         scorer=NightScorer(),
-        system=_system(target),
+        system=_system(target, "rollout"),
         seed_skill=target.seed,
-        prompts={**_prompts(target, advice), AGENT_PROMPT: prompt_text("rollout_agent")},
+        prompts=_prompts(target, advice),
     )
     earlier = () if target.earlier is None else target.earlier.tasks
     made.wants_judge = any(has_rubric(task.as_task()) for task in (*target.tasks, *earlier))
@@ -126,7 +126,7 @@ class NightJobs:
     @property
     def terms(self) -> str:
         """A hash of all that a night's result depends on, beside its tasks, texts and allowance."""
-        settings = self.settings.model_dump(mode="json", exclude=set(_LIMITS.values()))
+        settings = self.settings.model_dump(mode="json", exclude={*_LIMITS.values(), "notices"})
         said = [self.roles.target, self.roles.optimizer, settings]
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
@@ -246,6 +246,8 @@ def _prompts(target: NightTarget, advice: str) -> dict[str, str]:
     heard = any(task.split == "train" and (task.said or task.accepted) for task in target.tasks)
     said = (prompt_text("person") + advice if advice else "") + (prompt_text("said") if heard else "")
     prompts = {stage: packaged(stage) + said for stage in _ANALYSTS} if said else {}
+    if any(task.worktree for task in target.tasks):
+        prompts[AGENT_PROMPT] = _system(target, "rollout_agent")
     return (
         prompts if target.earlier is None else {**prompts, "slow_update": prompt_text("slow_update") + said}
     )
@@ -267,13 +269,16 @@ def _look_back(target: NightTarget) -> LookBack | None:
     return LookBack(older=Document(target.earlier.text), tasks=tuple(tasks), ago=ago) if tasks else None
 
 
-def _system(target: NightTarget) -> str:
-    """What the target is told; of a memory file also the person's own text around our block."""
-    own = without_frontmatter(with_learned(target.before or "", "")) if target.kind == "memory" else ""
+def _system(target: NightTarget, prompt: str) -> str:
+    """What the target is told; of a memory file also the person's own text around our block, of an overlay
+    the skill that it comes beside.
+    """
+    title, own = "Another skill", target.beside
+    if target.kind == "memory":
+        title = "The person's own notes"
+        own = without_frontmatter(with_learned(target.before or "", ""))
     # Braces of the person's own are no placeholder of ours.
-    notes = (
-        f"## The person's own notes\n\n{own.strip().replace('{skill}', '{ skill }')}\n\n"
-        if own.strip()
-        else ""
+    own = own.strip().replace("{skill}", "{ skill }")
+    return prompt_text(prompt).replace(
+        "## Skill\n", (f"## {title}\n\n{own}\n\n" if own else "") + "## Skill\n"
     )
-    return prompt_text("rollout").replace("## Skill\n", f"{notes}## Skill\n")

@@ -40,10 +40,6 @@ class NightTask(BaseModel):
     """Skills that were used when it was asked."""
     sessions: tuple[str, ...] = ()
     """`source:id` of the sessions it was asked in."""
-    origin: Literal["real", "dream"] = "real"
-    """Whether the person asked it, or it was made of a task the person asked."""
-    parent: str = ""
-    """Of a dream the id of that task."""
     accepted: str = ""
     """Of a train task an answer that the person was content with."""
     said: tuple[str, ...] = ()
