@@ -64,6 +64,7 @@ async def train(opened: OpenRun) -> Result:
         finally:
             await trainer.test.withdraw()
             await opened.drain()
+    exports.write_best(fitted.state.best)
     return _result(opened, trainer, fitted)
 
 

@@ -17,12 +17,13 @@ from skillopt.events.state import Metric
 from skillopt.gate.constraints import Constraints, Effort, Ruled, Unknown, effort_of, too_long
 from skillopt.gate.decision import Case, GateLimits, PolicyReader, RowId, value
 from skillopt.gate.policies import POLICIES
+from skillopt.ledger import GATE_STAGE
 from skillopt.place import Place
 from skillopt.step import Step
 from skillopt.tasks.rollout import Invalid, Rollout, Scored, means
 
 Action = Literal["accept", "reject", "inconclusive", "unchanged"]
-STAGE = "selection"
+STAGE = GATE_STAGE
 SMALLEST_VERIFIED = 5
 """Val tasks below which verdicts are marked unverified."""
 
