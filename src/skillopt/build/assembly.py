@@ -105,7 +105,7 @@ async def open_run(
             usd, flying = paid.dollars, ledger.in_flight
             run.emit(Spending(calls=paid.calls, tokens=paid.tokens, usd=usd, in_flight=flying))
 
-        write_json(folder / "config.json", job.scrubber.scrub_json(job.settings))
+        write_json(folder / "settings.json", job.scrubber.scrub_json(job.settings))
         database.begin_session()
         ledger = Ledger(budget_of(job.config), database, elapsed=elapsed)
         run.watch(note_seconds, facts_only=True)

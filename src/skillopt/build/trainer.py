@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from skillopt.build.assembly import OpenRun
+from skillopt.build.description import about_description
 from skillopt.build.job import Job
 from skillopt.build.money import price_for
 from skillopt.build.targets import allowance_of
@@ -24,6 +25,7 @@ from skillopt.ledger import Ledger
 from skillopt.models.port import Model
 from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings, SkillAware
 from skillopt.optimizer.small import is_small
+from skillopt.skill.description import problem_with
 from skillopt.skill.store import SkillStore
 from skillopt.tasks.benchmark import SaysRule
 from skillopt.tasks.protected import protected_by
@@ -98,6 +100,7 @@ def gate_of(job: Job, evaluator: Evaluator) -> Gate:
         job.config.evaluation,
         gate_metric=job.config.evaluation.gate_metric or metric,
         seed_chars=len(job.skill.rendered),
+        rule=None if job.listing is None else problem_with,
     )
     return Gate(evaluator, rows_of(job.splits.val, job.repeats), settings)
 
@@ -150,12 +153,16 @@ def optimizer_of(job: Job, model: Model, rewriter: Model | None = None) -> Optim
         small=asks_small(job),
         scoring_rule=job.benchmark.scoring_rule if isinstance(job.benchmark, SaysRule) else "",
         skill_aware=_skill_aware(config.optimizer),
+        files=job.editable,
+        about="" if job.listing is None else about_description(job.listing),
     )
     return Optimizer(model, settings, rewriter)
 
 
 def asks_small(job: Job) -> bool:
     """Whether the optimizer is asked in the form for small models."""
+    if job.config.optimizer.skill_update_mode != "patch":
+        return False
     said, window = job.config.model.optimizer.prompts, job.config.model.optimizer.context_window
     return is_small(job.optimizer.model.name, window) if said == "auto" else said == "small"
 

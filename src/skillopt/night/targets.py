@@ -17,7 +17,7 @@ from skillopt.night.plan import NightTarget
 from skillopt.night.settings import NightSettings
 from skillopt.night.tasks import NightTask
 from skillopt.skill.document import Document
-from skillopt.skill.folder import SKILL_FILE
+from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import violations
 
 PINNED, LEARNED = 40, 10
