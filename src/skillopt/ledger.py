@@ -74,6 +74,8 @@ class Journal(Protocol):
 
     def entries(self) -> Iterable[Entry]: ...
 
+    def entry(self, id: int) -> Entry | None: ...
+
     def keep_time(self, seconds: float) -> None:
         """Note how long the run has taken over all its sessions."""
         ...
@@ -162,10 +164,22 @@ class Ledger:
             return await granted
         except asyncio.CancelledError:
             if granted.done() and not granted.cancelled() and granted.exception() is None:
-                # granted, never sent
-                self._close(replace(granted.result(), state="refused", charged=Amount()))
+                self.withdraw(granted.result())
             self._pump()
             raise
+
+    def resume(self, entry: int) -> Entry | None:
+        """An attempt that is open, of this session or a dead one, to be settled now; None where it is not."""
+        if entry not in self.account.open:
+            found = self._journal.entry(entry)
+            if found is None or found.state != "open":
+                return None
+            self.account.revive(found)
+        return self.account.open[entry]
+
+    def withdraw(self, entry: Entry) -> None:
+        """Close an attempt that was granted and never sent."""
+        self._close(replace(entry, state="refused", charged=Amount()))
 
     def settle(self, entry: Entry, usage: Usage | None, charged: Amount | None) -> None:
         """Close an attempt: with its usage; or unreported, which stays charged at its reservation."""

@@ -93,6 +93,8 @@ class GateSettings:
     unknown_effort: Unknown = "reject"
     seed_chars: int = 0
     """Length of the seed's rendered text."""
+    batch: Literal["off", "test", "all"] = "off"
+    """With `all` the baseline is asked in batches."""
     rule: Callable[[str], str] | None = None
     """Says why a text may be no candidate at all, or nothing."""
 
@@ -200,7 +202,8 @@ class Gate:
         everything else as hard.
         """
         skill = step.skill.rendered
-        evaluation = Evaluation(self.evaluator, step, skill, list(self.rows.values()), stage=STAGE)
+        rows, in_batches = list(self.rows.values()), self.settings.batch == "all"
+        evaluation = Evaluation(self.evaluator, step, skill, rows, stage=STAGE, batch=in_batches)
         outcomes = await evaluation.close(check=_check_losses)
         lost = _lost(outcomes)
         self.leave_out(lost)

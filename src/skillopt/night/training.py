@@ -1,4 +1,4 @@
-"""What a night does for one skill: variants of its tasks, then training, each saved at once."""
+"""What a night does for one skill: training, saved at once."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from skillopt.changes.proposal import Cost, DraftStep, Judgement, TargetDraft, p
 from skillopt.errors import BudgetSpent, UsageError
 from skillopt.events import Sink
 from skillopt.night.context import NightContext
-from skillopt.night.dreams import SHARE, with_dreams
-from skillopt.night.earlier import earlier_nights, held_out_forms, targets_of
 from skillopt.night.job import NightJobs, cost_of
 from skillopt.night.outcome import outcome_of
-from skillopt.night.plan import Dreams, NightPlan, NightTarget, SkillOutcome
+from skillopt.night.plan import NightPlan, NightTarget, SkillOutcome
 
 UNMEASURED, REFUSED = "not measured", "refused"
 """Actions beside the gate's: nothing was measured, or what it accepted may not be staged."""
@@ -44,23 +42,6 @@ class NightTraining:
     context: NightContext
     jobs: NightJobs
     observer: TrainingObserver | None = None
-
-    async def dream(self, night: NightPlan, place: int) -> NightPlan:
-        """The night with variants of the skill's train tasks, where wanted and affordable."""
-        target, settings = night.targets[place], self.context.settings
-        is_done = target.dreams is not None or target.outcome is not None
-        if not settings.dream_factor or is_done or self.jobs.spent_part(night.spent):
-            return night
-        earlier = targets_of(earlier_nights(self.context.kept, night.number))
-        made = await with_dreams(
-            target,
-            self.jobs.job(target, advice=night.advice, spent=night.spent, share=SHARE),
-            Path(f"{self._folder(night, place)}-dreams"),
-            settings=settings,
-            held_out=held_out_forms([*earlier, *night.targets]),
-        )
-        assert made.dreams is not None, "what became of the variants is told"
-        return self._saved(night.with_target(place, made, [_told(made.dreams)]))
 
     async def train(self, night: NightPlan, place: int) -> NightPlan:
         """The night with the skill's outcome."""
@@ -119,13 +100,6 @@ def draft_of(target: NightTarget, outcome: SkillOutcome) -> TargetDraft:
         before=target.before,
         steps=[DraftStep(text=edit.text, evidence=edit.evidence) for edit in outcome.edits],
         judgement=outcome.judgement,
-    )
-
-
-def _told(dreams: Dreams) -> str:
-    left = "; ".join(f"{count} {reason}" for reason, count in dreams.dropped.items())
-    return f"{dreams.kept} variants of {dreams.of} train tasks are learned from too" + (
-        f" (left out: {left})." if left else "."
     )
 
 

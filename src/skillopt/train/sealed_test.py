@@ -62,6 +62,8 @@ class TestSettings:
     """What a rollout may use where it is paid as a whole, inside an agent; None where its calls are paid one
     by one.
     """
+    batch: bool = False
+    """Whether its rows are asked in batches; `price` is then that of batches."""
 
 
 class SealedTest:
@@ -80,6 +82,7 @@ class SealedTest:
         self._price = settings.price
         self._max_tokens = settings.max_tokens
         self._allowance = settings.allowance
+        self._batch = settings.batch
         self._planned = settings.skills * len(self.rows)
         self._early: Evaluation | None = None
         self.refused = "" if self.rows else "there is no test split, or eval_test is off"
@@ -227,6 +230,7 @@ class SealedTest:
             stage=TEST_STAGE,
             background=background,
             tells_rows=False,
+            batch=self._batch,
         )
 
     async def withdraw(self) -> None:
