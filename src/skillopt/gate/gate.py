@@ -139,12 +139,7 @@ class Gate:
         self._reader = POLICIES.get(self.policy)
         draws = 1 + max((row.draw for row in rows), default=0)
         self._further = settings.limits.further_draws(draws) if self.policy == "confirm" else 0
-        again = [
-            replace(row, draw=draws + number)
-            for row in rows
-            if row.draw == 0
-            for number in range(self._further)
-        ]
+        again = [replace(row, draw=draws + n) for row in rows if row.draw == 0 for n in range(self._further)]
         self.rows = {(row.task.id, row.draw): row for row in (*rows, *again)}
         self.metric: Metric = settings.gate_metric or "hard"
         self.verified = self._is_verified()
