@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Literal
 
 from skillopt.build.job import Job
 from skillopt.build.models import ModelStack
@@ -17,6 +18,7 @@ from skillopt.harnesses.port import Harness, NotAsked, Setup
 from skillopt.ledger import Ledger
 from skillopt.models.port import UNBOUNDED
 from skillopt.skill.folder import Skill
+from skillopt.tasks.benchmark import Benchmark
 
 
 class Targets:
@@ -42,7 +44,7 @@ class Targets:
         self._judge: ModelJudge | None = None
         if job.judge is not None:
             self._judge = ModelJudge(models.of("judge", job.judge), max_tokens=job.judge.max_tokens)
-        self.own = self._make(job.target, job.seed)
+        self.own = self._make("target", job.target, job.seed, job.benchmark)
         self._made = [((job.target, carried_files(job.target, job.seed)), self.own)]
 
     def of(self, spec: RoleSpec, skill: Skill) -> Evaluator:
@@ -51,8 +53,14 @@ class Targets:
         for made, evaluator in self._made:
             if made == wanted:
                 return evaluator
-        evaluator = self._make(spec, skill)
+        evaluator = self._make("target", spec, skill, self._job.benchmark)
         self._made.append((wanted, evaluator))
+        return evaluator
+
+    def proposing(self, spec: RoleSpec, work: Benchmark) -> Evaluator:
+        """The evaluator in which an agent works on proposals, paid as the optimizer is."""
+        evaluator = self._make("proposer", spec, None, work)
+        self._made.append(((spec, ""), evaluator))
         return evaluator
 
     async def drain(self) -> None:
@@ -60,16 +68,21 @@ class Targets:
         for _, evaluator in self._made:
             await evaluator.drain()
 
-    def _make(self, spec: RoleSpec, skill: Skill) -> Evaluator:
+    def _make(
+        self, role: Literal["target", "proposer"], spec: RoleSpec, skill: Skill | None, benchmark: Benchmark
+    ) -> Evaluator:
         job, config = self._job, self._job.config
         setup = Setup(
             model=spec.model,
             agent=spec.agent,
             skill=skill,
             rollout_budget=RolloutBudget(
-                self._ledger, price_for(config, "target", spec), allowance_of(config)
+                self._ledger,
+                price_for(config, role, spec),
+                allowance_of(config),
+                role="target" if role == "target" else "optimizer",
             ),
-            executor=self._executor if config.env.executor is not None else None,
+            executor=self._executor if config.env.executor is not None and role == "target" else None,
             scrub=job.scrubber.scrub,
         )
         harness: Harness = harnesses.get(spec.harness)(setup)
@@ -77,12 +90,12 @@ class Targets:
         evaluator = Evaluator(
             harness=harness,
             model=model,
-            benchmark=job.benchmark,
+            benchmark=benchmark,
             rollouts=self._rollouts,
             workers=UNBOUNDED if model.concurrency == UNBOUNDED else config.env.workers,
             max_tokens=spec.max_tokens,
             scrub=job.scrubber.scrub,
-            judge=self._judge,
+            judge=self._judge if role == "target" else None,
             executor=self._executor,
         )
         if evaluator.workers != UNBOUNDED:

@@ -64,7 +64,7 @@ class Proof:
         """Failures in lanes, while rollouts still come in; every edit is tried as soon as it is proposed."""
         self._harmful = []
         trials = Trials(self._gate, step, "proof")
-        search = self._search(step, trials)
+        search = self._search(step, trials, rollouts)
         walk = self._optimizer.in_lanes(step, rollouts, search.study)
         found: list[Any] = await together(rollouts.close(), walk)
         deeper = await search.deepen(found[1])
@@ -92,10 +92,10 @@ class Proof:
             search=search,
         )
 
-    def _search(self, step: Step, trials: Trials) -> LaneSearch:
+    def _search(self, step: Step, trials: Trials, rollouts: Evaluation) -> LaneSearch:
         return LaneSearch(
             step,
-            analyst=self._optimizer.lanes,
+            analyst=self._optimizer.lanes(rollouts),
             trials=trials,
             guard=self._parts.guard,
             confirms=self._confirms,
