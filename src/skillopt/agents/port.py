@@ -201,6 +201,8 @@ class Agent:
     """What else people call it."""
     skills: str = ""
     """Where it looks for skills, below a project or the home folder; blank where nowhere."""
+    listed: str = "- {name}: {description}"
+    """The line by which it shows a skill to its model before that is loaded."""
     memory: tuple[str, ...] = ()
     """Files of a project that it reads into every conversation, the first one found first."""
     rules: tuple[str, ...] = ()

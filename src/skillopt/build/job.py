@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.benchmarks import benchmarks
+from skillopt.build.description import listing_of, trigger_benchmark, without_regions
 from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
 from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.files import read_text
@@ -17,8 +18,10 @@ from skillopt.harnesses import identity_of, works_alone
 from skillopt.harnesses._workspace import carried_digest
 from skillopt.redact import Scrubber
 from skillopt.runs.log import EVENTS
+from skillopt.skill.description import SkillListing, description_of
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
+from skillopt.skill.paths import ONE_DOCUMENT, SKILL_FILE, EditableFiles
 from skillopt.tasks.benchmark import Benchmark, WantsJudge
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
@@ -47,11 +50,21 @@ class Job:
     """The agent that proposes edits, where one does."""
     look_back: LookBack | None = None
     """What the run goes on from, where it is not the first of its skill."""
+    listing: SkillListing | None = None
+    """Set where the description is trained, among the skills that the agent lists."""
 
     @property
     def skill(self) -> Document:
-        """The seed's text: what training starts from."""
-        return self.seed.document
+        """What training starts from."""
+        return self.trained(self.seed)
+
+    def trained(self, skill: Skill) -> Document:
+        """The part of a skill that is trained: its text, or its description alone."""
+        return skill.document if self.listing is None else Document(description_of(skill))
+
+    def whole(self, trained: str) -> str:
+        """The text of SKILL.md with that part in it."""
+        return trained if self.listing is None else self.listing.whole(trained)
 
     @property
     def in_world(self) -> bool:
@@ -70,6 +83,17 @@ class Job:
         """How often the gate draws each val task."""
         return self.config.evaluation.repeats or max(1, math.ceil(ROWS_WANTED / len(self.splits.val)))
 
+    @property
+    def editable(self) -> EditableFiles:
+        """The files of the skill that edits may change."""
+        wanted, files = self.config.skill, self.skill.files
+        references = wanted.references
+        if references is None:
+            references = any(path.startswith("references/") for path in files)
+        if self.listing is not None or not (references or wanted.scripts):
+            return ONE_DOCUMENT
+        return EditableFiles(references=references, scripts=wanted.scripts, taken=self.seed.others())
+
     def identity(self) -> dict[str, Any]:
         """What can change a result; a folder belongs to one identity."""
         tasks = {split: tasks_digest(self.splits.of(split)) for split in ("train", "val", "test")}
@@ -83,6 +107,7 @@ class Job:
             "prompts": _digest(sorted(self.benchmark.prompts.items())),
             "scorer": self.benchmark.scorer_version,
             **({"skill_files": carried} if carried else {}),
+            **({} if self.listing is None else {"body": self.seed.document.digest}),
             **({"target_version": version} if version else {}),
             **({} if self.proposer is None else {"proposer_version": _version(self.proposer)}),
             **(
@@ -104,7 +129,12 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
 
     Without `needs_key` a missing key is no error: for a job that is only looked at.
     """
-    config = resolved.config
+    config, listing = resolved.config, None
+    if config.train.part == "description":
+        config = without_regions(config)
+        resolved = replace(resolved, config=config)
+        listing = listing_of(config)
+        benchmark = trigger_benchmark(config, listing)
     if benchmark is None:
         if config.env.name is None:
             raise ConfigError(
@@ -129,9 +159,9 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         )
     if config.train.strategy == "proof":
         _check_proof(config)
-    seed = _seed(config, benchmark)
+    seed = _seed(config, benchmark) if listing is None else listing.skill
     scrubber = Scrubber(resolved.secrets)
-    if scrubber.scrub(seed.document.text) != seed.document.text:
+    if scrubber.scrub(seed.document.whole) != seed.document.whole:
         raise SkillError(
             "The skill holds a credential that this configuration also uses. Remove it from the skill before"
             " it is sent anywhere."
@@ -147,6 +177,7 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         settings=as_json(resolved),
         judge=_judge(config, benchmark, needs_key),
         proposer=_proposer(config, needs_key),
+        listing=listing,
     )
 
 
@@ -201,7 +232,16 @@ def tasks_digest(tasks: Iterable[Task]) -> str:
 def _seed(config: Config, benchmark: Benchmark) -> Skill:
     if config.env.skill_init is None:
         return Skill(path=None, name=benchmark.name, document=Document(benchmark.seed_skill))
-    return _with_regions(load_skill(config.env.skill_init))
+    wanted = config.skill
+    seed = load_skill(
+        config.env.skill_init, references=wanted.references is not False, scripts=wanted.scripts
+    )
+    if seed.folder is None and (wanted.references or wanted.scripts):
+        raise ConfigError(
+            f"{seed.path} is one document, and skill.references or skill.scripts wants files beside it. Make"
+            f" it a folder: {seed.name}/{SKILL_FILE}."
+        )
+    return _with_regions(seed)
 
 
 def _with_regions(skill: Skill) -> Skill:
@@ -213,9 +253,9 @@ def _with_regions(skill: Skill) -> Skill:
         if not (home / EVENTS).is_file():
             continue
         for copy in sorted((home / "skills").glob("skill_v*.md"), reverse=True):
-            document = Document(read_text(copy))
-            if document.layout.regions and document.rendered == skill.document.rendered:
-                return replace(skill, document=document)
+            kept = Document.of(read_text(copy))
+            if kept.layout.regions and kept.rendered_text == skill.document.rendered_text:
+                return replace(skill, document=replace(skill.document, text=kept.text))
     return skill
 
 

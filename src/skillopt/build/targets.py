@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
-from typing import Literal
 
 from skillopt.build.job import Job
 from skillopt.build.models import ModelStack
@@ -41,10 +41,11 @@ class Targets:
         self._ledger = ledger
         self._rollouts = rollouts
         self._executor = executor
+        self._proposing: list[Evaluator] = []
         self._judge: ModelJudge | None = None
         if job.judge is not None:
             self._judge = ModelJudge(models.of("judge", job.judge), max_tokens=job.judge.max_tokens)
-        self.own = self._make("target", job.target, job.seed, job.benchmark)
+        self.own = self._make(job.target, job.seed)
         self._made = [((job.target, carried_files(job.target, job.seed)), self.own)]
 
     def of(self, spec: RoleSpec, skill: Skill) -> Evaluator:
@@ -53,36 +54,49 @@ class Targets:
         for made, evaluator in self._made:
             if made == wanted:
                 return evaluator
-        evaluator = self._make("target", spec, skill, self._job.benchmark)
+        evaluator = self._make(spec, skill)
         self._made.append((wanted, evaluator))
         return evaluator
 
     def proposing(self, spec: RoleSpec, work: Benchmark) -> Evaluator:
         """The evaluator in which an agent works on proposals, paid as the optimizer is."""
-        evaluator = self._make("proposer", spec, None, work)
-        self._made.append(((spec, ""), evaluator))
+        job = self._job
+        price = price_for(job.config, "proposer", spec)
+        setup = Setup(
+            model=spec.model,
+            agent=spec.agent,
+            rollout_budget=RolloutBudget(self._ledger, price, allowance_of(job.config), role="optimizer"),
+            scrub=job.scrubber.scrub,
+        )
+        evaluator = Evaluator(
+            harness=harnesses.get(spec.harness)(setup),
+            model=NotAsked(spec.model),
+            benchmark=work,
+            rollouts=self._rollouts,
+            workers=1,
+            max_tokens=spec.max_tokens,
+            scrub=job.scrubber.scrub,
+        )
+        evaluator.slots = self._models.rollout_slots
+        self._proposing.append(evaluator)
         return evaluator
 
     async def drain(self) -> None:
         """Wait for rollouts already begun."""
-        for _, evaluator in self._made:
+        for evaluator in (*(made for _, made in self._made), *self._proposing):
             await evaluator.drain()
 
-    def _make(
-        self, role: Literal["target", "proposer"], spec: RoleSpec, skill: Skill | None, benchmark: Benchmark
-    ) -> Evaluator:
+    def _make(self, spec: RoleSpec, skill: Skill) -> Evaluator:
         job, config = self._job, self._job.config
         setup = Setup(
             model=spec.model,
             agent=spec.agent,
             skill=skill,
+            listing=None if job.listing is None else replace(job.listing, skill=skill),
             rollout_budget=RolloutBudget(
-                self._ledger,
-                price_for(config, role, spec),
-                allowance_of(config),
-                role="target" if role == "target" else "optimizer",
+                self._ledger, price_for(config, "target", spec), allowance_of(config)
             ),
-            executor=self._executor if config.env.executor is not None and role == "target" else None,
+            executor=self._executor if config.env.executor is not None else None,
             scrub=job.scrubber.scrub,
         )
         harness: Harness = harnesses.get(spec.harness)(setup)
@@ -90,12 +104,12 @@ class Targets:
         evaluator = Evaluator(
             harness=harness,
             model=model,
-            benchmark=benchmark,
+            benchmark=job.benchmark,
             rollouts=self._rollouts,
             workers=UNBOUNDED if model.concurrency == UNBOUNDED else config.env.workers,
             max_tokens=spec.max_tokens,
             scrub=job.scrubber.scrub,
-            judge=self._judge if role == "target" else None,
+            judge=self._judge,
             executor=self._executor,
         )
         if evaluator.workers != UNBOUNDED:

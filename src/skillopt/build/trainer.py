@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from skillopt.build.assembly import OpenRun
+from skillopt.build.description import about_description
 from skillopt.build.job import Job
 from skillopt.build.money import price_for
 from skillopt.build.targets import allowance_of
@@ -25,6 +26,7 @@ from skillopt.models.port import Model
 from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings, SkillAware
 from skillopt.optimizer.proposers import PROPOSERS, Proposer, ProposerSetup
 from skillopt.optimizer.small import is_small
+from skillopt.skill.description import problem_with
 from skillopt.skill.store import SkillStore
 from skillopt.tasks.benchmark import SaysRule
 from skillopt.tasks.protected import protected_by
@@ -102,6 +104,7 @@ def gate_of(job: Job, evaluator: Evaluator) -> Gate:
         job.config.evaluation,
         gate_metric=job.config.evaluation.gate_metric or metric,
         seed_chars=len(job.skill.rendered),
+        rule=None if job.listing is None else problem_with,
     )
     return Gate(evaluator, rows_of(job.splits.val, job.repeats), settings)
 
@@ -156,6 +159,8 @@ def optimizer_of(
         small=asks_small(job),
         scoring_rule=_rule(job),
         skill_aware=_skill_aware(config.optimizer),
+        files=job.editable,
+        about="" if job.listing is None else about_description(job.listing),
     )
     return Optimizer(model, settings, rewriter, proposer)
 
@@ -199,6 +204,7 @@ def _proposer(opened: OpenRun, model: Model) -> Proposer | None:
         model=model,
         agent=None if spec is None else partial(opened.targets.proposing, spec),
         seed=job.seed,
+        editable=job.editable,
         target_prompt=job.benchmark.prompts.get("rollout", ""),
         scoring_rule=_rule(job),
     )

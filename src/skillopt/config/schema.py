@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, SerializeAsAny, model_validator
 from skillopt.config.budget import BudgetConfig
 from skillopt.config.fields import file_in, is_path
 from skillopt.config.model_string import provider_of
-from skillopt.config.plan_schema import TrainConfig
+from skillopt.config.plan_schema import TrainConfig, TriggersConfig
 from skillopt.config.role_schema import (
     RARE_ROLES,
     ROLES,
@@ -172,6 +172,15 @@ class GateConfig(Section):
     """
 
 
+class SkillConfig(Section):
+    """Which files of a skill folder are trained beside SKILL.md; all others are carried as they are."""
+
+    references: bool | None = None
+    """Train references/*.md and let new ones be proposed; unset means where the folder has some."""
+    scripts: bool = False
+    """Let scripts/ be changed and added to; only agents run them, inside their own isolation."""
+
+
 class CacheConfig(Section):
     """Results shared between runs."""
 
@@ -206,6 +215,8 @@ class Config(Section):
     """Models."""
     train: TrainConfig = TrainConfig()
     """Plan."""
+    triggers: TriggersConfig = TriggersConfig()
+    """Queries."""
     gradient: GradientConfig = GradientConfig()
     """Reflection."""
     optimizer: OptimizerConfig = OptimizerConfig()
@@ -216,6 +227,8 @@ class Config(Section):
     """Benchmark."""
     gate: GateConfig = GateConfig()
     """Deciding."""
+    skill: SkillConfig = SkillConfig()
+    """Files of the skill."""
     budget: BudgetConfig = BudgetConfig()
     """Spending."""
     cache: CacheConfig = CacheConfig()
@@ -263,6 +276,12 @@ class Config(Section):
             "evaluation": self.evaluation.model_dump(mode="json"),
             "gate": self.gate.model_dump(mode="json"),
             "env": {"name": self.env.name, **self._settings_identity()},
+            **({} if self.skill == SkillConfig() else {"files": self.skill.model_dump(mode="json")}),
+            **(
+                {"triggers": self.triggers.model_dump(mode="json", include={"split_ratio", "listed_as"})}
+                if self.train.part == "description"
+                else {}
+            ),
         }
 
     def _role_identity(self, role: RoleName) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 
+from skillopt.build.description import told_beside
 from skillopt.build.job import Job
 from skillopt.build.money import budget_of, known_price
 from skillopt.config import RoleSpec
@@ -125,6 +126,8 @@ def _assumptions(job: Job, rehearsal: Rehearsal, likely: Rehearsed) -> list[str]
             f"a rollout takes {rehearsal.turns} turns"
             + (f", each with {AGENT_TOKENS:,} tokens of the agent's own" * rehearsal.in_agent)
         )
+    if job.listing is not None:
+        told.append(told_beside(job.listing).removesuffix("."))
     if job.judge is not None:
         judge = rehearsal.replies["judge"]
         told.append(f"every answer is judged (equal ones of a task only once), in {judge} tokens")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
@@ -22,7 +22,7 @@ from skillopt.step import Step
 from skillopt.tasks.rollout import Invalid, Rollout, Scored, means
 
 Action = Literal["accept", "reject", "inconclusive", "unchanged"]
-STAGE = "selection"
+STAGE, RULE = "selection", "rule"
 SMALLEST_VERIFIED = 5
 """Val tasks below which verdicts are marked unverified."""
 
@@ -92,6 +92,8 @@ class GateSettings:
     unknown_effort: Unknown = "reject"
     seed_chars: int = 0
     """Length of the seed's rendered text."""
+    rule: Callable[[str], str] | None = None
+    """Says why a text may be no candidate at all, or nothing."""
 
     @property
     def ruling_policy(self) -> str:
@@ -254,6 +256,8 @@ class Gate:
         With `in_full`, and while the gate is off, every row is measured whatever the verdict. With `over` the
         incumbent is a candidate that this step accepted. `policy` is another than its own.
         """
+        if self.settings.rule is not None and (broken := self.settings.rule(skill)):
+            return self.refuse(step, f"refused before measuring: {broken}", incumbent.score, by=RULE)
         policy = policy or self.policy
         case = Case.of(
             incumbent.values,

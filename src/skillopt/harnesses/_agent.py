@@ -8,7 +8,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -26,6 +26,7 @@ from skillopt.harnesses._workspace import (
     carried_digest,
     changed,
     each_text,
+    install_listed,
     install_skill,
     put_documents,
     put_files,
@@ -92,10 +93,14 @@ class AgentHarness:
         )
         self.name = name
         self._setup = setup
+        activation = choice(setup.agent, "activation", get_args(Activation), "forced")
+        if setup.listing is not None and setup.agent.get("activation") == "forced":
+            raise ConfigError(
+                f"{name}: a description is measured by whether the agent loads the skill by itself. Unset"
+                " model.target.agent.activation."
+            )
         self._activation: Activation = (
-            "natural"
-            if choice(setup.agent, "activation", get_args(Activation), "forced") == "natural"
-            else "forced"
+            "natural" if activation == "natural" or setup.listing is not None else "forced"
         )
         self._agent = InstalledAgent(driver, access, setup.agent, timeout=spec.timeout)
         if not self._agent.can_isolate_login and not setup.agent.get("home"):
@@ -109,7 +114,10 @@ class AgentHarness:
         said = {
             key: value for key, value in setup.agent.items() if key not in _NOT_SAID and value is not None
         }
-        parts = [_REVISION, self._agent.cli.version, self._activation, carried_digest(setup.skill), said]
+        files = carried_digest(setup.skill)
+        parts: list[Any] = [_REVISION, self._agent.cli.version, self._activation, files, said]
+        if setup.listing is not None:
+            parts.append([*map(asdict, setup.listing.others), setup.listing.skill.document.text_digest])
         self.version = json.dumps(parts, sort_keys=True)
 
     async def run(
@@ -186,7 +194,11 @@ class AgentHarness:
         with self._agent.place() as place:
             if documents:
                 place = replace(place, documents=put_documents(documents, place.workspace))
-            name = install_skill(skill, place.workspace / self._agent.driver.skills, self._setup.skill)
+            skills, listing = place.workspace / self._agent.driver.skills, self._setup.listing
+            whole = skill if listing is None else listing.whole(skill)
+            name = install_skill(whole, skills, self._setup.skill)
+            if listing is not None:
+                install_listed(listing.others, skills)
             images = put_files(task, place.workspace, documents)
             pointer = _NO_SKILL if name is None else _POINTER[self._activation].replace("{name}", name)
             work = AgentWork(
@@ -219,6 +231,8 @@ class AgentHarness:
                     " measurement of it",
                 )
             done = self._trajectory(report, files, place, name)
+            if listing is not None and done.loaded:  # whatever came after it
+                done = replace(done, failure=None)
             if place.documents is not None and not are_untouched(place.documents, before):
                 # its own copy only, but an answer from evidence of its own making is none
                 done = replace(done, failure=_CHANGED)

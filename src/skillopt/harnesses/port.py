@@ -13,6 +13,8 @@ from skillopt.messages import Message, Reply, Request, Tool, Usage
 from skillopt.models.port import Model, ModelSpec
 from skillopt.models.wires.http import fingerprint
 from skillopt.place import Place
+from skillopt.skill.bundle import as_prompt
+from skillopt.skill.description import SkillListing
 from skillopt.skill.folder import Skill
 from skillopt.tasks.benchmark import AGENT_PROMPT, Conversation, Environment, Episode
 from skillopt.tasks.rollout import Trajectory
@@ -82,6 +84,8 @@ class Setup:
     """The settings of the agent CLI that it drives, those that are set."""
     skill: Skill | None = None
     """The skill that training started from: its other files go wherever the skill is installed."""
+    listing: SkillListing | None = None
+    """Set where the description is trained: then that is what `run` gets as the skill."""
     rollout_budget: RolloutBudget | None = None
     """Pays for rollouts whose model calls are not ours."""
     executor: Executor | None = None
@@ -123,7 +127,11 @@ class Harness(Protocol):
         prompts: Mapping[str, str],
         session: Session,
     ) -> Trajectory:
-        """Drive the environment to its end; what happened, without system prompt and task text."""
+        """Drive the environment to its end; what happened, without system prompt and task text.
+
+        `skill` is one text; of a skill with several files `skillopt.skill.bundle` has what to show of it
+        (`as_prompt`) and its files (`unpack`).
+        """
         ...
 
 
@@ -221,8 +229,8 @@ def is_over(environment: Environment | None) -> TypeGuard[Episode]:
 
 
 def system_prompt(template: str, skill: str) -> str:
-    """The rollout prompt with the skill in its place."""
-    return fill(template, {"skill": skill.strip() or "(This skill is still empty.)"})
+    """The rollout prompt with the skill in its place: of several files those that it mentions."""
+    return fill(template, {"skill": as_prompt(skill).strip() or "(This skill is still empty.)"})
 
 
 def _add(one: Usage | None, other: Usage | None) -> Usage | None:

@@ -7,6 +7,7 @@ from skillopt.testing._doubles import FunctionModel, ScriptedModel, world_answer
 from skillopt.testing._http import Misbehaviour
 from skillopt.testing._loopback import Check, Logged, LoopbackProvider, seeded_latency
 from skillopt.testing._quota import Quota
+from skillopt.testing._router import SimulatedRouter
 
 __all__ = [
     "Answer",
@@ -18,6 +19,7 @@ __all__ = [
     "Misbehaviour",
     "Quota",
     "ScriptedModel",
+    "SimulatedRouter",
     "World",
     "WorldRules",
     "seeded_latency",

@@ -14,6 +14,7 @@ from skillopt.aio import together
 from skillopt.evaluation.compare import Comparison, by_task, compare_rows
 from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.evaluation.stage import Evaluation, fact
+from skillopt.evaluation.triggers import Triggering, triggering
 from skillopt.events import RowFact, TestMeasured
 from skillopt.events.state import Metric, TestShare
 from skillopt.gate.decision import worth_of
@@ -44,6 +45,8 @@ class TestReport:
     final: float | None = None
     """Of the last skill on the number that is compared; None where it is the best one."""
     left_out: tuple[str, ...] = ()
+    triggering: Mapping[str, Triggering] = field(default_factory=dict)
+    """Recall and precision of the same skills, where a description was trained."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,6 +251,7 @@ def report_of(measured: TestMeasured, metric: Metric, weight: float) -> TestRepo
         scores={name: _means(rows) for name, rows in kept.items()},
         final=sum(final) / len(final) if final else None,
         left_out=found.left_out,
+        triggering={name: one for name, rows in kept.items() if (one := triggering(rows)) is not None},
     )
 
 
@@ -280,6 +284,8 @@ def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool,
             f" {c.after:.3f}, {c.delta:+.3f} (95 % interval {low:+.3f} to {high:+.3f}, p = {c.p:.2g},"
             f" {c.test}).{sure}"
         )
+    if report.triggering:
+        sentence += f" {told_triggering(report.triggering['seed'], report.triggering['best'])}"
     if ungated:
         sentence += f" {ungated}"
     if not verified:
@@ -287,3 +293,12 @@ def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool,
     if report.look > 1:
         sentence += f" This was look {report.look} at the test split."
     return ("Simulated: " if simulated else "") + sentence
+
+
+def told_triggering(seed: Triggering, best: Triggering) -> str:
+    """Recall and precision before and after, in words."""
+    figures = [
+        " to ".join("none" if one is None else f"{one:.3f}" for one in pair)
+        for pair in ((seed.recall, best.recall), (seed.precision, best.precision))
+    ]
+    return f"Recall {figures[0]}, precision {figures[1]}."

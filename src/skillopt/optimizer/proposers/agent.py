@@ -82,10 +82,7 @@ class AgentProposer:
         place = str(step.place.at(STAGE, item, attempt=attempt))
         with tempfile.TemporaryDirectory(prefix="skillopt-proposal-") as root:
             skill = Path(root) / FOLDER
-            if self._seed is not None and self._seed.folder is not None:
-                copy_skill(self._seed, step.skill.text, skill, without=EVALS)
-            for name, text in {SKILL_FILE: step.skill.text, **step.skill.files}.items():
-                write_text(skill / name, text)
+            copy_skill(self._seed, step.skill.whole, skill, without=EVALS)
             for name, text in told.items():
                 write_text(Path(root) / "shown" / name, text)
             content = json.dumps([place, told], sort_keys=True)
@@ -112,8 +109,8 @@ class AgentProposer:
             + section("Advice from earlier epochs", step.meta_skill)
             + section("Held-out failures by kind of task", kinds)
             + section("Limit", limit)
+            + section("Which files may change", _may_change(self._editable))
             + section("Your first attempt could not be used", trouble)
-            + section("Now", f"Improve the skill in `{FOLDER}`, file by file, in place.")
         )
 
 
@@ -164,6 +161,18 @@ def proposed(step: Step, item: str, files: Mapping[str, str], editable: Editable
         refused += [replace(edit, path=path) for edit in _protected(before, text)]
     told = [*naming_tasks(edits, changes), *refused]
     return [replace(edit, id=str(step.place.at(STAGE, item, number=at))) for at, edit in enumerate(told)]
+
+
+def _may_change(editable: EditableFiles) -> str:
+    told = f"`{FOLDER}/{SKILL_FILE}`, which the other agent always reads."
+    if editable.references:
+        told += (
+            f" Markdown files below `{FOLDER}/references`, which it reads where {SKILL_FILE} tells it to: details"
+            f" that only some tasks need. You may add such files; name each of them in {SKILL_FILE}."
+        )
+    if editable.scripts:
+        told += f" Programs below `{FOLDER}/scripts`, which it may run where {SKILL_FILE} says when and how."
+    return told + " Nothing else."
 
 
 def _rollouts(side: str, studied: Sequence[Studied]) -> Iterator[tuple[str, str]]:

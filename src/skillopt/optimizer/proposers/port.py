@@ -55,10 +55,10 @@ class ProposerSetup:
 
     model: Model
     """The optimizer model. Replies are stored by place, and paid once."""
+    seed: Skill
+    """The skill that training started from, whose folder may carry files that are not trained."""
     agent: Callable[[Benchmark], Evaluator] | None = None
     """Runs tasks in the agent that `model.proposer` names; None where it names none."""
-    seed: Skill | None = None
-    """The skill that training started from, whose folder may carry files that are not trained."""
     editable: EditableFiles = ONE_DOCUMENT
     """Which files of the skill may change."""
     target_prompt: str = ""

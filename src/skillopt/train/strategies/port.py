@@ -124,7 +124,7 @@ def essentials(proposals: Sequence[Proposal], hide: Callable[[str], str]) -> tup
     """Proposals as the memory keeps them: what was tried, without the evidence; of a whole skill only what it
     says has changed.
     """
-    keys = ("op", "target", "content", "type", "title", "instruction", "change_summary")
+    keys = ("op", "path", "target", "content", "type", "title", "instruction", "change_summary")
     return tuple(
         {key: _hidden(said[key], hide) for key in keys if key in said}
         for said in (proposal.as_json() for proposal in proposals)

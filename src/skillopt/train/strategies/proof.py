@@ -20,6 +20,7 @@ from skillopt.optimizer.reflect import Reflection, patch_fact
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update, by_edits
 from skillopt.skill.edits import Edit, Outcome, Proposal
+from skillopt.skill.paths import SKILL_FILE
 from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
 from skillopt.train.strategies._blame import blame, freed, not_worth_it
@@ -138,7 +139,7 @@ class Proof:
 
     async def update(self, step: Step, reflection: Reflection, selection: Selection) -> Update:
         """The bundle, in which no line comes twice; an edit with no line of its own ends as a duplicate."""
-        kept = distinct(selection.patch, step.skill.text)
+        kept = distinct(selection.patch, step.skill.whole)
         bundle, known = by_edits(step.skill, kept), {edit.id for edit in kept}
         why = "another chosen edit or the skill has every line of it"
         repeated = {
@@ -313,7 +314,7 @@ def distinct(patch: Sequence[Proposal], text: str) -> list[Edit]:
     known, kept = lines_of(text), list[Edit]()
     for edit in patch:
         assert isinstance(edit, Edit)
-        if edit.op in ("append", "insert_after"):
+        if edit.adds_prose:
             edit = replace(edit, content=kept_lines(edit.content, known))
             if not edit.content:
                 continue
@@ -337,6 +338,7 @@ def _remembered(step: Step, action: str) -> list[Edit]:
             op=str(said.get("op", "")),
             target=str(said.get("target", "")),
             content=str(said.get("content", "")),
+            path=str(said.get("path", SKILL_FILE)),
             evidence={"tasks": list(said.get("tasks", ()))},
         )
         for entry in step.memory
