@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import signal
 import sys
@@ -30,8 +31,12 @@ from skillopt.estimation import estimate
 from skillopt.events import Judged, Proved, Reflected, Updated
 from skillopt.models.world.rules import ANCHOR, CASE, needs_of
 from skillopt.optimizer.proposers import PROPOSERS, Evidence, ProposerSetup
-from skillopt.skill.edits import Edit
-from skillopt.step import Step
+from skillopt.optimizer.proposers.agent import proposed
+from skillopt.place import Place
+from skillopt.skill.document import Document
+from skillopt.skill.edits import Edit, apply
+from skillopt.skill.paths import EditableFiles
+from skillopt.step import Outbox, Step
 
 AGENTS = Path(__file__).parent / "_proposing.py"
 SMALL = (
@@ -115,6 +120,24 @@ async def test_what_may_not_change_ends_by_itself_and_the_rest_is_taken(tmp_path
     assert how != "secret" or b"ghp_0123456789" not in kept
 
 
+def test_a_changed_folder_becomes_edits_by_file_and_place(tmp_path):
+    text = base64.b64encode(b"# Dates\n\n- Use hyphens.\n- Year first.\n").decode()
+    main = base64.b64encode(f"# Rules\n\n{ANCHOR}\n- For dates read references/dates.md.\n".encode()).decode()
+    files = {"skill/references/dates.md": text, "skill/SKILL.md": main, "skill/scripts/run.py": text}
+    skill = Document(f"# Rules\n\n{ANCHOR}\n", {"references/dates.md": "# Dates\n\n- Use dots.\n"})
+    step = Step(place=Place.of_step(1, 1), emit=Outbox(lambda event: None), skill=skill)
+    edits = proposed(step, "0", files, EditableFiles(references=True))
+    assert [(one.path, one.op, one.target, one.content) for one in edits[:3]] == [
+        ("SKILL.md", "append", "", "- For dates read references/dates.md.\n"),
+        ("references/dates.md", "replace", "- Use dots.", "- Use hyphens."),
+        ("references/dates.md", "append", "", "- Year first.\n"),
+    ]
+    assert edits[3].problem == "scripts/run.py is not trained (skill.scripts); it is left out"
+    done = apply(edits, skill)
+    assert [one.state for one in done.outcomes] == ["applied"] * 3 + ["invalid"]
+    assert done.document.files["references/dates.md"] == "# Dates\n\n- Use hyphens.\n- Year first.\n"
+
+
 async def test_an_agent_that_writes_nothing_leaves_the_step_without_a_patch(tmp_path, calls):
     await run(job("nothing"), tmp_path / "run")
     assert [record["action"] for record in history(tmp_path / "run")] == ["skip_no_patches"] * 2
@@ -140,6 +163,7 @@ async def test_an_answer_in_no_known_form_is_no_proposal_and_the_run_stops_with_
     assert len(asked(calls)) == 2
 
 
+@pytest.mark.slow
 @STRATEGIES
 async def test_an_agent_that_was_down_is_asked_again_by_the_same_command(tmp_path, calls, strategy):
     await run(job("crash", strategy), tmp_path / "undisturbed")
@@ -199,6 +223,7 @@ async def test_a_proposal_is_reserved_and_settled_as_a_rollout_of_an_agent(tmp_p
     assert stages["proposer"]["total_tokens"] == 2 * 1000 and stages["proposer"]["calls"] == 2 * 3
 
 
+@pytest.mark.slow
 def test_a_proposer_is_part_of_what_a_run_is(tmp_path, calls):
     asyncio.run(run(job("good"), tmp_path / "run"))
     with pytest.raises(RunConflict):
@@ -255,6 +280,7 @@ async def test_a_proposer_of_your_own_is_one_method(tmp_path, monkeypatch, strat
     assert (strategy == "proof") == bool(looks[0][1].kinds)
 
 
+@pytest.mark.slow
 def test_an_estimate_counts_the_turns_of_an_agent_instead_of_analysts(calls):
     told = {line.stage: line for line in estimate(job("good")).lines}
     assert not {"analyst", "merge", "ranking"} & set(told)

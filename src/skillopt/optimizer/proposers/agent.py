@@ -167,8 +167,8 @@ def _may_change(editable: EditableFiles) -> str:
     told = f"`{FOLDER}/{SKILL_FILE}`, which the other agent always reads."
     if editable.references:
         told += (
-            f" Markdown files below `{FOLDER}/references`, which it reads where {SKILL_FILE} tells it to: details"
-            f" that only some tasks need. You may add such files; name each of them in {SKILL_FILE}."
+            f" Markdown files below `{FOLDER}/references`, which it reads where {SKILL_FILE} tells it to:"
+            f" details that only some tasks need. You may add such files; name each of them in {SKILL_FILE}."
         )
     if editable.scripts:
         told += f" Programs below `{FOLDER}/scripts`, which it may run where {SKILL_FILE} says when and how."
