@@ -71,8 +71,10 @@ def trainer_from(
     config = job.config
     gate = gate_of(job, evaluator)
     is_gated = gate.is_on and config.optimizer.slow_update_gate_with_selection
+    price, in_batches = price_for(config, "target", job.target), config.evaluation.batch != "off"
     test = TestSettings(
-        price=price_for(config, "target", job.target),
+        price=price.in_batches() if in_batches and price is not None else price,
+        batch=in_batches,
         max_tokens=job.target.max_tokens,
         skills=2 if is_gated else 3,
         allowance=allowance_of(config) if works_alone(job.target.harness) else None,

@@ -15,7 +15,7 @@ from skillopt.testing._answers import Call
 
 ALWAYS = "Use it for every request."
 _WORD = re.compile(r"[a-z][a-z_]{3,}")
-_LISTED = re.compile(r"^- ([\w-]+): (.*)$", re.MULTILINE)
+_LISTED = re.compile(r"^- ([\w-]+): (.*?)(?: \(file: [^)]*\))?$", re.MULTILINE)
 _ROLLOUT = re.compile(r'<rollout task="([^"]+)" kind="([^"]+)".*?<task>(.*?)</task>', re.DOTALL)
 _SKILL = re.compile(r"<skill>\n(.*?)\n</skill>", re.DOTALL)
 _BODY, _SHOWN = "data to understand it by:", "# Current skill"
