@@ -14,6 +14,7 @@ from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.proof import DeadEdit, LaneAnalyst
 from skillopt.optimizer.reflect import Minibatch
 from skillopt.optimizer.small import SmallLaneAnalyst
+from skillopt.optimizer.whole_batch import WholeBatch
 from skillopt.skill.edits import Edit, Outcome, apply
 from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
@@ -71,7 +72,7 @@ class LaneSearch:
         self,
         step: Step,
         *,
-        analyst: LaneAnalyst | SmallLaneAnalyst,
+        analyst: LaneAnalyst | SmallLaneAnalyst | WholeBatch,
         trials: Trials,
         guard: LeakGuard | None,
         confirms: bool,
@@ -98,6 +99,8 @@ class LaneSearch:
         self._earlier = earlier
         self._harmful = harmful
         self._lines = lines_of(step.skill.whole)
+        self.done: list[Lane] = []
+        """The lanes that are in, as they came."""
 
     async def study(self, index: int, chunk: list[Studied]) -> Lane:
         """A first look at some failures."""
@@ -164,6 +167,7 @@ class LaneSearch:
             self._step, name, chunk, dead=known, harmful=harmful, kinds=self._kinds
         )
         await self._try(lane, known, chunk)
+        self.done.append(lane)
         return lane
 
     async def _try(self, lane: Lane, known: Sequence[DeadEdit], left: Sequence[Studied]) -> None:
