@@ -178,6 +178,7 @@ def test_a_record_of_a_transcript_and_one_of_a_replay_read_alike() -> None:
     [
         ("we use conventional commits here", "* feat(api)!: x\n* fix: y", "* feat: x\n* wip"),
         ("please run the tests before that", "$ npm test", "$ npm start"),
+        ("run all tests first", "$ cd x && ./run_tests.sh", "$ git commit -m 'feat: add a test for refunds'"),
         ("add a line to CHANGELOG.md every time", "~ docs/CHANGELOG.md", "~ README.md\n> CHANGELOG.md"),
         ("never touch setup.cfg", "~ setup.py", "~ setup.cfg"),
         ("use `ruff format` for that", "$ ruff format .", "$ black ."),

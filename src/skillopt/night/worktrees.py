@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from skillopt.agents import skill_folders
 from skillopt.errors import Fault
 from skillopt.messages import Tool
-from skillopt.night.work_record import COMMITS, TESTS
+from skillopt.night.work_record import COMMITS, RUNS_TESTS, TESTS
 from skillopt.process import ask_process, minimal_env, run_process
 from skillopt.sandbox import ProcessLimits, Sandbox, is_there
 from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
@@ -38,7 +38,7 @@ _SERVICES = re.compile(
 )
 _SECRETS = re.compile(r"(?<![\w.])\.env\b|\bid_rsa\b|\bcredentials?\b|\bsecrets?\b", re.IGNORECASE)
 _ELSEWHERE = re.compile(r"mcp__|web|browser|fetch", re.IGNORECASE)
-_TESTS = re.compile(r"\b(?:pytest|unittest|tests?)\b")
+_TESTS = re.compile(RUNS_TESTS)
 _SEVERAL = re.compile(r"[;&|<>$`]")
 """Signs of more than one plain command."""
 _SHA = re.compile(r"[0-9a-f]{40,64}")
@@ -94,7 +94,7 @@ class Worktrees:
         if not commit:
             return "the repository has no commit from before it"
         files = {path: text for path, text in session.originals.items() if is_inside(path)}
-        ran = [tool.about for tool in tools if _TESTS.search(tool.about) and not _SEVERAL.search(tool.about)]
+        ran = [tool.about for tool in tools if _TESTS.match(tool.about) and not _SEVERAL.search(tool.about)]
         return Worktree(repository=str(folder), commit=commit, files=files, tests=ran[-1] if ran else "")
 
     def _commit(self, folder: Path, at: int) -> str:
