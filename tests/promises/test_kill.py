@@ -5,6 +5,7 @@ twice.
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import signal
 import subprocess
@@ -96,8 +97,8 @@ def is_lost(call: Call, how: str) -> bool:
 
 
 def stages_of(folder: Path) -> dict[str, str]:
-    """Where in a run each place was first used, in the order of use: the places any run of this identity must
-    ask.
+    """Where in a run each place was first used, in the order of sending: the places any run of this identity
+    must ask.
     """
     used: dict[str, str] = {}
     with database_of(folder) as database:
@@ -107,6 +108,7 @@ def stages_of(folder: Path) -> dict[str, str]:
                 "SELECT place FROM replies WHERE role = 'optimizer' ORDER BY rowid"
             )
         ]
+        sent = [place for (place,) in database.execute("SELECT place FROM spending ORDER BY id")]
     for event in events_of(folder):
         if isinstance(event, StageClosed):
             steps = {"rollout": "rollout", "selection": "gate"}
@@ -133,7 +135,7 @@ def stages_of(folder: Path) -> dict[str, str]:
         for row in rows:
             if row.rollout is not None:
                 used.setdefault(f"rollout/{row.rollout}.{row.attempt}/0", stage)
-    return used
+    return {place: used[place] for place in dict.fromkeys(sent) if place in used}
 
 
 def choose(left: dict[str, str], landed: Counter[str], dice: random.Random) -> str:
@@ -260,6 +262,4 @@ def assert_equal(killed: Path, undisturbed: Path) -> None:
     assert {name: told[name] for name in ("claim", "test")} == {
         name: expected[name] for name in ("claim", "test")
     }
-    assert any(
-        row["invalid"] for fact in facts(killed) for row in fact.get("rows", ()) if isinstance(row, dict)
-    )
+    assert '"invalid": "' in json.dumps(facts(killed)), "some rows are lost in every run"
