@@ -507,6 +507,7 @@ def test_no_key_is_left_out():
     }  # in tests/trackers
     elsewhere = {f"model.{role}.hedge" for role in ("target", "optimizer", "judge")}  # in promises/test_hedge
     elsewhere.add("env.executor")  # in harnesses/test_elsewhere and real/test_ray
+    elsewhere.add("evaluation.batch")  # in promises/test_batch
     # In promises/test_prompt_cache: only the Messages API tells what was written to its cache.
     elsewhere |= {f"model.{role}.price.cache_write" for role in ("target", "optimizer", "judge")}
     # In build/test_description.py.
@@ -514,6 +515,8 @@ def test_no_key_is_left_out():
         f"triggers.{key}" for key in ("path", "split_ratio", "others", "skills", "listed_as", "drafts")
     }
     elsewhere.add("train.part")
+    # In train/test_proposer.py; a proposer is built as a target is, from the same settings.
+    elsewhere |= {"train.proposer", *(key for key in told if key.startswith("model.proposer."))}
     # Those of SPEC_KEYS are followed in test_provider_keys.py.
     cases = {parameter.id for parameter in CASES}
     assert told == cases | set(SPEC_KEYS) | agents_only | trackers_only | elsewhere

@@ -16,6 +16,7 @@ from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.files import read_text
 from skillopt.harnesses import identity_of, works_alone
 from skillopt.harnesses._workspace import carried_digest
+from skillopt.models import provider
 from skillopt.redact import Scrubber
 from skillopt.runs.log import EVENTS
 from skillopt.skill.description import SkillListing, description_of
@@ -46,6 +47,8 @@ class Job:
     """The resolved configuration without secrets, for `settings.json`."""
     judge: RoleSpec | None = None
     """The model that scores, where the benchmark wants one."""
+    proposer: RoleSpec | None = None
+    """The agent that proposes edits, where one does."""
     look_back: LookBack | None = None
     """What the run goes on from, where it is not the first of its skill."""
     listing: SkillListing | None = None
@@ -97,7 +100,7 @@ class Job:
         tasks = {split: tasks_digest(self.splits.of(split)) for split in ("train", "val", "test")}
         # Only agents get the files that a skill carries beside its text.
         carried = carried_digest(self.seed) if works_alone(self.target.harness) else ""
-        version = identity_of(self.target.harness, self.target.model)
+        version = _version(self.target)
         return {
             **self.config.identity(),
             "skill": self.skill.digest,
@@ -107,6 +110,7 @@ class Job:
             **({"skill_files": carried} if carried else {}),
             **({} if self.listing is None else {"body": self.seed.document.digest}),
             **({"target_version": version} if version else {}),
+            **({} if self.proposer is None else {"proposer_version": _version(self.proposer)}),
             **(
                 {}
                 if self.look_back is None
@@ -157,6 +161,8 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
     if config.train.strategy == "proof":
         _check_proof(config)
     seed = _seed(config, benchmark) if listing is None else listing.skill
+    target = resolve_role(config, "target", needs_key=needs_key)
+    check_batches(config, target, benchmark, splits)
     scrubber = Scrubber(resolved.secrets)
     if scrubber.scrub(seed.document.whole) != seed.document.whole:
         raise SkillError(
@@ -168,11 +174,12 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         benchmark=benchmark,
         splits=splits,
         seed=seed,
-        target=resolve_role(config, "target", needs_key=needs_key),
+        target=target,
         optimizer=resolve_role(config, "optimizer", needs_key=needs_key),
         scrubber=scrubber,
         settings=as_json(resolved),
         judge=_judge(config, benchmark, needs_key),
+        proposer=_proposer(config, needs_key),
         listing=listing,
     )
 
@@ -192,6 +199,57 @@ def _check_proof(config: Config) -> None:
         )
 
 
+def _proposer(config: Config, needs_key: bool) -> RoleSpec | None:
+    """The agent that proposes; refuses what would have no effect beside a proposer."""
+    name = config.train.proposer
+    if name == "analysts":
+        if config.model.proposer is not None:
+            raise ConfigError("model.proposer names an agent that nobody asks. Set train.proposer to agent.")
+        return None
+    if config.optimizer.skill_update_mode != "patch" or config.optimizer.use_skill_aware_reflection:
+        raise ConfigError(
+            f"train.proposer {name} proposes edits: set optimizer.skill_update_mode to patch and switch"
+            " optimizer.use_skill_aware_reflection off, or leave train.proposer at analysts."
+        )
+    if config.model.proposer is None:
+        return None
+    spec = resolve_role(config, "proposer", needs_key=needs_key)
+    if not works_alone(spec.harness):
+        raise ConfigError(
+            f"model.proposer: {config.model.proposer.name!r} is no agent that works by itself. Name one, as"
+            " in 'claude_code/anthropic:MODEL', 'codex/openai:MODEL' or 'cmd: PROGRAM'."
+        )
+    return spec
+
+
+def _version(spec: RoleSpec) -> str:
+    """What tells two agents of one name apart."""
+    return identity_of(spec.harness, spec.model)
+
+
+def check_batches(config: Config, target: RoleSpec, benchmark: Benchmark, splits: Splits) -> None:
+    """Refuse batches for a target that cannot be asked in them: a batch holds single questions."""
+    if config.evaluation.batch == "off":
+        return
+    remedy = "Set evaluation.batch to off (--batch off)"
+    tasks = (*splits.val, *splits.test)
+    if target.harness != "chat" or any(benchmark.open(task) is not None for task in tasks):
+        raise ConfigError(
+            f"evaluation.batch asks every task in one question, and {target.harness} on {benchmark.name}"
+            f" takes several turns. {remedy}."
+        )
+    if not provider(target.model.provider).has_batches:
+        raise ConfigError(
+            f"evaluation.batch: there are no batches with {target.model.provider}; openai and anthropic have"
+            f" them. {remedy}."
+        )
+    if config.evaluation.batch == "all" and config.gate.max_latency_increase is not None:
+        raise ConfigError(
+            "gate.max_latency_increase compares seconds with those of the baseline, and a batch has none. Set"
+            " evaluation.batch to test."
+        )
+
+
 def tasks_digest(tasks: Iterable[Task]) -> str:
     """What identifies a list of tasks: their content, in order."""
     return _digest([task.full_hash for task in tasks])
@@ -199,7 +257,7 @@ def tasks_digest(tasks: Iterable[Task]) -> str:
 
 def _seed(config: Config, benchmark: Benchmark) -> Skill:
     if config.env.skill_init is None:
-        return Skill(path=None, name=benchmark.name, document=Document(benchmark.seed_skill))
+        return Skill(path=None, name=benchmark.name, document=Document.of(benchmark.seed_skill))
     wanted = config.skill
     seed = load_skill(
         config.env.skill_init, references=wanted.references is not False, scripts=wanted.scripts

@@ -141,6 +141,15 @@ class UsesExecutor(Protocol):
 
 
 @runtime_checkable
+class RunsPrograms(Protocol):
+    """A benchmark that runs programs: those of the target, or one that scores."""
+
+    def programs_in(self, executor: Executor) -> Benchmark:
+        """The same benchmark, whose programs the executor runs."""
+        ...
+
+
+@runtime_checkable
 class SaysRule(Protocol):
     """A benchmark that can say how it scores; who proposes edits is told."""
 
