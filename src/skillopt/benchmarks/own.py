@@ -34,6 +34,8 @@ from skillopt.tasks.template import fill, placeholders
 
 PROMPT_FIELDS = ("prompt", "question", "input", "task")
 REFERENCE_FIELDS = ("reference", "answer", "answers", "expected", "expected_output")
+_DIVIDES = {"split_mode", "split_ratio", "limit"}
+"""Settings that say how tasks are divided."""
 _TEXT_FILES = (".md", ".txt")
 _MEMORY = Path("tasks given from Python")
 """Stands for a file in messages about rows that came from none; their line is their place in the list."""
@@ -100,12 +102,17 @@ class OwnSettings(CommonSettings):
 class OwnBenchmark(QuestionBenchmark):
     """Your tasks with your scorer."""
 
+    undivided = False
+    """Whether nothing said how the tasks are divided."""
+
     @classmethod
     def from_settings(cls, settings: OwnSettings) -> OwnBenchmark:
         """From files, as the `env` section says."""
         reader = _Reader(settings)
         if settings.test_path is None:
-            return cls._build(settings, load_splits(settings, reader.tasks), settings.scorer)
+            made = cls._build(settings, load_splits(settings, reader.tasks), settings.scorer)
+            made.undivided = settings.split_dir is None and not _DIVIDES & settings.model_fields_set
+            return made
         if settings.split_dir is not None:
             raise ConfigError("env.test_path and env.split_dir both say what is test. Keep one of them.")
         train, val, _ = parse_ratio(settings.split_ratio)
@@ -141,7 +148,9 @@ class OwnBenchmark(QuestionBenchmark):
         else:
             splits = ratio_split(reader.from_memory(tasks), settings.split_ratio, settings.split_seed)
         chosen = settings.scorer if scorer is None else scorer
-        return cls._build(settings, splits.limited(settings.limit), chosen)
+        made = cls._build(settings, splits.limited(settings.limit), chosen)
+        made.undivided = not isinstance(tasks, Mapping) and not _DIVIDES & settings.model_fields_set
+        return made
 
     @classmethod
     def _build(cls, settings: OwnSettings, splits: Splits, scorer: ScorerSpec) -> OwnBenchmark:

@@ -265,7 +265,8 @@ def target_only(resolved: Resolved) -> Resolved:
     bare = str(replace(parse_model_string(model.target.name, "target"), harness="chat", says_harness=False))
     stand_in = model.target.model_copy(update={"name": bare})
     roles = {"optimizer": stand_in, "judge": model.judge or model.optimizer}
-    config = resolved.config.model_copy(update={"model": model.model_copy(update=roles)})
+    one_split = resolved.config.train.model_copy(update={"folds": 1})  # what is measured has a split
+    config = resolved.config.model_copy(update={"model": model.model_copy(update=roles), "train": one_split})
     return replace(resolved, config=config)
 
 

@@ -11,15 +11,17 @@ from typing import Any
 
 from skillopt.benchmarks import benchmarks
 from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
+from skillopt.config.model_string import provider_of
 from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.harnesses import identity_of, works_alone
 from skillopt.harnesses._workspace import carried_digest
 from skillopt.redact import Scrubber
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
-from skillopt.tasks.benchmark import Benchmark, WantsJudge
+from skillopt.tasks.benchmark import Benchmark, Undivided, WantsJudge
+from skillopt.tasks.folds import FEWEST, FOLDS, MANY, in_folds, in_rounds, rounds_for
 from skillopt.tasks.splits import Splits
-from skillopt.tasks.task import Task
+from skillopt.tasks.task import SPLITS, Task
 from skillopt.train.epoch_end import LookBack
 
 ROWS_WANTED = 24
@@ -43,6 +45,12 @@ class Job:
     """The model that scores, where the benchmark wants one."""
     look_back: LookBack | None = None
     """What the run goes on from, where it is not the first of its skill."""
+    start: Document | None = None
+    """The skill that training starts from, where it is not the seed."""
+    earlier: tuple[Splits, ...] = ()
+    """Rounds of training before this one, each with another part of the tasks as val."""
+    folds: tuple[tuple[Splits, ...], ...] = ()
+    """Where tasks are cross-fitted, the rounds of each fold; its last one has the tasks that judge it."""
 
     @property
     def skill(self) -> Document:
@@ -80,6 +88,8 @@ class Job:
             "scorer": self.benchmark.scorer_version,
             **({"skill_files": carried} if carried else {}),
             **({"target_version": version} if version else {}),
+            **({"start": self.start.digest} if self.start is not None else {}),
+            **({"folds": len(self.folds)} if self.folds else {}),
             **(
                 {}
                 if self.look_back is None
@@ -117,6 +127,15 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
             else ()
         ),
     )
+    folds = fold_count(config, benchmark, splits)
+    crossed: tuple[tuple[Splits, ...], ...] = ()
+    earlier: tuple[Splits, ...] = ()
+    if folds > 1:
+        tasks = [*splits.train, *splits.val, *splits.test]
+        rounds = rounds_for(len(tasks))
+        crossed = tuple(in_folds(tasks, folds, rounds))
+        *before, splits = in_rounds(tasks, rounds)
+        earlier = tuple(before)
     if config.train.train_size and config.train.train_size != len(splits.train):
         raise TaskError(
             f"train.train_size is {config.train.train_size}, but the train split has {len(splits.train)}"
@@ -141,7 +160,30 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         scrubber=scrubber,
         settings=as_json(resolved),
         judge=_judge(config, benchmark, needs_key),
+        earlier=earlier,
+        folds=crossed,
     )
+
+
+def fold_count(config: Config, benchmark: Benchmark, splits: Splits) -> int:
+    """In how many folds the tasks are cross-fitted; 1 is one split."""
+    said, tasks = config.train.folds, sum(len(splits.of(split)) for split in SPLITS)
+    undivided = isinstance(benchmark, Undivided) and benchmark.undivided
+    if said is not None:
+        if said > 1 and not undivided:
+            raise ConfigError(
+                f"train.folds {said} divides one list of tasks, and settings or the benchmark divide it"
+                " already. Leave env.split_ratio, env.split_dir, env.test_path and env.limit out, or set"
+                " train.folds to 1."
+            )
+        if said > tasks // 2:
+            raise ConfigError(f"train.folds {said} is too many for {tasks} tasks. Set at most {tasks // 2}.")
+        return said
+    evaluation, model = config.evaluation, config.model
+    chosen = evaluation.sel_env_num or evaluation.test_env_num or config.train.train_size
+    by_hand = any(provider_of(role.name) == "handoff" for role in (model.target, model.optimizer))
+    is_few = undivided and FEWEST <= tasks < MANY
+    return FOLDS if is_few and evaluation.eval_test and evaluation.use_gate and not (chosen or by_hand) else 1
 
 
 def _check_proof(config: Config) -> None:

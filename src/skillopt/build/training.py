@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from skillopt.build.assembly import OpenRun
+from skillopt.build.crossfit import earlier_rounds, pooled_rows, told_plan
 from skillopt.build.tracking import tracked
 from skillopt.build.trainer import trainer_of
 from skillopt.evaluation.compare import Comparison
@@ -57,9 +59,10 @@ async def train(opened: OpenRun) -> Result:
     exports.catch_up()
     opened.run.watch(exports, facts_only=True)
     with tracked(opened):
-        trainer = trainer_of(opened)
+        trainer = trainer_of(opened, partial(pooled_rows, opened, train) if opened.job.folds else None)
         _announce(opened, trainer)
         try:
+            trainer.start = await earlier_rounds(opened, train)
             fitted = await trainer.fit(opened.job.skill)
         finally:
             await trainer.test.withdraw()
@@ -139,7 +142,9 @@ def _announce(opened: OpenRun, trainer: Trainer) -> None:
 def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
     """What the reader of the run should know before it starts."""
     job, evaluation = opened.job, opened.job.config.evaluation
-    notes = [f"{job.seed.path} is empty: a start without a seed."] if job.seed.seedless else []
+    notes = [told_plan(job)] if job.folds else []
+    if job.seed.seedless:
+        notes.append(f"{job.seed.path} is empty: a start without a seed.")
     if job.skill.frontmatter:
         folder = None if job.seed.folder is None else job.seed.folder.resolve().name
         notes += [

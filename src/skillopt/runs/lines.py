@@ -54,7 +54,8 @@ def line_of(event: Event, steps: int) -> LogLine | None:
         head, action = f"end of epoch {event.epoch}: slow update ", event.slow_update.action
         rest = f", {event.slow_update.why}"
     elif isinstance(event, TestMeasured):
-        head = f"sealed test opened (look {event.look})"
+        opened = f"{event.folds} folds pooled" if event.folds else "sealed test opened"
+        head = f"{opened} (look {event.look})"
     word = outcome(action)
     tone = _TONES.get(word, "plain")
     return LogLine(time=event.time, head=head, word=word, rest=rest, tone=tone) if head else None
