@@ -269,8 +269,8 @@ def _declared(text: str) -> str:
 def _seed_name(run: Path, started: RunStarted | None) -> str:
     """What the training command called the skill, else the benchmark."""
     try:
-        given = json.loads(read_text(run / "config.json"))["env"]["skill_init"]
-    except (OSError, ValueError, KeyError):  # config.json is for people; without it there is still a name
+        given = json.loads(read_text(run / "settings.json"))["env"]["skill_init"]
+    except (OSError, ValueError, KeyError):  # settings.json is for people; without it there is still a name
         given = None
     if given:
         return Path(given).parent.name if Path(given).name == SKILL_FILE else Path(given).stem

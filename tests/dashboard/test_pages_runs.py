@@ -81,7 +81,7 @@ def test_a_run_is_followed_without_a_reload_and_test_stays_sealed(
     opened = (number for number, line in enumerate(lines) if '"type":"stage_opened"' in line)
     first = next(number for number in opened if number > closed) + 1
     folder.mkdir()
-    for name in ("config.json", "run.db"):
+    for name in ("settings.json", "run.db"):
         shutil.copy(whole / name, folder / name)
     (folder / "events.jsonl").write_text("".join(lines[:first]))
     database = Database(folder / "run.db")

@@ -86,7 +86,7 @@ def test_five_of_them_train_together_to_the_sealed_test(python: Path, tmp_path: 
     told = (tmp_path / "run" / "tracking" / "diary" / "diary.txt").read_text(encoding="utf-8")
     assert told.startswith("Tonight: run\n")
     assert "accept" in told
-    config = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))
+    config = json.loads((tmp_path / "run" / "settings.json").read_text(encoding="utf-8"))
     assert config["model"]["target"]["options"] == {"tier": "gold"}
     assert "acme-key-123456" not in json.dumps(config)
     spending = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))["spending"]

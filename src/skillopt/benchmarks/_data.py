@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -38,6 +38,8 @@ class CommonSettings(BaseModel):
     """The `env.*` keys of every benchmark whose tasks come from files."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    usual: ClassVar[Path | None] = None
+    """Where the splits of a published benchmark lie in a checkout, taken where nothing else is named."""
 
     split_mode: Literal["ratio", "split_dir"] | None = Field(
         default=None,
@@ -72,18 +74,27 @@ def load_splits(
 
     `load` reads the rows that a ratio divides, where they are spread over more than one file.
     """
-    mode = settings.split_mode or ("split_dir" if settings.split_dir is not None else "ratio")
-    if mode == "split_dir":
-        if settings.split_dir is None:
+    folder = settings.split_dir
+    if (
+        folder is None
+        and settings.data_path is None
+        and settings.usual is not None
+        and settings.usual.is_dir()
+    ):
+        folder = settings.usual
+    mode = settings.split_mode or ("split_dir" if folder is not None else "ratio")
+    if mode == "split_dir" or (folder is not None and folder == settings.usual):
+        if folder is None:
             raise ConfigError(
                 "env.split_mode is 'split_dir' but env.split_dir is not set. Name the folder that holds"
                 " train/, val/ and test/."
             )
-        splits = _from_folders(settings.split_dir, to_tasks)
+        splits = _from_folders(folder, to_tasks)
     else:
         if settings.data_path is None:
             raise ConfigError(
-                "There are no tasks: set env.data_path to a JSONL, JSON or CSV file, or env.split_dir."
+                "There are no tasks: set env.data_path to a JSONL, JSON or CSV file, or env.split_dir"
+                + (f" (without them, {settings.usual} is read where it exists)." if settings.usual else ".")
             )
         splits = ratio_split(to_tasks(load(settings.data_path)), settings.split_ratio, settings.split_seed)
     return splits.limited(settings.limit)

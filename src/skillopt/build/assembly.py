@@ -126,7 +126,7 @@ async def open_run(
             usd, flying = paid.dollars, ledger.in_flight
             run.emit(Spending(calls=paid.calls, tokens=paid.tokens, usd=usd, in_flight=flying))
 
-        write_json(folder / "config.json", job.scrubber.scrub_json(job.settings))
+        write_json(folder / "settings.json", job.scrubber.scrub_json(job.settings))
         database.begin_session()
         if within is None:
             ledger = Ledger(budget_of(job.config), database, elapsed=elapsed)

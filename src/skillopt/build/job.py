@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,11 @@ from skillopt.benchmarks import benchmarks
 from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
 from skillopt.config.model_string import provider_of
 from skillopt.errors import ConfigError, SkillError, TaskError
+from skillopt.files import read_text
 from skillopt.harnesses import identity_of, works_alone
 from skillopt.harnesses._workspace import carried_digest
 from skillopt.redact import Scrubber
+from skillopt.runs.log import EVENTS
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
 from skillopt.tasks.benchmark import Benchmark, Undivided, WantsJudge
@@ -40,7 +42,7 @@ class Job:
     optimizer: RoleSpec
     scrubber: Scrubber
     settings: dict[str, Any]
-    """The resolved configuration without secrets, for `config.json`."""
+    """The resolved configuration without secrets, for `settings.json`."""
     judge: RoleSpec | None = None
     """The model that scores, where the benchmark wants one."""
     look_back: LookBack | None = None
@@ -136,7 +138,7 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         crossed = tuple(in_folds(tasks, folds, rounds))
         *before, splits = in_rounds(tasks, rounds)
         earlier = tuple(before)
-    if config.train.train_size and config.train.train_size != len(splits.train):
+    if 0 < config.train.train_size < len(splits.train):
         raise TaskError(
             f"train.train_size is {config.train.train_size}, but the train split has {len(splits.train)}"
             " tasks. Set 0 to take them."
@@ -189,10 +191,10 @@ def fold_count(config: Config, benchmark: Benchmark, splits: Splits) -> int:
 def _check_proof(config: Config) -> None:
     """Refuse settings that only the published loop has a meaning for."""
     mode = config.optimizer.skill_update_mode
-    if mode != "patch":
+    if mode != "patch" and config.model.optimizer.prompts == "small":
         raise ConfigError(
-            f"train.strategy proof tries single edits, and optimizer.skill_update_mode {mode} writes whole"
-            " skills. Set it to patch, or train.strategy to paper."
+            f"model.optimizer.prompts small asks for one rule, and optimizer.skill_update_mode {mode}"
+            " for whole skills. Set it to patch, or the prompts to standard."
         )
     if config.optimizer.use_skill_aware_reflection:
         raise ConfigError(
@@ -209,7 +211,22 @@ def tasks_digest(tasks: Iterable[Task]) -> str:
 def _seed(config: Config, benchmark: Benchmark) -> Skill:
     if config.env.skill_init is None:
         return Skill(path=None, name=benchmark.name, document=Document(benchmark.seed_skill))
-    return load_skill(config.env.skill_init)
+    return _with_regions(load_skill(config.env.skill_init))
+
+
+def _with_regions(skill: Skill) -> Skill:
+    """The skill with its protected regions, where it is the `best_skill.md` of a run: that file is what was
+    measured, without their marks, which the run's own copies have.
+    """
+    assert skill.path is not None
+    for home in skill.path.resolve().parents[:3]:  # RUN/best_skill.md, RUN/best_skill/NAME/SKILL.md
+        if not (home / EVENTS).is_file():
+            continue
+        for copy in sorted((home / "skills").glob("skill_v*.md"), reverse=True):
+            document = Document(read_text(copy))
+            if document.layout.regions and document.rendered == skill.document.rendered:
+                return replace(skill, document=document)
+    return skill
 
 
 def _judge(config: Config, benchmark: Benchmark, needs_key: bool) -> RoleSpec | None:

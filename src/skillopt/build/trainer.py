@@ -164,6 +164,8 @@ def optimizer_of(job: Job, model: Model, rewriter: Model | None = None) -> Optim
 
 def asks_small(job: Job) -> bool:
     """Whether the optimizer is asked in the form for small models."""
+    if job.config.optimizer.skill_update_mode != "patch":
+        return False
     said, window = job.config.model.optimizer.prompts, job.config.model.optimizer.context_window
     return is_small(job.optimizer.model.name, window) if said == "auto" else said == "small"
 

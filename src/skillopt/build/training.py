@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,8 @@ from typing import Any
 from skillopt.build.assembly import OpenRun
 from skillopt.build.crossfit import earlier_rounds, pooled_rows, told_plan
 from skillopt.build.tracking import tracked
-from skillopt.build.trainer import trainer_of
+from skillopt.build.trainer import plan_of, trainer_of
+from skillopt.config.names import flat
 from skillopt.evaluation.compare import Comparison
 from skillopt.events import Notice, RunStarted
 from skillopt.events.records import StepRecord
@@ -55,7 +57,9 @@ async def train(opened: OpenRun) -> Result:
 
     Whatever stops it, calls already sent are waited for and kept.
     """
-    exports = Exports(opened.run, predictions=opened.job.config.output.predictions)
+    job, public = opened.job, _public_config(opened)
+    write_json(opened.folder / "config.json", job.scrubber.scrub_json(public))
+    exports = Exports(opened.run, job.splits.all, predictions=job.config.output.predictions)
     exports.catch_up()
     opened.run.watch(exports, facts_only=True)
     with tracked(opened):
@@ -68,6 +72,22 @@ async def train(opened: OpenRun) -> Result:
             await trainer.test.withdraw()
             await opened.drain()
     return _result(opened, trainer, fitted)
+
+
+def _public_config(opened: OpenRun) -> dict[str, Any]:
+    """The configuration in the flat public form, with what follows from it, the tasks and the folder."""
+    job, plan = opened.job, plan_of(opened.job)
+    batches = math.ceil(len(plan.train) / job.config.train.batch_size)
+    derived = {
+        "batches_per_epoch": batches,
+        "steps_per_epoch": plan.steps_per_epoch,
+        "out_root": str(opened.folder),
+    }
+    return {
+        **flat(job.settings),
+        **derived,
+        **dict.fromkeys(("train_size", "samples_per_epoch"), len(plan.train)),
+    }
 
 
 def _result(opened: OpenRun, trainer: Trainer, fitted: TrainingEnd) -> Result:
@@ -88,7 +108,7 @@ def _result(opened: OpenRun, trainer: Trainer, fitted: TrainingEnd) -> Result:
         seed=seed,
         best=best,
         final=None if state.score is None else trainer.measured(skills.get(state.skill)),
-        config=job.settings,
+        config=_public_config(opened),
         gate=trainer.gate,
         ungated=trainer.ungated,
         report=fitted.report,
@@ -152,6 +172,11 @@ def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
             for one in violations(job.skill.text, folder)
             if one.severity == "error"
         ]
+    if job.config.train.train_size > len(job.splits.train):
+        notes.append(
+            f"train.train_size is {job.config.train.train_size}; the train split has"
+            f" {len(job.splits.train)} tasks, all of which are taken."
+        )
     if job.repeats > 1 and evaluation.repeats is None:
         notes.append(
             f"{len(job.splits.val)} val tasks are few: the gate draws each of them {job.repeats} times."

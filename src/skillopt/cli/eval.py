@@ -157,7 +157,7 @@ def _check_shared(found: Sequence[Resolved]) -> None:
 
 
 def _with_targets(job: Job, names: Sequence[str]) -> Job:
-    """`config.json` names all targets, not the first one alone."""
+    """`settings.json` names all targets, not the first one alone."""
     return job if len(names) == 1 else replace(job, settings={**job.settings, "targets": list(names)})
 
 

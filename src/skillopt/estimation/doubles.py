@@ -17,7 +17,7 @@ from skillopt.estimation.counting import CHARS_A_TOKEN, CallCounter
 from skillopt.evaluation.judge import judge_prompt
 from skillopt.harnesses.port import Session, rollout_prompt, system_prompt
 from skillopt.messages import Message, Reply, Request, Usage
-from skillopt.models.world.optimizer import ALL_RULES, propose
+from skillopt.models.world.optimizer import ALL_RULES, propose, shown_skill
 from skillopt.models.world.rules import CASE, WorldRules, chance, code_of, is_solved
 from skillopt.tasks.benchmark import Benchmark, Environment
 from skillopt.tasks.judge import Finding, ScoredByJudge
@@ -80,6 +80,8 @@ class CountingOptimizer:
         for name in ("edits", "revise_suggestions", "skill_candidates"):
             if name in patch:
                 patch[name] = [] if self.finds_nothing else [self._worded(one) for one in patch[name]]
+        if self.finds_nothing and "changes" in said:  # a whole skill without any
+            said["new_skill"] = shown_skill("\n".join(message.content for message in request.messages))
         if self.finds_nothing:
             said |= {name: "" for name in ("slow_update_content", "meta_skill_content") if name in said}
         text = json.dumps(said, ensure_ascii=False)

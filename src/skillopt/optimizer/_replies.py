@@ -100,6 +100,21 @@ class NamedEdits(_Reply):
     ]
 
 
+class WrittenSkill(_Reply):
+    """What the analyst of a lane answers that writes the skill anew: the text, and for words of a changed
+    line the tasks that it should fix.
+    """
+
+    new_skill: str
+    changes: Annotated[
+        list[Any],
+        _items(
+            {"words": {"type": "string"}, "tasks": {"type": "array", "items": {"type": "string"}}},
+            required=["words", "tasks"],
+        ),
+    ] = Field(default_factory=list)
+
+
 class WorkedRule(_Reply):
     """What the analyst of a lane answers in the small form: one rule with an example."""
 

@@ -19,6 +19,7 @@ from skillopt.optimizer.limit import LimitChooser
 from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
 from skillopt.optimizer.proof import ANALYST, Joiner, LaneAnalyst
 from skillopt.optimizer.reflect import Reflection, Reflector
+from skillopt.optimizer.rewrites import LaneAdviser, LaneRewriter
 from skillopt.optimizer.select import Selection, Selector
 from skillopt.optimizer.small import SmallLaneAnalyst, by_kind
 from skillopt.optimizer.update import Update, Updater
@@ -29,8 +30,14 @@ from skillopt.tasks.template import fill
 
 T = TypeVar("T")
 Control = Literal["fixed", "autonomous", "none"]
-PATCH_PROMPTS = frozenset({"analyst_failure", "analyst_success", "merge", "ranking"})
+PATCH_PROMPTS = frozenset({"analyst_failure", "analyst_success", "merge", "ranking", ANALYST})
 """Stages for which a benchmark's own prompt speaks of edits: other update modes use the generic ones."""
+
+LANE_ANALYSTS: Mapping[Mode, type[LaneAnalyst]] = {
+    "patch": LaneAnalyst,
+    "rewrite_from_suggestions": LaneAdviser,
+    "full_rewrite_minibatch": LaneRewriter,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +102,8 @@ class Optimizer:
         form = FORMS[settings.skill_update_mode]
         aware = None if settings.writes_whole_skills else settings.skill_aware
         contrasts = settings.rollouts_per_task > 1
-        whole = ("analyst_failure", "analyst_success", "merge") if settings.writes_whole_skills else ()
-        writes_skills = ("rewrite", *whole)
+        whole = ("analyst_failure", "analyst_success", "merge", ANALYST)
+        writes_skills = ("rewrite", *(whole if settings.writes_whole_skills else ()))
         own_prompts = {
             stage: text
             for stage, text in settings.prompts.items()
@@ -104,6 +111,8 @@ class Optimizer:
         }
         if settings.small:
             own_prompts = {ANALYST: packaged(f"{ANALYST}_small"), **own_prompts}
+        if settings.writes_whole_skills:
+            own_prompts[ANALYST] = packaged(f"{ANALYST}_rewrite")
         asked = OptimizerModel(
             model,
             prompts=own_prompts,
@@ -133,7 +142,7 @@ class Optimizer:
         self.lanes = (
             SmallLaneAnalyst(asked, scoring_rule=settings.scoring_rule)
             if settings.small
-            else LaneAnalyst(
+            else LANE_ANALYSTS[settings.skill_update_mode](
                 asked,
                 contrasts=contrasts,
                 target_prompt=settings.prompts.get("rollout", ""),

@@ -82,7 +82,6 @@ class LaneAnalyst:
         """Edits for these failures. `dead` are edits that were tried on them in vain, `harmful` ones broke
         other tasks; `kinds` counts the held-out failures by the kind of their task.
         """
-        most = len(chunk)
         fixed = (
             self._surroundings
             + skill_section(step.skill.text)
@@ -90,7 +89,7 @@ class LaneAnalyst:
             + section("Edits that broke tasks which worked", "\n".join(map(_told, harmful)))
             + _dead_section(dead)
             + _kinds_section(kinds or {})
-            + section("Limit", f"Propose at most {most} edits. You are shown {most} failed tasks.")
+            + section("Limit", f"{self._limit(len(chunk))} You are shown {len(chunk)} failed tasks.")
         )
         room, title = self._model.room(fixed, ANALYST), "Failed tasks"
         if self._contrasts:
@@ -98,14 +97,23 @@ class LaneAnalyst:
         else:
             shown = rollouts_section(title, [(one.task, one.tries[0]) for one in chunk], room)
         tasks = tuple(one.task.id for one in chunk)
-        reply = await self._model.ask(step, ANALYST, item, fixed + shown, NamedEdits)
+        edits = await self._edits(step, item, fixed + shown, len(chunk))
+        if isinstance(edits, Unusable):
+            return Minibatch(kind="failure", index=0, tasks=tasks, dropped=str(edits))
+        return Minibatch(kind="failure", index=0, tasks=tasks, edits=tuple(edits))
+
+    def _limit(self, failures: int) -> str:
+        return f"Propose at most {failures} edits."
+
+    async def _edits(self, step: Step, item: str, user: str, most: int) -> Sequence[Edit] | Unusable:
+        """What the model proposes to this question about so many failures."""
+        reply = await self._model.ask(step, ANALYST, item, user, NamedEdits)
         if isinstance(reply, Unusable):
-            return Minibatch(kind="failure", index=0, tasks=tasks, dropped=str(reply))
-        edits = tuple(
+            return reply
+        return [
             parse_edit(edit, str(step.place.at(ANALYST, item, number=at)))
             for at, edit in enumerate(reply.edits[:most])
-        )
-        return Minibatch(kind="failure", index=0, tasks=tasks, edits=edits)
+        ]
 
 
 class Joiner:

@@ -12,7 +12,7 @@ from contextlib import closing
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
@@ -46,6 +46,13 @@ _REPLY, _TRAJECTORY = TypeAdapter(Reply), TypeAdapter(Trajectory)
 SESSION = "session"
 """The note of the last attempt that an earlier session left open."""
 ENTRIES = "SELECT id, role, stage, place, state, calls, tokens, reserved, usd, usage FROM spending"
+
+
+class AnswerRow(NamedTuple):
+    """What a rollout ended with, and after how many calls."""
+
+    text: str
+    calls: int
 
 
 def entry_of(row: Sequence[Any]) -> Entry:
@@ -203,6 +210,19 @@ class Database:
         return (
             None if row is None else (row[0], _TRAJECTORY.validate_json(row[1]), Score(**json.loads(row[2])))
         )
+
+    def answers(self, rollouts: Iterable[str]) -> dict[tuple[str, int], AnswerRow]:
+        """What was answered, by rollout and attempt."""
+        wanted = json.dumps(list(rollouts))
+        query = (
+            "SELECT rollout, attempt, json_extract(trajectory, '$.answer'),"
+            " json_extract(trajectory, '$.calls') FROM trajectories"
+            " WHERE rollout IN (SELECT value FROM json_each(?))"
+        )
+        found = self._do(query, (wanted,)).fetchall()
+        return {
+            (rollout, attempt): AnswerRow(text=text, calls=calls) for rollout, attempt, text, calls in found
+        }
 
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
         row = (rollout, attempt, scorer, _dump(score))

@@ -128,8 +128,8 @@ def find(run: RunReader, step: str) -> FoundVerdict:
     at, judged = _find(sections, step, run)
     if not run.config:
         raise UsageError(
-            f"{run.folder / 'config.json'} is missing; it says how scores were weighed. Run the same training"
-            " command again to write it."
+            f"{run.folder / 'settings.json'} is missing; it says how scores were weighed. Run the same"
+            " training command again to write it."
         )
     return FoundVerdict(judged=judged, sections=sections[: at + 1])
 

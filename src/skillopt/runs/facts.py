@@ -137,7 +137,7 @@ def _remarks(
         yield f"Used more than was reserved: {'; '.join(overruns)}."
     if config is None:
         yield (
-            "config.json is missing: the configuration is not shown, and a mixed score is read with its"
+            "settings.json is missing: the configuration is not shown, and a mixed score is read with its"
             " default weight."
         )
 

@@ -36,6 +36,12 @@ def propose(request: Request, settings: WorldRules) -> dict[str, Any]:
     )
 
 
+def shown_skill(asked: str) -> str:
+    """The skill a question shows; where it shows two, the newer one, and where the skill is empty none."""
+    _, shown, rest = asked.rpartition("<skill>")
+    return rest.partition("</skill>")[0] if shown else ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
     asked: str
@@ -44,9 +50,7 @@ class _Question:
 
     @property
     def skill(self) -> str:
-        """The skill a request shows; where it shows two, the newer one, and where the skill is empty none."""
-        _, shown, rest = self.asked.rpartition("<skill>")
-        return rest.partition("</skill>")[0] if shown else ""
+        return shown_skill(self.asked)
 
     @property
     def cases(self) -> list[str]:
@@ -118,6 +122,14 @@ def _lane(question: _Question, settings: WorldRules) -> dict[str, Any]:
         edits.insert(int(dice.roll() * (len(edits) + 1)), harmful)
     if question.wants("rule"):  # the small form
         return {"rule": edits[0]["content"] if edits else "", "request": "", "answer": "a code"}
+    if question.wants("new_skill"):
+        text = skill
+        for edit in edits:
+            text = _with(text, edit["content"].removeprefix("- "))
+        said = [{"words": edit["content"], "tasks": edit["tasks"]} for edit in edits]
+        return {"new_skill": text, "changes": said}
+    if question.wants("revise_suggestions"):
+        return {"revise_suggestions": [_suggestion(edit) for edit in edits]}
     return {"edits": edits}
 
 
