@@ -6,9 +6,10 @@ from pathlib import Path
 
 from skillopt.build import prepare
 from skillopt.cli import EXIT_CODES, _run
-from skillopt.cli._console import print_json
+from skillopt.cli._console import echo, print_json
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet
+from skillopt.estimation import estimate as estimated
 
 PANEL, PLACE = "Train and measure", 1
 
@@ -19,6 +20,8 @@ def train(given: Given, json: Json = False, quiet: Quiet = False, plain: Plain =
     Ctrl-C sends nothing further; what was sent is waited for and kept. A second Ctrl-C ends at once.
     """
     job = prepare(_run.configure(given))
+    if job.folds and not quiet:  # many small runs: what they take is said before anything is paid
+        echo(f"{estimated(job).in_words()}; 'skillopt estimate' has the parts.", err=True)
     result = _run.train(job, job.folder(Path.cwd()), _run.choose_view(job, quiet=quiet, plain=plain))
     if json:
         print_json(job.scrubber.scrub_json(_run.as_json(result)))
