@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from fractions import Fraction
 from math import comb
@@ -15,7 +16,7 @@ from skillopt.account import Amount
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.evaluation.compare import compare, smallest_gain
-from skillopt.events import Event, Notice, TestMeasured
+from skillopt.events import Event, Notice, Spending, TestMeasured
 from skillopt.ledger import Budget
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
 from skillopt.runs.database import Database
@@ -33,11 +34,15 @@ def rows(count: int) -> list[dict[str, str]]:
 
 
 def fit(folder: Path, count: int = 20, **more: Any) -> skillopt.Result:
+    return asyncio.run(afit(folder, count, **more))
+
+
+async def afit(folder: Path, count: int = 20, **more: Any) -> skillopt.Result:
     skill = folder / "SKILL.md"
     folder.mkdir(parents=True, exist_ok=True)
     skill.write_text(SEED_SKILL, encoding="utf-8")
     options = {"train.strategy": "proof", "train.num_epochs": 2, "env.workers": 4} | more.pop("options", {})
-    return skillopt.optimize(
+    return await skillopt.aoptimize(
         skill=skill,
         tasks=rows(count),
         scorer="exact_match",
@@ -124,14 +129,33 @@ def _look(folder: Path) -> dict[str, Any]:
     return next(event for line in lines if (event := json.loads(line))["type"] == "test_measured")
 
 
+async def stopped_after(calls: float, folder: Path) -> None:
+    def stop(event: Event) -> None:
+        if isinstance(event, Spending) and event.calls >= calls:
+            work.cancel()
+
+    work = asyncio.ensure_future(afit(folder, 12, on_event=stop))
+    with pytest.raises(asyncio.CancelledError):
+        await work
+
+
 @pytest.mark.slow
-def test_a_stopped_cross_fitting_goes_on_to_the_same_end(tmp_path: Path) -> None:
-    whole = fit(tmp_path / "whole", 12)
+async def test_a_stopped_cross_fitting_goes_on_to_the_same_end(tmp_path: Path) -> None:
+    whole = await afit(tmp_path / "whole", 12)
     spent = whole.summary["spending"]["calls"]
-    halfway = fit(tmp_path / "part", 12, budget=f"{spent // 2} calls")
-    assert halfway.summary["spending"]["calls"] <= spent // 2
-    assert halfway.status == "budget" or halfway.test is None or halfway.test.n == 12
-    rest = fit(tmp_path / "part", 12, budget=f"{3 * spent} calls")
+    for share in (0.2, 0.7):
+        await stopped_after(share * spent, tmp_path / "stopped")
+    again = await afit(tmp_path / "stopped", 12)
+    assert (again.best_skill, again.claim) == (whole.best_skill, whole.claim)
+    assert spent <= again.summary["spending"]["calls"] <= spent + 8, "at most the calls in flight, twice"
+
+
+@pytest.mark.slow
+async def test_a_budget_that_ends_a_cross_fitting_can_be_raised(tmp_path: Path) -> None:
+    halfway = await afit(tmp_path, 12, budget="100 calls")
+    assert halfway.status == "budget" and halfway.test is None
+    assert "the budget does not pay for the rest of it" in halfway.claim
+    rest = await afit(tmp_path, 12, budget="2000 calls")
     assert rest.status == "finished" and rest.test is not None and rest.test.n == 12
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from skillopt.account import Amount, account_of
 from skillopt.build.assembly import OpenRun, Within, open_run
 from skillopt.build.job import Job
+from skillopt.errors import BudgetSpent
 from skillopt.evaluation.compare import smallest_gain
 from skillopt.events import Notice, RowFact, TestMeasured
 from skillopt.skill.document import Document
@@ -52,16 +53,22 @@ async def earlier_rounds(opened: OpenRun, train: Train) -> Document | None:
     """Train the rounds before the last one, and return the skill that it starts from; None is the seed."""
     job, start = opened.job, opened.job.start
     rounds = len(job.earlier) + 1
-    for number, splits in enumerate(job.earlier, 1):
+    has_begun = opened.run.last_checkpoint() is not None  # then it is settled where the last round started
+    for number, splits in enumerate(() if has_begun else job.earlier, 1):
         part = replace(job, splits=splits, start=start, earlier=(), folds=())
-        share = Fraction(1, rounds - number + 1 + rounds * len(job.folds))
-        result, _ = await _train_part(opened, part, f"rounds/{number}", share, train)
+        # All rounds together may take half of a budget; what they leave is for the folds.
+        share = Fraction(1, (2 if job.folds else 1) * rounds - number + 1)
+        try:
+            result, _ = await _train_part(opened, part, f"rounds/{number}", share, train)
+        except BudgetSpent:
+            _tell(opened, f"The budget leaves too little for round {number} of {rounds}.")
+            break
         start = Document(result.best_skill)
         if job.folds:
             scores = f"{result.seed_on_val.score:.3f} to {result.best_on_val.score:.3f}"
             _tell(opened, f"Round {number} of {rounds}: {scores} on {len(splits.val)} val tasks.")
     if job.folds:
-        _set_aside_for_folds(opened, rounds * len(job.folds))
+        _set_aside_for_folds(opened, Fraction(rounds, rounds + 1))
     return start
 
 
@@ -72,12 +79,14 @@ async def pooled_rows(opened: OpenRun, train: Train) -> PooledRows:
     for number, (*before, last) in enumerate(folds, 1):
         fold = replace(opened.job, splits=last, earlier=tuple(before), folds=())
         share = Fraction(1, len(folds) - number + 1)
-        _, looks = await _train_part(opened, fold, f"folds/{number}", share, train)
+        result, looks = await _train_part(opened, fold, f"folds/{number}", share, train)
+        if not looks:
+            raise BudgetSpent(
+                f"Fold {number} of {len(folds)} was not tested: {result.summary['test']['why']}."
+            )
         kinds |= {task.id: task.kind for task in last.test if task.kind}
         for name, pooled in rows.items():
-            found = {row.task: row for row in looks[-1].rows[name]} if looks else {}
-            lost = RowFact(task="", draw=0, invalid="budget", detail="its fold was not tested")
-            pooled += [found.get(task.id) or lost.model_copy(update={"task": task.id}) for task in last.test]
+            pooled += looks[-1].rows[name]
         right = [sum(row.hard or 0 for row in pooled) for pooled in rows.values()]
         sofar = f"the seed solves {right[0]:g}, trained skills {right[1]:g} of {len(rows['seed'])} tasks"
         _tell(opened, f"Fold {number} of {len(folds)}: so far {sofar}.")
@@ -103,9 +112,9 @@ async def _train_part(
             opened.parts.remove(part)
 
 
-def _set_aside_for_folds(opened: OpenRun, runs: int) -> None:
-    """Keep for the folds what the last round may not spend: its share is that of one run among theirs."""
-    ledger, part = opened.ledger, Fraction(runs, runs + 1)
+def _set_aside_for_folds(opened: OpenRun, part: Fraction) -> None:
+    """Keep for the folds what the last round may not spend."""
+    ledger = opened.ledger
     before = account_of(ledger.part("rounds").entries()).total().amount
     rest = ledger.budget.share(before, part, elapsed=opened.elapsed())
     seconds = 0.0 if rest.seconds is None else rest.seconds - opened.elapsed()

@@ -134,7 +134,8 @@ def _assumptions(job: Job, rehearsal: Rehearsal, likely: Rehearsed) -> list[str]
     ]
     if job.folds:
         told.append(
-            f"{len(job.folds)} folds and the run on all tasks, each in {len(job.earlier) + 1} rounds, cost alike"
+            f"{len(job.folds)} folds and the run on all tasks, each in {len(job.earlier) + 1} rounds,"
+            " cost alike"
         )
     if rehearsal.is_sampled:
         told.append("a part of the plan was rehearsed, and its counts scaled")
