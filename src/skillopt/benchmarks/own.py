@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -234,6 +235,8 @@ class _Reader:
         reference_field = settings.reference_field or next(
             (field for field in REFERENCE_FIELDS if field in row.data), None
         )
+        if reference_field is None and (near := _near(row, REFERENCE_FIELDS)):
+            raise row.error(f"has no reference{near}. Rename it, or set env.reference_field.")
         if reference_field in names:
             raise row.error(
                 f"env.prompt shows {{{reference_field}}}, which is the reference: the target would be told"
@@ -256,8 +259,8 @@ class _Reader:
         field = next((field for field in PROMPT_FIELDS if field in row.data), None)
         if field is None:
             raise row.error(
-                f"has no field {', '.join(PROMPT_FIELDS[:-1])} or {PROMPT_FIELDS[-1]}. Add one, or set"
-                " env.prompt to a template."
+                f"has no field {', '.join(PROMPT_FIELDS[:-1])} or {PROMPT_FIELDS[-1]}"
+                f"{_near(row, PROMPT_FIELDS)}. Add one, or set env.prompt to a template."
             )
         prompt = as_text(row.data[field])
         if not prompt.strip():
@@ -283,6 +286,15 @@ class _Reader:
         if field not in row.data:
             raise row.error(f"has no field {field!r}, which {key} names. {suggest(field, row.data)}")
         return row.data[field]
+
+
+def _near(row: DataRow, wanted: Sequence[str]) -> str:
+    """The field of a row that was probably meant as one of those wanted, as part of a sentence."""
+    lower = {str(name).strip().lower(): str(name) for name in row.data}
+    for name in wanted:
+        if close := get_close_matches(name, lower, n=1, cutoff=0.8):
+            return f", but {lower[close[0]]!r}, which may be meant as {name!r}"
+    return ""
 
 
 def _template(text: str, key: str) -> str:

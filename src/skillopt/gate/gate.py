@@ -10,6 +10,7 @@ from typing import Literal
 
 from skillopt.errors import ProviderDown, RunConflict
 from skillopt.evaluation.compare import too_many_lost
+from skillopt.evaluation.look import check_answers
 from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Judged
@@ -90,6 +91,7 @@ class GateSettings:
     max_tokens_increase: float | None = None
     max_latency_increase: float | None = None
     unknown_effort: Unknown = "reject"
+    check_baseline: bool = True
     seed_chars: int = 0
     """Length of the seed's rendered text."""
 
@@ -199,6 +201,9 @@ class Gate:
         skill = step.skill.rendered
         evaluation = Evaluation(self.evaluator, step, skill, list(self.rows.values()), stage=STAGE)
         outcomes = await evaluation.close(check=_check_losses)
+        if self.settings.check_baseline:
+            scored = [row for row in outcomes if isinstance(row, Scored)]
+            check_answers([(self.rows[row.task_id, row.draw].task, row) for row in scored])
         lost = _lost(outcomes)
         self.leave_out(lost)
         if self.settings.gate_metric is None and _gives_partial_credit(outcomes):
