@@ -100,7 +100,7 @@ def read_best(run: Path) -> Best:
     return Best(
         text=text,
         name=_declared(text) or slug(whole.name if whole is not None else _seed_name(run, started)),
-        files={} if whole is None else _carried(whole),
+        files={**_trained(read), **({} if whole is None else _carried(whole))},
         remarks=tuple(_remarks(read, text)),
     )
 
@@ -260,6 +260,16 @@ def _carried(whole: Path) -> dict[PurePosixPath, tuple[bytes, int]]:
     return dict(zip(names, contents, strict=True))
 
 
+def _trained(run: RunReader) -> dict[PurePosixPath, tuple[bytes, int]]:
+    """The files of the best skill that the run itself wrote: a run that has not ended holds no others."""
+    state = run.fold.state
+    found = {} if state is None else run.skills.get(state.best).files
+    return {
+        PurePosixPath(path): (text.encode(), 0o755 if path.startswith("scripts/") else 0o644)
+        for path, text in found.items()
+    }
+
+
 def _declared(text: str) -> str:
     """The name in the frontmatter; empty where there is none."""
     name = frontmatter_fields(text).get("name")
@@ -278,10 +288,10 @@ def _seed_name(run: Path, started: RunStarted | None) -> str:
 
 
 def _remarks(run: RunReader, text: str) -> Sequence[str]:
-    said, state = [], run.fold.state
+    said, state = [], run.fold.result
     if run.fold.started is not None and run.fold.started.simulated:
         said.append("Simulated: this skill was trained in the simulated world, not for a real agent.")
-    if state is not None and run.skills.get(state.best).rendered != text:
+    if state is not None and run.skills.get(state.best).rendered_text != text:
         said.append(f"{_BEST} is not the text that the run measured: it was changed since.")
     elif state is not None and state.best == state.seed:
         said.append("The best skill of this run is its seed: training found no better one.")

@@ -10,16 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.benchmarks import benchmarks
+from skillopt.build.description import listing_of, trigger_benchmark, without_regions
 from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
 from skillopt.config.model_string import provider_of
 from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.files import read_text
 from skillopt.harnesses import identity_of, works_alone
 from skillopt.harnesses._workspace import carried_digest
+from skillopt.models import provider
 from skillopt.redact import Scrubber
 from skillopt.runs.log import EVENTS
+from skillopt.skill.description import SkillListing, description_of
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
+from skillopt.skill.paths import ONE_DOCUMENT, SKILL_FILE, EditableFiles
 from skillopt.tasks.benchmark import Benchmark, Undivided, WantsJudge
 from skillopt.tasks.folds import FEWEST, FOLDS, MANY, in_folds, in_rounds, rounds_for
 from skillopt.tasks.splits import Splits
@@ -53,11 +57,21 @@ class Job:
     """Rounds of training before this one, each with another part of the tasks as val."""
     folds: tuple[tuple[Splits, ...], ...] = ()
     """Where tasks are cross-fitted, the rounds of each fold; its last one has the tasks that judge it."""
+    listing: SkillListing | None = None
+    """Set where the description is trained, among the skills that the agent lists."""
 
     @property
     def skill(self) -> Document:
-        """The seed's text: what training starts from."""
-        return self.seed.document
+        """What training starts from."""
+        return self.trained(self.seed)
+
+    def trained(self, skill: Skill) -> Document:
+        """The part of a skill that is trained: its text, or its description alone."""
+        return skill.document if self.listing is None else Document(description_of(skill))
+
+    def whole(self, trained: str) -> str:
+        """The text of SKILL.md with that part in it."""
+        return trained if self.listing is None else self.listing.whole(trained)
 
     @property
     def in_world(self) -> bool:
@@ -76,6 +90,17 @@ class Job:
         """How often the gate draws each val task."""
         return self.config.evaluation.repeats or max(1, math.ceil(ROWS_WANTED / len(self.splits.val)))
 
+    @property
+    def editable(self) -> EditableFiles:
+        """The files of the skill that edits may change."""
+        wanted, files = self.config.skill, self.skill.files
+        references = wanted.references
+        if references is None:
+            references = any(path.startswith("references/") for path in files)
+        if self.listing is not None or not (references or wanted.scripts):
+            return ONE_DOCUMENT
+        return EditableFiles(references=references, scripts=wanted.scripts, taken=self.seed.others())
+
     def identity(self) -> dict[str, Any]:
         """What can change a result; a folder belongs to one identity."""
         tasks = {split: tasks_digest(self.splits.of(split)) for split in ("train", "val", "test")}
@@ -89,6 +114,7 @@ class Job:
             "prompts": _digest(sorted(self.benchmark.prompts.items())),
             "scorer": self.benchmark.scorer_version,
             **({"skill_files": carried} if carried else {}),
+            **({} if self.listing is None else {"body": self.seed.document.digest}),
             **({"target_version": version} if version else {}),
             **({"start": self.start.digest} if self.start is not None else {}),
             **({"folds": len(self.folds)} if self.folds else {}),
@@ -111,7 +137,12 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
 
     Without `needs_key` a missing key is no error: for a job that is only looked at.
     """
-    config = resolved.config
+    config, listing = resolved.config, None
+    if config.train.part == "description":
+        config = without_regions(config)
+        resolved = replace(resolved, config=config)
+        listing = listing_of(config)
+        benchmark = trigger_benchmark(config, listing)
     if benchmark is None:
         if config.env.name is None:
             raise ConfigError(
@@ -145,9 +176,11 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         )
     if config.train.strategy == "proof":
         _check_proof(config)
-    seed = _seed(config, benchmark)
+    seed = _seed(config, benchmark) if listing is None else listing.skill
+    target = resolve_role(config, "target", needs_key=needs_key)
+    check_batches(config, target, benchmark, splits)
     scrubber = Scrubber(resolved.secrets)
-    if scrubber.scrub(seed.document.text) != seed.document.text:
+    if scrubber.scrub(seed.document.whole) != seed.document.whole:
         raise SkillError(
             "The skill holds a credential that this configuration also uses. Remove it from the skill before"
             " it is sent anywhere."
@@ -157,13 +190,14 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         benchmark=benchmark,
         splits=splits,
         seed=seed,
-        target=resolve_role(config, "target", needs_key=needs_key),
+        target=target,
         optimizer=resolve_role(config, "optimizer", needs_key=needs_key),
         scrubber=scrubber,
         settings=as_json(resolved),
         judge=_judge(config, benchmark, needs_key),
         earlier=earlier,
         folds=crossed,
+        listing=listing,
     )
 
 
@@ -203,6 +237,29 @@ def _check_proof(config: Config) -> None:
         )
 
 
+def check_batches(config: Config, target: RoleSpec, benchmark: Benchmark, splits: Splits) -> None:
+    """Refuse batches for a target that cannot be asked in them: a batch holds single questions."""
+    if config.evaluation.batch == "off":
+        return
+    remedy = "Set evaluation.batch to off (--batch off)"
+    tasks = (*splits.val, *splits.test)
+    if target.harness != "chat" or any(benchmark.open(task) is not None for task in tasks):
+        raise ConfigError(
+            f"evaluation.batch asks every task in one question, and {target.harness} on {benchmark.name}"
+            f" takes several turns. {remedy}."
+        )
+    if not provider(target.model.provider).has_batches:
+        raise ConfigError(
+            f"evaluation.batch: there are no batches with {target.model.provider}; openai and anthropic have"
+            f" them. {remedy}."
+        )
+    if config.evaluation.batch == "all" and config.gate.max_latency_increase is not None:
+        raise ConfigError(
+            "gate.max_latency_increase compares seconds with those of the baseline, and a batch has none. Set"
+            " evaluation.batch to test."
+        )
+
+
 def tasks_digest(tasks: Iterable[Task]) -> str:
     """What identifies a list of tasks: their content, in order."""
     return _digest([task.full_hash for task in tasks])
@@ -210,8 +267,17 @@ def tasks_digest(tasks: Iterable[Task]) -> str:
 
 def _seed(config: Config, benchmark: Benchmark) -> Skill:
     if config.env.skill_init is None:
-        return Skill(path=None, name=benchmark.name, document=Document(benchmark.seed_skill))
-    return _with_regions(load_skill(config.env.skill_init))
+        return Skill(path=None, name=benchmark.name, document=Document.of(benchmark.seed_skill))
+    wanted = config.skill
+    seed = load_skill(
+        config.env.skill_init, references=wanted.references is not False, scripts=wanted.scripts
+    )
+    if seed.folder is None and (wanted.references or wanted.scripts):
+        raise ConfigError(
+            f"{seed.path} is one document, and skill.references or skill.scripts wants files beside it. Make"
+            f" it a folder: {seed.name}/{SKILL_FILE}."
+        )
+    return _with_regions(seed)
 
 
 def _with_regions(skill: Skill) -> Skill:
@@ -223,9 +289,9 @@ def _with_regions(skill: Skill) -> Skill:
         if not (home / EVENTS).is_file():
             continue
         for copy in sorted((home / "skills").glob("skill_v*.md"), reverse=True):
-            document = Document(read_text(copy))
-            if document.layout.regions and document.rendered == skill.document.rendered:
-                return replace(skill, document=document)
+            kept = Document.of(read_text(copy))
+            if kept.layout.regions and kept.rendered_text == skill.document.rendered_text:
+                return replace(skill, document=replace(skill.document, text=kept.text))
     return skill
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from skillopt.build.job import Job
@@ -66,6 +67,7 @@ class Targets:
             model=spec.model,
             agent=spec.agent,
             skill=skill,
+            listing=None if job.listing is None else replace(job.listing, skill=skill),
             rollout_budget=RolloutBudget(
                 self._ledger, price_for(config, "target", spec), allowance_of(config)
             ),

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from skillopt.build.assembly import OpenRun
+from skillopt.build.description import about_description
 from skillopt.build.job import Job
 from skillopt.build.money import price_for
 from skillopt.build.targets import allowance_of
@@ -24,6 +25,7 @@ from skillopt.ledger import Ledger
 from skillopt.models.port import Model
 from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings, SkillAware
 from skillopt.optimizer.small import is_small
+from skillopt.skill.description import problem_with
 from skillopt.skill.store import SkillStore
 from skillopt.tasks.benchmark import SaysRule
 from skillopt.tasks.protected import protected_by
@@ -70,8 +72,10 @@ def trainer_from(
     config = job.config
     gate = gate_of(job, evaluator)
     is_gated = gate.is_on and config.optimizer.slow_update_gate_with_selection
+    price, in_batches = price_for(config, "target", job.target), config.evaluation.batch != "off"
     test = TestSettings(
-        price=price_for(config, "target", job.target),
+        price=price.in_batches() if in_batches and price is not None else price,
+        batch=in_batches,
         max_tokens=job.target.max_tokens,
         skills=2 if is_gated else 3,
         allowance=allowance_of(config) if works_alone(job.target.harness) else None,
@@ -106,6 +110,7 @@ def gate_of(job: Job, evaluator: Evaluator) -> Gate:
         job.config.evaluation,
         gate_metric=job.config.evaluation.gate_metric or metric,
         seed_chars=len(job.skill.rendered),
+        rule=None if job.listing is None else problem_with,
     )
     return Gate(evaluator, rows_of(job.splits.val, job.repeats), settings)
 
@@ -158,6 +163,8 @@ def optimizer_of(job: Job, model: Model, rewriter: Model | None = None) -> Optim
         small=asks_small(job),
         scoring_rule=job.benchmark.scoring_rule if isinstance(job.benchmark, SaysRule) else "",
         skill_aware=_skill_aware(config.optimizer),
+        files=job.editable,
+        about="" if job.listing is None else about_description(job.listing),
     )
     return Optimizer(model, settings, rewriter)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from skillopt.build.assembly import OpenRun
 from skillopt.build.crossfit import earlier_rounds, pooled_rows, told_plan
+from skillopt.build.description import told_beside
 from skillopt.build.tracking import tracked
 from skillopt.build.trainer import plan_of, trainer_of
 from skillopt.config.names import flat
@@ -36,6 +37,8 @@ class Result:
 
     best_skill: str
     """The text of the best skill, as it is written to `best_skill.md`."""
+    best_files: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The other files that were trained, by path, as they are written to `best_skill/`."""
     folder: Path
     status: str
     claim: str
@@ -59,7 +62,7 @@ async def train(opened: OpenRun) -> Result:
     """
     job, public = opened.job, _public_config(opened)
     write_json(opened.folder / "config.json", job.scrubber.scrub_json(public))
-    exports = Exports(opened.run, job.splits.all, predictions=job.config.output.predictions)
+    exports = Exports(opened.run, job.splits.all, predictions=job.config.output.predictions, whole=job.whole)
     exports.catch_up()
     opened.run.watch(exports, facts_only=True)
     with tracked(opened):
@@ -71,6 +74,8 @@ async def train(opened: OpenRun) -> Result:
         finally:
             await trainer.test.withdraw()
             await opened.drain()
+    if fitted.ended_early:  # an open step may have handed something over
+        exports.write_best(fitted.state.best)
     return _result(opened, trainer, fitted)
 
 
@@ -126,9 +131,10 @@ def _result(opened: OpenRun, trainer: Trainer, fitted: TrainingEnd) -> Result:
     if job.seed.folder is not None:  # with references/ and scripts/, so that the folder can be used as it is
         whole = opened.folder / "best_skill" / job.seed.name
         shutil.rmtree(whole, ignore_errors=True)
-        copy_skill(job.seed, best_skill.rendered, whole)
+        copy_skill(job.seed, job.whole(best_skill.rendered), whole)
     return Result(
-        best_skill=best_skill.rendered,
+        best_skill=job.whole(best_skill.rendered_text),
+        best_files=best_skill.files,
         folder=opened.folder,
         status=status,
         claim=sentence,
@@ -165,6 +171,8 @@ def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
     notes = [told_plan(job)] if job.folds else []
     if job.seed.seedless:
         notes.append(f"{job.seed.path} is empty: a start without a seed.")
+    if job.listing is not None:
+        notes.append(told_beside(job.listing))
     if job.skill.frontmatter:
         folder = None if job.seed.folder is None else job.seed.folder.resolve().name
         notes += [

@@ -31,6 +31,7 @@ FLAT: Mapping[str, str] = {
     "model_backend": "model.backend",
     "max_completion_tokens": "env.max_completion_tokens",
     **{name: f"env.{name}" for name in _OF_BENCHMARKS},
+    "triggers": "triggers.path",
     "budget": "budget",
 }
 """Flag and legacy flat name to dotted key. The keys of a provider have the flat name of their last part. A

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, SerializeAsAny, model_validator
 from skillopt.config.budget import BudgetConfig
 from skillopt.config.fields import file_in, is_path
 from skillopt.config.model_string import provider_of
-from skillopt.config.plan_schema import TrainConfig
+from skillopt.config.plan_schema import TrainConfig, TriggersConfig
 from skillopt.config.role_schema import ROLES, Effort, OptimizerRoleConfig, RoleConfig, RoleName, Section
 from skillopt.config.services import declared
 from skillopt.services import WRITES
@@ -118,6 +118,8 @@ class EvaluationConfig(Section):
     """Draws per val task; unset means enough for 24 rows."""
     check_baseline: bool = True
     """Stop after the baseline where every answer fails for a reason that no skill should mend."""
+    batch: Literal["off", "test", "all"] = "off"
+    """Ask in batches at half price, within a day: the sealed test and `eval`, or the baseline too."""
 
 
 class EnvConfig(Section):
@@ -132,7 +134,7 @@ class EnvConfig(Section):
     workers: int = Field(default=24, ge=1)
     """Rollouts in flight; changes speed, never the result."""
     executor: str | None = None
-    """Where games and agent programs run: processes, in_process, ray; unset is this machine's processes."""
+    """Where games, agent programs and sandboxed programs run: processes, in_process, ray; unset: here."""
     exec_timeout: float = Field(default=120.0, gt=0)
     """Seconds one model call may take unless the role says otherwise."""
     settings: SerializeAsAny[BaseModel] | None = Field(default=None, exclude=True)
@@ -159,6 +161,15 @@ class GateConfig(Section):
     leak_guard: bool = True
     """Refuse a skill that quotes val or test answers, the words of tasks, patterns or rubrics of the scorer.
     """
+
+
+class SkillConfig(Section):
+    """Which files of a skill folder are trained beside SKILL.md; all others are carried as they are."""
+
+    references: bool | None = None
+    """Train references/*.md and let new ones be proposed; unset means where the folder has some."""
+    scripts: bool = False
+    """Let scripts/ be changed and added to; only agents run them, inside their own isolation."""
 
 
 class CacheConfig(Section):
@@ -195,6 +206,8 @@ class Config(Section):
     """Models."""
     train: TrainConfig = TrainConfig()
     """Plan."""
+    triggers: TriggersConfig = TriggersConfig()
+    """Queries."""
     gradient: GradientConfig = GradientConfig()
     """Reflection."""
     optimizer: OptimizerConfig = OptimizerConfig()
@@ -205,6 +218,8 @@ class Config(Section):
     """Benchmark."""
     gate: GateConfig = GateConfig()
     """Deciding."""
+    skill: SkillConfig = SkillConfig()
+    """Files of the skill."""
     budget: BudgetConfig = BudgetConfig()
     """Spending."""
     cache: CacheConfig = CacheConfig()
@@ -243,9 +258,15 @@ class Config(Section):
             "train": self.train.model_dump(mode="json"),
             "gradient": self.gradient.model_dump(mode="json", exclude={"analyst_workers"}),
             "optimizer": self.optimizer.model_dump(mode="json"),
-            "evaluation": self.evaluation.model_dump(mode="json"),
+            "evaluation": self.evaluation.model_dump(mode="json", exclude={"batch"}),
             "gate": self.gate.model_dump(mode="json"),
             "env": {"name": self.env.name, **self._settings_identity()},
+            **({} if self.skill == SkillConfig() else {"files": self.skill.model_dump(mode="json")}),
+            **(
+                {"triggers": self.triggers.model_dump(mode="json", include={"split_ratio", "listed_as"})}
+                if self.train.part == "description"
+                else {}
+            ),
         }
 
     def _role_identity(self, role: RoleName) -> dict[str, Any]:

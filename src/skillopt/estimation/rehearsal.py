@@ -23,7 +23,6 @@ from skillopt.messages import Role
 from skillopt.models.providers.world import build as world_of
 from skillopt.models.world.rules import ANCHOR, WorldRules
 from skillopt.runs.database import Database
-from skillopt.skill.document import Document
 from skillopt.skill.store import SkillStore
 from skillopt.tasks.benchmark import WantsJudge
 from skillopt.tasks.splits import Splits
@@ -100,7 +99,8 @@ class Rehearsal:
             job,
             benchmark=tasks,
             splits=tasks.splits,
-            seed=replace(job.seed, document=Document(seed)),
+            seed=replace(job.seed, document=replace(job.skill, text=seed)),
+            listing=None,
             look_back=None if job.look_back is None else replace(job.look_back, tasks=tasks.past),
         )
         store = Database(Path(":memory:"), alone=True)
@@ -200,6 +200,9 @@ class _Log:
 
     def memory(self) -> tuple[MemoryEntry, ...]:
         return ()
+
+    def handed_over(self) -> None:
+        return None
 
     def looks(self, other_than: str) -> int:
         return 0

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from skillopt.errors import SkillOptError, UsageError
 from skillopt.tasks.benchmark import Benchmark, WantsJudge
-from skillopt.tasks.rollout import Scored, Trajectory
+from skillopt.tasks.rollout import Rollout, Scored, Trajectory
 from skillopt.tasks.scorers import as_text, extract_answer
 from skillopt.tasks.task import Task
 
@@ -39,8 +39,9 @@ async def scorer_trouble(benchmark: Benchmark, task: Task) -> str:
     return f"the scorer passes the answer {NONSENSE!r} to task {task.id}" if bad.passed else ""
 
 
-def check_answers(rows: Sequence[tuple[Task, Scored]]) -> None:
+def check_answers(outcomes: Sequence[tuple[Task, Rollout]]) -> None:
     """Raise `UsageError` where every answer fails for a cause that they have in common."""
+    rows = [(task, row) for task, row in outcomes if isinstance(row, Scored)]
     if rows and not any(row.score.passed for _, row in rows) and (cause := common_cause(rows)):
         raise UsageError(
             f"No answer passed: {cause} 'skillopt try' shows some; evaluation.check_baseline=false goes on."

@@ -14,7 +14,7 @@ from skillopt.optimizer._ask import OptimizerModel, packaged
 from skillopt.optimizer.aggregate import Aggregator, Merged
 from skillopt.optimizer.appendix import AppendixWriter
 from skillopt.optimizer.epoch import EPOCH_AGO, Advice, EpochAdvisor, TaskPair
-from skillopt.optimizer.forms import FORMS, Mode
+from skillopt.optimizer.forms import Mode, form_of
 from skillopt.optimizer.limit import LimitChooser
 from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
 from skillopt.optimizer.proof import ANALYST, Joiner, LaneAnalyst
@@ -24,6 +24,7 @@ from skillopt.optimizer.select import Selection, Selector
 from skillopt.optimizer.small import SmallLaneAnalyst, by_kind
 from skillopt.optimizer.update import Update, Updater
 from skillopt.skill.document import Document
+from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 from skillopt.step import Step
 from skillopt.tasks.rollout import means
 from skillopt.tasks.template import fill
@@ -33,6 +34,8 @@ Control = Literal["fixed", "autonomous", "none"]
 PATCH_PROMPTS = frozenset({"analyst_failure", "analyst_success", "merge", "ranking", ANALYST})
 """Stages for which a benchmark's own prompt speaks of edits: other update modes use the generic ones."""
 
+WRITING = (*sorted(PATCH_PROMPTS), "repair", "rewrite", "meta_skill")
+"""Stages that write a part of the skill, or advise those that do."""
 LANE_ANALYSTS: Mapping[Mode, type[LaneAnalyst]] = {
     "patch": LaneAnalyst,
     "rewrite_from_suggestions": LaneAdviser,
@@ -73,6 +76,8 @@ class OptimizerSettings:
     failure_only: bool
     scoring_rule: str = ""
     """What passes, in words; empty where the benchmark does not say."""
+    about: str = ""
+    """What the skill is, where it is no whole document; everybody who writes is told."""
     small: bool = False
     """Whether lanes are asked about in the form for small models."""
     rollouts_per_task: int = 1
@@ -83,6 +88,8 @@ class OptimizerSettings:
     lr_control_mode: Control = "fixed"
     skill_aware: SkillAware | None = None
     rewrite_max_completion_tokens: int = 64_000
+    files: EditableFiles = ONE_DOCUMENT
+    """The files of the skill that edits may change."""
 
     @property
     def writes_whole_skills(self) -> bool:
@@ -99,7 +106,7 @@ class Optimizer:
 
     def __init__(self, model: Model, settings: OptimizerSettings, rewriter: Model | None = None) -> None:
         """`rewriter` writes whole skills, where that takes another effort than the rest."""
-        form = FORMS[settings.skill_update_mode]
+        form = form_of(settings.skill_update_mode, settings.files)
         aware = None if settings.writes_whole_skills else settings.skill_aware
         contrasts = settings.rollouts_per_task > 1
         whole = ("analyst_failure", "analyst_success", "merge", ANALYST)
@@ -119,7 +126,7 @@ class Optimizer:
             max_tokens=settings.max_tokens,
             context_window=settings.context_window,
             words=form.words(),
-            suffixes=_suffixes(aware, contrasts),
+            suffixes=_suffixes(aware, contrasts, settings),
             caps=dict.fromkeys(writes_skills, settings.rewrite_max_completion_tokens),
             models={} if rewriter is None else dict.fromkeys(writes_skills, rewriter),
         )
@@ -147,6 +154,7 @@ class Optimizer:
                 contrasts=contrasts,
                 target_prompt=settings.prompts.get("rollout", ""),
                 scoring_rule=settings.scoring_rule,
+                files=settings.files,
             )
         )
         self.joiner = None if settings.small else Joiner(asked)
@@ -208,14 +216,22 @@ class Optimizer:
         return await self._advisor.meta_skill(step, older, pairs)
 
 
-def _suffixes(aware: SkillAware | None, contrasts: bool) -> dict[str, str]:
-    """What the analysts are told on top of their prompts: how to read several tries, then how to tell defects
-    from lapses.
+def _suffixes(aware: SkillAware | None, contrasts: bool, settings: OptimizerSettings) -> dict[str, str]:
+    """What stages are told on top of their prompts: what the skill is, which files it has, how to read
+    several tries, then how to tell defects from lapses.
     """
     told = {} if aware is None else aware.suffixes()
-    if not contrasts:
-        return told
-    return {
-        stage: f"{packaged('contrast').strip()}\n\n{told.get(stage, '')}"
-        for stage in ("analyst_failure", "analyst_success")
-    }
+    if contrasts:
+        told = {
+            stage: f"{packaged('contrast').strip()}\n\n{told.get(stage, '')}"
+            for stage in ("analyst_failure", "analyst_success")
+        }
+    if settings.skill_update_mode == "patch" and settings.files != ONE_DOCUMENT:
+        files = packaged("files").strip()
+        files += f"\n\n{packaged('files_scripts').strip()}" if settings.files.scripts else ""
+        write_edits = ("analyst_failure", "analyst_success", "merge", "repair")
+        for stage in write_edits if settings.small else (*write_edits, ANALYST):
+            told[stage] = f"{files}\n\n{told.get(stage, '')}"
+    if settings.about:
+        told = {stage: f"{settings.about.strip()}\n\n{told.get(stage, '')}" for stage in WRITING}
+    return told

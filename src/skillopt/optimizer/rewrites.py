@@ -19,6 +19,8 @@ from skillopt.step import Step
 class LaneRewriter(LaneAnalyst):
     """One question a lane: the whole skill, with the tasks that words of it should fix."""
 
+    changes_files = False
+
     def _limit(self, failures: int) -> str:
         return "Write one skill."
 
@@ -32,6 +34,8 @@ class LaneRewriter(LaneAnalyst):
 
 class LaneAdviser(LaneAnalyst):
     """Two questions a lane: suggestions for its failures, and a skill that carries them out."""
+
+    changes_files = False
 
     def _limit(self, failures: int) -> str:
         return f"Make at most {failures} suggestions."

@@ -11,7 +11,7 @@ from skillopt.events import Selected
 from skillopt.events.records import LimitRecord, RankingRecord
 from skillopt.optimizer._ask import OptimizerModel
 from skillopt.optimizer._render import memory_section, proposals_section, section, skill_section
-from skillopt.optimizer._replies import Edits, Ranking, Unusable
+from skillopt.optimizer._replies import Ranking, Unusable
 from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.forms import Form
 from skillopt.skill.edits import Edit, Outcome, Proposal, apply
@@ -86,7 +86,7 @@ class Selector:
         self, step: Step, edits: tuple[Proposal, ...], limit: int
     ) -> tuple[tuple[Proposal, ...], RankingRecord]:
         user = (
-            skill_section(step.skill.text)
+            skill_section(self._form.shown(step.skill))
             + section("Advice from earlier epochs", step.meta_skill)
             + memory_section(step.memory, self._model.memory_room)
             + proposals_section(f"{len(edits)} {self._form.noun}s, numbered from 0", edits)
@@ -106,10 +106,10 @@ class Selector:
         lost = [outcome for outcome in apply(chosen, step.skill).outcomes if outcome.state == "unmatched"]
         if not lost:
             return tuple(chosen)
-        user = skill_section(step.skill.text) + proposals_section(
+        user = skill_section(self._form.shown(step.skill)) + proposals_section(
             "Edits whose target was not found", [outcome.edit for outcome in lost]
         )
-        reply = await self._model.ask(step, "repair", "0", user, Edits)
+        reply = await self._model.ask(step, "repair", "0", user, self._form.payload)
         repaired: list[Proposal] = []
         if not isinstance(reply, Unusable):
             repaired = [

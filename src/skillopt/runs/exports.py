@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,22 @@ _TEST_FOLDERS = {"seed": "test_eval_baseline", "best": "test_eval", "final": "te
 class Exports:
     """An event sink that keeps the folder's public layout up to date at each checkpoint."""
 
-    def __init__(self, run: Run, tasks: Iterable[Task] = (), *, predictions: bool = False) -> None:
-        """`tasks` lend rows their questions; `predictions` also writes `predictions/`, one folder a task."""
+    def __init__(
+        self,
+        run: Run,
+        tasks: Iterable[Task] = (),
+        *,
+        predictions: bool = False,
+        whole: Callable[[str], str] = lambda text: text,
+    ) -> None:
+        """`tasks` lend rows their questions; `predictions` also writes `predictions/`, one folder a task.
+        `whole` makes a skill of what is trained, where that is a part of one.
+        """
         self._run = run
         self._folder = run.folder
         self._scrubber = run.scrubber
         self._predictions = predictions
+        self._whole = whole
         self._tasks = {task.id: task for task in tasks}
         self._open: list[Event] = []
         self._best = ""
@@ -66,12 +76,16 @@ class Exports:
         else:
             self._open.append(event)
 
+    def write_best(self, skill: str) -> None:
+        """Write the skill of that digest to `best_skill.md`, if it is not there."""
+        if skill != self._best:
+            self._text("best_skill.md", self._whole(self._run.skills.get(skill).rendered_text))
+            self._best = skill
+
     def _checkpoint(self, event: Checkpoint) -> None:
         state, skills = event.state, self._run.skills
-        if state.best != self._best:
-            self._text("best_skill.md", skills.get(state.best).rendered)
-            self._best = state.best
-        self._text(f"skills/skill_v{state.step:04d}.md", skills.get(state.skill).text)
+        self.write_best(state.best)
+        self._text(f"skills/skill_v{state.step:04d}.md", skills.get(state.skill).whole)
         if event.kind == "baseline":
             for closed in self._open:
                 if isinstance(closed, StageClosed):
@@ -135,7 +149,7 @@ class Exports:
                 if event.decision is not None:
                     self._json(f"{home}/lr_decision.json", _dump(event.decision))
             elif isinstance(event, Updated):
-                self._text(f"{at}/candidate_skill.md", self._run.skills.get(event.skill).text)
+                self._text(f"{at}/candidate_skill.md", self._run.skills.get(event.skill).whole)
                 self._json(f"{at}/edit_apply_report.json", [_public_edit(one) for one in event.outcomes])
                 if event.rewrite is not None:
                     told = event.rewrite.model_dump(mode="json")

@@ -91,6 +91,15 @@ def score_table(facts: Facts) -> list[tuple[str, str, str]]:
         changed,
         ("", "", f"p = {compared.p:.2g} ({compared.test})"),
         ("tasks", "", f"{len(compared.fixed)} fixed, {len(compared.broken)} broken"),
+        *(
+            (
+                name,
+                "",
+                " to ".join(score(getattr(facts.test.triggering[arm], name)) for arm in ("seed", "best")),
+            )
+            for name in ("recall", "precision")
+            if facts.test.triggering
+        ),
     ]
 
 

@@ -85,16 +85,19 @@ class Document:
 
     @property
     def rendered(self) -> str:
-        """What the target gets, in one text as `whole` is: no marker lines of regions, no trace of an empty
-        one.
-        """
+        """What the target gets, in one text as `whole` is."""
+        return pack(self.rendered_text, self.files)
+
+    @property
+    def rendered_text(self) -> str:
+        """SKILL.md as the target gets it: no marker lines, and no trace of an empty region."""
         drop: list[tuple[int, int]] = []
         for region in self.layout.regions:
             if self._inner(region):
                 drop += [(region.start, region.inner_start), (region.inner_end, region.end)]
             else:
                 drop.append((region.start, region.end))
-        return pack(_without_lines(self.text, drop), self.files)
+        return _without_lines(self.text, drop)
 
     @property
     def digest(self) -> str:

@@ -85,6 +85,11 @@ class Edit:
     path: str = SKILL_FILE
     """The file of the skill that it changes; `append` to one that is not there makes it."""
 
+    @property
+    def adds_prose(self) -> bool:
+        """Whether it adds lines of Markdown: a skill holds none of them twice."""
+        return self.op in ("append", "insert_after") and self.path.endswith(".md")
+
     def as_json(self) -> dict[str, Any]:
         """The JSON object prompts show: `{op, path?, target?, content?}` and the evidence."""
         shown: dict[str, Any] = {"op": self.op}
@@ -234,7 +239,7 @@ def _to_other_file(
     if problem := _too_much(path, document.files, files):
         return document, outcomes | all_end("invalid", problem)
     if before is None and path not in document.text:
-        link = Edit("append", content=f"- [{path}]({path}): {_title(changed.text)}")
+        link = Edit("append", content=f"- [{path}]({path}): {_title(path, changed.text)}")
         linked, told = _to_file(document, {0: link})
         if told[0].state != "applied":
             return document, outcomes | all_end("invalid", f"{SKILL_FILE} cannot name it: {told[0].reason}")
@@ -259,10 +264,10 @@ def _too_much(path: str, before: Mapping[str, str], after: Mapping[str, str]) ->
     return ""
 
 
-def _title(text: str) -> str:
-    """What a file is about: its first line that says something."""
-    line = next((line for line in map(str.strip, text.splitlines()) if line.strip("#-*`~! \t")), "")
-    return line.lstrip("#-*! \t")[:100]
+def _title(path: str, text: str) -> str:
+    """What a file is about: its first heading, else its name."""
+    heading = next((line.strip("# \t") for line in text.splitlines() if line.startswith("# ")), "")
+    return heading[:100] or path.rpartition("/")[2].rpartition(".")[0].replace("-", " ").replace("_", " ")
 
 
 _KEYS = frozenset({"op", "target", "content", "path"})

@@ -43,7 +43,7 @@ def wording(edit: Edit) -> tuple[str, ...]:
     insertion alone.
     """
     inserts = edit.op in ("append", "insert_after")
-    texts = ("insert" if inserts else edit.op, "" if inserts else edit.target, edit.content)
+    texts = ("insert" if inserts else f"{edit.op} {edit.path}", "" if inserts else edit.target, edit.content)
     return tuple(map(_plain, texts))
 
 

@@ -97,7 +97,9 @@ class LaneSearch:
         self._kinds = kinds
         self._earlier = earlier
         self._harmful = harmful
-        self._lines = lines_of(step.skill.text)
+        self._lines = lines_of(step.skill.whole)
+        self.done: list[Lane] = []
+        """The lanes that are in, as they came."""
 
     async def study(self, index: int, chunk: list[Studied]) -> Lane:
         """A first look at some failures."""
@@ -164,6 +166,7 @@ class LaneSearch:
             self._step, name, chunk, dead=known, harmful=harmful, kinds=self._kinds
         )
         await self._try(lane, known, chunk)
+        self.done.append(lane)
         return lane
 
     async def _try(self, lane: Lane, known: Sequence[DeadEdit], left: Sequence[Studied]) -> None:
@@ -221,7 +224,7 @@ class LaneSearch:
         """An edit without the lines that the skill has; an insertion whose place is misquoted goes to the
         end, where a trial shows what it is worth.
         """
-        if edit.problem or edit.op not in ("append", "insert_after"):
+        if edit.problem or not edit.adds_prose:
             return edit
         edit = replace(edit, content=kept_lines(edit.content, self._lines))
         if edit.op == "insert_after" and apply([edit], self._step.skill).outcomes[0].state == "unmatched":
