@@ -48,6 +48,10 @@ class TrainConfig(Section):
     """Parts that own tasks are cross-fitted in, each judged by a skill that never saw it; 1 is one split.
     Unset: 5 for 10 to 59 tasks that no setting divides, else 1.
     """
+    proposer: str = "analysts"
+    """Who proposes edits: analysts (the optimizer model, minibatch by minibatch), agent (the coding agent of
+    model.proposer, once for a whole batch), or your own.
+    """
     num_epochs: int = Field(default=4, ge=1)
     """Passes over the train split."""
     train_size: int = Field(default=0, ge=0)
