@@ -47,6 +47,8 @@ class Job:
     """The resolved configuration without secrets, for `settings.json`."""
     judge: RoleSpec | None = None
     """The model that scores, where the benchmark wants one."""
+    proposer: RoleSpec | None = None
+    """The agent that proposes edits, where one does."""
     look_back: LookBack | None = None
     """What the run goes on from, where it is not the first of its skill."""
     listing: SkillListing | None = None
@@ -98,7 +100,7 @@ class Job:
         tasks = {split: tasks_digest(self.splits.of(split)) for split in ("train", "val", "test")}
         # Only agents get the files that a skill carries beside its text.
         carried = carried_digest(self.seed) if works_alone(self.target.harness) else ""
-        version = identity_of(self.target.harness, self.target.model)
+        version = _version(self.target)
         return {
             **self.config.identity(),
             "skill": self.skill.digest,
@@ -108,6 +110,7 @@ class Job:
             **({"skill_files": carried} if carried else {}),
             **({} if self.listing is None else {"body": self.seed.document.digest}),
             **({"target_version": version} if version else {}),
+            **({} if self.proposer is None else {"proposer_version": _version(self.proposer)}),
             **(
                 {}
                 if self.look_back is None
@@ -176,6 +179,7 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         scrubber=scrubber,
         settings=as_json(resolved),
         judge=_judge(config, benchmark, needs_key),
+        proposer=_proposer(config, needs_key),
         listing=listing,
     )
 
@@ -193,6 +197,34 @@ def _check_proof(config: Config) -> None:
             "train.strategy proof writes no notes: switch optimizer.use_skill_aware_reflection off, or set"
             " train.strategy to paper."
         )
+
+
+def _proposer(config: Config, needs_key: bool) -> RoleSpec | None:
+    """The agent that proposes; refuses what would have no effect beside a proposer."""
+    name = config.train.proposer
+    if name == "analysts":
+        if config.model.proposer is not None:
+            raise ConfigError("model.proposer names an agent that nobody asks. Set train.proposer to agent.")
+        return None
+    if config.optimizer.skill_update_mode != "patch" or config.optimizer.use_skill_aware_reflection:
+        raise ConfigError(
+            f"train.proposer {name} proposes edits: set optimizer.skill_update_mode to patch and switch"
+            " optimizer.use_skill_aware_reflection off, or leave train.proposer at analysts."
+        )
+    if config.model.proposer is None:
+        return None
+    spec = resolve_role(config, "proposer", needs_key=needs_key)
+    if not works_alone(spec.harness):
+        raise ConfigError(
+            f"model.proposer: {config.model.proposer.name!r} is no agent that works by itself. Name one, as"
+            " in 'claude_code/anthropic:MODEL', 'codex/openai:MODEL' or 'cmd: PROGRAM'."
+        )
+    return spec
+
+
+def _version(spec: RoleSpec) -> str:
+    """What tells two agents of one name apart."""
+    return identity_of(spec.harness, spec.model)
 
 
 def check_batches(config: Config, target: RoleSpec, benchmark: Benchmark, splits: Splits) -> None:
@@ -225,7 +257,7 @@ def tasks_digest(tasks: Iterable[Task]) -> str:
 
 def _seed(config: Config, benchmark: Benchmark) -> Skill:
     if config.env.skill_init is None:
-        return Skill(path=None, name=benchmark.name, document=Document(benchmark.seed_skill))
+        return Skill(path=None, name=benchmark.name, document=Document.of(benchmark.seed_skill))
     wanted = config.skill
     seed = load_skill(
         config.env.skill_init, references=wanted.references is not False, scripts=wanted.scripts

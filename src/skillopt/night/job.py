@@ -24,6 +24,7 @@ from skillopt.night.settings import NightSettings
 from skillopt.night.targets import without_frontmatter
 from skillopt.night.worktrees import WORKTREE, Checkout, Worktree
 from skillopt.optimizer._ask import packaged
+from skillopt.skill.bundle import pack
 from skillopt.skill.document import Document
 from skillopt.tasks.benchmark import AGENT_PROMPT, Environment
 from skillopt.tasks.protected import Protected
@@ -74,7 +75,7 @@ def benchmark_of(target: NightTarget, advice: str) -> NightBenchmark:
         ),
         scorer=NightScorer(),
         system=_system(target, "rollout"),
-        seed_skill=target.seed,
+        seed_skill=pack(target.seed, target.files),
         prompts=_prompts(target, advice),
     )
     earlier = () if target.earlier is None else target.earlier.tasks
@@ -115,6 +116,8 @@ class NightJobs:
                 "The simulated world cannot learn from real sessions, so it is no model of a night. Name a"
                 " real one."
             )
+        if target.files:  # what else lies in the folder is not to be written over
+            job = replace(job, seed=replace(job.seed, name=target.name, folder=target.path.parent))
         return replace(job, look_back=_look_back(target))
 
     @property
@@ -266,7 +269,11 @@ def _look_back(target: NightTarget) -> LookBack | None:
         tasks.append(task.as_task())
     nights = target.earlier.nights_ago
     ago = f"{nights} night{'s' if nights > 1 else ''} ago"
-    return LookBack(older=Document(target.earlier.text), tasks=tuple(tasks), ago=ago) if tasks else None
+    return (
+        LookBack(older=Document(target.earlier.text, target.files), tasks=tuple(tasks), ago=ago)
+        if tasks
+        else None
+    )
 
 
 def _system(target: NightTarget, prompt: str) -> str:

@@ -21,7 +21,7 @@ from skillopt.night.readings import name_of
 from skillopt.night.roles import Roles
 from skillopt.night.state import NightRecord, ProjectState, SkillRow
 from skillopt.night.suggestions import drafts_with, suggestions_for
-from skillopt.night.training import REFUSED, UNMEASURED, NightTraining, TrainingObserver, draft_of
+from skillopt.night.training import REFUSED, UNMEASURED, NightTraining, TrainingObserver, drafts_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +182,9 @@ def _stage(night: NightPlan, context: NightContext, now: datetime, cost: Cost) -
         if (one.proposal.night, one.proposal.project) == (name, project):
             return one.proposal
     roots = context.places.roots
-    drafts = drafts_with([draft_of(one, one.ended) for one in better], night.suggestions, roots)
+    drafts = drafts_with(
+        [draft for one in better for draft in drafts_of(one, one.ended)], night.suggestions, roots
+    )
     proposal = store.stage(
         drafts,
         roots=roots,

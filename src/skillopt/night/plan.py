@@ -45,7 +45,9 @@ class EarlierSkill(_Record):
 
 
 class AcceptedEdit(_Record):
-    """An accepted edit: the text after it (of a memory file: of our block), and where it comes from."""
+    """An accepted edit: the text after it (`Document.whole`; of a memory file: of our block), and where it
+    comes from.
+    """
 
     text: str
     evidence: EditEvidence
@@ -93,6 +95,8 @@ class NightTarget(_Record):
     """The file as it is; None where there is none yet."""
     seed: str
     """What training starts from: the file's text, a new page, or our block of a memory file."""
+    files: dict[str, str] = {}
+    """The references of the skill's folder as they are, by path: they are trained with it."""
     tasks: tuple[NightTask, ...]
     beside: str = ""
     """The text of the plug-in's skill that it is an overlay of."""

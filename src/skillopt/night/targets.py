@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from skillopt.night.plan import NightTarget
 from skillopt.night.settings import NightSettings
 from skillopt.night.tasks import NightTask
 from skillopt.skill.document import Document
+from skillopt.skill.folder import load_skill
 from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import violations
 
@@ -266,7 +268,20 @@ def target_of(path: Path, tasks: Sequence[NightTask], roots: Sequence[Path]) -> 
         raise SkillError(
             f"{path}: agents would refuse a new skill there: {' '.join(wrong)} Name another file."
         )
-    return NightTarget(name=name, kind="skill", path=path, before=before, seed=seed, tasks=tuple(tasks))
+    files = {} if is_new or path.name != SKILL_FILE else _references(path, roots)
+    return NightTarget(
+        name=name, kind="skill", path=path, before=before, seed=seed, files=files, tasks=tuple(tasks)
+    )
+
+
+def _references(path: Path, roots: Sequence[Path]) -> dict[str, str]:
+    """The references beside a skill that adoption could change."""
+    found = {}
+    for name, text in load_skill(path).document.files.items():
+        with suppress(UsageError):
+            if live_text(path.parent / name, roots, "skill") == text:
+                found[name] = text
+    return found
 
 
 def _name(path: Path) -> str:

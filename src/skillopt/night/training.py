@@ -18,6 +18,8 @@ from skillopt.night.context import NightContext
 from skillopt.night.job import NightJobs, cost_of
 from skillopt.night.outcome import outcome_of
 from skillopt.night.plan import NightPlan, NightTarget, SkillOutcome
+from skillopt.skill.bundle import unpack
+from skillopt.skill.paths import SKILL_FILE
 
 UNMEASURED, REFUSED = "not measured", "refused"
 """Actions beside the gate's: nothing was measured, or what it accepted may not be staged."""
@@ -73,7 +75,7 @@ class NightTraining:
         if not outcome.edits:
             return outcome
         try:
-            proposed([draft_of(target, outcome)], self.context.places.roots, is_memory_file)
+            proposed(drafts_of(target, outcome), self.context.places.roots, is_memory_file)
         except UsageError as error:
             why = f"What was learned may not be proposed. {error}"
             judged = outcome.judgement.model_copy(update={"action": REFUSED, "why": why})
@@ -91,14 +93,37 @@ class NightTraining:
         return night
 
 
-def draft_of(target: NightTarget, outcome: SkillOutcome) -> TargetDraft:
-    """What is handed in for one skill."""
+def drafts_of(target: NightTarget, outcome: SkillOutcome) -> list[TargetDraft]:
+    """What is handed in for one skill: a draft of each file that changes."""
+    if target.kind == "memory":
+        steps = [DraftStep(text=edit.text, evidence=edit.evidence) for edit in outcome.edits]
+        return [_draft(target, outcome, target.path, target.before, steps)]
+    after = [(edit, unpack(edit.text)) for edit in outcome.edits]
+    drafts = []
+    for name in (SKILL_FILE, *sorted({path for _, (_, files) in after for path in files})):
+        before = target.before if name == SKILL_FILE else target.files.get(name)
+        steps, last = [], before
+        for edit, (main, files) in after:
+            text = main if name == SKILL_FILE else files.get(name)
+            if text is not None and text != last:
+                steps.append(DraftStep(text=text, evidence=edit.evidence))
+                last = text
+        if last != before:
+            path = target.path if name == SKILL_FILE else target.path.parent / name
+            drafts.append(_draft(target, outcome, path, before, steps))
+    return drafts
+
+
+def _draft(
+    target: NightTarget, outcome: SkillOutcome, path: Path, before: str | None, steps: Sequence[DraftStep]
+) -> TargetDraft:
+    is_other = path != target.path
     return TargetDraft(
-        name=target.name,
+        name=f"{target.name}/{path.relative_to(target.path.parent).as_posix()}" if is_other else target.name,
         kind=target.kind,
-        path=target.path,
-        before=target.before,
-        steps=[DraftStep(text=edit.text, evidence=edit.evidence) for edit in outcome.edits],
+        path=path,
+        before=before,
+        steps=steps,
         judgement=outcome.judgement,
     )
 
