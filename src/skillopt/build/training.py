@@ -6,11 +6,14 @@ import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from skillopt.build.assembly import OpenRun
+from skillopt.build.crossfit import earlier_rounds, pooled_rows, told_plan
 from skillopt.build.description import told_beside
+from skillopt.build.job import Job
 from skillopt.build.tracking import tracked
 from skillopt.build.trainer import plan_of, trainer_of
 from skillopt.config.names import flat
@@ -22,7 +25,7 @@ from skillopt.files import write_json
 from skillopt.gate.gate import Measured
 from skillopt.runs.exports import Exports
 from skillopt.skill.folder import copy_skill
-from skillopt.skill.spec import violations
+from skillopt.skill.spec import file_violations, violations
 from skillopt.train.sealed_test import claim
 from skillopt.train.state import TrainingEnd
 from skillopt.train.summary import summary
@@ -58,15 +61,16 @@ async def train(opened: OpenRun) -> Result:
 
     Whatever stops it, calls already sent are waited for and kept.
     """
-    job, public = opened.job, _public_config(opened)
-    write_json(opened.folder / "config.json", job.scrubber.scrub_json(public))
+    job = opened.job
+    write_json(opened.folder / "config.json", job.scrubber.scrub_json(_public_config(job)))
     exports = Exports(opened.run, job.splits.all, predictions=job.config.output.predictions, whole=job.whole)
     exports.catch_up()
     opened.run.watch(exports, facts_only=True)
     with tracked(opened):
-        trainer = trainer_of(opened)
+        trainer = trainer_of(opened, partial(pooled_rows, opened, train) if opened.job.folds else None)
         _announce(opened, trainer)
         try:
+            trainer.start = await earlier_rounds(opened, train)
             fitted = await trainer.fit(opened.job.skill)
         finally:
             await trainer.test.withdraw()
@@ -76,18 +80,14 @@ async def train(opened: OpenRun) -> Result:
     return _result(opened, trainer, fitted)
 
 
-def _public_config(opened: OpenRun) -> dict[str, Any]:
-    """The configuration in the flat public form, with what follows from it, the tasks and the folder."""
-    job, plan = opened.job, plan_of(opened.job)
+def _public_config(job: Job) -> dict[str, Any]:
+    """The configuration in the flat public form, with what follows from it and the tasks."""
+    plan = plan_of(job)
     batches = math.ceil(len(plan.train) / job.config.train.batch_size)
-    derived = {
-        "batches_per_epoch": batches,
-        "steps_per_epoch": plan.steps_per_epoch,
-        "out_root": str(opened.folder),
-    }
     return {
         **flat(job.settings),
-        **derived,
+        "batches_per_epoch": batches,
+        "steps_per_epoch": plan.steps_per_epoch,
         **dict.fromkeys(("train_size", "samples_per_epoch"), len(plan.train)),
     }
 
@@ -110,7 +110,7 @@ def _result(opened: OpenRun, trainer: Trainer, fitted: TrainingEnd) -> Result:
         seed=seed,
         best=best,
         final=None if state.score is None else trainer.measured(skills.get(state.skill)),
-        config=_public_config(opened),
+        config=_public_config(job),
         gate=trainer.gate,
         ungated=trainer.ungated,
         report=fitted.report,
@@ -165,7 +165,9 @@ def _announce(opened: OpenRun, trainer: Trainer) -> None:
 def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
     """What the reader of the run should know before it starts."""
     job, evaluation = opened.job, opened.job.config.evaluation
-    notes = [f"{job.seed.path} is empty: a start without a seed."] if job.seed.seedless else []
+    notes = [told_plan(job)] if job.folds else []
+    if job.seed.seedless:
+        notes.append(f"{job.seed.path} is empty: a start without a seed.")
     if job.listing is not None:
         notes.append(told_beside(job.listing))
     if job.skill.frontmatter:
@@ -180,6 +182,9 @@ def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
             f"train.train_size is {job.config.train.train_size}; the train split has"
             f" {len(job.splits.train)} tasks, all of which are taken."
         )
+    if job.skill.files:
+        paths = {*job.skill.files, *job.seed.others()}
+        notes += [one.message for one in file_violations(job.skill.text, paths)]
     if job.repeats > 1 and evaluation.repeats is None:
         notes.append(
             f"{len(job.splits.val)} val tasks are few: the gate draws each of them {job.repeats} times."

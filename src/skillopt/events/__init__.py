@@ -142,6 +142,8 @@ class Aggregated(_Event):
     """Ids of edits that say the same in other words, the one that stands for them first."""
     copies: list[list[str]] = Field(default_factory=list)
     """Ids of edits in the same words, the one that stands for them first."""
+    asked: list[str] = Field(default_factory=list)
+    """Ids of the edits of which the optimizer model was asked which say the same, by their numbers."""
 
 
 class Selected(_Event):
@@ -233,6 +235,10 @@ class TestMeasured(_Event):
 
     type: Literal["test_measured"] = "test_measured"
     look: int
+    folds: int = 0
+    """Where tasks were cross-fitted, in how many parts: then the rows of "best" are those of the folds' own
+    skills, each on the tasks it never saw.
+    """
     kinds: dict[str, str] = Field(default_factory=dict)
     """The type of each task, where tasks have types."""
     skills: dict[str, str]

@@ -230,6 +230,11 @@ class Database:
             (rollout, attempt): AnswerRow(text=text, calls=calls) for rollout, attempt, text, calls in found
         }
 
+    def scores(self, rollout: str, attempt: int) -> list[Score]:
+        """What all scorers said of a finished attempt, the last one first."""
+        query = "SELECT score FROM scores WHERE rollout = ? AND attempt = ? ORDER BY rowid DESC"
+        return [Score(**json.loads(row[0])) for row in self._do(query, (rollout, attempt))]
+
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
         row = (rollout, attempt, scorer, _dump(score))
         self._do("INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)", row)
@@ -309,6 +314,16 @@ def stored_text(path: Path, digest: str) -> str | None:
     with closing(connect_reading(path)) as database:
         row = database.execute("SELECT text FROM skills WHERE digest = ?", (digest,)).fetchone()
     return None if row is None else str(row[0])
+
+
+def stored_replies(path: Path, question: str) -> list[Reply]:
+    """The replies to a question to the optimizer model, attempt by attempt."""
+    with closing(connect_reading(path)) as database:
+        found = database.execute(
+            "SELECT reply FROM replies WHERE role = 'optimizer' AND place GLOB ? ORDER BY place",
+            (f"{question}/a[0-9]",),
+        )
+        return [_REPLY.validate_json(reply) for (reply,) in found]
 
 
 def asked_twice(path: Path) -> list[str]:
