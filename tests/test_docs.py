@@ -138,3 +138,15 @@ def headings(page: Path) -> set[str]:
         re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
         for title in re.findall(r"^#+ +(.+)$", text, re.MULTILINE)
     }
+
+
+def test_no_hint_fetches_the_program_that_has_our_name_on_a_package_index() -> None:
+    files = [*PAGES, *(path for suffix in ("py", "yaml", "toml") for path in ROOT.glob(f"src/**/*.{suffix}"))]
+    files += [ROOT / "pyproject.toml", *ROOT.glob("examples/**/*.toml"), *ROOT.glob("examples/**/*.md")]
+    wrong = re.compile(r"install [^\n`]*['\" ]skillopt(\[|['\"`\s]|$)|(?<![\w.-])skillopt\[[a-z{]")
+    assert not [
+        f"{path.relative_to(ROOT)}: {line}"
+        for path in files
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if wrong.search(line)
+    ]

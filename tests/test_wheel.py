@@ -1,4 +1,4 @@
-"""What `pip install skillopt` gives a user: built, installed into a clean environment, and run from another
+"""What `pip install skillopt-trainer` gives a user: built, installed into a clean environment, and run from another
 folder.
 """
 
@@ -30,7 +30,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory, machine_env: Mapping[str, st
         cwd=out,
         env=_tool_env(machine_env),
     )
-    [built] = out.glob("skillopt-*.whl")
+    [built] = out.glob("skillopt_trainer-*.whl")
     return built
 
 

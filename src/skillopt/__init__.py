@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skillopt.trackers import Tracker
 
 try:
-    __version__ = version("skillopt")
+    __version__ = version("skillopt-trainer")
 except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "0+unknown"
 

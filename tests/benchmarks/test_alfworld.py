@@ -35,7 +35,7 @@ from skillopt.testing import Answer, Call, FunctionModel, LoopbackProvider
 from steps import step_at
 
 textworld = pytest.importorskip(
-    "textworld", reason="textworld is not installed: pip install 'skillopt[alfworld]'"
+    "textworld", reason="textworld is not installed: pip install 'skillopt-trainer[alfworld]'"
 )
 
 USED = Usage(input_tokens=1, output_tokens=1)

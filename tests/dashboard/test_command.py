@@ -38,7 +38,7 @@ def test_a_root_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nicegui", None)
     done = run("dashboard", "--no-open")
-    assert done.code == 2 and "pip install 'skillopt[webui]'" in done.err
+    assert done.code == 2 and "pip install 'skillopt-trainer[webui]'" in done.err
 
 
 def test_the_door_of_the_public_name_takes_the_public_options() -> None:

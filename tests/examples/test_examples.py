@@ -66,7 +66,7 @@ async def test_house_dates_trains(tmp_path: Path) -> None:
         resolved = load(
             str(EXAMPLES / "house-dates" / "train.yaml"),
             flags={},
-            options=prices,
+            options=[*prices, "train.folds=1"],
             environ=environ,
             cwd=tmp_path,
         )

@@ -195,4 +195,4 @@ def test_without_the_extra_the_command_names_it() -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment()
     )
-    assert done.returncode == 2 and "pip install 'skillopt[mcp]'" in done.stderr
+    assert done.returncode == 2 and "pip install 'skillopt-trainer[mcp]'" in done.stderr

@@ -376,7 +376,7 @@ def test_a_short_name_is_the_file_of_its_package(library: Any, tmp_path: Path) -
 
 def test_without_the_library_the_error_names_the_extra(gguf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    with pytest.raises(ConfigError, match=r"pip install 'skillopt\[local\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'skillopt-trainer\[local\]'"):
         local(gguf)
 
 

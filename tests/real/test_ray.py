@@ -31,7 +31,7 @@ from skillopt.messages import ToolCall
 from skillopt.sandbox import is_there
 from skillopt.testing import Answer, Call, LoopbackProvider
 
-pytest.importorskip("ray", reason="ray is not installed: pip install 'skillopt[ray]'")
+pytest.importorskip("ray", reason="ray is not installed: pip install 'skillopt-trainer[ray]'")
 pytestmark = [
     pytest.mark.real,
     pytest.mark.timeout(400),
@@ -200,7 +200,9 @@ async def test_workbooks_and_programs_travel_to_the_cluster(
 async def test_games_are_played_the_same_on_the_cluster(
     tmp_path: Path, test_data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("textworld", reason="textworld is not installed: pip install 'skillopt[alfworld]'")
+    pytest.importorskip(
+        "textworld", reason="textworld is not installed: pip install 'skillopt-trainer[alfworld]'"
+    )
     games = test_data / "alfworld"
     plans: dict[str, list[str]] = {}
     for split, wanted in (("train", 2), ("val", 3)):

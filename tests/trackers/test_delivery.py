@@ -184,7 +184,7 @@ async def test_what_cannot_work_is_refused_before_anything_is_paid(
     from skillopt.build import tracking
 
     monkeypatch.setattr(tracking, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"pip install 'skillopt\[mlflow\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'skillopt-trainer\[mlflow\]'"):
         await trained(tmp_path / "b", "tracking.use=mlflow")
 
 

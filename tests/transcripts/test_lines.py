@@ -215,7 +215,7 @@ def test_without_the_extra_a_compressed_thread_is_a_note_that_names_it(tmp_path:
     done = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True
     )
-    assert "pip install 'skillopt[sleep]'" in done.stdout
+    assert "pip install 'skillopt-trainer[sleep]'" in done.stdout
 
 
 def test_a_thread_of_a_sub_agent_is_left_out_by_name(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def kinds_of(config: TrackingConfig) -> dict[str, TrackerPlugin]:
         if kind.module and not _is_there(kind.module):
             raise ConfigError(
                 f"Tracker {name!r} needs {kind.module.partition('.')[0]}: pip install"
-                f" 'skillopt[{kind.extra}]'"
+                f" 'skillopt-trainer[{kind.extra}]'"
             )
     return found
 

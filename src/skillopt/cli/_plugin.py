@@ -114,7 +114,7 @@ def remarks(agent: str, place: InstallPlace, kit: Kit, *, portable: bool) -> lis
     """What the person should know after an install."""
     said = [plugin(agent).then]
     if find_spec("mcp") is None:
-        said.append("The MCP server needs one more package: pip install 'skillopt[mcp]'.")
+        said.append("The MCP server needs one more package: pip install 'skillopt-trainer[mcp]'.")
     if place.project is not None and not portable:
         said.append(
             f"The files call {kit.program.argv[0]}, which is this machine's; --portable writes 'skillopt' for"

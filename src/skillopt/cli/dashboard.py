@@ -49,7 +49,7 @@ def dashboard(
     Only this machine can reach it, unless --host or --share says otherwise; that asks for a token.
     """
     if importlib.util.find_spec("nicegui") is None:
-        raise ConfigError("The dashboard needs nicegui: pip install 'skillopt[webui]'")
+        raise ConfigError("The dashboard needs nicegui: pip install 'skillopt-trainer[webui]'")
     if share and host != "127.0.0.1":
         raise UsageError("--share listens on all addresses and --host names one. Keep one of them.")
     from skillopt.dashboard.app import ANY, Settings, serve

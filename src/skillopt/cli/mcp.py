@@ -44,7 +44,7 @@ def mcp(
     An agent starts it by itself, as its MCP settings say. No tool changes a live skill without --allow.
     """
     if importlib.util.find_spec("mcp") is None:
-        raise ConfigError("`skillopt mcp` needs the MCP SDK: pip install 'skillopt[mcp]'")
+        raise ConfigError("`skillopt mcp` needs the MCP SDK: pip install 'skillopt-trainer[mcp]'")
     from skillopt.mcp.transport import new_token, read_token, serve_http, serve_stdio
 
     words = [word.strip() for word in allow.split(",") if word.strip()]

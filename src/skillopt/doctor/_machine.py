@@ -37,7 +37,7 @@ def python() -> list[CheckResult]:
 def _extras() -> CheckResult:
     extra = partial(_result, name="extras")
     try:
-        required = importlib.metadata.requires("skillopt") or []
+        required = importlib.metadata.requires("skillopt-trainer") or []
     except importlib.metadata.PackageNotFoundError:
         return extra(state="skipped", text="skillopt runs from its sources and is not installed")
     if not extras(required):
@@ -52,7 +52,7 @@ def _extras() -> CheckResult:
     found = extra(state="fine", text=text, facts={"installed": there, "missing": list(gone)})
     if not gone:
         return found
-    remedy = "Where you need one: pip install 'skillopt[NAME]'."
+    remedy = "Where you need one: pip install 'skillopt-trainer[NAME]'."
     return replace(found, text=f"{text}; not installed: {', '.join(gone.values())}", remedy=remedy)
 
 

@@ -41,7 +41,7 @@ class RayCluster:
 
     def __init__(self, most: int) -> None:
         if find_spec("ray") is None:
-            raise ConfigError("The executor 'ray' needs ray: pip install 'skillopt[ray]'")
+            raise ConfigError("The executor 'ray' needs ray: pip install 'skillopt-trainer[ray]'")
         self._most = most
         self._own: _OwnCluster | None = None
         self._opening: asyncio.Task[Any] | None = None

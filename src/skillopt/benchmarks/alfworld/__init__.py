@@ -43,7 +43,7 @@ class _Plugin:
 
     def __call__(self, settings: ALFWorldSettings) -> Benchmark:
         if find_spec("textworld") is None or find_spec("fast_downward") is None:
-            raise ConfigError("'alfworld' needs textworld: pip install 'skillopt[alfworld]'")
+            raise ConfigError("'alfworld' needs textworld: pip install 'skillopt-trainer[alfworld]'")
         named = settings.data_root or os.environ.get("ALFWORLD_DATA")
         if not named:
             raise ConfigError(

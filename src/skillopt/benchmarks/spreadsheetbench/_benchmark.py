@@ -58,7 +58,7 @@ class SpreadsheetBench(SplitBenchmark):
             engine = f"{ENGINE}-{version(ENGINE)}"
         except PackageNotFoundError as error:
             raise ConfigError(
-                f"'spreadsheetbench' needs {ENGINE}: pip install 'skillopt[spreadsheet]'"
+                f"'spreadsheetbench' needs {ENGINE}: pip install 'skillopt-trainer[spreadsheet]'"
             ) from error
         self.scorer_version = f"spreadsheetbench-{REVISION} {engine}"
         self._problems = problems

@@ -123,7 +123,7 @@ def from_managed_identity(model: str, scope: str, client_id: str | None) -> Toke
         identity: Any = importlib.import_module("azure.identity.aio")
     except ModuleNotFoundError:
         raise ConfigError(
-            f"{model}: auth_mode managed_identity needs azure-identity: pip install 'skillopt[azure]'"
+            f"{model}: auth_mode managed_identity needs azure-identity: pip install 'skillopt-trainer[azure]'"
         ) from None
 
     async def fetch() -> Token:

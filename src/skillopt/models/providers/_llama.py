@@ -113,7 +113,7 @@ class _Call:
 def require_xllamacpp() -> None:
     """Refuse to go on without the library, before anything is loaded or paid."""
     if importlib.util.find_spec("xllamacpp") is None:
-        raise ConfigError("A local model needs xllamacpp: pip install 'skillopt[local]'")
+        raise ConfigError("A local model needs xllamacpp: pip install 'skillopt-trainer[local]'")
 
 
 def require_gguf(path: Path) -> None:

@@ -301,6 +301,6 @@ def _jsonschema() -> Any:
         import jsonschema
     except ImportError as error:
         raise ConfigError(
-            "The check 'json_schema' needs jsonschema: pip install 'skillopt[schema]'"
+            "The check 'json_schema' needs jsonschema: pip install 'skillopt-trainer[schema]'"
         ) from error
     return jsonschema
