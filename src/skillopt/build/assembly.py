@@ -60,7 +60,7 @@ class OpenRun:
 
     async def drain(self) -> None:
         """Wait for calls already sent, so that what is paid is kept."""
-        roles = (self.job.target, self.job.optimizer, self.job.judge)
+        roles = (*self.job.specs, self.job.optimizer, self.job.judge)
         longest = max(role.model.timeout for role in roles if role is not None)
         sent = [asyncio.ensure_future(one.drain()) for one in (self.models, self.targets)]
         await asyncio.wait(sent, timeout=longest + DRAIN_SECONDS)
@@ -85,7 +85,8 @@ async def open_run(
     `identity` is what the folder belongs to; unset, a training run of the job. `one_stops_all`: a dead login
     at one endpoint ends the work at the others too, as a training run needs all its models.
     """
-    price_for(job.config, "target", job.target)  # refused before the folder is touched
+    for spec in job.specs:
+        price_for(job.config, "target", spec)  # refused before the folder is touched
     price_for(job.config, "optimizer", job.optimizer)
     async with AsyncExitStack() as stack:
         whose = job.identity() if identity is None else identity
@@ -116,7 +117,7 @@ async def open_run(
             stack.callback(shared.shut)
             rollouts = shared
         executor: Executor | None = None
-        env, in_agent = job.config.env, job.target.harness in driven()
+        env, in_agent = job.config.env, any(spec.harness in driven() for spec in job.specs)
         if isinstance(job.benchmark, UsesExecutor) or (in_agent and env.executor is not None):
             executor = executors.get(env.executor or "processes")(env.workers)
             stack.push_async_callback(executor.close)

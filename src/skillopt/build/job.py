@@ -11,6 +11,7 @@ from typing import Any
 
 from skillopt.benchmarks import benchmarks
 from skillopt.build.description import listing_of, trigger_benchmark, without_regions
+from skillopt.build.target import Target, check_apart
 from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
 from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.files import read_text
@@ -48,6 +49,8 @@ class Job:
     """The model that scores, where the benchmark wants one."""
     look_back: LookBack | None = None
     """What the run goes on from, where it is not the first of its skill."""
+    targets: tuple[Target, ...] = ()
+    """All targets, where the skill is trained for several; `target` is the first."""
     listing: SkillListing | None = None
     """Set where the description is trained, among the skills that the agent lists."""
 
@@ -65,15 +68,26 @@ class Job:
         return trained if self.listing is None else self.listing.whole(trained)
 
     @property
+    def target_name(self) -> str:
+        """The target, or all of them, in words."""
+        return ", ".join(one.name for one in self.targets) or self.config.model.target.name
+
+    @property
+    def specs(self) -> tuple[RoleSpec, ...]:
+        """What each target is built from."""
+        return tuple(one.spec for one in self.targets) or (self.target,)
+
+    @property
     def in_world(self) -> bool:
         """Whether the simulated world has a part in the run."""
-        return "world" in (self.target.model.provider, self.optimizer.model.provider, self.benchmark.name)
+        asked = (*self.specs, self.optimizer)
+        return "world" in (*(role.model.provider for role in asked), self.benchmark.name)
 
     @property
     def simulated(self) -> bool:
         """Whether anything of the run is simulated. A model called simulated is taken at its word."""
         return self.in_world or any(
-            role.model.name.startswith("simulated") for role in (self.target, self.optimizer)
+            role.model.name.startswith("simulated") for role in (*self.specs, self.optimizer)
         )
 
     @property
@@ -105,6 +119,7 @@ class Job:
             "prompts": _digest(sorted(self.benchmark.prompts.items())),
             "scorer": self.benchmark.scorer_version,
             **({"skill_files": carried} if carried else {}),
+            **({"targets": [one.digest for one in self.targets]} if self.targets else {}),
             **({} if self.listing is None else {"body": self.seed.document.digest}),
             **({"target_version": version} if version else {}),
             **(
@@ -131,7 +146,7 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         config = without_regions(config)
         resolved = replace(resolved, config=config)
         listing = listing_of(config)
-        benchmark = trigger_benchmark(config, listing)
+        benchmark = trigger_benchmark(config, listing, resolved.targets)
     if benchmark is None:
         if config.env.name is None:
             raise ConfigError(
@@ -174,7 +189,20 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         settings=as_json(resolved),
         judge=_judge(config, benchmark, needs_key),
         listing=listing,
+        targets=_targets(resolved, needs_key),
     )
+
+
+def _targets(resolved: Resolved, needs_key: bool) -> tuple[Target, ...]:
+    found = tuple(Target.of(config, needs_key=needs_key) for config in resolved.targets)
+    check_apart(found)
+    draws = resolved.config.gate.confirm_draws
+    if found and draws % len(found):
+        raise ConfigError(
+            f"gate.confirm_draws {draws} cannot be divided among {len(found)} targets. Set a multiple of"
+            f" {len(found)}, or 0."
+        )
+    return found
 
 
 def _check_proof(config: Config) -> None:

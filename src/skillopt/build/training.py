@@ -149,7 +149,7 @@ def _announce(opened: OpenRun, trainer: Trainer) -> None:
             id="run",
             identity=opened.run.identity,
             benchmark=job.benchmark.name,
-            target=job.config.model.target.name,
+            target=job.target_name,
             optimizer=job.config.model.optimizer.name,
             simulated=job.simulated,
             steps=trainer.plan.total_steps,

@@ -53,7 +53,7 @@ def choose_view(job: Job, *, quiet: bool, plain: bool, target: str | None = None
     console = open_console(stderr=True)
     if quiet:
         return View(console)
-    subject = f"{job.benchmark.name} · target {target or job.config.model.target.name}"
+    subject = f"{job.benchmark.name} · target {target or job.target_name}"
     status = RunStatus(epochs=job.config.train.num_epochs, subject=subject, simulated=job.simulated)
     return PlainLines(status, console) if plain or not console.is_terminal else LiveView(status, console)
 
@@ -86,7 +86,7 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
     if not quiet:
         is_whole = result.status == "finished"
         ended = "Training finished" if is_whole else "The budget ended training before its plan"
-        subject = f"{job.benchmark.name}, target {job.config.model.target.name}"
+        subject = f"{job.benchmark.name}, target {job.target_name}"
         heading = Text(f"\n{ended}: {subject}", style="bold")
         if facts.simulated:
             heading.append("  simulated ", style="black on yellow")

@@ -230,6 +230,7 @@ def fact(outcome: Rollout) -> RowFact:
             attempt=outcome.attempt,
             invalid=outcome.kind,
             detail=outcome.detail,
+            target=outcome.target,
         )
     return RowFact(
         task=outcome.task_id,
@@ -241,4 +242,5 @@ def fact(outcome: Rollout) -> RowFact:
         rollout=outcome.key,
         tokens=None if outcome.trajectory.usage is None else outcome.trajectory.usage.total,
         seconds=outcome.trajectory.seconds,
+        target=outcome.target,
     )

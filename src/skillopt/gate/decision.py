@@ -28,6 +28,7 @@ Clause = Literal[
     "tokens",
     "latency",
     "window",
+    "targets",
 ]
 """The part of a policy that fixed its ruling, or the constraint that overruled it; an accept names what the
 policy asks for beyond a better score. `window`: a row shows that the target cannot take the candidate.
