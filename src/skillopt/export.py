@@ -288,7 +288,7 @@ def _seed_name(run: Path, started: RunStarted | None) -> str:
 
 
 def _remarks(run: RunReader, text: str) -> Sequence[str]:
-    said, state = [], run.fold.state
+    said, state = [], run.fold.result
     if run.fold.started is not None and run.fold.started.simulated:
         said.append("Simulated: this skill was trained in the simulated world, not for a real agent.")
     if state is not None and run.skills.get(state.best).rendered_text != text:

@@ -225,6 +225,12 @@ class Agent:
     """The provider whose key serves a rollout as well, as that has a home of its own where nobody is logged
     in; blank where there is none.
     """
+    prefers_vendor_key: bool = False
+    """Whether the program, started by hand, uses that key before the login it keeps: then its own login in
+    chat is that key too.
+    """
+    token_prefix: str = ""
+    """How a token of a subscription begins, which is no key of the vendor's and is not paid by use."""
     source: str = ""
     """What its transcripts are called."""
     transcripts: Callable[[], Callable[[Homes], TranscriptSource]] | None = None

@@ -4,7 +4,9 @@ settings say so.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -13,11 +15,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from skillopt.benchmarks._rows import DATA_SUFFIXES, DataRow, load_rows
 from skillopt.errors import ConfigError, TaskError
+from skillopt.executors import Executor
 from skillopt.tasks.benchmark import Environment
 from skillopt.tasks.judge import Judge, ScoredByJudge
 from skillopt.tasks.protected import Protected, protected_by
 from skillopt.tasks.rollout import Score, Trajectory
-from skillopt.tasks.scorers import Scorer, rule_of, score_trajectory
+from skillopt.tasks.scorers import CommandScorer, Scorer, rule_of, score_trajectory
 from skillopt.tasks.splits import ALIASES, Splits, ratio_split
 from skillopt.tasks.task import SPLITS, Split, Task
 
@@ -153,6 +156,14 @@ class QuestionBenchmark(SplitBenchmark):
         for split in SPLITS:
             for task in splits.of(split):
                 scorer.check_task(task)
+
+    def programs_in(self, executor: Executor) -> QuestionBenchmark:
+        """See `RunsPrograms`: the program may be the scorer."""
+        if not isinstance(self._scorer, CommandScorer):
+            return self
+        there = copy.copy(self)
+        there._scorer = replace(self._scorer, executor=executor)
+        return there
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
         """Score with the benchmark's scorer."""

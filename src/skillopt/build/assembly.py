@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from skillopt.ledger import Ledger
 from skillopt.models.stack.limited import Retry
 from skillopt.runs.cache import SharedRollouts
 from skillopt.runs.log import Run
-from skillopt.tasks.benchmark import UsesExecutor
+from skillopt.tasks.benchmark import RunsPrograms, UsesExecutor
 
 DRAIN_SECONDS = 10.0
 """Beyond the longest time a call may take."""
@@ -118,9 +118,12 @@ async def open_run(
             rollouts = shared
         executor: Executor | None = None
         env, in_agent = job.config.env, any(spec.harness in driven() for spec in job.specs)
-        if isinstance(job.benchmark, UsesExecutor) or (in_agent and env.executor is not None):
+        in_programs = in_agent or isinstance(job.benchmark, RunsPrograms)
+        if isinstance(job.benchmark, UsesExecutor) or (in_programs and env.executor is not None):
             executor = executors.get(env.executor or "processes")(env.workers)
             stack.push_async_callback(executor.close)
+        if executor is not None and isinstance(job.benchmark, RunsPrograms):
+            job = replace(job, benchmark=job.benchmark.programs_in(executor))
         models = ModelStack(
             job,
             folder,
@@ -130,6 +133,7 @@ async def open_run(
             retry=retry,
             one_stops_all=one_stops_all,
             remark=lambda text: run.emit(Notice(text=text, level="warning")),
+            tell=lambda text: run.emit(Notice(text=text)),
         )
         run.live.slowed = models.slowed
         targets = Targets(job, models, ledger=ledger, rollouts=rollouts, executor=executor)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from skillopt.aio import together
 from skillopt.build.assembly import open_run
-from skillopt.build.job import Job
+from skillopt.build.job import Job, check_batches
 from skillopt.build.results import Evaluated, Missing, Noted, comparisons, note_in, write_results
 from skillopt.build.target import Target, check_apart
 from skillopt.build.targets import Targets, carried_files
@@ -91,6 +91,8 @@ async def matrix(
     """
     targets = list(targets) or [Target.of(job.config)]
     check_apart(targets)
+    for target in targets:
+        check_batches(job.config, target.spec, job.benchmark, job.splits)
     identity = job.identity()
     kept = {"kind": "eval", "env": identity["env"], "tasks": identity["tasks"]}
     if job.judge is not None:  # rows of two judges do not add up
@@ -171,7 +173,14 @@ class _Work:
         skill = self._job.trained(self._skills[name])
         step = Step(place=place, emit=Outbox(self._emit), skill=skill)
         return Evaluation(
-            evaluator, step, skill.rendered, rows, stage="eval", resumes=False, tells_rows=False
+            evaluator,
+            step,
+            skill.rendered,
+            rows,
+            stage="eval",
+            resumes=False,
+            tells_rows=False,
+            batch=self._job.config.evaluation.batch != "off",
         )
 
     async def _close(self, cell: tuple[str, str, Split], evaluation: Evaluation) -> None:

@@ -17,6 +17,7 @@ from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.files import read_text
 from skillopt.harnesses import identity_of, works_alone
 from skillopt.harnesses._workspace import carried_digest
+from skillopt.models import provider
 from skillopt.redact import Scrubber
 from skillopt.runs.log import EVENTS
 from skillopt.skill.description import SkillListing, description_of
@@ -172,6 +173,9 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
     if config.train.strategy == "proof":
         _check_proof(config)
     seed = _seed(config, benchmark) if listing is None else listing.skill
+    target, targets = resolve_role(config, "target", needs_key=needs_key), _targets(resolved, needs_key)
+    for spec in [one.spec for one in targets] or [target]:
+        check_batches(config, spec, benchmark, splits)
     scrubber = Scrubber(resolved.secrets)
     if scrubber.scrub(seed.document.whole) != seed.document.whole:
         raise SkillError(
@@ -183,13 +187,13 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         benchmark=benchmark,
         splits=splits,
         seed=seed,
-        target=resolve_role(config, "target", needs_key=needs_key),
+        target=target,
         optimizer=resolve_role(config, "optimizer", needs_key=needs_key),
         scrubber=scrubber,
         settings=as_json(resolved),
         judge=_judge(config, benchmark, needs_key),
         listing=listing,
-        targets=_targets(resolved, needs_key),
+        targets=targets,
     )
 
 
@@ -220,6 +224,29 @@ def _check_proof(config: Config) -> None:
         )
 
 
+def check_batches(config: Config, target: RoleSpec, benchmark: Benchmark, splits: Splits) -> None:
+    """Refuse batches for a target that cannot be asked in them: a batch holds single questions."""
+    if config.evaluation.batch == "off":
+        return
+    remedy = "Set evaluation.batch to off (--batch off)"
+    tasks = (*splits.val, *splits.test)
+    if target.harness != "chat" or any(benchmark.open(task) is not None for task in tasks):
+        raise ConfigError(
+            f"evaluation.batch asks every task in one question, and {target.harness} on {benchmark.name}"
+            f" takes several turns. {remedy}."
+        )
+    if not provider(target.model.provider).has_batches:
+        raise ConfigError(
+            f"evaluation.batch: there are no batches with {target.model.provider}; openai and anthropic have"
+            f" them. {remedy}."
+        )
+    if config.evaluation.batch == "all" and config.gate.max_latency_increase is not None:
+        raise ConfigError(
+            "gate.max_latency_increase compares seconds with those of the baseline, and a batch has none. Set"
+            " evaluation.batch to test."
+        )
+
+
 def tasks_digest(tasks: Iterable[Task]) -> str:
     """What identifies a list of tasks: their content, in order."""
     return _digest([task.full_hash for task in tasks])
@@ -227,7 +254,7 @@ def tasks_digest(tasks: Iterable[Task]) -> str:
 
 def _seed(config: Config, benchmark: Benchmark) -> Skill:
     if config.env.skill_init is None:
-        return Skill(path=None, name=benchmark.name, document=Document(benchmark.seed_skill))
+        return Skill(path=None, name=benchmark.name, document=Document.of(benchmark.seed_skill))
     wanted = config.skill
     seed = load_skill(
         config.env.skill_init, references=wanted.references is not False, scripts=wanted.scripts

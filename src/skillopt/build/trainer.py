@@ -69,8 +69,11 @@ def trainer_from(
     config = job.config
     gate = gate_of(job, evaluator)
     is_gated = gate.is_on and config.optimizer.slow_update_gate_with_selection
+    price = _dearest([price_for(config, "target", spec) for spec in job.specs])
+    in_batches = config.evaluation.batch != "off"
     test = TestSettings(
-        price=_dearest([price_for(config, "target", spec) for spec in job.specs]),
+        price=price.in_batches() if in_batches and price is not None else price,
+        batch=in_batches,
         max_tokens=max(spec.max_tokens for spec in job.specs),
         skills=2 if is_gated else 3,
         allowance=allowance_of(config) if any(works_alone(one.harness) for one in job.specs) else None,

@@ -71,6 +71,8 @@ async def train(opened: OpenRun) -> Result:
         finally:
             await trainer.test.withdraw()
             await opened.drain()
+    if fitted.ended_early:  # an open step may have handed something over
+        exports.write_best(fitted.state.best)
     return _result(opened, trainer, fitted)
 
 

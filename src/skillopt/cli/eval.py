@@ -30,7 +30,10 @@ from skillopt.tasks.task import Split
 PANEL, PLACE = "Train and measure", 2
 LOOK = "This is a look at the test split: choose nothing by it that you will report on it."
 UNCOUNTED = "If these are the test tasks of a training run, --run RUN counts the look there."
-_KEYS = ("model.", "env.", "budget", "evaluation.sel_env_num", "evaluation.test_env_num", "train.seed")
+_KEYS = (
+    *("model.", "env.", "budget", "train.seed"),
+    *("evaluation.sel_env_num", "evaluation.test_env_num", "evaluation.batch"),
+)
 _SKILLS = "a skill's folder or .md file, a run folder for its best skill, or 'none' for no skill"
 _NAMES = "train, val (valid_seen), test (valid_unseen) or all"
 

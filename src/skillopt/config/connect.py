@@ -66,7 +66,13 @@ class _Role:
             parts = replace(parts, name=str(self.path(parts.name, name)))
         self.take("name", replace(name, value=str(replace(parts, base_url=None))))
         key = self.own("api_key") or self.public(provider, "api_key")
-        if key is None and parts.harness != CHAT and program is not None and program.login == provider:
+        own = program is not None and program.login == provider
+        if (
+            key is None
+            and program is not None
+            and own
+            and (parts.harness != CHAT or program.prefers_vendor_key)
+        ):
             key = self.public(program.vendor, "api_key")
         url = self.one_url(provider, chosen)
         if url is not None and _is_foreign(service, url, key):

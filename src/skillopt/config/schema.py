@@ -118,6 +118,8 @@ class EvaluationConfig(Section):
     """Measure seed and best on the sealed test split at the end."""
     repeats: int | None = Field(default=None, ge=1)
     """Draws per val task; unset means enough for 24 rows."""
+    batch: Literal["off", "test", "all"] = "off"
+    """Ask in batches at half price, within a day: the sealed test and `eval`, or the baseline too."""
 
 
 class EnvConfig(Section):
@@ -132,7 +134,7 @@ class EnvConfig(Section):
     workers: int = Field(default=24, ge=1)
     """Rollouts in flight; changes speed, never the result."""
     executor: str | None = None
-    """Where games and agent programs run: processes, in_process, ray; unset is this machine's processes."""
+    """Where games, agent programs and sandboxed programs run: processes, in_process, ray; unset: here."""
     exec_timeout: float = Field(default=120.0, gt=0)
     """Seconds one model call may take unless the role says otherwise."""
     settings: SerializeAsAny[BaseModel] | None = Field(default=None, exclude=True)
@@ -258,7 +260,7 @@ class Config(Section):
             "train": self.train.model_dump(mode="json"),
             "gradient": self.gradient.model_dump(mode="json", exclude={"analyst_workers"}),
             "optimizer": self.optimizer.model_dump(mode="json"),
-            "evaluation": self.evaluation.model_dump(mode="json"),
+            "evaluation": self.evaluation.model_dump(mode="json", exclude={"batch"}),
             "gate": self.gate.model_dump(mode="json"),
             "env": {"name": self.env.name, **self._settings_identity()},
             **({} if self.skill == SkillConfig() else {"files": self.skill.model_dump(mode="json")}),

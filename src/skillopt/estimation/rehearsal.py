@@ -201,5 +201,8 @@ class _Log:
     def memory(self) -> tuple[MemoryEntry, ...]:
         return ()
 
+    def handed_over(self) -> None:
+        return None
+
     def looks(self, other_than: str) -> int:
         return 0

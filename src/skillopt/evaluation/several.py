@@ -46,11 +46,18 @@ class SeveralTargets(Evaluator):
         return None if found is None else replace(found, draw=row.draw, target=name)
 
     async def measure(
-        self, skill: str, row: Row, *, stage: str, background: bool = False, after: int | None = None
+        self,
+        skill: str,
+        row: Row,
+        *,
+        stage: str,
+        background: bool = False,
+        batch: bool = False,
+        after: int | None = None,
     ) -> Rollout:
         """See `Evaluator`."""
         name, target, own = self._of(row)
-        found = await target.measure(skill, own, stage=stage, background=background, after=after)
+        found = await target.measure(skill, own, stage=stage, background=background, batch=batch, after=after)
         return replace(found, draw=row.draw, target=name)
 
     async def drain(self) -> None:

@@ -85,13 +85,15 @@ class Evaluation:
         background: bool = False,
         resumes: bool = True,
         tells_rows: bool = True,
+        batch: bool = False,
         breaker: Breaker | None = None,
     ) -> None:
         """`tries` is how often a row is asked before it stays invalid.
 
         `resumes` is False where running again is a new measurement and not the same stage taken up: lost rows
         are tried anew. `tells_rows` is False where somebody else writes the rows down, as the sealed test
-        does. A `breaker` counts the rows of several small evaluations together, and its owner closes it.
+        does. With `batch` rows may wait for a batch of the provider. A `breaker` counts the rows of several
+        small evaluations together, and its owner closes it.
         """
         self.rows: tuple[Row, ...] = ()
         self.stage = stage
@@ -103,6 +105,7 @@ class Evaluation:
         self._background = background
         self._resumes = resumes
         self._tells_rows = tells_rows
+        self._batch = batch
         self._shared = breaker
         self._futures: list[asyncio.Future[Rollout]] = []
         self._read = 0
@@ -185,7 +188,12 @@ class Evaluation:
         after: int | None = None
         for _ in range(self._tries):
             outcome = await self._evaluator.measure(
-                self._skill, row, stage=self.stage, background=self._background, after=after
+                self._skill,
+                row,
+                stage=self.stage,
+                background=self._background,
+                batch=self._batch,
+                after=after,
             )
             self._tell(outcome, resumed=False)
             if not isinstance(outcome, Invalid) or outcome.kind == "too_long":  # asking again helps nothing

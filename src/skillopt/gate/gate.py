@@ -18,12 +18,13 @@ from skillopt.gate.constraints import Effort, Ruled, effort_of, too_long
 from skillopt.gate.decision import Case, PolicyReader, RowId, value
 from skillopt.gate.policies import POLICIES
 from skillopt.gate.settings import GateSettings
+from skillopt.ledger import GATE_STAGE
 from skillopt.place import Place
 from skillopt.step import Step
 from skillopt.tasks.rollout import Invalid, Rollout, Scored, means
 
 Action = Literal["accept", "reject", "inconclusive", "unchanged"]
-STAGE, RULE = "selection", "rule"
+STAGE, RULE = GATE_STAGE, "rule"
 SMALLEST_VERIFIED = 5
 """Val tasks below which verdicts are marked unverified."""
 
@@ -92,12 +93,7 @@ class Gate:
         self._reader = POLICIES.get(self.policy)
         draws = 1 + max((row.draw for row in rows), default=0)
         self._further = settings.limits.further_draws(draws) if self.policy == "confirm" else 0
-        again = [
-            replace(row, draw=draws + number)
-            for row in rows
-            if row.draw == 0
-            for number in range(self._further)
-        ]
+        again = [replace(row, draw=draws + n) for row in rows if row.draw == 0 for n in range(self._further)]
         self.rows = {(row.task.id, row.draw): row for row in (*rows, *again)}
         self.metric: Metric = settings.gate_metric or "hard"
         self.verified = self._is_verified()
@@ -155,7 +151,8 @@ class Gate:
         everything else as hard.
         """
         skill = step.skill.rendered
-        evaluation = Evaluation(self.evaluator, step, skill, list(self.rows.values()), stage=STAGE)
+        rows, in_batches = list(self.rows.values()), self.settings.batch == "all"
+        evaluation = Evaluation(self.evaluator, step, skill, rows, stage=STAGE, batch=in_batches)
         outcomes = await evaluation.close(check=_check_losses)
         lost = _lost(outcomes)
         self.leave_out(lost)

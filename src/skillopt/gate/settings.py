@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from skillopt.events.state import Metric
 from skillopt.gate.constraints import Constraints, Unknown
@@ -27,6 +28,8 @@ class GateSettings:
     unknown_effort: Unknown = "reject"
     seed_chars: int = 0
     """Length of the seed's rendered text."""
+    batch: Literal["off", "test", "all"] = "off"
+    """With `all` the baseline is asked in batches."""
     compared_targets: int = 1
     """Targets of which none may get worse; 1 where only their mean counts."""
     rule: Callable[[str], str] | None = None

@@ -35,7 +35,7 @@ from skillopt.harnesses._workspace import (
 )
 from skillopt.harnesses.port import Session, Setup, rollout_prompt
 from skillopt.messages import Message
-from skillopt.tasks.benchmark import Environment, Reading
+from skillopt.tasks.benchmark import Environment, Reading, Workplace
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
@@ -130,15 +130,16 @@ class AgentHarness:
     ) -> Trajectory:
         """One rollout in its own place. A forced skill that was not provably loaded is no measurement."""
         documents = tuple(environment.documents) if isinstance(environment, Reading) else ()
-        if environment is not None and not documents:
+        workplace = environment if isinstance(environment, Workplace) else None
+        if environment is not None and workplace is None and not documents:
             raise Fault(
                 "contract",
                 f"{self.name} has its own tools and cannot use the environment's. {_NO_ENVIRONMENT}",
             )
         if task.images and not self._agent.driver.images:
             raise Fault("contract", f"{self.name} takes no images. Choose another harness.")
-        if self._setup.executor is None:
-            measured = await self._here(task, documents, skill, prompts, session)
+        if self._setup.executor is None or workplace is not None:  # a workplace is of this machine
+            measured = await self._here(task, documents, skill, prompts, session, workplace)
         else:
             measured = await self._elsewhere(self._setup.executor, task, documents, skill, prompts, session)
         return measured.trajectory()
@@ -189,9 +190,12 @@ class AgentHarness:
         skill: str,
         prompts: Mapping[str, str],
         session: Session | None,
+        workplace: Workplace | None = None,
     ) -> AgentMeasured:
         """The rollout in this process; without a session nobody pays."""
         with self._agent.place() as place:
+            if workplace is not None:
+                await workplace.furnish(place.workspace)
             if documents:
                 place = replace(place, documents=put_documents(documents, place.workspace))
             skills, listing = place.workspace / self._agent.driver.skills, self._setup.listing
@@ -231,6 +235,9 @@ class AgentHarness:
                     " measurement of it",
                 )
             done = self._trajectory(report, files, place, name)
+            if workplace is not None:
+                found = await workplace.outcome(place.workspace)
+                done = replace(done, outcome={key: self._setup.scrub(text) for key, text in found.items()})
             if listing is not None and done.loaded:  # whatever came after it
                 done = replace(done, failure=None)
             if place.documents is not None and not are_untouched(place.documents, before):

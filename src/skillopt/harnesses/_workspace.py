@@ -61,6 +61,8 @@ def install_skill(text: str, folder: Path, seed: Skill | None) -> str | None:
     main, files = unpack(text)
     name, main = installable(main)
     target = folder / name
+    if target.exists():  # of a repository that brings this very skill along
+        shutil.rmtree(target)
     target.mkdir(parents=True)
     if seed is None or seed.folder is None:
         write_text(target / SKILL_FILE, main)

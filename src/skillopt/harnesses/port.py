@@ -35,6 +35,7 @@ class Session:
         max_tokens: int,
         attempt: int = 0,
         background: bool = False,
+        batch: bool = False,
     ) -> None:
         self._model = model
         self._key = key
@@ -42,6 +43,7 @@ class Session:
         self._draw = draw
         self.stage = stage
         self.background = background
+        self._batch = batch
         self.max_tokens = max_tokens
         self.calls = 0
         self.usage: Usage | None = Usage(input_tokens=0, output_tokens=0)
@@ -63,6 +65,7 @@ class Session:
             place=self.place,
             draw=self._draw,
             background=self.background,
+            batch=self._batch,
         )
         self.calls += 1
         reply = await self._model.complete(request)

@@ -21,6 +21,7 @@ from skillopt.errors import Kind, RunConflict, Stopped
 from skillopt.events import SCHEMA
 from skillopt.ledger import HEDGE_STAGE
 from skillopt.messages import Reply, Request, Role, Usage, as_plain
+from skillopt.models.stack.batched import SentBatch
 from skillopt.tasks.rollout import Invalid, Score, Trajectory
 
 _SCHEMA = """
@@ -43,6 +44,7 @@ CREATE TABLE IF NOT EXISTS skills (digest TEXT PRIMARY KEY, text TEXT NOT NULL);
 """
 
 _REPLY, _TRAJECTORY = TypeAdapter(Reply), TypeAdapter(Trajectory)
+_BATCH = "batch "
 SESSION = "session"
 """The note of the last attempt that an earlier session left open."""
 ENTRIES = "SELECT id, role, stage, place, state, calls, tokens, reserved, usd, usage FROM spending"
@@ -77,7 +79,7 @@ def _known_fraction(text: str) -> Fraction:
 
 
 class Database:
-    """One file. Implements `Records`, `Journal`, `Texts` and the evaluator's `Rollouts`."""
+    """One file. Implements `Records`, `BatchStore`, `Journal`, `Texts` and the evaluator's `Rollouts`."""
 
     _kept: Mapping[str, set[str]] | None = None
     """The keys in each table; None where others write to it too."""
@@ -166,6 +168,10 @@ class Database:
     def entries(self) -> Iterable[Entry]:
         return map(entry_of, self._do(f"{ENTRIES} ORDER BY id"))
 
+    def entry(self, id: int) -> Entry | None:
+        row = self._do(f"{ENTRIES} WHERE id = ?", (id,)).fetchone()
+        return None if row is None else entry_of(row)
+
     def begin_session(self) -> None:
         """Note which attempts a dead process left open: nobody waits for them, though they stay charged."""
         last = self._do("SELECT MAX(id) FROM spending WHERE state = 'open'").fetchone()[0]
@@ -246,6 +252,18 @@ class Database:
         )
         row: tuple[int, Kind, str] | None = self._do(query, (rollout, stage)).fetchone()
         return row
+
+    # Batches
+
+    def batches(self) -> list[SentBatch]:
+        found = self._do("SELECT value FROM meta WHERE name LIKE ? ORDER BY rowid", (f"{_BATCH}%",))
+        return [SentBatch.model_validate_json(value) for (value,) in found]
+
+    def keep_batch(self, batch: SentBatch) -> None:
+        self.note(f"{_BATCH}{batch.token}", batch.model_dump_json())
+
+    def forget_batch(self, token: str) -> None:
+        self._do("DELETE FROM meta WHERE name = ?", (f"{_BATCH}{token}",))
 
     # Texts
 

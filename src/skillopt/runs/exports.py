@@ -76,11 +76,15 @@ class Exports:
         else:
             self._open.append(event)
 
+    def write_best(self, skill: str) -> None:
+        """Write the skill of that digest to `best_skill.md`, if it is not there."""
+        if skill != self._best:
+            self._text("best_skill.md", self._whole(self._run.skills.get(skill).rendered_text))
+            self._best = skill
+
     def _checkpoint(self, event: Checkpoint) -> None:
         state, skills = event.state, self._run.skills
-        if state.best != self._best:
-            self._text("best_skill.md", self._whole(skills.get(state.best).rendered_text))
-            self._best = state.best
+        self.write_best(state.best)
         self._text(f"skills/skill_v{state.step:04d}.md", skills.get(state.skill).whole)
         if event.kind == "baseline":
             for closed in self._open:

@@ -30,7 +30,7 @@ from skillopt.runs.values import Facts
 from skillopt.skill.store import Skills
 
 RunState = Literal["waiting", "running", "stopped", "finished"]
-_FIGURES = ("run_started", "checkpoint", "test_measured")
+_FIGURES = ("run_started", "checkpoint", "handed_over", "test_measured")
 """The events that the figures of a list need."""
 
 

@@ -39,6 +39,10 @@ class Retry:
     first_delay: float = 0.5
     longest_delay: float = 30.0
 
+    def pause(self, tries: int) -> float:
+        """Seconds after so many tries: each time twice as long."""
+        return min(self.longest_delay, self.first_delay * 2.0 ** min(tries - 1, 30))
+
 
 class Slots:
     """A first-come semaphore whose size may change; background work gets only what nobody else waits for."""
@@ -306,8 +310,7 @@ class Limiter:
         return pause
 
     def _pause(self, tries: int) -> float:
-        doubled: float = self.retry.first_delay * 2 ** min(tries - 1, 30)
-        return min(self.retry.longest_delay, doubled) * (0.5 + self._jitter() / 2)
+        return self.retry.pause(tries) * (0.5 + self._jitter() / 2)
 
     def _dead_login(self, model: Model, error: ModelError) -> ProviderDown:
         down = ProviderDown(

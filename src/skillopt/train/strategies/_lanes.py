@@ -98,6 +98,8 @@ class LaneSearch:
         self._earlier = earlier
         self._harmful = harmful
         self._lines = lines_of(step.skill.whole)
+        self.done: list[Lane] = []
+        """The lanes that are in, as they came."""
 
     async def study(self, index: int, chunk: list[Studied]) -> Lane:
         """A first look at some failures."""
@@ -164,6 +166,7 @@ class LaneSearch:
             self._step, name, chunk, dead=known, harmful=harmful, kinds=self._kinds
         )
         await self._try(lane, known, chunk)
+        self.done.append(lane)
         return lane
 
     async def _try(self, lane: Lane, known: Sequence[DeadEdit], left: Sequence[Studied]) -> None:

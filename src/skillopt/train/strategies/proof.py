@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -25,15 +25,11 @@ from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
 from skillopt.train.strategies._blame import blame, freed, not_worth_it
 from skillopt.train.strategies._choice import Choice
-from skillopt.train.strategies._cover import (
-    Proven,
-    kept_lines,
-    lines_of,
-)
-from skillopt.train.strategies._joining import Joined, Lanes, join, proved
-from skillopt.train.strategies._lanes import LaneSearch
+from skillopt.train.strategies._cover import cover, kept_lines, lines_of, without_copies
+from skillopt.train.strategies._joining import Joined, Lanes, evident, join, proved
+from skillopt.train.strategies._lanes import Lane, LaneSearch
 from skillopt.train.strategies._trials import EditTrial, Trials, broken_in, is_broken, noise_in
-from skillopt.train.strategies.port import JudgedCandidate, Parts, essentials, taken
+from skillopt.train.strategies.port import JudgedCandidate, Parts, Unfinished, essentials, taken
 
 SMALLEST_PAIRED = 15
 """Val tasks below which no test of chance has the power to accept anything but miracles."""
@@ -42,6 +38,8 @@ NOTHING, HARMFUL = "did nothing", "harmful"
 
 class Proof:
     """Lanes of failures, edits proven on them, a cover of what was fixed, the gate, blame and pruning."""
+
+    hands_over = True
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -58,6 +56,13 @@ class Proof:
         self._remaining = int(said["remaining"])
         self._harmful: list[Edit] = []
         """Those of the present step, for its memory."""
+        self._step: Step | None = None
+        self._noise = 1.0
+        """Share of tasks that come out differently when drawn again; until all lanes are in, the worst."""
+        self._failed: Callable[[], int] = int
+        """How many tasks the lanes of the present step have studied."""
+        self._found: Callable[[], Sequence[Edit]] = list
+        """The edits that the present step would hand over."""
 
     # 2 reflect
 
@@ -66,6 +71,9 @@ class Proof:
         self._harmful = []
         trials = Trials(self._gate, step, "proof")
         search = self._search(step, trials)
+        self._step, self._noise = step, 1.0
+        self._found = lambda: _covering(search.done)
+        self._failed = lambda: len({task for lane in search.done for task in lane.studied})
         walk = self._optimizer.in_lanes(step, rollouts, search.study)
         found: list[Any] = await together(rollouts.close(), walk)
         deeper = await search.deepen(found[1])
@@ -83,6 +91,7 @@ class Proof:
         again = [row for one in tried if not one.edits for row in one.rows]
         noise = noise_in(self._gate.worths(found[0]), self._gate.worths(again))
         step.emit(proved(step.place, "proof", tried, noise=noise))
+        self._noise = noise
         return Lanes(
             rollouts=found[0],
             minibatches=minibatches,
@@ -131,6 +140,7 @@ class Proof:
         """As few proven edits as fix all that was fixed, without those that break tasks which passed."""
         assert isinstance(reflection, Lanes) and isinstance(merged, Joined)
         choice = Choice(step, reflection, gate=self._gate, control=self._control, blame_rows=self._blame_rows)
+        self._found = lambda: choice.held or _covering(reflection.lanes)
         selection = await choice.select(merged)
         self._harmful += choice.harmful.values()
         return selection
@@ -156,8 +166,9 @@ class Proof:
     ) -> Sequence[JudgedCandidate]:
         """The bundle; without the edits that broke val rows; without weak ones that stand in the way."""
         assert isinstance(reflection, Lanes)
-        policy = self._policy(reflection.noise)
+        policy = self._policy(update)
         tried = [await self._parts.attempt(step, state, update, ended=selection.ended, policy=policy)]
+        self._found = lambda: _edits(taken(tried).update) if taken(tried).is_accepted else ()
         if not self._gate.is_on or tried[0].verdict.action not in ("accept", "reject"):
             return tried
         guilty = await step.timed("blame", self._guilty(step, reflection, tried[0]))
@@ -169,13 +180,15 @@ class Proof:
             await self._without(step, state, tried, best, loose, policy)
         return tried
 
-    def _policy(self, noise: float) -> str:
-        """Strictly better is enough where the target answers the same again; where it does not, more than an
-        accident is asked for, if val is large enough to tell. A policy that the user chose stays.
+    def _policy(self, update: Update) -> str:
+        """Strictly better is enough where the target answers the same again, or where the edits fixed most of
+        what failed, which luck does not; else more than an accident is asked for, if val is large enough to
+        tell. A policy that the user chose stays.
         """
+        fixed = {task for edit in _edits(update) for task in edit.evidence["fixed"]}
         tasks = {task for task, _ in self._gate.rows}
-        doubts = self._gate.policy == "strict" and noise > 0 and len(tasks) >= SMALLEST_PAIRED
-        return "paired" if doubts else self._gate.policy
+        doubts = self._noise > 0 and 2 * len(fixed) < self._failed() and len(tasks) >= SMALLEST_PAIRED
+        return "paired" if doubts and self._gate.policy == "strict" else self._gate.policy
 
     async def _without(
         self,
@@ -236,6 +249,15 @@ class Proof:
         return loose
 
     # What is kept for later.
+
+    def so_far(self) -> Unfinished | None:
+        """A cover of what the lanes that are in have proven; what the last control left in; what the gate
+        accepted.
+        """
+        if self._step is None or not (edits := self._found()):
+            return None
+        update = by_edits(self._step.skill, distinct(edits, self._step.skill.whole))
+        return Unfinished(step=self._step, update=update, policy=self._policy(update))
 
     def enough(self, state: State) -> str:
         """A further pass is worth it while enough tasks are open and the last one brought something."""
@@ -323,8 +345,10 @@ def distinct(patch: Sequence[Proposal], text: str) -> list[Edit]:
     return kept
 
 
-def _any(proven: Proven, ids: Collection[str]) -> bool:
-    return any(edit.id in ids for edit in proven.edits)
+def _covering(lanes: Sequence[Lane]) -> list[Edit]:
+    """As few edits as fix what these lanes fix."""
+    proven = without_copies([one for lane in lanes for one in lane.proven])
+    return [edit for one in cover(proven) for edit in evident(one)]
 
 
 def _edits(update: Update) -> list[Edit]:
