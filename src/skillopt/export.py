@@ -26,7 +26,7 @@ from skillopt.runs.reader import RunReader, read_figures
 from skillopt.skill.document import Document
 from skillopt.skill.layout import BOM
 from skillopt.skill.paths import SKILL_FILE
-from skillopt.skill.spec import Violation, frontmatter_fields, violations
+from skillopt.skill.spec import Violation, file_violations, frontmatter_fields, violations
 
 ZIP = "zip"
 _BEST, _WHOLE = "best_skill.md", "best_skill"
@@ -175,6 +175,7 @@ def export(
     remarks = (
         *best.remarks,
         *(one.message for one in violations(text, chosen) if one.severity == "advice" or _is_own(one)),
+        *(one.message for one in file_violations(text, {str(path) for path in best.files})),
     )
     if to == ZIP:
         path = into / f"{chosen}.zip"

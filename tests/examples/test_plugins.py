@@ -24,6 +24,7 @@ KIND = {
     "diary": "trackers",
     "loose": "scorers",
     "margin": "gate",
+    "shears": "proposers",
 }
 
 pytestmark = pytest.mark.slow
@@ -95,6 +96,31 @@ def test_five_of_them_train_together_to_the_sealed_test(python: Path, tmp_path: 
     assert json.loads(again.stdout)["test_hard"] == result["test_hard"]
 
 
+def test_a_proposer_of_a_package_takes_the_place_of_the_analysts(python: Path, tmp_path: Path) -> None:
+    harmful = "- Shorten every name to its initials."
+    (tmp_path / "seed.md").write_text(f"# Rules\n\n- Read the whole case before answering.\n{harmful}\n")
+    settings = (
+        "--env",
+        "parcels",
+        "--parcels",
+        "60",
+        "--skill_init",
+        "seed.md",
+        "--out_root",
+        "run",
+        "--json",
+    )
+    options = ("train.strategy=proof", "train.proposer=shears", "train.num_epochs=1")
+    models = ("--target", "world", "--optimizer", "world")
+    ran = skillopt(python, tmp_path, "train", *settings, *models, "--cfg-options", *options)
+    assert ran.returncode == 0, ran.stderr
+    best = (tmp_path / "run" / "best_skill.md").read_text(encoding="utf-8")
+    assert harmful not in best and "Read the whole case" in best
+    (step,) = json.loads((tmp_path / "run" / "history.json").read_text(encoding="utf-8"))
+    assert step["action"] == "accept_new_best" and step["edit_states"]["applied"] == 1
+    assert "analyst" not in step["tokens"]
+
+
 def test_a_scorer_of_a_package_scores_your_own_tasks(python: Path, tmp_path: Path) -> None:
     code = (
         "import json; from skillopt.models.world.rules import code_of, family_of\n"
@@ -134,6 +160,7 @@ def test_a_scorer_of_a_package_scores_your_own_tasks(python: Path, tmp_path: Pat
             "model.target.options.tier is an option of acme, and model.target is 'world'",
         ),
         (("--target", "world", "--cfg-options", "gate.policy=margn"), "Did you mean 'margin'?"),
+        (("--target", "world", "--cfg-options", "train.proposer=shear"), "Did you mean 'shears'?"),
         (
             ("--target", "world", "--cfg-options", "tracking.diary.titel=x"),
             "Did you mean 'tracking.diary.title'?",

@@ -119,7 +119,7 @@ async def test_analyst_of_a_lane(mode, prompts):
 
     asked, model = optimizer(answer, skill_update_mode=mode)
     failed = pair("stuck", 0.0, 0.0)
-    look = await asked.lanes.study(
+    look = await asked.lanes(evaluation({0}, set(), 1)).study(
         at("e1/s2"), "0", [Studied(task=failed.task, tries=(failed.before,))], kinds={"dates": 2}
     )
     assert "\n".join(map(shown, model.requests)) == prompts

@@ -31,7 +31,7 @@ def test_a_folder_that_was_killed_in_training_goes_on_to_the_same_files(
             *SMALL,
             strategy,
             f"env.skill_init={house}",
-            "train.num_epochs=2",
+            *("env.train_cases=24", "env.val_cases=20", "train.batch_size=12", "train.num_epochs=2"),
         )
         undisturbed = asyncio.run(run(make_job(options), tmp_path / "undisturbed"))
         assert [path for path in undisturbed.best_files if path != "references/dates.md"], "a file was made"

@@ -60,7 +60,11 @@ class OpenRun:
 
     async def drain(self) -> None:
         """Wait for calls already sent, so that what is paid is kept."""
+<<<<<<< HEAD
         roles = (*self.job.specs, self.job.optimizer, self.job.judge)
+=======
+        roles = (self.job.target, self.job.optimizer, self.job.judge, self.job.proposer)
+>>>>>>> main
         longest = max(role.model.timeout for role in roles if role is not None)
         sent = [asyncio.ensure_future(one.drain()) for one in (self.models, self.targets)]
         await asyncio.wait(sent, timeout=longest + DRAIN_SECONDS)
@@ -88,6 +92,8 @@ async def open_run(
     for spec in job.specs:
         price_for(job.config, "target", spec)  # refused before the folder is touched
     price_for(job.config, "optimizer", job.optimizer)
+    if job.proposer is not None:
+        price_for(job.config, "proposer", job.proposer)
     async with AsyncExitStack() as stack:
         whose = job.identity() if identity is None else identity
         run = stack.enter_context(Run(folder, whose, scrubber=job.scrubber, sinks=sinks))

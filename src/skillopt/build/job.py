@@ -48,6 +48,8 @@ class Job:
     """The resolved configuration without secrets, for `settings.json`."""
     judge: RoleSpec | None = None
     """The model that scores, where the benchmark wants one."""
+    proposer: RoleSpec | None = None
+    """The agent that proposes edits, where one does."""
     look_back: LookBack | None = None
     """What the run goes on from, where it is not the first of its skill."""
     targets: tuple[Target, ...] = ()
@@ -112,7 +114,7 @@ class Job:
         tasks = {split: tasks_digest(self.splits.of(split)) for split in ("train", "val", "test")}
         # Only agents get the files that a skill carries beside its text.
         carried = carried_digest(self.seed) if works_alone(self.target.harness) else ""
-        version = identity_of(self.target.harness, self.target.model)
+        version = _version(self.target)
         return {
             **self.config.identity(),
             "skill": self.skill.digest,
@@ -123,6 +125,7 @@ class Job:
             **({"targets": [one.digest for one in self.targets]} if self.targets else {}),
             **({} if self.listing is None else {"body": self.seed.document.digest}),
             **({"target_version": version} if version else {}),
+            **({} if self.proposer is None else {"proposer_version": _version(self.proposer)}),
             **(
                 {}
                 if self.look_back is None
@@ -192,6 +195,7 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         scrubber=scrubber,
         settings=as_json(resolved),
         judge=_judge(config, benchmark, needs_key),
+        proposer=_proposer(config, needs_key),
         listing=listing,
         targets=targets,
     )
@@ -222,6 +226,34 @@ def _check_proof(config: Config) -> None:
             "train.strategy proof writes no notes: switch optimizer.use_skill_aware_reflection off, or set"
             " train.strategy to paper."
         )
+
+
+def _proposer(config: Config, needs_key: bool) -> RoleSpec | None:
+    """The agent that proposes; refuses what would have no effect beside a proposer."""
+    name = config.train.proposer
+    if name == "analysts":
+        if config.model.proposer is not None:
+            raise ConfigError("model.proposer names an agent that nobody asks. Set train.proposer to agent.")
+        return None
+    if config.optimizer.skill_update_mode != "patch" or config.optimizer.use_skill_aware_reflection:
+        raise ConfigError(
+            f"train.proposer {name} proposes edits: set optimizer.skill_update_mode to patch and switch"
+            " optimizer.use_skill_aware_reflection off, or leave train.proposer at analysts."
+        )
+    if config.model.proposer is None:
+        return None
+    spec = resolve_role(config, "proposer", needs_key=needs_key)
+    if not works_alone(spec.harness):
+        raise ConfigError(
+            f"model.proposer: {config.model.proposer.name!r} is no agent that works by itself. Name one, as"
+            " in 'claude_code/anthropic:MODEL', 'codex/openai:MODEL' or 'cmd: PROGRAM'."
+        )
+    return spec
+
+
+def _version(spec: RoleSpec) -> str:
+    """What tells two agents of one name apart."""
+    return identity_of(spec.harness, spec.model)
 
 
 def check_batches(config: Config, target: RoleSpec, benchmark: Benchmark, splits: Splits) -> None:

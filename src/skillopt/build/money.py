@@ -7,10 +7,10 @@ from fractions import Fraction
 
 from skillopt.agents import agents
 from skillopt.config import Config, PriceConfig, RoleSpec
+from skillopt.config.role_schema import RoleName
 from skillopt.errors import ConfigError
 from skillopt.harnesses import works_alone
 from skillopt.ledger import Budget
-from skillopt.messages import Role
 from skillopt.models import PROVIDERS, price_of
 from skillopt.models.prices import Price
 
@@ -40,10 +40,10 @@ def known_price(spec: RoleSpec) -> Price | None:
     return price_of(model.provider, model.name, base_url=model.base_url)
 
 
-def price_for(config: Config, role: Role, spec: RoleSpec) -> Price | None:
+def price_for(config: Config, role: RoleName, spec: RoleSpec) -> Price | None:
     """The price of a role's model; raises `ConfigError` where a budget in dollars needs one not known."""
     price = known_price(spec)
-    in_agent = role == "target" and works_alone(spec.harness)
+    in_agent = works_alone(spec.harness)
     if (
         price is None
         and config.budget.usd is not None

@@ -26,6 +26,7 @@ from skillopt.ledger import Ledger
 from skillopt.models.port import Model
 from skillopt.models.prices import Price
 from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings, SkillAware
+from skillopt.optimizer.proposers import PROPOSERS, Proposer, ProposerSetup
 from skillopt.optimizer.small import is_small
 from skillopt.skill.description import problem_with
 from skillopt.skill.store import SkillStore
@@ -44,11 +45,13 @@ S = TypeVar("S")
 
 def trainer_of(opened: OpenRun) -> Trainer:
     """The trainer that the job's configuration asks for, working in this folder."""
+    optimizer = opened.models.of("optimizer", opened.job.optimizer)
     return trainer_from(
         opened.job,
         evaluator=opened.evaluator,
-        optimizer=opened.models.of("optimizer", opened.job.optimizer),
+        optimizer=optimizer,
         rewriter=_rewriter(opened),
+        proposer=_proposer(opened, optimizer),
         ledger=opened.ledger,
         log=opened.run,
         skills=opened.run.skills,
@@ -61,6 +64,7 @@ def trainer_from(
     evaluator: Evaluator,
     optimizer: Model,
     rewriter: Model | None,
+    proposer: Proposer | None,
     ledger: Ledger,
     log: Log,
     skills: SkillStore,
@@ -83,7 +87,7 @@ def trainer_from(
         guard = LeakGuard(job.splits, partial(protected_by, job.benchmark), job.skill.rendered)
     return Trainer(
         gate=gate,
-        optimizer=optimizer_of(job, optimizer, rewriter),
+        optimizer=optimizer_of(job, optimizer, rewriter, proposer),
         plan=plan_of(job),
         test=SealedTest(evaluator, rows_of(job.splits.test, len(job.specs)), ledger, gate, test),
         log=log,
@@ -151,7 +155,9 @@ def strategy_settings(config: Config) -> dict[str, Any]:
     return {"salvage": config.optimizer.salvage}
 
 
-def optimizer_of(job: Job, model: Model, rewriter: Model | None = None) -> Optimizer:
+def optimizer_of(
+    job: Job, model: Model, rewriter: Model | None = None, proposer: Proposer | None = None
+) -> Optimizer:
     """The optimizer's stages on top of its model."""
     config = job.config
     settings = _settings(
@@ -163,12 +169,16 @@ def optimizer_of(job: Job, model: Model, rewriter: Model | None = None) -> Optim
         max_tokens=job.optimizer.max_tokens,
         context_window=config.model.optimizer.context_window,
         small=asks_small(job),
-        scoring_rule=job.benchmark.scoring_rule if isinstance(job.benchmark, SaysRule) else "",
+        scoring_rule=_rule(job),
         skill_aware=_skill_aware(config.optimizer),
         files=job.editable,
         about="" if job.listing is None else about_description(job.listing),
     )
-    return Optimizer(model, settings, rewriter)
+    return Optimizer(model, settings, rewriter, proposer)
+
+
+def _rule(job: Job) -> str:
+    return job.benchmark.scoring_rule if isinstance(job.benchmark, SaysRule) else ""
 
 
 def asks_small(job: Job) -> bool:
@@ -197,6 +207,21 @@ def _rewriter(opened: OpenRun) -> Model | None:
     if config.optimizer.skill_update_mode == "patch" or effort in (None, spec.model.reasoning_effort):
         return None
     return opened.models.of("optimizer", replace(spec, model=replace(spec.model, reasoning_effort=effort)))
+
+
+def _proposer(opened: OpenRun, model: Model) -> Proposer | None:
+    """Who proposes where the optimizer's analysts do not."""
+    job, spec = opened.job, opened.job.proposer
+    setup = ProposerSetup(
+        model=model,
+        agent=None if spec is None else partial(opened.targets.proposing, spec),
+        seed=job.seed,
+        editable=job.editable,
+        target_prompt=job.benchmark.prompts.get("rollout", ""),
+        scoring_rule=_rule(job),
+    )
+    proposer: Proposer | None = PROPOSERS.get(job.config.train.proposer)(setup)
+    return proposer
 
 
 def _skill_aware(config: OptimizerConfig) -> SkillAware | None:

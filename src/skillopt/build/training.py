@@ -22,7 +22,7 @@ from skillopt.files import write_json
 from skillopt.gate.gate import Measured
 from skillopt.runs.exports import Exports
 from skillopt.skill.folder import copy_skill
-from skillopt.skill.spec import violations
+from skillopt.skill.spec import file_violations, violations
 from skillopt.train.sealed_test import claim
 from skillopt.train.state import TrainingEnd
 from skillopt.train.summary import summary
@@ -180,6 +180,9 @@ def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
             f"train.train_size is {job.config.train.train_size}; the train split has"
             f" {len(job.splits.train)} tasks, all of which are taken."
         )
+    if job.skill.files:
+        paths = {*job.skill.files, *job.seed.others()}
+        notes += [one.message for one in file_violations(job.skill.text, paths)]
     if job.repeats > 1 and evaluation.repeats is None:
         notes.append(
             f"{len(job.splits.val)} val tasks are few: the gate draws each of them {job.repeats} times."

@@ -44,6 +44,10 @@ class TrainConfig(Section):
     """How a step searches: paper (the published loop), proof (edits are tried first), or your own."""
     proof: ProofConfig = ProofConfig()
     """The strategy `proof`."""
+    proposer: str = "analysts"
+    """Who proposes edits: analysts (the optimizer model, minibatch by minibatch), agent (the coding agent of
+    model.proposer, once for a whole batch), or your own.
+    """
     num_epochs: int = Field(default=4, ge=1)
     """Passes over the train split."""
     train_size: int = Field(default=0, ge=0)

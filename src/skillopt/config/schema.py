@@ -11,8 +11,17 @@ from skillopt.config.budget import BudgetConfig
 from skillopt.config.fields import file_in, is_path
 from skillopt.config.model_string import provider_of
 from skillopt.config.plan_schema import TrainConfig, TriggersConfig
-from skillopt.config.role_schema import ROLES, Effort, OptimizerRoleConfig, RoleConfig, RoleName, Section
+from skillopt.config.role_schema import (
+    RARE_ROLES,
+    ROLES,
+    Effort,
+    OptimizerRoleConfig,
+    RoleConfig,
+    RoleName,
+    Section,
+)
 from skillopt.config.services import declared
+from skillopt.errors import ConfigError
 from skillopt.services import WRITES
 
 Metric = Literal["hard", "soft", "mixed"]
@@ -29,6 +38,10 @@ class ModelConfig(Section):
     """Several targets, with commas, that one skill is trained for; beats model.target."""
     judge: RoleConfig | None = None
     """The model behind the scorer 'judge'; unset means the optimizer."""
+    proposer: RoleConfig | None = None
+    """The agent behind the proposer 'agent': 'claude_code/anthropic:MODEL', 'codex/openai:MODEL', 'cmd:
+    program' or whatever else a target can be that works by itself.
+    """
     backend: str | None = None
     """Public backend name for bare model names; some of them are for the target only."""
     optimizer_backend: str | None = None
@@ -235,6 +248,12 @@ class Config(Section):
         """The settings of one role; where no judge is named, the optimizer judges."""
         if role == "judge":
             return self.model.judge or self.model.optimizer
+        if role == "proposer":
+            if self.model.proposer is None:
+                raise ConfigError(
+                    "model.proposer names no agent. Set it, or leave train.proposer at analysts."
+                )
+            return self.model.proposer
         return self.model.optimizer if role == "optimizer" else self.model.target
 
     def effort(self, role: RoleName) -> Effort | None:
@@ -252,7 +271,7 @@ class Config(Section):
         return {
             "model": {
                 **{role: self._role_identity(role) for role in ROLES},
-                **({} if self.model.judge is None else {"judge": self._role_identity("judge")}),
+                **{role: self._role_identity(role) for role in RARE_ROLES if getattr(self.model, role)},
                 **self.model.model_dump(
                     mode="json", include={"rewrite_reasoning_effort", "rewrite_max_completion_tokens"}
                 ),

@@ -13,7 +13,13 @@ from skillopt.build.job import Job
 from skillopt.build.trainer import plan_of, trainer_from
 from skillopt.config import RoleSpec
 from skillopt.estimation.counting import JUDGED_IN_STEPS, CallCounter, Counted, Scale
-from skillopt.estimation.doubles import CountingHarness, CountingOptimizer, CountingTarget, RehearsedTasks
+from skillopt.estimation.doubles import (
+    CountingHarness,
+    CountingOptimizer,
+    CountingProposer,
+    CountingTarget,
+    RehearsedTasks,
+)
 from skillopt.evaluation.runner import Evaluator
 from skillopt.events import Checkpoint
 from skillopt.events.state import MemoryEntry
@@ -137,6 +143,14 @@ class Rehearsal:
             evaluator=evaluator,
             optimizer=optimizer,
             rewriter=None,
+            proposer=None
+            if job.config.train.proposer == "analysts"
+            else CountingProposer(
+                counter=counter,
+                optimizer=optimizer,
+                turns=TURNS if job.proposer is not None else 1,
+                turn_tokens=AGENT_TOKENS if job.proposer is not None else 0,
+            ),
             ledger=Ledger(Budget(), store),
             log=_Log(counter),
             skills=skills,

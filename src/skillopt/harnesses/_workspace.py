@@ -124,7 +124,9 @@ def put_documents(documents: Sequence[Path], workspace: Path) -> Path:
 
 
 def put_files(task: Task, workspace: Path, documents: Sequence[Path] = ()) -> tuple[Path, ...]:
-    """Copy the task's files except `documents` into the workspace, write its images; the images' paths."""
+    """Copy the task's files and folders except `documents` into the workspace, write its images; the images'
+    paths.
+    """
     for path in task.files:
         if path in documents:
             continue
@@ -135,7 +137,10 @@ def put_files(task: Task, workspace: Path, documents: Sequence[Path] = ()) -> tu
                 f"two files of task {task.id!r} are named {path.name!r}; a workspace holds one. Rename one of"
                 " them.",
             )
-        target.write_bytes(path.read_bytes())
+        if path.is_dir():
+            shutil.copytree(path, target)
+        else:
+            target.write_bytes(path.read_bytes())
     return tuple(
         write_image(image, workspace / "attachments" / f"image-{n}")
         for n, image in enumerate(task.images, start=1)

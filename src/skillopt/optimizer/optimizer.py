@@ -18,11 +18,13 @@ from skillopt.optimizer.forms import Mode, form_of
 from skillopt.optimizer.limit import LimitChooser
 from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
 from skillopt.optimizer.proof import ANALYST, Joiner, LaneAnalyst
+from skillopt.optimizer.proposers.port import Proposer
 from skillopt.optimizer.reflect import Reflection, Reflector
 from skillopt.optimizer.rewrites import LaneAdviser, LaneRewriter
 from skillopt.optimizer.select import Selection, Selector
 from skillopt.optimizer.small import SmallLaneAnalyst, by_kind
 from skillopt.optimizer.update import Update, Updater
+from skillopt.optimizer.whole_batch import WholeBatch
 from skillopt.skill.document import Document
 from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 from skillopt.step import Step
@@ -104,8 +106,16 @@ class OptimizerSettings:
 class Optimizer:
     """Stages 2 to 5 of a step, in one of the update modes."""
 
-    def __init__(self, model: Model, settings: OptimizerSettings, rewriter: Model | None = None) -> None:
-        """`rewriter` writes whole skills, where that takes another effort than the rest."""
+    def __init__(
+        self,
+        model: Model,
+        settings: OptimizerSettings,
+        rewriter: Model | None = None,
+        proposer: Proposer | None = None,
+    ) -> None:
+        """`rewriter` writes whole skills, where that takes another effort than the rest; a `proposer` takes
+        the place of analysts, merging and ranking.
+        """
         form = form_of(settings.skill_update_mode, settings.files)
         aware = None if settings.writes_whole_skills else settings.skill_aware
         contrasts = settings.rollouts_per_task > 1
@@ -131,6 +141,7 @@ class Optimizer:
             models={} if rewriter is None else dict.fromkeys(writes_skills, rewriter),
         )
         self._settings = settings
+        self._proposer = proposer
         self._limit_chooser = LimitChooser(asked)
         self._reflector = Reflector(
             asked,
@@ -142,11 +153,11 @@ class Optimizer:
             contrasts=contrasts,
         )
         self._aggregator = Aggregator(asked, form, merge_batch_size=settings.merge_batch_size)
-        self._selector = Selector(asked, form)
+        self._selector = Selector(asked, form, ranks=proposer is None)
         notes = None if aware is None else AppendixWriter(asked, threshold=aware.consolidate_above)
         self._updater = Updater(asked, form, notes)
         self._advisor = EpochAdvisor(asked)
-        self.lanes = (
+        self._lanes = (
             SmallLaneAnalyst(asked, scoring_rule=settings.scoring_rule)
             if settings.small
             else LANE_ANALYSTS[settings.skill_update_mode](
@@ -157,7 +168,7 @@ class Optimizer:
                 files=settings.files,
             )
         )
-        self.joiner = None if settings.small else Joiner(asked)
+        self.joiner = None if settings.small or proposer is not None else Joiner(asked)
 
     @property
     def control(self) -> Control:
@@ -165,18 +176,32 @@ class Optimizer:
         return self._settings.control
 
     async def reflect(self, step: Step, rollouts: Evaluation) -> Reflection:
-        """Stage 2: proposals of analysts, minibatch by minibatch, while rollouts still come in."""
-        return await self._reflector.reflect(step, rollouts)
+        """Stage 2: proposals of analysts, minibatch by minibatch, while rollouts still come in; or those of
+        the proposer for all of them.
+        """
+        if self._proposer is None:
+            return await self._reflector.reflect(step, rollouts)
+        limit = step.limit if self.control == "fixed" else None
+        return await self._whole(self._proposer, rollouts, limit).reflect(step)
+
+    def lanes(self, rollouts: Evaluation) -> LaneAnalyst | SmallLaneAnalyst | WholeBatch:
+        """Who studies the failures of `proof` in a batch."""
+        return self._lanes if self._proposer is None else self._whole(self._proposer, rollouts)
+
+    def _whole(self, proposer: Proposer, rollouts: Evaluation, limit: int | None = None) -> WholeBatch:
+        return WholeBatch(proposer, rollouts, failure_only=self._settings.failure_only, limit=limit)
 
     async def in_lanes(
         self, step: Step, rollouts: Evaluation, study: Callable[[int, list[Studied]], Awaitable[T]]
     ) -> list[T]:
-        """Failures in minibatches, each given to `study`; for a small model those of one kind together."""
+        """Failures in minibatches, each given to `study`; for a small model those of one kind together, for a
+        proposer all of them.
+        """
         return await in_minibatches(
             rollouts,
             "failure",
             study,
-            size=self._settings.minibatch_size,
+            size=self._settings.minibatch_size if self._proposer is None else len(rollouts.rows) + 1,
             seed=step.seed,
             joins_last=True,
             group=by_kind if self._settings.small else None,
@@ -184,7 +209,7 @@ class Optimizer:
 
     def lanes_of(self, failures: Sequence[Studied]) -> list[list[Studied]]:
         """Failures that are all in, in minibatches as `in_lanes` makes them."""
-        size = self._settings.minibatch_size
+        size = self._settings.minibatch_size if self._proposer is None else max(1, len(failures))
         if self._settings.small:
             return by_kind(failures, size)
         return [list(failures[at : at + size]) for at in range(0, len(failures), size)]

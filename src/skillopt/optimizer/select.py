@@ -37,9 +37,11 @@ class Selector:
     is not found.
     """
 
-    def __init__(self, model: OptimizerModel, form: Form) -> None:
+    def __init__(self, model: OptimizerModel, form: Form, *, ranks: bool = True) -> None:
+        """Without `ranks` the first proposals are taken: whoever made them put the best first."""
         self._model = model
         self._form = form
+        self._ranks = ranks
 
     async def select(
         self,
@@ -56,7 +58,7 @@ class Selector:
         chosen, ranking = merged.edits, None
         if limit is not None and len(chosen) > limit:
             chosen = merged.edits[:limit]
-            if self._form.limited and limit > 0:
+            if self._form.limited and limit > 0 and self._ranks:
                 chosen, ranking = await self._rank(step, merged.edits, limit)
             kept = {edit.id for edit in chosen}
             ended += [

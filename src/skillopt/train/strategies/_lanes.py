@@ -14,6 +14,7 @@ from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.proof import DeadEdit, LaneAnalyst
 from skillopt.optimizer.reflect import Minibatch
 from skillopt.optimizer.small import SmallLaneAnalyst
+from skillopt.optimizer.whole_batch import WholeBatch
 from skillopt.skill.edits import Edit, Outcome, apply
 from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
@@ -71,7 +72,7 @@ class LaneSearch:
         self,
         step: Step,
         *,
-        analyst: LaneAnalyst | SmallLaneAnalyst,
+        analyst: LaneAnalyst | SmallLaneAnalyst | WholeBatch,
         trials: Trials,
         guard: LeakGuard | None,
         confirms: bool,

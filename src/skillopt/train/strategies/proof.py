@@ -70,7 +70,7 @@ class Proof:
         """Failures in lanes, while rollouts still come in; every edit is tried as soon as it is proposed."""
         self._harmful = []
         trials = Trials(self._gate, step, "proof")
-        search = self._search(step, trials)
+        search = self._search(step, trials, rollouts)
         self._step, self._noise = step, 1.0
         self._found = lambda: _covering(search.done)
         self._failed = lambda: len({task for lane in search.done for task in lane.studied})
@@ -102,10 +102,10 @@ class Proof:
             search=search,
         )
 
-    def _search(self, step: Step, trials: Trials) -> LaneSearch:
+    def _search(self, step: Step, trials: Trials, rollouts: Evaluation) -> LaneSearch:
         return LaneSearch(
             step,
-            analyst=self._optimizer.lanes,
+            analyst=self._optimizer.lanes(rollouts),
             trials=trials,
             guard=self._parts.guard,
             confirms=self._confirms,
