@@ -14,6 +14,7 @@ from skillopt.errors import BudgetSpent, ConfigError, ProviderDown
 from skillopt.evaluation.runner import Row
 from skillopt.events import Aggregated, Blamed, Judged, Proved, Reflected, Selected, StageClosed, Updated
 from skillopt.models.world.rules import HARMFUL, needs_of
+from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit
 from skillopt.tasks.task import Task
 from skillopt.testing import Call, LoopbackProvider, Misbehaviour, world_answers
@@ -92,12 +93,12 @@ def test_no_line_enters_a_skill_twice_and_code_may_repeat():
         edit("a", "- Name the unit after every number."),
         edit("b", "- name the unit after EVERY number"),
     )
-    assert [one.id for one in distinct([first, second], skill)] == ["a"]
+    assert [one.id for one in distinct([first, second], Document(skill))] == ["a"]
 
 
 def test_a_line_that_the_skill_has_is_left_out_of_an_edit():
     skill = "# Rules\n\n- Round every amount to two decimals.\n"
-    assert distinct([edit("a", "- round every amount to two decimals")], skill) == []
+    assert distinct([edit("a", "- round every amount to two decimals")], Document(skill)) == []
 
 
 def test_thirds_are_in_order_and_hold_everything():

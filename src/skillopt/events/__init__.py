@@ -144,6 +144,8 @@ class Aggregated(_Event):
     """Ids of edits that say the same in other words, the one that stands for them first."""
     copies: list[list[str]] = Field(default_factory=list)
     """Ids of edits in the same words, the one that stands for them first."""
+    asked: list[str] = Field(default_factory=list)
+    """Ids of the edits of which the optimizer model was asked which say the same, by their numbers."""
 
 
 class Selected(_Event):

@@ -135,18 +135,19 @@ class Joiner:
             f"{len(edits)} edits, numbered from 0", shown
         )
         reply = await self._model.ask(step, JOINING, "0", user, Groups)
-        if isinstance(reply, Unusable):
-            return []
-        seen: set[int] = set()
-        groups: list[list[int]] = []
-        for said in reply.same:
-            group = [
-                number for number in dict.fromkeys(said) if 0 <= number < len(edits) and number not in seen
-            ]
-            if len(group) > 1:
-                seen.update(group)
-                groups.append(sorted(group))
-        return groups
+        return [] if isinstance(reply, Unusable) else groups_in(reply, len(edits))
+
+
+def groups_in(reply: Groups, count: int) -> list[list[int]]:
+    """The groups of two or more that a reply names among so many edits, no edit twice."""
+    seen: set[int] = set()
+    groups: list[list[int]] = []
+    for said in reply.same:
+        group = [number for number in dict.fromkeys(said) if 0 <= number < count and number not in seen]
+        if len(group) > 1:
+            seen.update(group)
+            groups.append(sorted(group))
+    return groups
 
 
 def _told(edit: Edit) -> str:

@@ -311,6 +311,16 @@ def stored_text(path: Path, digest: str) -> str | None:
     return None if row is None else str(row[0])
 
 
+def stored_replies(path: Path, question: str) -> list[Reply]:
+    """The replies to a question to the optimizer model, attempt by attempt."""
+    with closing(connect_reading(path)) as database:
+        found = database.execute(
+            "SELECT reply FROM replies WHERE role = 'optimizer' AND place GLOB ? ORDER BY place",
+            (f"{question}/a[0-9]",),
+        )
+        return [_REPLY.validate_json(reply) for (reply,) in found]
+
+
 def asked_twice(path: Path) -> list[str]:
     """The places of calls that were hedged."""
     with closing(connect_reading(path)) as database:

@@ -18,7 +18,7 @@ from skillopt.optimizer.whole_batch import WholeBatch
 from skillopt.skill.edits import Edit, Outcome, apply
 from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
-from skillopt.train.strategies._cover import Proven, kept_lines, lines_of, without_copies, wording
+from skillopt.train.strategies._cover import Proven, kept_lines, lines_of, repeats, without_copies, wording
 from skillopt.train.strategies._trials import EditTrial, Trials, Worths, fixed_in
 
 HARDLY_ANY = 0.1
@@ -98,7 +98,7 @@ class LaneSearch:
         self._kinds = kinds
         self._earlier = earlier
         self._harmful = harmful
-        self._lines = lines_of(step.skill.whole)
+        self._lines, self._repeats = lines_of(step.skill.whole), repeats(step.skill.whole)
         self.done: list[Lane] = []
         """The lanes that are in, as they came."""
 
@@ -206,12 +206,16 @@ class LaneSearch:
         proposed = [edit for edit in lane.look.edits if isinstance(edit, Edit)]
         usable: list[Edit] = []
         for edit in map(self._adapted, proposed):
-            outcome = apply([edit], self._step.skill).outcomes[0]
+            applied = apply([edit], self._step.skill)
+            outcome, after = applied.outcomes[0], applied.document
             if outcome.state == "applied" and wording(edit) in tried:
                 why_not = "the same was tried on these tasks before"
                 outcome = Outcome(edit=edit, state="duplicate", reason=why_not)
+            elif outcome.state == "applied" and repeats(after.whole) > self._repeats:
+                why_not = "a line would come twice in the skill"
+                outcome = Outcome(edit=edit, state="duplicate", reason=why_not)
             elif outcome.state == "applied" and self._guard is not None:
-                leaks = self._guard.find(apply([edit], self._step.skill).document.rendered)
+                leaks = self._guard.find(after.rendered)
                 if leaks:
                     outcome = Outcome(edit=edit, state="invalid", reason=why(leaks))
             if outcome.state == "applied":

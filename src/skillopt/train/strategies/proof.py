@@ -19,13 +19,14 @@ from skillopt.optimizer.proof import DeadEdit
 from skillopt.optimizer.reflect import Reflection, patch_fact
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update, by_edits
-from skillopt.skill.edits import Edit, Outcome, Proposal
+from skillopt.skill.document import Document
+from skillopt.skill.edits import Edit, Outcome, Proposal, apply
 from skillopt.skill.paths import SKILL_FILE
 from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
 from skillopt.train.strategies._blame import blame, freed, not_worth_it
 from skillopt.train.strategies._choice import Choice
-from skillopt.train.strategies._cover import cover, kept_lines, lines_of, without_copies
+from skillopt.train.strategies._cover import cover, kept_lines, lines_of, repeats, without_copies
 from skillopt.train.strategies._joining import Joined, Lanes, evident, join, proved
 from skillopt.train.strategies._lanes import Lane, LaneSearch
 from skillopt.train.strategies._trials import EditTrial, Trials, broken_in, is_broken, noise_in
@@ -149,9 +150,9 @@ class Proof:
 
     async def update(self, step: Step, reflection: Reflection, selection: Selection) -> Update:
         """The bundle, in which no line comes twice; an edit with no line of its own ends as a duplicate."""
-        kept = distinct(selection.patch, step.skill.whole)
+        kept = distinct(selection.patch, step.skill)
         bundle, known = by_edits(step.skill, kept), {edit.id for edit in kept}
-        why = "another chosen edit or the skill has every line of it"
+        why = "another chosen edit or the skill has its lines"
         repeated = {
             edit.id: Outcome(edit=edit, state="duplicate", reason=why)
             for edit in selection.patch
@@ -256,7 +257,7 @@ class Proof:
         """
         if self._step is None or not (edits := self._found()):
             return None
-        update = by_edits(self._step.skill, distinct(edits, self._step.skill.whole))
+        update = by_edits(self._step.skill, distinct(edits, self._step.skill))
         return Unfinished(step=self._step, update=update, policy=self._policy(update))
 
     def enough(self, state: State) -> str:
@@ -331,17 +332,21 @@ class Proof:
 PLUGIN = Proof
 
 
-def distinct(patch: Sequence[Proposal], text: str) -> list[Edit]:
-    """The edits without the lines that the skill or an earlier one of them has."""
-    known, kept = lines_of(text), list[Edit]()
+def distinct(patch: Sequence[Proposal], skill: Document) -> list[Edit]:
+    """The edits without the lines that the skill or an earlier one of them has, and without those that would
+    make a line come twice all the same, as by replacing a word.
+    """
+    kept, result = list[Edit](), skill
     for edit in patch:
         assert isinstance(edit, Edit)
         if edit.adds_prose:
-            edit = replace(edit, content=kept_lines(edit.content, known))
+            edit = replace(edit, content=kept_lines(edit.content, lines_of(result.whole)))
             if not edit.content:
                 continue
-        known |= lines_of(edit.content)
-        kept.append(edit)
+        after = apply([*kept, edit], skill).document
+        if repeats(after.whole) <= repeats(result.whole):
+            kept.append(edit)
+            result = after
     return kept
 
 
