@@ -60,11 +60,7 @@ class OpenRun:
 
     async def drain(self) -> None:
         """Wait for calls already sent, so that what is paid is kept."""
-<<<<<<< HEAD
-        roles = (*self.job.specs, self.job.optimizer, self.job.judge)
-=======
-        roles = (self.job.target, self.job.optimizer, self.job.judge, self.job.proposer)
->>>>>>> main
+        roles = (*self.job.specs, self.job.optimizer, self.job.judge, self.job.proposer)
         longest = max(role.model.timeout for role in roles if role is not None)
         sent = [asyncio.ensure_future(one.drain()) for one in (self.models, self.targets)]
         await asyncio.wait(sent, timeout=longest + DRAIN_SECONDS)
