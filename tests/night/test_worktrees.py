@@ -13,12 +13,14 @@ import pytest
 from skillopt.errors import Fault
 from skillopt.messages import Message, ToolCall
 from skillopt.night.demands import work_demands
-from skillopt.night.measures import telling_rules
+from skillopt.night.measures import NightScorer, telling_rules
 from skillopt.night.mining import mine
 from skillopt.night.substance import Guards, lines_of_work
 from skillopt.night.work_record import record_of_rollout, record_of_tools
 from skillopt.night.worktrees import Checkout, Worktree, Worktrees
+from skillopt.sandbox import is_there
 from skillopt.tasks.rollout import Trajectory
+from skillopt.tasks.task import Task
 from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
 
 NOW = datetime(2026, 11, 15, 2, 0, tzinfo=timezone.utc)
@@ -176,6 +178,7 @@ def test_a_record_of_a_transcript_and_one_of_a_replay_read_alike() -> None:
     [
         ("we use conventional commits here", "* feat(api)!: x\n* fix: y", "* feat: x\n* wip"),
         ("please run the tests before that", "$ npm test", "$ npm start"),
+        ("run all tests first", "$ cd x && ./run_tests.sh", "$ git commit -m 'feat: add a test for refunds'"),
         ("add a line to CHANGELOG.md every time", "~ docs/CHANGELOG.md", "~ README.md\n> CHANGELOG.md"),
         ("never touch setup.cfg", "~ setup.py", "~ setup.cfg"),
         ("use `ruff format` for that", "$ ruff format .", "$ black ."),
@@ -214,3 +217,37 @@ async def test_six_sessions_of_work_are_six_tasks_with_an_agent_and_a_suggestion
     assert task.as_task().surroundings != "" and not task.form_alone
     plain = await mine(talks)
     assert not plain.tasks and "worked on with tools (Bash)" in plain.suggestions[0].reason
+
+
+@pytest.mark.skipif(not is_there(), reason="bubblewrap is needed to run tests shut in")
+async def test_work_after_which_the_tests_fail_scores_nothing(repository: Path, tmp_path: Path) -> None:
+    (repository / "run-tests.sh").write_text("grep -q two note.txt\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "tests")
+    tree = found(repository, "sh run-tests.sh", at=NOW + timedelta(days=9))
+    assert isinstance(tree, Worktree) and tree.tests == "sh run-tests.sh"
+    for text, fails in (("two and more\n", False), ("broken\n", True)):
+        folder = tmp_path / f"place {fails}"
+        folder.mkdir()
+        place = Checkout(tree)
+        await place.furnish(folder)
+        (folder / "note.txt").write_text(text)
+        outcome = await place.outcome(folder)
+        assert ("tests" in outcome) is fails
+    done = Trajectory(messages=(), answer="Done.", calls=1, usage=None, outcome=outcome)
+    task = Task(
+        id="t", prompt="x", reference={"checks": [{"op": "contains", "arg": "Done"}]}, data={"worktree": {}}
+    )
+    scored = await NightScorer().score(task, done)
+    assert scored.hard == 0.0 and "sh run-tests.sh ended with code 1" in scored.feedback
+
+
+async def test_tests_that_failed_before_say_nothing_of_the_work(repository: Path, tmp_path: Path) -> None:
+    tree = Worktree(
+        repository=str(repository), commit=git(repository, "rev-parse", "HEAD"), tests="sh nothing.sh"
+    )
+    folder = tmp_path / "place"
+    folder.mkdir()
+    place = Checkout(tree)
+    await place.furnish(folder)
+    assert await place.outcome(folder) == {}

@@ -32,7 +32,11 @@ from skillopt.sandbox import is_there
 from skillopt.testing import Answer, Call, LoopbackProvider
 
 pytest.importorskip("ray", reason="ray is not installed: pip install 'skillopt[ray]'")
-pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(400),
+    pytest.mark.xdist_group("ray"),  # one cluster at a time
+]
 PLANTED = "planted-secret-of-the-environment"
 KEY = "sk-loopback-target-key"
 SIZES = (
@@ -68,7 +72,7 @@ def at_work(folder: Path) -> list[int]:
             doing = (status.parent / "cmdline").read_bytes()
             parent = int(status.read_text().rpartition(")")[2].split()[1])
             if (
-                doing.startswith(b"ray::skillopt work")
+                doing.startswith((b"ray::skillopt work", b"ray::_Kept"))
                 and str(folder).encode() in Path(f"/proc/{parent}/cmdline").read_bytes()
             ):
                 found.append(int(status.parent.name))

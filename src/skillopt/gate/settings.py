@@ -26,6 +26,7 @@ class GateSettings:
     max_tokens_increase: float | None = None
     max_latency_increase: float | None = None
     unknown_effort: Unknown = "reject"
+    check_baseline: bool = True
     seed_chars: int = 0
     """Length of the seed's rendered text."""
     batch: Literal["off", "test", "all"] = "off"

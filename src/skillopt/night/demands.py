@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from skillopt.night.work_record import RUNS_TESTS
 from skillopt.tasks.scorers import Rule, read_rules
 
 _QUOTE = r"[\"“'`]([^\"”'`\n]{2,80})[\"”'`]"
@@ -60,9 +61,7 @@ _DEMANDS: tuple[_Demand, ...] = (
 )
 """How a demand reads, the check it asks for, and the check's argument: a text, or made of what was quoted."""
 _CONVENTIONAL = r"(?:feat|fix|docs|style|refactor|perf|test|build|ci|chore|revert)(?:\([^)\n]*\))?!?: "
-_TESTED = (
-    r"(?m)^\$ .*(?:\b(?:pytest|tox|nox|unittest|jest|vitest|rspec|phpunit|ctest)\b|\btests?\b|run-?_?tests?)"
-)
+_TESTED = rf"(?m)^\$ (?:[^\n]*(?:&&|;)\s*)?{RUNS_TESTS}"
 _FILE = r"[`\"']?((?:[\w-]+/)*[\w.-]+\.\w{1,8})\b"
 _WORK: tuple[_Demand, ...] = (
     (

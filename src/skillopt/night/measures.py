@@ -14,7 +14,7 @@ from skillopt.night.demands import demands, work_demands
 from skillopt.night.labels import Label
 from skillopt.night.requests import PastRequest
 from skillopt.night.substance import Guards
-from skillopt.night.work_record import record_of_rollout
+from skillopt.night.work_record import TESTS, record_of_rollout
 from skillopt.night.worktrees import WORKTREE
 from skillopt.tasks.judge import Judge
 from skillopt.tasks.rollout import Score, Trajectory
@@ -215,6 +215,8 @@ class NightScorer:
     async def _score(self, judge: Judge | None, task: Task, trajectory: Trajectory) -> Score:
         checks, criteria = _read(task)
         if WORKTREE in task.data:
+            if failing := trajectory.outcome.get(TESTS):
+                return Score(hard=0.0, soft=0.0, feedback=f"The tests fail after the work: {failing}")
             record = record_of_rollout(trajectory)
             trajectory = replace(trajectory, answer=record, messages=(), files={})
         guards = Guards.model_validate(task.data.get("guards") or {})

@@ -20,6 +20,11 @@ from skillopt.transcripts.session import ToolUse
 
 COMMITS, TESTS = "commits", "tests"
 """What a worktree finds after the work: messages with a zero character between, and why tests fail."""
+RUNS_TESTS = (
+    r"(?!(?:git|echo|cat|ls|rg|grep|sed|find|head|tail|touch|mkdir|rm|cp|mv|cd)\b)[^;&|\n\"']*"
+    r"(?:\b(?:pytest|unittest|tox|nox|jest|vitest|rspec|phpunit|ctest)\b|(?<![A-Za-z])tests?(?![A-Za-z]))"
+)
+"""How a command that runs tests begins."""
 _SHELL = re.compile(r"bash|shell|exec|command|terminal|\bcmd\b", re.IGNORECASE)
 _EDIT = re.compile(r"edit|write|patch|create|replace", re.IGNORECASE)
 _PATCHED = re.compile(r"\*\*\* (?:Add|Update) File: (\S+)")

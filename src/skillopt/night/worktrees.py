@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,8 +19,9 @@ from pydantic import BaseModel, ConfigDict
 from skillopt.agents import skill_folders
 from skillopt.errors import Fault
 from skillopt.messages import Tool
-from skillopt.night.work_record import COMMITS
+from skillopt.night.work_record import COMMITS, RUNS_TESTS, TESTS
 from skillopt.process import ask_process, minimal_env, run_process
+from skillopt.sandbox import ProcessLimits, Sandbox, is_there
 from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
 
 WORKTREE = "worktree"
@@ -36,6 +38,9 @@ _SERVICES = re.compile(
 )
 _SECRETS = re.compile(r"(?<![\w.])\.env\b|\bid_rsa\b|\bcredentials?\b|\bsecrets?\b", re.IGNORECASE)
 _ELSEWHERE = re.compile(r"mcp__|web|browser|fetch", re.IGNORECASE)
+_TESTS = re.compile(RUNS_TESTS)
+_SEVERAL = re.compile(r"[;&|<>$`]")
+"""Signs of more than one plain command."""
 _SHA = re.compile(r"[0-9a-f]{40,64}")
 
 
@@ -47,6 +52,8 @@ class Worktree(BaseModel):
     repository: str
     commit: str
     files: dict[str, str] = {}
+    tests: str = ""
+    """The command that ran the tests when the work was accepted."""
 
     @property
     def digest(self) -> str:
@@ -87,7 +94,8 @@ class Worktrees:
         if not commit:
             return "the repository has no commit from before it"
         files = {path: text for path, text in session.originals.items() if is_inside(path)}
-        return Worktree(repository=str(folder), commit=commit, files=files)
+        ran = [tool.about for tool in tools if _TESTS.match(tool.about) and not _SEVERAL.search(tool.about)]
+        return Worktree(repository=str(folder), commit=commit, files=files, tests=ran[-1] if ran else "")
 
     def _commit(self, folder: Path, at: int) -> str:
         """What HEAD was at that time, by the repository's own log, else the last commit before it."""
@@ -114,6 +122,7 @@ class Checkout:
 
     def __init__(self, tree: Worktree) -> None:
         self._tree = tree
+        self._passed = False
 
     async def step(self, name: str, arguments: Mapping[str, object]) -> str:
         """Never called: who works here has tools of its own."""
@@ -148,10 +157,11 @@ class Checkout:
         (folder / ".git" / "info" / "exclude").write_text("".join(f"/{name}\n" for name in skills))
         if known := _git(folder, "ls-files", "--", *skills).splitlines():
             _git(folder, "update-index", "--skip-worktree", "--", *known)
+        self._passed = bool(self._tree.tests) and is_there() and not await self._failing(folder)
 
     async def outcome(self, folder: Path) -> Mapping[str, str]:
-        """The messages of the commits that were made. Objects are read as files: git would heed what an
-        agent may have configured here.
+        """The messages of the commits that were made, and why the tests fail that passed before. Objects are
+        read as files: git would heed what an agent may have configured here.
         """
         log = _text(folder / ".git" / "logs" / "HEAD", folder).splitlines()
         commit = log[-1].split(" ")[1] if log and log[-1].count(" ") > 1 else ""
@@ -165,12 +175,34 @@ class Checkout:
                 line.removeprefix("parent ") for line in head.split("\n") if line.startswith("parent ")
             ]
             commit = parents[0] if parents else ""
-        return {COMMITS: "\0".join(reversed(messages))} if messages else {}
+        failing = await self._failing(folder) if self._passed else ""
+        told = {COMMITS: "\0".join(reversed(messages)), TESTS: failing}
+        return {name: text for name, text in told.items() if text}
+
+    async def _failing(self, folder: Path) -> str:
+        """Why the tests fail, run in a sandbox on a copy of the folder; empty where they pass."""
+        box = Sandbox("bubblewrap", limits=ProcessLimits(seconds=_SECONDS))
+        try:
+            ran = await box.run(shlex.split(self._tree.tests), files=_files(folder))
+        except (Fault, ValueError) as error:  # a program that is not in the sandbox, a quote that never ends
+            return str(error)
+        end = ran.stopped or f"code {ran.code}"
+        said = (ran.stdout + ran.stderr).decode("utf-8", "replace").strip()[-300:]
+        return "" if ran.succeeded else f"{self._tree.tests} ended with {end}: {said}"
 
 
 def is_inside(path: str) -> bool:
     """Whether a path stays in the folder that it is relative to."""
     return bool(path) and not Path(path).is_absolute() and ".." not in Path(path).parts
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    paths = ((path, path.relative_to(folder)) for path in sorted(folder.rglob("*")))
+    return {
+        inside.as_posix(): path.read_bytes()
+        for path, inside in paths
+        if inside.parts[0] != ".git" and _is_plain(path, folder)
+    }
 
 
 def _object(folder: Path, name: str) -> str:
