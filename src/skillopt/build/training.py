@@ -62,6 +62,7 @@ async def train(opened: OpenRun) -> Result:
         try:
             fitted = await trainer.fit(opened.job.skill)
         finally:
+            await trainer.ahead.withdraw()
             await trainer.test.withdraw()
             await opened.drain()
     return _result(opened, trainer, fitted)

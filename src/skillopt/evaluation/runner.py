@@ -93,7 +93,7 @@ class Evaluator:
         self._scored_by = benchmark.scorer_version + ("" if judge is None else f" {judge.version}")
         self._scrub = scrub  # what a scorer says may quote a task that holds a credential
         self._hashed: dict[str, tuple[str, str]] = {}
-        self._under_way: set[asyncio.Task[Any]] = set()
+        self._under_way: set[asyncio.Future[Any]] = set()
         prompt = rollout_prompt(benchmark.prompts, own_tools=isinstance(model, NotAsked))
         settings = [dict(model.fingerprint), harness.name, harness.version, prompt, max_tokens]
         self._settings = json.dumps(settings, sort_keys=True)
@@ -125,9 +125,18 @@ class Evaluator:
         return Invalid(task_id=row.task.id, draw=row.draw, attempt=attempt, kind=kind, detail=detail)
 
     async def measure(
-        self, skill: str, row: Row, *, stage: str, background: bool = False, after: int | None = None
+        self,
+        skill: str,
+        row: Row,
+        *,
+        stage: str,
+        background: bool = False,
+        in_empty_slots: bool = False,
+        after: int | None = None,
     ) -> Rollout:
-        """Run and score one rollout; one that ran before is only scored. `after` wants a later attempt."""
+        """Run and score one rollout; one that ran before is only scored. `after` wants a later attempt. Both
+        `background` and `in_empty_slots` leave slots to whoever else waits for them.
+        """
         key = self.key(skill, row)
         done = self.rollouts.finished(key)
         attempt = done[0] if done else max(self.rollouts.next_attempt(key), 0 if after is None else after + 1)
@@ -150,7 +159,7 @@ class Evaluator:
                 # Where a worker was lost, once more from the beginning, with the replies that came.
                 for tries_left in reversed(range(_TRIES)):
                     try:
-                        async with self._environment(row, background) as environment:
+                        async with self._environment(row, background or in_empty_slots) as environment:
                             trajectory = await self._harness.run(
                                 row.task, environment, skill, self._benchmark.prompts, session()
                             )
@@ -165,6 +174,10 @@ class Evaluator:
         finally:
             self.under_way -= 1
         return Scored(**about, key=key, trajectory=trajectory, score=score)
+
+    def works_on(self, task: asyncio.Future[Rollout]) -> bool:
+        """Whether that measurement has one of the workers now."""
+        return task in self._under_way
 
     async def drain(self) -> None:
         """Wait until every rollout begun has ended and is stored: an agent's is paid as a whole."""
