@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 from skillopt.errors import Fault, Kind
@@ -51,6 +51,12 @@ class Row:
 
     task: Task
     draw: int = 0
+
+
+@lru_cache(maxsize=64)
+def _dumped(text: str) -> str:
+    """A text as JSON; a skill is part of the key of every row."""
+    return json.dumps(text)
 
 
 def rows_of(tasks: Iterable[Task], draws: int = 1) -> list[Row]:
@@ -100,8 +106,9 @@ class Evaluator:
 
     def key(self, skill: str, row: Row) -> str:
         """Identity of a rollout: all that could change what the target does, but not how it is scored."""
-        parts = [skill, self._hashes(row.task)[0], row.task.prompt, self._settings, row.draw]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:40]
+        content = json.dumps([self._hashes(row.task)[0], row.task.prompt])[1:-1]
+        text = f"[{_dumped(skill)}, {content}, {_dumped(self._settings)}, {row.draw}]"  # a list in JSON
+        return hashlib.sha256(text.encode()).hexdigest()[:40]
 
     def stored(self, skill: str, row: Row) -> Scored | None:
         """A measurement that is already there, or None; costs nothing."""
