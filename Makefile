@@ -6,6 +6,7 @@ BIN     := .venv/bin
 READY   := .venv/.ready
 WHEELS  := .venv/.wheels-of-games
 GAMES   := .venv/.games
+RAY     := .venv/.ray
 PYTEST  := $(BIN)/python -m pytest -q
 
 # Without bytecode every worker rewrites all assertions anew, and every command a test starts compiles all of src.
@@ -50,8 +51,13 @@ $(GAMES): $(WHEELS)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-index --find-links .venv/games --group games || echo "The text games could not be installed; their tests are skipped." >&2
 	@touch $@
 
+# 79 MB to fetch and 240 MB on disk: only the tests on real components want a cluster.
+$(RAY): $(READY)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --group cluster || echo "Ray could not be installed; its tests are skipped." >&2
+	@touch $@
+
 # pytest ends with 5 when a marker selects nothing; that is no failure.
-test-real: $(READY) $(GAMES) ## tests on real components: other programs, wheels, servers
+test-real: $(READY) $(GAMES) $(RAY) ## tests on real components: other programs, wheels, servers
 	@$(PYTEST) -m "real and not model" -n $(WORKERS) --dist loadgroup || [ $$? -eq 5 ]
 
 test-model: $(READY)    ## tests with a real model, by hand; SKILLOPT_TEST_MODELS names the folder of models

@@ -57,6 +57,18 @@ def test_calls_and_tokens_are_within_a_quarter_of_what_a_simulated_run_takes(tmp
     assert said.simulated
 
 
+@pytest.mark.slow
+def test_rewrites_under_proof_are_rehearsed_like_edits(tmp_path):
+    modes = ("patch", "full_rewrite_minibatch", "rewrite_from_suggestions")
+    told = [
+        estimate(job_of(tmp_path, train__strategy="proof", optimizer__skill_update_mode=mode)).calls
+        for mode in modes
+    ]
+    assert told[0].low == told[1].low == told[2].low  # nothing found: no trial, and no reply is lost
+    assert told[1].likely == pytest.approx(told[0].likely, rel=0.1)
+    assert told[0].likely < told[2].likely < 2 * told[0].likely  # a second question, and halving
+
+
 def priced(folder: Path) -> Job:
     """Two models with declared prices in place of the simulated ones."""
     settings: dict[str, Any] = {}

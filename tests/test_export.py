@@ -201,7 +201,7 @@ def test_a_run_without_an_end_is_said_to_have_none(tmp_path: Path) -> None:
     for name in ("events.jsonl", "run.db"):
         (tmp_path / name).touch()
     (tmp_path / "best_skill.md").write_text(BARE)
-    (tmp_path / "config.json").write_text('{"env": {"skill_init": "skills/My Dates.md"}}')
+    (tmp_path / "settings.json").write_text('{"env": {"skill_init": "skills/My Dates.md"}}')
     found = read_best(tmp_path)
     assert (found.text, found.name, dict(found.files)) == (Document(BARE).rendered, "my-dates", {})
     assert "has not ended" in found.remarks[0]

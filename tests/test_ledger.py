@@ -14,7 +14,7 @@ import pytest
 from skillopt import ledger as money
 from skillopt.account import Amount, Entry, Settlement
 from skillopt.errors import BudgetSpent, Interrupted
-from skillopt.ledger import TEST_STAGE, Budget, Ledger
+from skillopt.ledger import GATE_STAGE, TEST_STAGE, Budget, Ledger
 from skillopt.messages import Role, Usage
 
 
@@ -218,6 +218,17 @@ async def test_an_unknown_price_never_fits_a_dollar_limit_and_makes_the_total_un
 
 
 # The test's share
+
+
+async def test_what_is_set_aside_for_a_gate_is_for_rows_of_the_gate_alone() -> None:
+    ledger = Ledger(Budget(tokens=100), Journal())
+    ledger.set_aside_for_gate(Amount(calls=5, tokens=40))
+    settle(ledger, await reserve(ledger, 60), 60)
+    with pytest.raises(BudgetSpent, match=r"beside what is set aside for a last gate"):
+        await reserve(ledger, 1)
+    settle(ledger, await reserve(ledger, 40, stage=GATE_STAGE), 40)
+    with pytest.raises(BudgetSpent):
+        await reserve(ledger, 1, stage=GATE_STAGE)
 
 
 async def test_training_may_not_touch_what_is_set_aside_and_the_test_may() -> None:

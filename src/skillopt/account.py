@@ -187,6 +187,12 @@ class Account:
         else:
             self._closed.add(entry)
 
+    def revive(self, entry: Entry) -> None:
+        """Count an open entry of a dead process as under way again: its answer may still come."""
+        self.open[entry.id] = entry
+        self._closed.add(entry, -1)
+        self._reserved.add(entry)
+
     def total(self, stage: str | None = None, role: Role | None = None) -> Total:
         """Everything charged, what is only reserved included; in one stage and role, where they are named."""
         if stage is None and role is None:

@@ -13,6 +13,7 @@ SkillOptError
 │   ├── UnusableReplies the optimizer's replies could not be read, twice  exit 3
 │   ├── MachineFailed   disk, files or memory of this machine             exit 3
 │   ├── AnswersWanted   questions by hand wait for their answers          exit 5
+│   ├── ReviewWanted    drafted queries wait for a person to read them    exit 5
 │   └── Interrupted     Ctrl-C                                            exit 130
 └── Fault               something the measurement did wrong, with its kind; never a score
     ├── ModelError      one failed attempt of one model call
@@ -114,6 +115,12 @@ class MachineFailed(Stopped):
 
 class AnswersWanted(Stopped):
     """Nothing more can be asked before somebody answers the questions that lie in a folder."""
+
+    exit_code = 5
+
+
+class ReviewWanted(Stopped):
+    """Queries were drafted, and nothing is trained on them before a person has read them."""
 
     exit_code = 5
 

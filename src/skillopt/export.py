@@ -24,9 +24,9 @@ from skillopt.files import as_usage_error, read_text
 from skillopt.runs.log import DATABASE, EVENTS
 from skillopt.runs.reader import RunReader, read_figures
 from skillopt.skill.document import Document
-from skillopt.skill.folder import SKILL_FILE
 from skillopt.skill.layout import BOM
-from skillopt.skill.spec import Violation, frontmatter_fields, violations
+from skillopt.skill.paths import SKILL_FILE
+from skillopt.skill.spec import Violation, file_violations, frontmatter_fields, violations
 
 ZIP = "zip"
 _BEST, _WHOLE = "best_skill.md", "best_skill"
@@ -100,7 +100,7 @@ def read_best(run: Path) -> Best:
     return Best(
         text=text,
         name=_declared(text) or slug(whole.name if whole is not None else _seed_name(run, started)),
-        files={} if whole is None else _carried(whole),
+        files={**_trained(read), **({} if whole is None else _carried(whole))},
         remarks=tuple(_remarks(read, text)),
     )
 
@@ -175,6 +175,7 @@ def export(
     remarks = (
         *best.remarks,
         *(one.message for one in violations(text, chosen) if one.severity == "advice" or _is_own(one)),
+        *(one.message for one in file_violations(text, {str(path) for path in best.files})),
     )
     if to == ZIP:
         path = into / f"{chosen}.zip"
@@ -260,6 +261,16 @@ def _carried(whole: Path) -> dict[PurePosixPath, tuple[bytes, int]]:
     return dict(zip(names, contents, strict=True))
 
 
+def _trained(run: RunReader) -> dict[PurePosixPath, tuple[bytes, int]]:
+    """The files of the best skill that the run itself wrote: a run that has not ended holds no others."""
+    state = run.fold.state
+    found = {} if state is None else run.skills.get(state.best).files
+    return {
+        PurePosixPath(path): (text.encode(), 0o755 if path.startswith("scripts/") else 0o644)
+        for path, text in found.items()
+    }
+
+
 def _declared(text: str) -> str:
     """The name in the frontmatter; empty where there is none."""
     name = frontmatter_fields(text).get("name")
@@ -269,8 +280,8 @@ def _declared(text: str) -> str:
 def _seed_name(run: Path, started: RunStarted | None) -> str:
     """What the training command called the skill, else the benchmark."""
     try:
-        given = json.loads(read_text(run / "config.json"))["env"]["skill_init"]
-    except (OSError, ValueError, KeyError):  # config.json is for people; without it there is still a name
+        given = json.loads(read_text(run / "settings.json"))["env"]["skill_init"]
+    except (OSError, ValueError, KeyError):  # settings.json is for people; without it there is still a name
         given = None
     if given:
         return Path(given).parent.name if Path(given).name == SKILL_FILE else Path(given).stem
@@ -278,10 +289,10 @@ def _seed_name(run: Path, started: RunStarted | None) -> str:
 
 
 def _remarks(run: RunReader, text: str) -> Sequence[str]:
-    said, state = [], run.fold.state
+    said, state = [], run.fold.result
     if run.fold.started is not None and run.fold.started.simulated:
         said.append("Simulated: this skill was trained in the simulated world, not for a real agent.")
-    if state is not None and run.skills.get(state.best).rendered != text:
+    if state is not None and run.skills.get(state.best).rendered_text != text:
         said.append(f"{_BEST} is not the text that the run measured: it was changed since.")
     elif state is not None and state.best == state.seed:
         said.append("The best skill of this run is its seed: training found no better one.")

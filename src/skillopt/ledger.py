@@ -21,6 +21,7 @@ from skillopt.messages import Role, Usage
 MARGIN = Fraction(13, 10)
 """What is estimated is set aside with this margin."""
 TEST_STAGE = "test"
+GATE_STAGE = "selection"
 HEDGE_STAGE = "hedge"
 """Second askings of slow calls, whichever stage they belong to."""
 TIME_IS_KEPT_EVERY = 1.0
@@ -73,6 +74,8 @@ class Journal(Protocol):
 
     def entries(self) -> Iterable[Entry]: ...
 
+    def entry(self, id: int) -> Entry | None: ...
+
     def keep_time(self, seconds: float) -> None:
         """Note how long the run has taken over all its sessions."""
         ...
@@ -95,6 +98,7 @@ class Ledger:
         self._watchers: list[Callable[[Entry], None]] = []
         self._waiting: deque[_Waiting] = deque()
         self._set_aside = Amount()
+        self._gate_aside = Amount()
         self._finishing = False
         self._stopped: Stopped | None = None
         self.account = Account()
@@ -125,6 +129,12 @@ class Ledger:
         self._set_aside = amount + self._test_spent()
         self._seconds_aside = seconds
 
+    def set_aside_for_gate(self, amount: Amount) -> None:
+        """From now on only rows of the gate and of the test may touch that much: a step that the budget ends
+        can still be judged on what it has found.
+        """
+        self._gate_aside = amount
+
     def open_for_test(self) -> None:
         """Training is over: what was set aside, and all else that is left, may be spent."""
         self._finishing = True
@@ -143,7 +153,7 @@ class Ledger:
         """
         if self._stopped is not None:
             raise self._stopped
-        if not self._waiting and self._fits(need, stage == TEST_STAGE):
+        if not self._waiting and self._fits(need, stage):
             return self._open(role, stage, place, need)
         if background:
             raise BudgetSpent("background work waits for the end of the run")
@@ -154,10 +164,22 @@ class Ledger:
             return await granted
         except asyncio.CancelledError:
             if granted.done() and not granted.cancelled() and granted.exception() is None:
-                # granted, never sent
-                self._close(replace(granted.result(), state="refused", charged=Amount()))
+                self.withdraw(granted.result())
             self._pump()
             raise
+
+    def resume(self, entry: int) -> Entry | None:
+        """An attempt that is open, of this session or a dead one, to be settled now; None where it is not."""
+        if entry not in self.account.open:
+            found = self._journal.entry(entry)
+            if found is None or found.state != "open":
+                return None
+            self.account.revive(found)
+        return self.account.open[entry]
+
+    def withdraw(self, entry: Entry) -> None:
+        """Close an attempt that was granted and never sent."""
+        self._close(replace(entry, state="refused", charged=Amount()))
 
     def settle(self, entry: Entry, usage: Usage | None, charged: Amount | None) -> None:
         """Close an attempt: with its usage; or unreported, which stays charged at its reservation."""
@@ -222,7 +244,7 @@ class Ledger:
     def _test_spent(self) -> Amount:
         return self.account.total(TEST_STAGE).amount
 
-    def _fits(self, need: Amount, is_test: bool) -> bool:
+    def _fits(self, need: Amount, stage: str) -> bool:
         if not self.budget.is_limited:
             return True
         if self.budget.seconds is not None and self.elapsed() >= self.budget.seconds - (
@@ -233,8 +255,10 @@ class Ledger:
         if self._finishing:
             return self.budget.holds(total)
         rest = self._set_aside - self._test_spent()
-        if is_test:  # early test work lives inside what was set aside
+        if stage == TEST_STAGE:  # early test work lives inside what was set aside
             return (rest - need).floored() == rest - need and self.budget.holds(total)
+        if stage != GATE_STAGE:
+            total += self._gate_aside
         return self.budget.holds(total + rest.floored())
 
     def _pump(self) -> None:
@@ -242,7 +266,7 @@ class Ledger:
             head = self._waiting[0]
             if head.granted.done():
                 self._waiting.popleft()
-            elif self._fits(head.need, head.stage == TEST_STAGE):
+            elif self._fits(head.need, head.stage):
                 self._waiting.popleft()
                 head.granted.set_result(self._open(head.role, head.stage, head.place, head.need))
             elif self.account.open:
@@ -251,9 +275,9 @@ class Ledger:
                 self._refuse_all(self._is_spent(head.need))
 
     def _is_spent(self, need: Amount) -> BudgetSpent:
-        kept = (
-            "" if self._finishing or self._set_aside == Amount() else " beside what is set aside for the test"
-        )
+        aside = {"the test": self._set_aside, "a last gate": self._gate_aside}
+        named = [] if self._finishing else [name for name, amount in aside.items() if amount != Amount()]
+        kept = f" beside what is set aside for {' and '.join(named)}" if named else ""
         if self.budget.tokens is not None:
             kept += (
                 f" (it reserves {need.tokens:,} tokens, its whole output cap among them: a lower cap goes"

@@ -271,7 +271,8 @@ class _Given:
     @contextmanager
     def lent(self) -> Iterator[Resolved]:
         """The configuration that the arguments mean, for as long as the objects are lent."""
-        if (self.tasks is None) is (self.benchmark is None):
+        needs_tasks = self.options.get("train.part") != "description"
+        if (self.tasks is None) is (self.benchmark is None) and (needs_tasks or self.tasks is not None):
             raise UsageError("Say what to work on: tasks with a scorer, or a benchmark, and not both.")
         if self.benchmark is not None and self.scorer is not None:
             raise UsageError("A benchmark scores its tasks itself, so a scorer cannot be used with it.")
@@ -342,8 +343,8 @@ class _Given:
             made = harness
             stack.enter_context(harnesses.lend(_GIVEN, lambda setup: made))
             harness = _GIVEN
-        benchmark = self.benchmark or "own"
-        if not isinstance(benchmark, str):
+        benchmark = self.benchmark or (None if self.tasks is None else "own")
+        if benchmark is not None and not isinstance(benchmark, str):
             stack.enter_context(benchmarks.lend(benchmark.name, _GivenBenchmark(benchmark)))
             benchmark = benchmark.name
         return {

@@ -11,6 +11,7 @@ from skillopt.errors import UnknownName
 from skillopt.gate.policies import POLICIES
 from skillopt.harnesses import harnesses
 from skillopt.models import PROVIDERS
+from skillopt.optimizer.proposers import PROPOSERS
 from skillopt.registry import Registry
 from skillopt.tasks.scorers import SCORERS
 from skillopt.trackers import trackers
@@ -24,6 +25,7 @@ KINDS: Mapping[str, Registry] = {
     "scorers": SCORERS,
     "gate": POLICIES,
     "strategies": STRATEGIES,
+    "proposers": PROPOSERS,
     "transcripts": SOURCES,
     "agents": AGENTS,
 }
@@ -37,8 +39,9 @@ def register(kind: str, name: str, plugin: Any) -> None:
     `models`; a `BenchmarkPlugin` for `benchmarks`; a callable from `Setup` to `Harness` for `harnesses`; a
     `TrackerPlugin` for `trackers`; a `Scorer` or a function of task and answer for `scorers`; a callable from
     the rows of a decision to its reader, such as a subclass of `Strict`, for `gate`; a callable from `Parts`
-    to `Strategy` for `strategies`; a callable from `Homes` to `TranscriptSource` for `transcripts`; an
-    `Agent` for `agents`. A plug-in of the same name is replaced.
+    to `Strategy` for `strategies`; a callable from `ProposerSetup` to `Proposer` for `proposers`; a callable
+    from `Homes` to `TranscriptSource` for `transcripts`; an `Agent` for `agents`. A plug-in of the same name
+    is replaced.
     """
     if kind not in KINDS:
         raise UnknownName("kind of plug-in", kind, list(KINDS))

@@ -11,7 +11,7 @@ import pytest
 from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks._data import load_rows
 from skillopt.benchmarks.searchqa import CONTEXT_LIMIT, PLUGIN, SearchQASettings, shorten, to_tasks
-from skillopt.errors import TaskError
+from skillopt.errors import ConfigError, TaskError
 from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import SPLITS
@@ -123,3 +123,19 @@ def test_a_row_that_cannot_be_used_is_named_by_line(
 ) -> None:
     with pytest.raises(TaskError, match=words.replace("[", r"\[")):
         to_tasks(load_rows(write(tmp_path / "a.jsonl", [row(1), row(2, **changes)])))
+
+
+@pytest.mark.parametrize("mode", [None, "ratio"])
+def test_the_published_folder_of_a_checkout_is_found_where_nothing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"data.searchqa_split is read where it exists"):
+        PLUGIN(SearchQASettings(split_mode=mode))
+    for number, split in enumerate(SPLITS):
+        (tmp_path / "data" / "searchqa_split" / split).mkdir(parents=True)
+        write(tmp_path / "data" / "searchqa_split" / split / "items.jsonl", [row(number)])
+    found = PLUGIN(SearchQASettings(split_mode=mode))
+    assert [[task.id for task in found.tasks(split)] for split in SPLITS] == [["q0"], ["q1"], ["q2"]]
+    given = PLUGIN(SearchQASettings(data_path=write(tmp_path / "a.jsonl", [row(n) for n in range(20)])))
+    assert len(given.tasks("test")) == 14

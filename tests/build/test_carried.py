@@ -109,11 +109,20 @@ def test_the_command_measures_folders_and_a_runs_best_skill_with_their_files(
 
 async def test_a_run_inside_an_agent_belongs_to_the_files_that_its_skill_carries(tmp_path: Path) -> None:
     seed = skill(tmp_path, "alpha")
+    (seed / "assets").mkdir()
+    (seed / "assets" / "form.txt").write_text("one")
     job = job_of(tmp_path, f"env.skill_init={seed}", "train.num_epochs=1")
     async with open_run(job, tmp_path / "run") as opened:
         row = Row(task=job.splits.train[0])
         await opened.evaluator.measure(job.skill.rendered, row, stage="rollout")
-    (seed / "references" / "more.md").write_text("another")
+    (seed / "assets" / "form.txt").write_text("another")
     with pytest.raises(RunConflict, match="skill_files"):
         async with open_run(job, tmp_path / "run"):
+            pass
+    (seed / "assets" / "form.txt").write_text("one")
+    (seed / "references" / "more.md").write_text("another")
+    with pytest.raises(RunConflict, match="skill: "):
+        async with open_run(
+            job_of(tmp_path, f"env.skill_init={seed}", "train.num_epochs=1"), tmp_path / "run"
+        ):
             pass

@@ -174,6 +174,15 @@ async def test_another_evaluation_in_the_same_folder_adds_to_what_is_there(tmp_p
     }
 
 
+async def test_the_public_fields_are_one_skill_s_over_all_splits(tmp_path: Path) -> None:
+    async with LoopbackProvider(world_answers()) as provider:
+        await api.evaluate(job_of(provider), SKILLS, ["val", "test"], tmp_path, against="bad", retry=QUICK)
+    told, good = summary(tmp_path), [row for row in lines(tmp_path) if row["skill"] == "good"]
+    assert (told["skill"], told["split"], told["n_items"]) == ("good", "all", 24)
+    assert told["hard"] == sum(row["hard"] for row in good) / 24
+    assert all(row["id"] in row["question"] and row["predicted_answer"] for row in good)
+
+
 async def test_a_changed_text_under_the_same_name_is_another_skill(tmp_path: Path) -> None:
     async with LoopbackProvider(world_answers()) as provider:
         for text in ("# One\n", "# Two\n"):

@@ -83,7 +83,7 @@ def test_the_same_command_again_pays_nothing_and_says_the_same(
     assert [(one["target"], one["skill"]) for one in first["comparisons"]] == [
         (f"compatible:{target}", "some.md") for target in "ab"
     ]
-    config = json.loads((Path(first["folder"]) / "config.json").read_text())
+    config = json.loads((Path(first["folder"]) / "settings.json").read_text())
     assert config["targets"] == ["compatible:a", "compatible:b"]
 
 

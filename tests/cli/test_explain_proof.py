@@ -124,9 +124,19 @@ def other_noise(events: Events) -> str:
     return "noise is recorded as 0.5 and comes out as"
 
 
+def joined_by_nobody(events: Events) -> str:
+    """Two edits are joined that the optimizer model did not name."""
+    aggregated = of(events, "aggregated")[0]
+    named = {id for ids in aggregated["joined"] for id in ids}
+    pair = [id for id in aggregated["asked"] if id not in named][:2]
+    aggregated["joined"].append(pair)
+    return f"the stored reply does not join {', '.join(pair)}"
+
+
 @pytest.mark.parametrize(
     "tamper",
     [
+        joined_by_nobody,
         no_longer_fixed,
         guilty_forgotten,
         innocent_blamed,

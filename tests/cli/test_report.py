@@ -54,12 +54,12 @@ def test_a_report_goes_where_it_is_asked_to_go(skillopt: Command, run: Path, tmp
 def test_an_unfinished_run_without_its_files_is_reported(skillopt: Command, run: Path) -> None:
     log = run / "events.jsonl"
     log.write_text(log.read_text().splitlines(keepends=True)[0])
-    for name in ("summary.json", "config.json"):
+    for name in ("summary.json", "settings.json"):
         (run / name).unlink()
     assert skillopt("report", "run").code == 0
     said = (run / "report.html").read_text()
     assert "The run is not finished: 0 of" in said
-    assert "config.json is missing" in said
+    assert "settings.json is missing" in said
 
 
 def test_a_run_at_work_is_reported_and_keeps_its_lock(skillopt: Command, run: Path) -> None:

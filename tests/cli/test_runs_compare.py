@@ -74,7 +74,7 @@ def test_an_unfinished_run_is_compared_as_far_as_it_went(skillopt: Command, fini
     begun = _copy(finished)
     lines = (begun / "events.jsonl").read_text().splitlines(keepends=True)
     (begun / "events.jsonl").write_text(lines[0])
-    for name in ("summary.json", "config.json"):
+    for name in ("summary.json", "settings.json"):
         (begun / name).unlink()
     told = json.loads(skillopt("runs", str(finished), str(begun), "--json").out)
     one = told["runs"][1]
@@ -85,7 +85,7 @@ def test_an_unfinished_run_is_compared_as_far_as_it_went(skillopt: Command, fini
         None,
         None,
     )
-    assert any("without config.json" in remark for remark in told["remarks"])
+    assert any("without settings.json" in remark for remark in told["remarks"])
     said = skillopt("runs", str(finished), str(begun)).out
     assert "not measured" in said
     assert "no claim yet" in said

@@ -64,7 +64,7 @@ def test_a_run_that_was_stopped_is_said_to_be_nobodys(
 
 def test_a_strip_of_stages_fits_a_narrow_terminal(finished: Path, tmp_path: Path) -> None:
     lines = (finished / "events.jsonl").read_text().splitlines(keepends=True)
-    (tmp_path / "config.json").write_bytes((finished / "config.json").read_bytes())
+    (tmp_path / "settings.json").write_bytes((finished / "settings.json").read_bytes())
     (tmp_path / "run.db").write_bytes((finished / "run.db").read_bytes())
     upto = next(number for number, line in enumerate(lines) if '"type":"reflected"' in line)
     (tmp_path / "events.jsonl").write_text("".join(lines[: upto + 1]))

@@ -112,6 +112,8 @@ def files_for(folder: Path) -> None:
         'Say in JSON what went wrong: {"patch": {"edits": []}}.'
     )
     (folder / "seed.md").write_text(SEED_SKILL)
+    (folder / "house").mkdir()
+    (folder / "house" / "SKILL.md").write_text(SEED_SKILL)
     (folder / "other.md").write_text(SEED_SKILL + "- Name the unit after every number.\n")
     (folder / "graded.py").write_text(
         "def grade(task, answer):\n    return 0.5 if task.reference in answer else 0.25\n"
@@ -420,6 +422,8 @@ CASES = [
     case("budget.tokens", 100, "error"),
     case("budget.calls", 3, "error"),
     case("budget.minutes", 0.00001, "error"),
+    case("skill.references", True, "requests", {**OWN, "env.skill_init": "house"}),
+    case("skill.scripts", True, "requests", {**OWN, "env.skill_init": "house"}),
     case("cache.path", "shared.db", "files", SHORT),
     case("output.predictions", True, "files", SHORT),
     case("env.train_cases", 6, "events"),
@@ -504,8 +508,16 @@ def test_no_key_is_left_out():
     elsewhere = {f"model.{role}.hedge" for role in ("target", "optimizer", "judge")}  # in promises/test_hedge
     elsewhere.add("train.ahead")  # in train/test_ahead
     elsewhere.add("env.executor")  # in harnesses/test_elsewhere and real/test_ray
+    elsewhere.add("evaluation.batch")  # in promises/test_batch
     # In promises/test_prompt_cache: only the Messages API tells what was written to its cache.
     elsewhere |= {f"model.{role}.price.cache_write" for role in ("target", "optimizer", "judge")}
+    # In build/test_description.py.
+    elsewhere |= {
+        f"triggers.{key}" for key in ("path", "split_ratio", "others", "skills", "listed_as", "drafts")
+    }
+    elsewhere.add("train.part")
+    # In train/test_proposer.py; a proposer is built as a target is, from the same settings.
+    elsewhere |= {"train.proposer", *(key for key in told if key.startswith("model.proposer."))}
     # Those of SPEC_KEYS are followed in test_provider_keys.py.
     cases = {parameter.id for parameter in CASES}
     assert told == cases | set(SPEC_KEYS) | agents_only | trackers_only | elsewhere

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from config._spec_keys import AGENT, MODELS, OPTIONS, SPEC_KEYS
+from skillopt.build.money import known_price
 from skillopt.config.names import variables
 from skillopt.config.services import declared
 
@@ -258,9 +259,25 @@ def test_variables_with_names_of_their_own(variable, model, part, value, run, ro
     assert (value in resolved.secrets) is (part == "api_key")
 
 
-def test_a_login_is_not_replaced_by_a_key_that_happens_to_be_there(run, role):
-    for model in ("claude_cli:sonnet", "codex_cli:gpt-5.5"):
-        assert role(run(environ=KEYS, flags={"target_model": model})).model.api_key is None
+def test_a_login_is_not_replaced_by_a_key_that_the_program_itself_would_not_use(run, role):
+    assert role(run(environ=KEYS, flags={"target_model": "codex_cli:gpt-5.5"})).model.api_key is None
+
+
+def test_a_call_with_that_key_is_charged_and_one_of_a_subscription_has_no_known_price(run, role):
+    paid = {"flags": {"target_model": "claude_cli:claude-sonnet-4-6"}}
+    assert known_price(role(run(environ=KEYS, **paid))) is not None
+    assert known_price(role(run(environ={"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat-1"}, **paid))) is None
+    assert known_price(role(run(environ={}, **paid))) is None
+
+
+def test_claude_codes_own_login_is_the_key_that_it_would_use_itself(run, role):
+    resolved = run(environ=KEYS, flags={"target_model": "claude_cli:sonnet"})
+    assert role(resolved).model.api_key == KEYS["ANTHROPIC_API_KEY"]
+    assert KEYS["ANTHROPIC_API_KEY"] in resolved.secrets, "it is scrubbed from all that is written"
+    token = {**KEYS, "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat-1"}
+    assert (
+        role(run(environ=token, flags={"target_model": "claude_cli:sonnet"})).model.api_key == "sk-ant-oat-1"
+    )
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_an_unknown_harness_names_the_near_miss():
 
 
 def test_an_optimizer_has_no_harness():
-    with pytest.raises(ConfigError, match="only the target has one"):
+    with pytest.raises(ConfigError, match="only target and proposer have one"):
         parse("claude_code/anthropic:x", "optimizer")
 
 

@@ -16,7 +16,7 @@ BASE = {"env": "toy", "target_model": "openai:t", "optimizer_model": "openai:o"}
 def test_every_key_is_shown_once_with_value_and_source(run):
     resolved = run(flags=BASE)
     rows = render(resolved)
-    rare = (".options.", ".agent.", "model.judge.")
+    rare = (".options.", ".agent.", "model.judge.", "model.proposer.")
     always = [key for key in tree() if not key.startswith("env.") and not any(part in key for part in rare)]
     assert [key for key, _value, _source in rows if not key.startswith("env.")] == always
     assert ("env.difficulty", 1, "default") in rows

@@ -173,7 +173,9 @@ def chromium() -> Iterator[Browser]:
     """Debian's Chromium, or any that is installed."""
     if CHROMIUM is None:
         pytest.skip("no Chromium here: apt install chromium")
-    from playwright.sync_api import sync_playwright  # heavy, and only a browser needs it
+    from playwright.sync_api import expect, sync_playwright  # heavy, and only a browser needs it
+
+    expect.set_options(timeout=PATIENCE * 1000)
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(

@@ -81,7 +81,7 @@ def test_a_run_is_followed_without_a_reload_and_test_stays_sealed(
     opened = (number for number, line in enumerate(lines) if '"type":"stage_opened"' in line)
     first = next(number for number in opened if number > closed) + 1
     folder.mkdir()
-    for name in ("config.json", "run.db"):
+    for name in ("settings.json", "run.db"):
         shutil.copy(whole / name, folder / name)
     (folder / "events.jsonl").write_text("".join(lines[:first]))
     database = Database(folder / "run.db")
@@ -204,6 +204,7 @@ def test_a_damaged_run_is_said_so_first_and_one_that_is_deleted_keeps_its_last_f
             page = desk.open(shown.url("gone"))
             assert "line 5, is not an event" in page.get_by_role("alert").inner_text()
             assert page.get_by_text("Waiting for the run to begin").count() == 0
+            page.get_by_role("region", name="Now").wait_for()
             alert, section = (
                 page.get_by_role("alert").bounding_box(),
                 page.get_by_role("region", name="Now").bounding_box(),

@@ -190,7 +190,7 @@ out_root: run
     )
     trained = door(sys.executable, "-m", "skillopt.run", "--config", "config.yaml", cwd=tmp_path)
     check_trained(tmp_path / "run", trained.stdout + trained.stderr)
-    used = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))
+    used = json.loads((tmp_path / "run" / "settings.json").read_text(encoding="utf-8"))
     assert (
         used["env"]["name"],
         used["env"]["workers"],

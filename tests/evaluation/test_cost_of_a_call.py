@@ -38,18 +38,18 @@ def test_a_call_passes_few_functions_between_its_row_and_the_http_client(
         started_by[task] = before
         return task
 
-    post = HttpClient.post
+    send = HttpClient.send
 
     async def watched(self: HttpClient, *args: Any) -> Any:
         path.extend(_stack(asyncio.current_task(), started_by))
-        return await post(self, *args)
+        return await send(self, *args)
 
     async def measure() -> None:
         asyncio.get_running_loop().set_task_factory(start)
         async with LoopbackProvider(world_answers()) as provider:
             await _evaluate(provider, tmp_path, 1)
 
-    monkeypatch.setattr(HttpClient, "post", watched)
+    monkeypatch.setattr(HttpClient, "send", watched)
     asyncio.run(measure())
     names = [code.co_name for code in path if code.co_filename.startswith(OURS)]
     passed = names[names.index(Evaluation._one.__name__) + 1 : names.index(Wire.post.__name__) + 1]

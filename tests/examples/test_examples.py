@@ -85,6 +85,16 @@ async def test_house_dates_trains(tmp_path: Path) -> None:
     assert RULE in result.best_skill
 
 
+async def test_the_folder_example_learns_into_its_references(tmp_path: Path) -> None:
+    config = str(EXAMPLES / "folder" / "train.yaml")
+    job = prepare(load(config, flags={}, options=[], environ={}, cwd=tmp_path))
+    async with open_run(job, tmp_path / "run") as opened:
+        result = await api.train(opened)
+    whole = tmp_path / "run" / "best_skill" / "house-cases"
+    assert len(result.best_files) > 1 and result.test is not None and result.test.delta > 0
+    assert {path: (whole / path).read_text() for path in result.best_files} == result.best_files
+
+
 def by_family(call: Call) -> str:
     """A scripted model pair: an analyst with the example's prompt, or with ours for small models, says how
     records are written; the target follows that rule alone.

@@ -24,6 +24,7 @@ KIND = {
     "diary": "trackers",
     "loose": "scorers",
     "margin": "gate",
+    "shears": "proposers",
 }
 
 pytestmark = pytest.mark.slow
@@ -86,13 +87,38 @@ def test_five_of_them_train_together_to_the_sealed_test(python: Path, tmp_path: 
     told = (tmp_path / "run" / "tracking" / "diary" / "diary.txt").read_text(encoding="utf-8")
     assert told.startswith("Tonight: run\n")
     assert "accept" in told
-    config = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))
+    config = json.loads((tmp_path / "run" / "settings.json").read_text(encoding="utf-8"))
     assert config["model"]["target"]["options"] == {"tier": "gold"}
     assert "acme-key-123456" not in json.dumps(config)
     spending = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))["spending"]
     assert "usd" in json.dumps(spending) and "1 million" not in json.dumps(spending)
     again = skillopt(python, tmp_path, *command, ACME_API_KEY="acme-key-123456")
     assert json.loads(again.stdout)["test_hard"] == result["test_hard"]
+
+
+def test_a_proposer_of_a_package_takes_the_place_of_the_analysts(python: Path, tmp_path: Path) -> None:
+    harmful = "- Shorten every name to its initials."
+    (tmp_path / "seed.md").write_text(f"# Rules\n\n- Read the whole case before answering.\n{harmful}\n")
+    settings = (
+        "--env",
+        "parcels",
+        "--parcels",
+        "60",
+        "--skill_init",
+        "seed.md",
+        "--out_root",
+        "run",
+        "--json",
+    )
+    options = ("train.strategy=proof", "train.proposer=shears", "train.num_epochs=1")
+    models = ("--target", "world", "--optimizer", "world")
+    ran = skillopt(python, tmp_path, "train", *settings, *models, "--cfg-options", *options)
+    assert ran.returncode == 0, ran.stderr
+    best = (tmp_path / "run" / "best_skill.md").read_text(encoding="utf-8")
+    assert harmful not in best and "Read the whole case" in best
+    (step,) = json.loads((tmp_path / "run" / "history.json").read_text(encoding="utf-8"))
+    assert step["action"] == "accept_new_best" and step["edit_states"]["applied"] == 1
+    assert "analyst" not in step["tokens"]
 
 
 def test_a_scorer_of_a_package_scores_your_own_tasks(python: Path, tmp_path: Path) -> None:
@@ -134,6 +160,7 @@ def test_a_scorer_of_a_package_scores_your_own_tasks(python: Path, tmp_path: Pat
             "model.target.options.tier is an option of acme, and model.target is 'world'",
         ),
         (("--target", "world", "--cfg-options", "gate.policy=margn"), "Did you mean 'margin'?"),
+        (("--target", "world", "--cfg-options", "train.proposer=shear"), "Did you mean 'shears'?"),
         (
             ("--target", "world", "--cfg-options", "tracking.diary.titel=x"),
             "Did you mean 'tracking.diary.title'?",

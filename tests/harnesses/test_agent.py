@@ -111,6 +111,9 @@ async def test_a_skill_with_a_name_keeps_it_and_its_folder_comes_along(tmp_path:
         done.messages[1].content == ".claude/skills/house/SKILL.md\n.claude/skills/house/references/more.md"
     )
     (folder / "references" / "more.md").write_text("other")
+    assert load_skill(folder).document.rendered != seed.document.rendered, "a reference is part of the skill"
+    (folder / "assets").mkdir()
+    (folder / "assets" / "form.txt").write_text("form")
     assert harness(tmp_path, skill=load_skill(folder)).version != made.version, (
         "carried files are part of what is measured"
     )

@@ -299,6 +299,17 @@ async def test_refusals_while_others_are_worked_on_use_up_no_attempts() -> None:
     assert len(provider.sent) == 21
 
 
+async def test_a_short_wait_that_is_told_again_and_again_uses_up_no_attempts() -> None:
+    """Another process with the same key was quicker each time; who is refused for longer is given up."""
+    patient, quick = (Retry(attempts=3, seconds=100.0, first_delay=delay) for delay in (20.0, 0.02))
+    provider = Provider(*[error("rate_limit", 0.001) for _ in range(12)])
+    assert await Limiter({"target": 1}, patient).run(provider, ask()) is OK
+    assert len(provider.sent) == 13
+    for_ever = Provider(*[error("rate_limit", 0.001) for _ in range(5000)])
+    with pytest.raises(ModelError):
+        await Limiter({"target": 1}, quick).run(for_ever, ask())
+
+
 async def test_without_a_word_of_the_provider_everybody_waits_ever_longer() -> None:
     loop = asyncio.get_running_loop()
     provider = Provider(*[error("rate_limit")] * 3, clock=loop.time)

@@ -85,7 +85,7 @@ def test_a_strangers_provider_trains_like_one_of_ours(tmp_path: Path, installed:
     result = json.loads(ran.stdout)
     assert result["status"] == "finished"
     assert result["test_hard"] > result["baseline_test_hard"]
-    assert "strange" in (tmp_path / "run" / "config.json").read_text()
+    assert "strange" in (tmp_path / "run" / "settings.json").read_text()
 
 
 @pytest.mark.slow

@@ -363,7 +363,7 @@ async def test_without_a_test_split_nothing_is_claimed_and_with_one_the_claim_is
 
 
 async def test_few_held_out_tasks_are_an_unverified_suggestion(tmp_path: Path) -> None:
-    person = Person(tmp_path / "home").write(sessions=7)
+    person = Person(tmp_path / "home").write(sessions=5)
     async with LoopbackProvider(scripted(RULE)) as provider:
         ended = await night(person, provider)
     assert ended.proposal is not None and ended.proposal.targets[0].judgement.verified is False
@@ -490,27 +490,7 @@ async def test_the_simulated_world_behind_a_harness_is_refused_too(person: Perso
         await run_night(person.around(), Roles(target="chat/world", optimizer="world"), environ={}, now=clock)
 
 
-@pytest.mark.slow
-async def test_earlier_tasks_are_recalled_for_learning_and_never_one_that_was_held_out(
-    tmp_path: Path,
-) -> None:
-    person = Person(tmp_path / "home").write(sessions=12)
-    talks = person.home / ".skillopt-sleep" / "sessions" / "talks.jsonl"
-    async with LoopbackProvider(scripted(HARM)) as provider:
-        first = await night(person, provider)
-        talks.write_text("".join(person.lines(range(12, 20))))
-        plain = await night(person, provider, lookback_hours=0)
-        more = await night(person, provider, lookback_hours=0, recall_k=3)
-    before = {task.id: task.split for task in first.plan.targets[0].tasks}
-    tonight, recalled = ([task.id for task in one.plan.targets[0].tasks] for one in (plain, more))
-    splits = {task.id: task.split for task in more.plan.targets[0].tasks}
-    assert all(splits[id] == split for id, split in before.items() if id in splits), "splits are for ever"
-    further = set(recalled) - set(tonight)
-    assert set(tonight) < set(recalled) and 0 < len(further) <= 3
-    assert {before[id] for id in further} == {"train"}
-
-
-async def test_a_project_never_recalls_what_another_asked(person: Person, tmp_path: Path) -> None:
+async def test_a_project_knows_nothing_of_another_ones_nights(person: Person, tmp_path: Path) -> None:
     other = Person(tmp_path / "home").around().home.project(tmp_path / "elsewhere")
     async with LoopbackProvider(scripted(HARM)) as provider:
         await night(person, provider)

@@ -120,7 +120,7 @@ def test_an_unknown_key_is_an_error_that_names_the_near_miss(tmp_path: Path) -> 
     [
         ({"auto_adopt": True}, "only by `skillopt sleep adopt`"),
         ({"redact_secrets": False}, "always redacted"),
-        ({"dream_factor": 99}, r"dream_factor \(.*:1\): expected at most 10, not 99"),
+        ({"dream_rollouts": 99}, r"dream_rollouts \(.*:1\): expected at most 10, not 99"),
         ({"w_tok": 0.3}, "lets a worse answer win by being short; set max_tokens_increase"),
         ({"multi_objective_reward": {"w_acc": 1}}, "set max_tokens_increase or max_latency_increase"),
         ({"edit_budget": "four"}, "expected a whole number, not 'four'"),

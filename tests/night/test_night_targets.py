@@ -12,6 +12,7 @@ import pytest
 from night._nights import RULE, SKILL, Person, clock, scripted
 from skillopt.errors import SkillError, UsageError
 from skillopt.night import Roles, preview, run_night
+from skillopt.night.job import benchmark_of
 from skillopt.night.plan import NightTarget
 from skillopt.night.settings import NightSettings
 from skillopt.night.targets import near_agents, skill_places, target_of, targets_for
@@ -205,3 +206,17 @@ def test_a_new_skill_says_when_to_use_it_in_words_of_what_is_learned_from(tmp_pa
     seed = target_of(tmp_path / "house" / "SKILL.md", tasks, [tmp_path]).seed
     assert "Use it when you are asked to review a diff, write b notes b, and whenever" in seed
     assert "secret" not in seed and not violations(seed, "house")
+
+
+def test_what_is_learned_of_a_plug_ins_skill_becomes_an_overlay_beside_it(place: Place) -> None:
+    plugin = place.home / ".claude" / "plugins" / "cache" / "shop" / "tools" / "1.0" / "skills" / "minutes"
+    plugin.mkdir(parents=True)
+    (plugin / "SKILL.md").write_text("---\nname: minutes\ndescription: x\n---\nList decisions.\n")
+    ((target,), _) = place.targets(tasks(4, "tools:minutes"))
+    assert target.path == place.skills / "minutes-learned" / "SKILL.md" and target.before is None
+    assert "Use it together with tools:minutes, when you are asked to write brief" in target.seed
+    told = benchmark_of(target, "").prompts["rollout"]
+    assert "## Another skill\n\nList decisions.\n\n## Skill" in told
+    made(place.skills, "minutes-learned")
+    ((again,), _) = place.targets(tasks(4, "tools:minutes"))
+    assert again.path == target.path and again.before is not None

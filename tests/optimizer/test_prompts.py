@@ -29,6 +29,7 @@ from skillopt.messages import Request
 from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.epoch import TaskPair
 from skillopt.optimizer.forms import FORMS
+from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.optimizer import SkillAware
 from skillopt.optimizer.reflect import Minibatch, Reflection
 from skillopt.skill.document import Document
@@ -104,6 +105,30 @@ def pair(name: str, before: float, after: float) -> TaskPair:
         before=rollout(before),
         after=rollout(after),
     )
+
+
+@pytest.mark.parametrize("mode", sorted(FORMS))
+async def test_analyst_of_a_lane(mode, prompts):
+    told = {"revise_suggestions": [{"type": "add_rule", "title": "t", "instruction": "Add: - three"}]}
+    written = {"new_skill": f"{SKILL.text}- three\n", "changes": [{"words": "three", "tasks": ["stuck"]}]}
+
+    def answer(request: Request) -> str:
+        return json.dumps(
+            told if "revise_suggestions" in json.dumps(request.schema) else {**written, "edits": []}
+        )
+
+    asked, model = optimizer(answer, skill_update_mode=mode)
+    failed = pair("stuck", 0.0, 0.0)
+    look = await asked.lanes(evaluation({0}, set(), 1)).study(
+        at("e1/s2"), "0", [Studied(task=failed.task, tries=(failed.before,))], kinds={"dates": 2}
+    )
+    assert "\n".join(map(shown, model.requests)) == prompts
+    assert [edit.as_json() for edit in look.edits] == {
+        "patch": [],
+        "full_rewrite_minibatch": [{"op": "append", "content": "- three\n", "tasks": ["stuck"]}],
+        "rewrite_from_suggestions": [{"op": "append", "content": "- three\n"}],
+    }[mode]
+    assert [edit.id for edit in look.edits] == ["e1/s2/analyst_proof/0#0"] * len(look.edits)
 
 
 class Later(Lesson):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from optimizer.test_stages import SKILL, optimizer
+from optimizer.test_stages import SKILL, evaluation, optimizer
 from skillopt.evaluation.leaks import LeakGuard
 from skillopt.optimizer._replies import WorkedRule
 from skillopt.optimizer.minibatches import Studied
@@ -170,14 +170,15 @@ def test_what_has_no_rule_no_answer_or_no_other_task_makes_no_edit(failures, rep
 async def test_the_small_question_is_short_varied_by_look_and_held_to_one_rule() -> None:
     reply = {"rule": "Answer dates as YYYY-MM-DD.", "request": "It shut on 3 June. When?", "answer": "06-03"}
     asked, model = optimizer(lambda request: json.dumps(reply), small=True, scoring_rule="Letter by letter.")
-    assert isinstance(asked.lanes, SmallLaneAnalyst)
+    lanes = asked.lanes(evaluation(set(), set(), 1))
+    assert isinstance(lanes, SmallLaneAnalyst)
     failures = dates(6)
     step = step_at("e1/s1", skill=SKILL, seed=1)
-    first = await asked.lanes.study(step, "0", failures)
+    first = await lanes.study(step, "0", failures)
     dead = DeadEdit(
         edit=Edit(op="append", content="- Say it."), answers=((failures[0].task, failures[0].tries[0]),)
     )
-    await asked.lanes.study(step, "0-2", failures, dead=[dead])
+    await lanes.study(step, "0-2", failures, dead=[dead])
     one, other = (request.messages[1].content for request in model.requests)
     assert [edit.op for edit in first.edits] == ["append", "append"]
     assert first.tasks == tuple(one.task.id for one in failures)

@@ -54,12 +54,12 @@ def test_without_a_script_the_module_is_called_and_the_working_directory_is_no_p
     ],
 )
 def test_a_shell_gets_exactly_the_words(path: str) -> None:
-    line = Program(argv=(path,)).line("plugin", "session-end", "claude-code")
-    assert shlex.split(line) == [path, "plugin", "session-end", "claude-code"]
+    line = Program(argv=(path,)).line("plugin", "install", "claude-code")
+    assert shlex.split(line) == [path, "plugin", "install", "claude-code"]
     echoed = subprocess.run(
         ["/bin/sh", "-c", f"printf '%s\\n' {line}"], capture_output=True, text=True, timeout=10, check=True
     ).stdout
-    assert echoed.splitlines() == [path, "plugin", "session-end", "claude-code"]
+    assert echoed.splitlines() == [path, "plugin", "install", "claude-code"]
 
 
 def test_windows_shells_get_their_own_quotes(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_the_lists_of_commands_options_and_tools_are_the_programs_own(kit: Kit) 
     ]
     assert sorted(names) == sorted([*tree, *inner])
     assert "- `--edit`: Only the edit of this number; may be repeated." in commands
-    assert "session-end" not in commands
+    assert "session-start" not in commands
     told = kit.text(TEXTS / "skill/references/tools.md")
     assert re.findall(r"^- `(\w+)`", told, re.MULTILINE) == [spec[0] for spec in Toolbox(app).specs()]
 

@@ -135,7 +135,7 @@ def _verdicts(told: Sequence[Any]) -> list[Any]:
     return [fact for fact in told if fact["type"] == "judged"]
 
 
-_NOT_PUBLIC = ("summary.json", "config.json", ".lock", EVENTS, DATABASE)
+_NOT_PUBLIC = ("summary.json", "settings.json", "config.json", ".lock", EVENTS, DATABASE)
 
 
 def public_files(folder: Path) -> dict[str, Any]:

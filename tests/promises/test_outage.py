@@ -85,6 +85,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize(("ill", "stage"), FOREVER)
 async def test_an_outage_is_never_a_score_and_the_same_command_goes_on_to_the_undisturbed_result(
     ill: str, stage: str, tmp_path: Path, undisturbed: Path

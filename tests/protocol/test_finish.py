@@ -8,8 +8,22 @@ import json
 
 import pytest
 
-from protocol._told import GOOD, LEARNING, run
+from protocol._told import GOOD, LEARNING, job_of, run
 from skillopt.events import Judged, StageClosed, TestMeasured
+from skillopt.testing import LoopbackProvider
+
+GUIDED = {
+    **LEARNING,
+    "slow_update": lambda call: json.dumps(
+        {"slow_update_content": "\n".join(f"- {text}" for text in GOOD[4:])}
+    ),
+}
+UNGATED = {
+    "optimizer__slow_update_gate_with_selection": False,
+    "evaluation__eval_test": False,
+    "train__batch_size": 16,
+    "env__val_cases": 40,
+}
 
 
 async def test_with_the_gate_on_the_current_skill_is_the_best_and_nothing_is_validated_again(folder):
@@ -48,23 +62,28 @@ async def test_seed_and_best_are_tested_on_the_same_tasks_and_compared_in_pairs(
 
 async def test_a_last_ungated_slow_update_competes_for_best_also_without_a_test(folder):
     """Publicly it does so only in the validation that comes with the test."""
-    script = {
-        **LEARNING,
-        "slow_update": lambda call: json.dumps(
-            {"slow_update_content": "\n".join(f"- {text}" for text in GOOD[4:])}
-        ),
-    }
-    told = await run(
-        folder,
-        script,
-        optimizer__slow_update_gate_with_selection=False,
-        evaluation__eval_test=False,
-        train__batch_size=16,
-        env__val_cases=40,
-    )
+    told = await run(folder, GUIDED, **UNGATED)
     last = told.states("epoch")[-1]
     best = told.skill(last.best)
     assert "SLOW_UPDATE_START" in best.text and last.best == last.skill
     assert (folder / "best_skill.md").read_text() == best.rendered
     assert told.summary["best_gate_score"] == last.best_score and told.summary["test_hard"] is None
     assert not told.of(TestMeasured)
+
+
+async def test_the_best_skill_of_a_run_protects_its_guidance_again_as_the_next_seed(folder):
+    """Publicly the marks stand in `best_skill.md`; ours is the text that was measured, byte for byte, and the
+    run's own copy brings the marks back.
+    """
+    told = await run(folder, GUIDED, **UNGATED)
+    best = told.skill(told.states("epoch")[-1].best)
+    elsewhere = folder.parent / "elsewhere.md"
+    elsewhere.write_text((folder / "best_skill.md").read_text())
+    async with LoopbackProvider(told.answer) as provider:
+        again, copied = (
+            job_of(provider, {"env__skill_init": str(path)}).skill
+            for path in (folder / "best_skill.md", elsewhere)
+        )
+    assert again.rendered == copied.rendered == best.rendered
+    assert again.text == best.text and GOOD[4] in (again.region("slow_update") or "")
+    assert copied.region("slow_update") is None

@@ -19,7 +19,7 @@ from protocol._told import BAD, GOOD, QUIET, edits, job_of, root_of, rule, run, 
 from skillopt.errors import TaskError
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation
-from skillopt.events import Checkpoint, Judged, RunStarted, StageClosed, Updated
+from skillopt.events import Checkpoint, Judged, Notice, RunStarted, StageClosed, Updated
 from skillopt.events.state import State
 from skillopt.gate.gate import Measured, Verdict
 from skillopt.harnesses.chat import Chat
@@ -67,6 +67,13 @@ async def test_a_train_size_that_does_not_match_is_refused_before_a_call():
     async with LoopbackProvider(lambda call: pytest.fail("nothing may be asked")) as provider:
         with pytest.raises(TaskError, match="train_size is 9, but the train split has 16"):
             job_of(provider, {"train__train_size": 9})
+
+
+async def test_a_train_size_above_the_split_is_the_whole_split_and_said_once(folder):
+    told = await run(folder, train__train_size=400, train__num_epochs=1)
+    notices = [event.text for event in told.of(Notice) if "train_size" in event.text]
+    assert notices == ["train.train_size is 400; the train split has 16 tasks, all of which are taken."]
+    assert told.json("config.json")["train_size"] == 16
 
 
 # stage 1, rollout

@@ -22,6 +22,8 @@ class Talk:
     folder: str = "shop"
     commands: tuple[str, ...] = ()
     """What the model runs in the shell before its first answer."""
+    again: tuple[str, ...] = ()
+    """What it runs before its second."""
     skill: str = ""
     """Name of the skill that the model loads first (Claude Code), or reads (Codex)."""
 
@@ -60,6 +62,7 @@ CHANGES = (
     "an index page",
 )
 CHANGES += ("a check for empty carts",)
+NOTES = ("mailer", "dryrun", "rates", "refunds", "index", "carts")
 
 
 def talks() -> Iterator[Talk]:
@@ -184,6 +187,33 @@ def _tool_work() -> Iterator[Talk]:
             ),
             expected="suggestion",
         )
+
+
+def tool_talks() -> list[Talk]:
+    """Six sessions of Claude Code in a repository, beside the corpus: each is corrected in the same way, and
+    the model then really does as it was told.
+    """
+    return [
+        Talk(
+            topic="commit",
+            agent="claude",
+            commands=(
+                f"echo '{change}' > {name}",
+                f"git add {name} && git commit -qm 'added {change}'",
+            ),
+            again=("sh run-tests.sh", f"git commit -q --amend -m 'feat: add {change}'"),
+            turns=(
+                (f"Put {change} into {name} and commit it.", f"Done: {name} holds {change}, committed."),
+                (
+                    "Wrong commit message: we use conventional commits, feat: or fix: in front. And run the tests first.",
+                    f"The tests pass, and the message is now `feat: add {change}`.",
+                ),
+                ("ok good", "Good."),
+            ),
+            expected="task",
+        )
+        for name, change in zip((f"{word}.txt" for word in NOTES), CHANGES, strict=True)
+    ]
 
 
 def _others() -> Iterator[Talk]:

@@ -44,6 +44,7 @@ class RecordingHome:
         for sub in ("services/api", "services/web"):
             (self.shop / sub).mkdir(parents=True, exist_ok=True)
             (self.shop / sub / "README.md").write_text("A service.\n")
+        (self.shop / "run-tests.sh").write_text("echo all tests pass\n")
         for place, (name, says) in SKILLS.items():
             self._skill(self.shop / place, name, says)
         plugin = self.folder / "tools-plugin"
@@ -52,9 +53,9 @@ class RecordingHome:
             json.dumps({"name": "tools", "version": "1.0.0"})
         )
         self._skill(plugin / "skills" / "minutes", "minutes", "Turns notes into minutes.")
-        git = ["git", "-c", "user.name=ann", "-c", "user.email=ann@example.org", "-C", str(self.shop)]
-        for words in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-qm", "start"]):
-            subprocess.run([*git, *words], check=True, capture_output=True)
+        who = ["config user.name ann", "config user.email ann@example.org"]
+        for words in ("init -q -b main", *who, "add .", "commit -qm start"):
+            subprocess.run(["git", "-C", str(self.shop), *words.split()], check=True, capture_output=True)
 
     def _skill(self, folder: Path, name: str, says: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -124,6 +125,7 @@ def simulated(talks: Sequence[Talk]) -> object:
         agent = CLAUDE if talk.agent == "claude" else CODEX
         steps = [_skill_call(agent, name) for name in talk.skill.split(",") if name]
         steps += [agent.call(command) for command in talk.commands]
+        steps += [agent.call(command) for command in talk.again if talk.turns[1][0] in call.text]
         done = len(call.results)
         if done < len(steps):
             return Answer(tool_calls=(steps[done],))

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,9 @@ from plugins._home import snapshot
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent
 from real._npm import cli
 from real._recorder import recording
-from skillopt.plugins.session_end import LOG
+from skillopt.agents import is_memory_file
+from skillopt.changes.proposal import Cost, DraftStep, EditEvidence, Judgement, TargetDraft
+from skillopt.changes.store import Store
 
 pytestmark = [
     pytest.mark.real,
@@ -78,6 +81,12 @@ class Person:
             assert bodies, "the agent sent nothing"
             return "\n".join(bodies)
 
+    def claude_events(self, prompt: str) -> str:
+        """Claude Code, asked once: all that it shows."""
+        with recording() as (url, _):
+            words = ("-p", prompt, "--output-format", "stream-json", "--verbose")
+            return self.program(CLAUDE, *words, ANTHROPIC_BASE_URL=url, ANTHROPIC_API_KEY="loopback")
+
     def codex(self, prompt: str) -> str:
         """Codex, asked once: all that it sent."""
         with recording() as (url, bodies):
@@ -128,6 +137,27 @@ def person(tmp_path: Path, machine_env: Mapping[str, str]) -> Person:
     return Person(home=home, machine=machine_env)
 
 
+def waiting(person: Person) -> None:
+    """A proposal of last night for one of their skills, and the wish to be told."""
+    state = person.home / ".skillopt-sleep"
+    state.mkdir(exist_ok=True)
+    (state / "config.yaml").write_text("notices: [banner]\n")
+    skill = person.home / ".claude" / "skills" / "okapi" / "SKILL.md"
+    before = skill.read_text()
+    step = DraftStep(text=f"{before}\n- Stripes.\n", evidence=EditEvidence())
+    judged = Judgement(action="accept", verified=True, why="better")
+    draft = TargetDraft(name="okapi", kind="skill", path=skill, before=before, steps=[step], judgement=judged)
+    Store(state=state, is_memory_file=is_memory_file).stage(
+        [draft],
+        roots=[skill.parents[1]],
+        project=str(person.project.resolve()),
+        night="night-1",
+        now=datetime.now(timezone.utc),
+        cost=Cost(),
+        notes=[],
+    )
+
+
 def test_claude_code_finds_the_plugin_runs_its_hook_and_forgets_it_again(person: Person) -> None:
     before = snapshot(person.home)
     person.skillopt("plugin", "install", "claude-code")
@@ -150,28 +180,26 @@ def test_claude_code_finds_the_plugin_runs_its_hook_and_forgets_it_again(person:
     sent = person.claude("hello")
     assert DESCRIPTION in sent
     assert BODY not in sent  # it costs nothing until it is called
-    log = person.home / ".skillopt-sleep" / LOG
-    [ended] = log.read_text(encoding="utf-8").splitlines()
-    assert ended.split("\t")[1::2] == ["claude-code", str(person.project)]
+    waiting(person)
+    assert "last night proposes changes to okapi" in person.claude_events("hello")
 
     called = person.claude("/skillopt-sleep status --json")
     assert "SkillOpt's night shift with: status --json" in called
     assert "fresh subagent" in person.claude("/skillopt-sleep-handoff")
     assert "estimate NAME" in person.claude("/skillopt-train my-skill")
     assert BODY in person.claude("/skillopt:skillopt")
-    assert len(log.read_text(encoding="utf-8").splitlines()) == 5
 
     person.skillopt("plugin", "uninstall", "claude-code")
     after = snapshot(person.home)
     assert {path: after.get(path) for path in before} == before
     assert sorted(path for path in set(installed) - set(before) if path in after) == [
         ".skillopt-sleep"
-    ]  # the hook's log is in it
+    ]  # the proposal is in it
     assert json.loads(person.program(CLAUDE, "plugin", "list", "--json")) == []
     sent = person.claude("hello")
     assert DESCRIPTION not in sent
     assert "mcp__plugin_skillopt" not in sent
-    assert len(log.read_text(encoding="utf-8").splitlines()) == 5
+    assert "last night" not in person.claude_events("hello")
 
 
 def test_the_same_folder_is_a_marketplace_for_others(person: Person, tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ run, a worker that is killed, and no credential in what Ray writes down.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import os
 import signal
 import time
@@ -14,18 +16,27 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks._workbooks import make_data
+from benchmarks.test_spreadsheetbench_training import RULE, scripted
 from executors import _work
 from promises._runs import assert_same_run
 from real._agents import CLAUDE, agent_world, resolved
 from skillopt import api
+from skillopt.benchmarks.alfworld import PLUGIN, ALFWorldSettings
 from skillopt.build import open_run, prepare
 from skillopt.errors import Fault
 from skillopt.executors.port import WorkerLost
 from skillopt.executors.ray import RayCluster
-from skillopt.testing import LoopbackProvider
+from skillopt.messages import ToolCall
+from skillopt.sandbox import is_there
+from skillopt.testing import Answer, Call, LoopbackProvider
 
 pytest.importorskip("ray", reason="ray is not installed: pip install 'skillopt[ray]'")
-pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(400),
+    pytest.mark.xdist_group("ray"),  # one cluster at a time
+]
 PLANTED = "planted-secret-of-the-environment"
 KEY = "sk-loopback-target-key"
 SIZES = (
@@ -61,7 +72,7 @@ def at_work(folder: Path) -> list[int]:
             doing = (status.parent / "cmdline").read_bytes()
             parent = int(status.read_text().rpartition(")")[2].split()[1])
             if (
-                doing.startswith(b"ray::skillopt work")
+                doing.startswith((b"ray::skillopt work", b"ray::_Kept"))
                 and str(folder).encode() in Path(f"/proc/{parent}/cmdline").read_bytes()
             ):
                 found.append(int(status.parent.name))
@@ -113,10 +124,44 @@ async def test_nothing_of_a_cluster_stays(cluster: RayCluster) -> None:
         await cluster.run(_work.pid)
 
 
+async def trained(folder: Path, options: list[str], *, kill: bool, secret: str) -> tuple[float, list[int]]:
+    """Train here, or on a cluster of our own whose first busy worker is killed; seconds, and who was killed."""
+    killed: list[int] = []
+    job = prepare(resolved(folder.parent, *options))
+    began = time.monotonic()
+    async with open_run(job, folder) as opened:
+        training = asyncio.ensure_future(api.train(opened))
+        cluster = opened.targets._executor
+        while kill and not killed and not training.done():
+            assert isinstance(cluster, RayCluster)
+            await asyncio.sleep(0.05)
+            for worker in at_work(folder_of(cluster))[:1] if cluster._own else ():
+                await asyncio.sleep(0.5)
+                with contextlib.suppress(ProcessLookupError):  # its work was done already
+                    os.kill(worker, signal.SIGKILL)
+                    killed.append(worker)
+        await training
+        if kill:
+            assert isinstance(cluster, RayCluster)
+            assert not holds(folder_of(cluster), secret)
+    return time.monotonic() - began, killed
+
+
+async def assert_same_on_a_cluster(
+    folder: Path, options: list[str], show: pytest.CaptureFixture[str], *, secret: str = KEY
+) -> None:
+    """The run on a cluster of three workers, one of them killed, is the run without: facts, verdicts, skill."""
+    here, _ = await trained(folder / "here", options, kill=False, secret=secret)
+    there, killed = await trained(folder / "ray", [*options, "env.executor=ray"], kill=True, secret=secret)
+    with show.disabled():
+        print(f"\n{here:.1f} s here, {there:.1f} s on the cluster, start and a killed worker included")
+    assert killed
+    assert_same_run(folder / "ray", folder / "here")
+
+
 async def test_a_training_run_of_a_real_agent_is_the_same_on_the_cluster_also_with_a_worker_killed(
     tmp_path: Path, machine_env: Mapping[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    killed: list[int] = []
     with LoopbackProvider.in_thread(agent_world(CLAUDE), lenient=True) as provider:
         options = [
             "env.name=world",
@@ -124,24 +169,75 @@ async def test_a_training_run_of_a_real_agent_is_the_same_on_the_cluster_also_wi
             f"model.optimizer=compatible:o@{provider.base_url}",
             *SIZES,
         ]
-        for name, more in (("here", []), ("ray", ["env.executor=ray"])):
-            job = prepare(resolved(tmp_path, *options, *more))
-            began = time.monotonic()
-            async with open_run(job, tmp_path / name) as opened:
-                training = asyncio.ensure_future(api.train(opened))
-                if more:
-                    cluster = opened.targets._executor
-                    assert isinstance(cluster, RayCluster)
-                    while not killed and not training.done():
-                        await asyncio.sleep(0.05)
-                        for worker in at_work(folder_of(cluster))[:1] if cluster._own else ():
-                            await asyncio.sleep(0.5)
-                            os.kill(worker, signal.SIGKILL)
-                            killed.append(worker)
-                await training
-                if more:
-                    assert not holds(folder_of(cluster), KEY)
-            with capsys.disabled():
-                print(f"\n{name}: {time.monotonic() - began:.1f} s")
-    assert killed
-    assert_same_run(tmp_path / "ray", tmp_path / "here")
+        await assert_same_on_a_cluster(tmp_path, options, capsys)
+
+
+@pytest.mark.skipif(not is_there(), reason="bubblewrap is not installed (apt install bubblewrap)")
+async def test_workbooks_and_programs_travel_to_the_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = make_data(tmp_path / "data", 6, cases=2)
+    with LoopbackProvider.in_thread(scripted, api_key=KEY) as provider:
+        model = f"compatible:m@{provider.base_url}"
+        options = [
+            "env.name=spreadsheetbench",
+            f"env.data_path={data / 'dataset.json'}",
+            "env.split_ratio=1:1:0",
+            f"model.target={model}",
+            f"model.optimizer={model}",
+            f"model.target.api_key={KEY}",
+            f"model.optimizer.api_key={KEY}",
+            "train.batch_size=3",
+            "train.num_epochs=1",
+            "optimizer.use_slow_update=false",
+            "optimizer.use_meta_skill=false",
+            "env.workers=3",
+        ]
+        await assert_same_on_a_cluster(tmp_path, options, capsys)
+    assert RULE in (tmp_path / "ray" / "best_skill.md").read_text()
+
+
+async def test_games_are_played_the_same_on_the_cluster(
+    tmp_path: Path, test_data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("textworld", reason="textworld is not installed: pip install 'skillopt[alfworld]'")
+    games = test_data / "alfworld"
+    plans: dict[str, list[str]] = {}
+    for split, wanted in (("train", 2), ("val", 3)):
+        rows = json.loads((games / "split" / split / "items.json").read_text())[:wanted]
+        (tmp_path / "split" / split).mkdir(parents=True)
+        (tmp_path / "split" / split / "items.json").write_text(json.dumps(rows))
+    benchmark = PLUGIN(ALFWorldSettings(split_dir=tmp_path / "split", data_root=games))
+    for task in (*benchmark.tasks("train"), *benchmark.tasks("val")):
+        plans[task.prompt] = json.loads((games / task.data["gamefile"]).read_text())["walkthrough"]
+
+    def answer(call: Call) -> Answer:
+        if not (call.place or "").startswith("rollout/"):
+            edits = [{"op": "append", "content": "- Follow the plan of the house."}]
+            said = {"reasoning": "r", "edits": edits, "patch": {"reasoning": "r", "edits": edits}}
+            return Answer(text=json.dumps(said))
+        plan = next(plan for prompt, plan in plans.items() if prompt in call.text)
+        follows = "Follow the plan" in call.text and len(call.results) < len(plan)
+        action = plan[len(call.results)] if follows else "look"
+        called = ToolCall(id=f"c{len(call.results)}", name="act", arguments=json.dumps({"action": action}))
+        return Answer(tool_calls=(called,))
+
+    with LoopbackProvider.in_thread(answer, api_key=KEY) as provider:
+        model = f"compatible:m@{provider.base_url}"
+        options = [
+            "env.name=alfworld",
+            f"env.split_dir={tmp_path / 'split'}",
+            f"env.data_root={games}",
+            "env.max_steps=12",
+            f"model.target={model}",
+            f"model.optimizer={model}",
+            f"model.target.api_key={KEY}",
+            f"model.optimizer.api_key={KEY}",
+            "train.num_epochs=1",
+            "train.batch_size=2",
+            "evaluation.repeats=1",
+            "optimizer.use_slow_update=false",
+            "optimizer.use_meta_skill=false",
+            "env.workers=3",
+        ]
+        await assert_same_on_a_cluster(tmp_path, options, capsys)

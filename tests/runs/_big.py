@@ -36,7 +36,7 @@ SEED = "# Rules\n\n" + "".join(f"- Rule {number} of the house, in a few words.\n
 def big_run(folder: Path, *, steps: int = 1250, tasks: int = 5000, calls: int = 5000) -> int:
     """A run at work: its log, its ledger, its configuration. Returns the number of events."""
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(
+    (folder / "settings.json").write_text(
         json.dumps({"train": {"num_epochs": 1, "batch_size": 8}, "evaluation": {"use_gate": True}})
     )
     count = 0

@@ -29,7 +29,7 @@ def folded(trained: Trained, *, upto: int | None = None, **changes: Any) -> Fact
     account = account_of(database.entries())
     database.shut()
     given = {
-        "config": trained.json("config.json"),
+        "config": trained.json("settings.json"),
         "summary": trained.json("summary.json"),
         "account": account,
         "status": "finished",
@@ -282,7 +282,7 @@ GOOD = six(1, 0, 1, 0, 1, 0)
             [],
             {},
             (
-                "config.json is missing: the configuration is not shown, and a mixed score is read with its"
+                "settings.json is missing: the configuration is not shown, and a mixed score is read with its"
                 " default weight."
             ),
         ),

@@ -159,7 +159,8 @@ def test_facts_are_those_of_a_report(finished: Path) -> None:
     account = account_of(database.entries())
     database.shut()
     files: dict[str, Any] = {
-        name: json.loads((finished / f"{name}.json").read_text()) for name in ("config", "summary")
+        name: json.loads((finished / file).read_text())
+        for name, file in (("config", "settings.json"), ("summary", "summary.json"))
     }
     skills = Skills(partial(stored_text, finished / "run.db"))
     told = fold(read_events(finished / "events.jsonl"), skills, account=account, status="finished", **files)

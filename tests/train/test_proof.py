@@ -9,10 +9,12 @@ from fractions import Fraction
 import pytest
 
 from promises._runs import assert_same_run, in_world, make_job, run
+from skillopt.build.trainer import asks_small
 from skillopt.errors import BudgetSpent, ConfigError, ProviderDown
 from skillopt.evaluation.runner import Row
 from skillopt.events import Aggregated, Blamed, Judged, Proved, Reflected, Selected, StageClosed, Updated
 from skillopt.models.world.rules import HARMFUL, needs_of
+from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit
 from skillopt.tasks.task import Task
 from skillopt.testing import Call, LoopbackProvider, Misbehaviour, world_answers
@@ -91,12 +93,12 @@ def test_no_line_enters_a_skill_twice_and_code_may_repeat():
         edit("a", "- Name the unit after every number."),
         edit("b", "- name the unit after EVERY number"),
     )
-    assert [one.id for one in distinct([first, second], skill)] == ["a"]
+    assert [one.id for one in distinct([first, second], Document(skill))] == ["a"]
 
 
 def test_a_line_that_the_skill_has_is_left_out_of_an_edit():
     skill = "# Rules\n\n- Round every amount to two decimals.\n"
-    assert distinct([edit("a", "- round every amount to two decimals")], skill) == []
+    assert distinct([edit("a", "- round every amount to two decimals")], Document(skill)) == []
 
 
 def test_thirds_are_in_order_and_hold_everything():
@@ -126,15 +128,35 @@ def test_a_row_is_fixed_or_broken_by_half_of_what_there_is_to_gain_or_lose():
     )
 
 
-@pytest.mark.parametrize(
-    "setting",
-    ["optimizer.skill_update_mode=full_rewrite_minibatch", "optimizer.use_skill_aware_reflection=true"],
-)
-def test_what_only_the_published_loop_can_do_is_refused_before_anything_is_paid(setting):
-    with pytest.raises(
-        ConfigError, match=r"train.strategy proof .* set\s+train.strategy to paper|train.strategy to paper"
-    ):
-        make_job(in_world("world", *PROOF, setting))
+def test_what_only_the_published_loop_can_do_is_refused_before_anything_is_paid():
+    with pytest.raises(ConfigError, match=r"proof writes no notes.* set train.strategy to paper"):
+        make_job(in_world("world", *PROOF, "optimizer.use_skill_aware_reflection=true"))
+
+
+def test_whole_skills_are_not_asked_for_in_the_form_for_small_models():
+    mode = "optimizer.skill_update_mode=full_rewrite_minibatch"
+    with pytest.raises(ConfigError, match=r"prompts small asks for one rule .* or the prompts to standard"):
+        make_job(in_world("world", *PROOF, mode, "model.optimizer.prompts=small"))
+    assert not asks_small(make_job(in_world("world", *PROOF, mode, "model.optimizer.context_window=4000")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["full_rewrite_minibatch", "rewrite_from_suggestions"])
+def test_a_rewrite_is_split_into_edits_that_are_tried_chosen_and_kept_like_any_other(tmp_path, mode):
+    trained = train(
+        tmp_path / "run", train__strategy="proof", train__num_epochs=1, optimizer__skill_update_mode=mode
+    )
+    edits = [edit for one in trained.of(Reflected) for patch in one.patches for edit in patch.edits]
+    assert edits and {edit["op"] for edit in edits} <= {"append", "insert_after", "replace", "delete"}
+    assert all(edit["content"].count("\n- ") == 0 for edit in edits)  # one rule each
+    tried = [trial for one in trained.of(Proved) for trial in one.trials]
+    assert any(len(trial.edits) == 1 for trial in tried)
+    (record,) = trained.json("history.json")
+    assert record["action"] == "accept_new_best" and record["edit_states"]["applied"] > 4
+    assert not set(HARMFUL) & {line.removeprefix("- ") for line in trained.result.best_skill.splitlines()}
+    assert ("rewrite" in {stage for stage, _, _ in trained.replies()}) == (mode != "full_rewrite_minibatch")
+    named = any(edit.get("tasks") for edit in edits)
+    assert named == (mode == "full_rewrite_minibatch")
 
 
 def test_without_a_gate_proof_trains_too(tmp_path):

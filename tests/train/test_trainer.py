@@ -95,7 +95,7 @@ def test_the_public_files_are_there_with_their_fields(trained):
         "step_record.json",
     ):
         assert (trained.folder / "steps/step_0001" / name).is_file(), name
-    assert trained.json("config.json")["env"]["name"] == "world"
+    assert trained.json("settings.json")["env"]["name"] == "world"
 
 
 def test_it_gets_better_and_says_that_it_was_simulated(trained):
@@ -340,4 +340,4 @@ def test_the_public_files_hold_what_the_optimizer_said_and_figures_by_task_type(
     assert {"reasoning", "prev_hard", "curr_hard"} <= set(slow)
     summary = trained.json("summary.json")
     assert summary["final_selection_hard"] == trained.json("history.json")[-1]["current_score"]
-    assert summary["config"]["env"]["name"] == "world"
+    assert summary["config"]["env"] == "world"

@@ -201,6 +201,8 @@ class Agent:
     """What else people call it."""
     skills: str = ""
     """Where it looks for skills, below a project or the home folder; blank where nowhere."""
+    listed: str = "- {name}: {description}"
+    """The line by which it shows a skill to its model before that is loaded."""
     memory: tuple[str, ...] = ()
     """Files of a project that it reads into every conversation, the first one found first."""
     rules: tuple[str, ...] = ()
@@ -223,6 +225,12 @@ class Agent:
     """The provider whose key serves a rollout as well, as that has a home of its own where nobody is logged
     in; blank where there is none.
     """
+    prefers_vendor_key: bool = False
+    """Whether the program, started by hand, uses that key before the login it keeps: then its own login in
+    chat is that key too.
+    """
+    token_prefix: str = ""
+    """How a token of a subscription begins, which is no key of the vendor's and is not paid by use."""
     source: str = ""
     """What its transcripts are called."""
     transcripts: Callable[[], Callable[[Homes], TranscriptSource]] | None = None

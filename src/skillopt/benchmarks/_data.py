@@ -4,20 +4,23 @@ settings say so.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from skillopt.benchmarks._rows import DATA_SUFFIXES, DataRow, load_rows
 from skillopt.errors import ConfigError, TaskError
+from skillopt.executors import Executor
 from skillopt.tasks.benchmark import Environment
 from skillopt.tasks.judge import Judge, ScoredByJudge
 from skillopt.tasks.protected import Protected, protected_by
 from skillopt.tasks.rollout import Score, Trajectory
-from skillopt.tasks.scorers import Scorer, rule_of, score_trajectory
+from skillopt.tasks.scorers import CommandScorer, Scorer, rule_of, score_trajectory
 from skillopt.tasks.splits import ALIASES, Splits, ratio_split
 from skillopt.tasks.task import SPLITS, Split, Task
 
@@ -38,6 +41,8 @@ class CommonSettings(BaseModel):
     """The `env.*` keys of every benchmark whose tasks come from files."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    usual: ClassVar[Path | None] = None
+    """Where the splits of a published benchmark lie in a checkout, taken where nothing else is named."""
 
     split_mode: Literal["ratio", "split_dir"] | None = Field(
         default=None,
@@ -72,18 +77,27 @@ def load_splits(
 
     `load` reads the rows that a ratio divides, where they are spread over more than one file.
     """
-    mode = settings.split_mode or ("split_dir" if settings.split_dir is not None else "ratio")
-    if mode == "split_dir":
-        if settings.split_dir is None:
+    folder = settings.split_dir
+    if (
+        folder is None
+        and settings.data_path is None
+        and settings.usual is not None
+        and settings.usual.is_dir()
+    ):
+        folder = settings.usual
+    mode = settings.split_mode or ("split_dir" if folder is not None else "ratio")
+    if mode == "split_dir" or (folder is not None and folder == settings.usual):
+        if folder is None:
             raise ConfigError(
                 "env.split_mode is 'split_dir' but env.split_dir is not set. Name the folder that holds"
                 " train/, val/ and test/."
             )
-        splits = _from_folders(settings.split_dir, to_tasks)
+        splits = _from_folders(folder, to_tasks)
     else:
         if settings.data_path is None:
             raise ConfigError(
-                "There are no tasks: set env.data_path to a JSONL, JSON or CSV file, or env.split_dir."
+                "There are no tasks: set env.data_path to a JSONL, JSON or CSV file, or env.split_dir"
+                + (f" (without them, {settings.usual} is read where it exists)." if settings.usual else ".")
             )
         splits = ratio_split(to_tasks(load(settings.data_path)), settings.split_ratio, settings.split_seed)
     return splits.limited(settings.limit)
@@ -142,6 +156,14 @@ class QuestionBenchmark(SplitBenchmark):
         for split in SPLITS:
             for task in splits.of(split):
                 scorer.check_task(task)
+
+    def programs_in(self, executor: Executor) -> QuestionBenchmark:
+        """See `RunsPrograms`: the program may be the scorer."""
+        if not isinstance(self._scorer, CommandScorer):
+            return self
+        there = copy.copy(self)
+        there._scorer = replace(self._scorer, executor=executor)
+        return there
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
         """Score with the benchmark's scorer."""

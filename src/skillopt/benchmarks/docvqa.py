@@ -48,6 +48,8 @@ _PATH_IN_QUESTION = re.compile(r"\s*\bdocument_path:\s*(\S+)")
 class DocVQASettings(CommonSettings):
     """The `env.*` keys of DocVQA."""
 
+    usual = Path("data/docvqa_split")
+
     image_detail: Literal["auto", "low", "high"] = Field(
         default="auto",
         description=(

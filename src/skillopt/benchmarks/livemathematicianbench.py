@@ -43,6 +43,8 @@ _TEXT_KEYS = ("text", "choice", "content")
 class LiveMathSettings(CommonSettings):
     """The `env.*` keys of LiveMathematicianBench."""
 
+    usual = Path("data/livemathematicianbench_split")
+
     data_path: Path | None = Field(
         default=None,
         description="File with all tasks, or a folder with the monthly files qa_<month>_final.json.",

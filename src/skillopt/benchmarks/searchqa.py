@@ -34,6 +34,8 @@ _MARK = "[DOC]"
 class SearchQASettings(CommonSettings):
     """The `env.*` keys of SearchQA."""
 
+    usual = Path("data/searchqa_split")
+
 
 class _SearchQA:
     Settings: type[BaseModel] = SearchQASettings

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from skillopt.ledger import Ledger
 from skillopt.models.stack.limited import Retry
 from skillopt.runs.cache import SharedRollouts
 from skillopt.runs.log import Run
-from skillopt.tasks.benchmark import UsesExecutor
+from skillopt.tasks.benchmark import RunsPrograms, UsesExecutor
 
 DRAIN_SECONDS = 10.0
 """Beyond the longest time a call may take."""
@@ -60,7 +60,7 @@ class OpenRun:
 
     async def drain(self) -> None:
         """Wait for calls already sent, so that what is paid is kept."""
-        roles = (self.job.target, self.job.optimizer, self.job.judge)
+        roles = (self.job.target, self.job.optimizer, self.job.judge, self.job.proposer)
         longest = max(role.model.timeout for role in roles if role is not None)
         sent = [asyncio.ensure_future(one.drain()) for one in (self.models, self.targets)]
         await asyncio.wait(sent, timeout=longest + DRAIN_SECONDS)
@@ -87,6 +87,8 @@ async def open_run(
     """
     price_for(job.config, "target", job.target)  # refused before the folder is touched
     price_for(job.config, "optimizer", job.optimizer)
+    if job.proposer is not None:
+        price_for(job.config, "proposer", job.proposer)
     async with AsyncExitStack() as stack:
         whose = job.identity() if identity is None else identity
         run = stack.enter_context(Run(folder, whose, scrubber=job.scrubber, sinks=sinks))
@@ -105,7 +107,7 @@ async def open_run(
             usd, flying = paid.dollars, ledger.in_flight
             run.emit(Spending(calls=paid.calls, tokens=paid.tokens, usd=usd, in_flight=flying))
 
-        write_json(folder / "config.json", job.scrubber.scrub_json(job.settings))
+        write_json(folder / "settings.json", job.scrubber.scrub_json(job.settings))
         database.begin_session()
         ledger = Ledger(budget_of(job.config), database, elapsed=elapsed)
         run.watch(note_seconds, facts_only=True)
@@ -117,9 +119,12 @@ async def open_run(
             rollouts = shared
         executor: Executor | None = None
         env, in_agent = job.config.env, job.target.harness in driven()
-        if isinstance(job.benchmark, UsesExecutor) or (in_agent and env.executor is not None):
+        in_programs = in_agent or isinstance(job.benchmark, RunsPrograms)
+        if isinstance(job.benchmark, UsesExecutor) or (in_programs and env.executor is not None):
             executor = executors.get(env.executor or "processes")(env.workers)
             stack.push_async_callback(executor.close)
+        if executor is not None and isinstance(job.benchmark, RunsPrograms):
+            job = replace(job, benchmark=job.benchmark.programs_in(executor))
         models = ModelStack(
             job,
             folder,
@@ -129,6 +134,7 @@ async def open_run(
             retry=retry,
             one_stops_all=one_stops_all,
             remark=lambda text: run.emit(Notice(text=text, level="warning")),
+            tell=lambda text: run.emit(Notice(text=text)),
         )
         run.live.slowed = models.slowed
         targets = Targets(job, models, ledger=ledger, rollouts=rollouts, executor=executor)

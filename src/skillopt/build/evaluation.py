@@ -11,7 +11,7 @@ from pathlib import Path
 
 from skillopt.aio import together
 from skillopt.build.assembly import open_run
-from skillopt.build.job import Job
+from skillopt.build.job import Job, check_batches
 from skillopt.build.results import Evaluated, Missing, Noted, comparisons, note_in, write_results
 from skillopt.build.targets import Targets, carried_files
 from skillopt.config import Config, Resolved, RoleSpec, parse_model_string, resolve_role
@@ -22,7 +22,7 @@ from skillopt.events import RowFact, Sink
 from skillopt.harnesses import identity_of
 from skillopt.models.stack.limited import Retry
 from skillopt.place import Place
-from skillopt.runs.reader import is_run
+from skillopt.runs.reader import is_run, read_figures
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
 from skillopt.step import Outbox, Step
@@ -110,6 +110,8 @@ async def matrix(
     """
     targets = list(targets) or [Target.of(job.config)]
     _check_apart(targets)
+    for target in targets:
+        check_batches(job.config, target.spec, job.benchmark, job.splits)
     identity = job.identity()
     kept = {"kind": "eval", "env": identity["env"], "tasks": identity["tasks"]}
     if job.judge is not None:  # rows of two judges do not add up
@@ -187,10 +189,17 @@ class _Work:
         rows = rows_of(self._job.splits.of(split), self._repeats)
         several = [target.name] if len(self._targets) > 1 else []
         place = Place.named(*several, name, split)
-        skill = self._skills[name].document
+        skill = self._job.trained(self._skills[name])
         step = Step(place=place, emit=Outbox(self._emit), skill=skill)
         return Evaluation(
-            evaluator, step, skill.rendered, rows, stage="eval", resumes=False, tells_rows=False
+            evaluator,
+            step,
+            skill.rendered,
+            rows,
+            stage="eval",
+            resumes=False,
+            tells_rows=False,
+            batch=self._job.config.evaluation.batch != "off",
         )
 
     async def _close(self, cell: tuple[str, str, Split], evaluation: Evaluation) -> None:
@@ -281,7 +290,9 @@ def eval_folder(job: Job, resolved: Resolved) -> Path:
 
 
 def skill_named(name: str) -> Skill:
-    """A skill with its own files; the best one of a run with those of its seed; `none` is the empty one."""
+    """A skill with its own files; the best one of a run with its trained files and those of its seed; `none`
+    is the empty one.
+    """
     if name == NO_SKILL:
         return Skill(path=None, name=name, document=Document(""))
     if not is_run(Path(name)):
@@ -295,6 +306,10 @@ def skill_named(name: str) -> Skill:
     # As for an export: a seed folder that was renamed between two sessions leaves two, and the later one
     # belongs to the text.
     whole = [path for path in (Path(name) / "best_skill").glob("*") if path.is_dir()]
+    run, skill = read_figures(Path(name)), load_skill(best)
+    trained = {} if run.fold.state is None else run.skills.get(run.fold.state.best).files
     return replace(
-        load_skill(best), folder=max(whole, key=lambda path: path.stat().st_mtime_ns, default=None)
+        skill,
+        document=replace(skill.document, files=trained),
+        folder=max(whole, key=lambda path: path.stat().st_mtime_ns, default=None),
     )

@@ -5,18 +5,24 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from skillopt.benchmarks import benchmarks
+from skillopt.build.description import listing_of, trigger_benchmark, without_regions
 from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
 from skillopt.errors import ConfigError, SkillError, TaskError
+from skillopt.files import read_text
 from skillopt.harnesses import identity_of, works_alone
 from skillopt.harnesses._workspace import carried_digest
+from skillopt.models import provider
 from skillopt.redact import Scrubber
+from skillopt.runs.log import EVENTS
+from skillopt.skill.description import SkillListing, description_of
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
+from skillopt.skill.paths import ONE_DOCUMENT, SKILL_FILE, EditableFiles
 from skillopt.tasks.benchmark import Benchmark, WantsJudge
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
@@ -38,16 +44,28 @@ class Job:
     optimizer: RoleSpec
     scrubber: Scrubber
     settings: dict[str, Any]
-    """The resolved configuration without secrets, for `config.json`."""
+    """The resolved configuration without secrets, for `settings.json`."""
     judge: RoleSpec | None = None
     """The model that scores, where the benchmark wants one."""
+    proposer: RoleSpec | None = None
+    """The agent that proposes edits, where one does."""
     look_back: LookBack | None = None
     """What the run goes on from, where it is not the first of its skill."""
+    listing: SkillListing | None = None
+    """Set where the description is trained, among the skills that the agent lists."""
 
     @property
     def skill(self) -> Document:
-        """The seed's text: what training starts from."""
-        return self.seed.document
+        """What training starts from."""
+        return self.trained(self.seed)
+
+    def trained(self, skill: Skill) -> Document:
+        """The part of a skill that is trained: its text, or its description alone."""
+        return skill.document if self.listing is None else Document(description_of(skill))
+
+    def whole(self, trained: str) -> str:
+        """The text of SKILL.md with that part in it."""
+        return trained if self.listing is None else self.listing.whole(trained)
 
     @property
     def in_world(self) -> bool:
@@ -66,12 +84,23 @@ class Job:
         """How often the gate draws each val task."""
         return self.config.evaluation.repeats or max(1, math.ceil(ROWS_WANTED / len(self.splits.val)))
 
+    @property
+    def editable(self) -> EditableFiles:
+        """The files of the skill that edits may change."""
+        wanted, files = self.config.skill, self.skill.files
+        references = wanted.references
+        if references is None:
+            references = any(path.startswith("references/") for path in files)
+        if self.listing is not None or not (references or wanted.scripts):
+            return ONE_DOCUMENT
+        return EditableFiles(references=references, scripts=wanted.scripts, taken=self.seed.others())
+
     def identity(self) -> dict[str, Any]:
         """What can change a result; a folder belongs to one identity."""
         tasks = {split: tasks_digest(self.splits.of(split)) for split in ("train", "val", "test")}
         # Only agents get the files that a skill carries beside its text.
         carried = carried_digest(self.seed) if works_alone(self.target.harness) else ""
-        version = identity_of(self.target.harness, self.target.model)
+        version = _version(self.target)
         return {
             **self.config.identity(),
             "skill": self.skill.digest,
@@ -79,7 +108,9 @@ class Job:
             "prompts": _digest(sorted(self.benchmark.prompts.items())),
             "scorer": self.benchmark.scorer_version,
             **({"skill_files": carried} if carried else {}),
+            **({} if self.listing is None else {"body": self.seed.document.digest}),
             **({"target_version": version} if version else {}),
+            **({} if self.proposer is None else {"proposer_version": _version(self.proposer)}),
             **(
                 {}
                 if self.look_back is None
@@ -99,7 +130,12 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
 
     Without `needs_key` a missing key is no error: for a job that is only looked at.
     """
-    config = resolved.config
+    config, listing = resolved.config, None
+    if config.train.part == "description":
+        config = without_regions(config)
+        resolved = replace(resolved, config=config)
+        listing = listing_of(config)
+        benchmark = trigger_benchmark(config, listing)
     if benchmark is None:
         if config.env.name is None:
             raise ConfigError(
@@ -117,16 +153,18 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
             else ()
         ),
     )
-    if config.train.train_size and config.train.train_size != len(splits.train):
+    if 0 < config.train.train_size < len(splits.train):
         raise TaskError(
             f"train.train_size is {config.train.train_size}, but the train split has {len(splits.train)}"
             " tasks. Set 0 to take them."
         )
     if config.train.strategy == "proof":
         _check_proof(config)
-    seed = _seed(config, benchmark)
+    seed = _seed(config, benchmark) if listing is None else listing.skill
+    target = resolve_role(config, "target", needs_key=needs_key)
+    check_batches(config, target, benchmark, splits)
     scrubber = Scrubber(resolved.secrets)
-    if scrubber.scrub(seed.document.text) != seed.document.text:
+    if scrubber.scrub(seed.document.whole) != seed.document.whole:
         raise SkillError(
             "The skill holds a credential that this configuration also uses. Remove it from the skill before"
             " it is sent anywhere."
@@ -136,26 +174,79 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         benchmark=benchmark,
         splits=splits,
         seed=seed,
-        target=resolve_role(config, "target", needs_key=needs_key),
+        target=target,
         optimizer=resolve_role(config, "optimizer", needs_key=needs_key),
         scrubber=scrubber,
         settings=as_json(resolved),
         judge=_judge(config, benchmark, needs_key),
+        proposer=_proposer(config, needs_key),
+        listing=listing,
     )
 
 
 def _check_proof(config: Config) -> None:
     """Refuse settings that only the published loop has a meaning for."""
     mode = config.optimizer.skill_update_mode
-    if mode != "patch":
+    if mode != "patch" and config.model.optimizer.prompts == "small":
         raise ConfigError(
-            f"train.strategy proof tries single edits, and optimizer.skill_update_mode {mode} writes whole"
-            " skills. Set it to patch, or train.strategy to paper."
+            f"model.optimizer.prompts small asks for one rule, and optimizer.skill_update_mode {mode}"
+            " for whole skills. Set it to patch, or the prompts to standard."
         )
     if config.optimizer.use_skill_aware_reflection:
         raise ConfigError(
             "train.strategy proof writes no notes: switch optimizer.use_skill_aware_reflection off, or set"
             " train.strategy to paper."
+        )
+
+
+def _proposer(config: Config, needs_key: bool) -> RoleSpec | None:
+    """The agent that proposes; refuses what would have no effect beside a proposer."""
+    name = config.train.proposer
+    if name == "analysts":
+        if config.model.proposer is not None:
+            raise ConfigError("model.proposer names an agent that nobody asks. Set train.proposer to agent.")
+        return None
+    if config.optimizer.skill_update_mode != "patch" or config.optimizer.use_skill_aware_reflection:
+        raise ConfigError(
+            f"train.proposer {name} proposes edits: set optimizer.skill_update_mode to patch and switch"
+            " optimizer.use_skill_aware_reflection off, or leave train.proposer at analysts."
+        )
+    if config.model.proposer is None:
+        return None
+    spec = resolve_role(config, "proposer", needs_key=needs_key)
+    if not works_alone(spec.harness):
+        raise ConfigError(
+            f"model.proposer: {config.model.proposer.name!r} is no agent that works by itself. Name one, as"
+            " in 'claude_code/anthropic:MODEL', 'codex/openai:MODEL' or 'cmd: PROGRAM'."
+        )
+    return spec
+
+
+def _version(spec: RoleSpec) -> str:
+    """What tells two agents of one name apart."""
+    return identity_of(spec.harness, spec.model)
+
+
+def check_batches(config: Config, target: RoleSpec, benchmark: Benchmark, splits: Splits) -> None:
+    """Refuse batches for a target that cannot be asked in them: a batch holds single questions."""
+    if config.evaluation.batch == "off":
+        return
+    remedy = "Set evaluation.batch to off (--batch off)"
+    tasks = (*splits.val, *splits.test)
+    if target.harness != "chat" or any(benchmark.open(task) is not None for task in tasks):
+        raise ConfigError(
+            f"evaluation.batch asks every task in one question, and {target.harness} on {benchmark.name}"
+            f" takes several turns. {remedy}."
+        )
+    if not provider(target.model.provider).has_batches:
+        raise ConfigError(
+            f"evaluation.batch: there are no batches with {target.model.provider}; openai and anthropic have"
+            f" them. {remedy}."
+        )
+    if config.evaluation.batch == "all" and config.gate.max_latency_increase is not None:
+        raise ConfigError(
+            "gate.max_latency_increase compares seconds with those of the baseline, and a batch has none. Set"
+            " evaluation.batch to test."
         )
 
 
@@ -166,8 +257,32 @@ def tasks_digest(tasks: Iterable[Task]) -> str:
 
 def _seed(config: Config, benchmark: Benchmark) -> Skill:
     if config.env.skill_init is None:
-        return Skill(path=None, name=benchmark.name, document=Document(benchmark.seed_skill))
-    return load_skill(config.env.skill_init)
+        return Skill(path=None, name=benchmark.name, document=Document.of(benchmark.seed_skill))
+    wanted = config.skill
+    seed = load_skill(
+        config.env.skill_init, references=wanted.references is not False, scripts=wanted.scripts
+    )
+    if seed.folder is None and (wanted.references or wanted.scripts):
+        raise ConfigError(
+            f"{seed.path} is one document, and skill.references or skill.scripts wants files beside it. Make"
+            f" it a folder: {seed.name}/{SKILL_FILE}."
+        )
+    return _with_regions(seed)
+
+
+def _with_regions(skill: Skill) -> Skill:
+    """The skill with its protected regions, where it is the `best_skill.md` of a run: that file is what was
+    measured, without their marks, which the run's own copies have.
+    """
+    assert skill.path is not None
+    for home in skill.path.resolve().parents[:3]:  # RUN/best_skill.md, RUN/best_skill/NAME/SKILL.md
+        if not (home / EVENTS).is_file():
+            continue
+        for copy in sorted((home / "skills").glob("skill_v*.md"), reverse=True):
+            kept = Document.of(read_text(copy))
+            if kept.layout.regions and kept.rendered_text == skill.document.rendered_text:
+                return replace(skill, document=replace(skill.document, text=kept.text))
+    return skill
 
 
 def _judge(config: Config, benchmark: Benchmark, needs_key: bool) -> RoleSpec | None:

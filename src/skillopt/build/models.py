@@ -15,7 +15,9 @@ from skillopt.ledger import Ledger
 from skillopt.messages import Role
 from skillopt.models import provider as declaration
 from skillopt.models.handoff.queue import AnsweredByHand, ByHand, HandoffQueue
-from skillopt.models.port import Model, ModelSpec
+from skillopt.models.port import BatchApi, Model, ModelSpec
+from skillopt.models.prices import Price
+from skillopt.models.stack.batched import Batched
 from skillopt.models.stack.budgeted import Budgeted
 from skillopt.models.stack.hedged import Extra, Hedged
 from skillopt.models.stack.limited import Limited, Limiter, Retry, Slots
@@ -41,11 +43,13 @@ class ModelStack:
         retry: Retry | None,
         one_stops_all: bool,
         remark: Callable[[str], None],
+        tell: Callable[[str], None],
     ) -> None:
         """`one_stops_all`: an endpoint whose login is dead also stops the calls to all others. `remark` hears
-        how a provider came to ask otherwise than it was told to.
+        how a provider came to ask otherwise than it was told to, `tell` of batches that are sent.
         """
         self._remark = remark
+        self._tell = tell
         self.questions_by_hand = HandoffQueue()
         self._job = job
         self._folder = folder
@@ -57,6 +61,7 @@ class ModelStack:
         self._limiters: dict[str, Limiter] = {}
         self._recorded: list[Recorded] = []
         self._hedges: list[Hedged] = []
+        self._in_batches: list[Batched] = []
         self._extra = Extra()
         self.rollout_slots = Slots(job.config.env.workers)
         """Held by rollouts of every target, and by second askings of their calls."""
@@ -83,11 +88,16 @@ class ModelStack:
         limiter = self._limiters.setdefault(
             provider.endpoint, Limiter(ceilings, self._retry, on_close=on_close)
         )
-        paid = Budgeted(Scrubbed(provider, scrubber), self._ledger, price_for(config, role, spec))
+        scrubbed, price = Scrubbed(provider, scrubber), price_for(config, role, spec)
+        paid = Budgeted(scrubbed, self._ledger, price)
         limits: RateLimits | None = getattr(provider, "limits", None)
         stack: Model = Limited(paid, limiter, limits)
         if spec.hedges and limits is not None and most is None:
             stack = self._hedged(role, paid, limiter, limits)
+        batches: BatchApi | None = getattr(provider, "batches", None)
+        in_batches = config.evaluation.batch != "off" or self._database.batches()
+        if batches is not None and role == "target" and in_batches:
+            stack = self._batched(stack, batches, scrubbed, price)
         if isinstance(provider, ByHand):
             # Scrubbed again, as its questions become files before they come to the provider.
             stack = Scrubbed(AnsweredByHand(stack, provider.questions, self.questions_by_hand), scrubber)
@@ -110,6 +120,21 @@ class ModelStack:
         self._hedges.append(hedged)
         return hedged
 
+    def _batched(self, live: Model, api: BatchApi, scrubbed: Scrubbed, price: Price | None) -> Batched:
+        batched = Batched(
+            live,
+            api,
+            paid=Budgeted(scrubbed, self._ledger, None if price is None else price.in_batches()),
+            scrubbed=scrubbed,
+            ledger=self._ledger,
+            store=self._database,
+            retry=self._retry,
+            tell=self._tell,
+        )
+        self._closing.push_async_callback(batched.close)
+        self._in_batches.append(batched)
+        return batched
+
     def _bounded(self, spec: ModelSpec, cap: int) -> ModelSpec:
         """Where money or tokens are limited, the cap that a reservation counts on is always sent."""
         budget = self._ledger.budget
@@ -120,13 +145,14 @@ class ModelStack:
         """Send nothing further."""
         for limiter in self._limiters.values():
             limiter.close(reason)
+        for batched in self._in_batches:
+            batched.stop(reason)
 
     def slowed(self) -> str:
-        """What providers made us slow down, in words and by endpoint; empty when nothing is held back."""
+        """What holds calls back, in words: providers by endpoint, and batches that are out."""
         told = {endpoint: limiter.slowed() for endpoint, limiter in self._limiters.items()}
-        return "; ".join(
-            f"{endpoint}: {text}" if len(told) > 1 else text for endpoint, text in told.items() if text
-        )
+        slow = [f"{endpoint}: {text}" if len(told) > 1 else text for endpoint, text in told.items() if text]
+        return "; ".join(slow + [text for one in self._in_batches if (text := one.waiting())])
 
     async def drain(self) -> None:
         """Wait for calls already sent."""

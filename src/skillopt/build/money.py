@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from fractions import Fraction
 
+from skillopt.agents import agents
 from skillopt.config import Config, PriceConfig, RoleSpec
+from skillopt.config.role_schema import RoleName
 from skillopt.errors import ConfigError
 from skillopt.harnesses import works_alone
 from skillopt.ledger import Budget
-from skillopt.messages import Role
 from skillopt.models import PROVIDERS, price_of
 from skillopt.models.prices import Price
 
@@ -31,13 +32,18 @@ def known_price(spec: RoleSpec) -> Price | None:
         return _declared(spec.price)
     if spec.model.provider not in PROVIDERS.names():  # a login that only an agent program can use
         return None
-    return price_of(spec.model.provider, spec.model.name, base_url=spec.model.base_url)
+    model = spec.model
+    by_key = (one for one in agents() if one.login == model.provider and one.prefers_vendor_key)
+    program = next(by_key, None)
+    if program is not None and model.api_key and not model.api_key.startswith(program.token_prefix):
+        return price_of(program.vendor, model.name, base_url=model.base_url)
+    return price_of(model.provider, model.name, base_url=model.base_url)
 
 
-def price_for(config: Config, role: Role, spec: RoleSpec) -> Price | None:
+def price_for(config: Config, role: RoleName, spec: RoleSpec) -> Price | None:
     """The price of a role's model; raises `ConfigError` where a budget in dollars needs one not known."""
     price = known_price(spec)
-    in_agent = role == "target" and works_alone(spec.harness)
+    in_agent = works_alone(spec.harness)
     if (
         price is None
         and config.budget.usd is not None

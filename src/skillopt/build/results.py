@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -19,6 +19,7 @@ from skillopt.runs.database import Database, task_digests
 from skillopt.runs.log import DATABASE
 from skillopt.runs.looks import Look, MeasuredSkill, note_look, read_looks
 from skillopt.runs.reader import read_figures
+from skillopt.runs.rows import public_rows
 from skillopt.tasks.task import SPLITS, Split
 
 Compared: TypeAlias = Literal["hard", "soft"]
@@ -155,16 +156,19 @@ def write_results(
     for one in results:
         about = {name: getattr(one, name) for name in _ABOUT}
         about["scorer"] = job.benchmark.scorer_version
-        rows = [scrub({**about, **row.model_dump(exclude_none=True)}) for row in one.rows]
+        told = public_rows(one.rows, notes, {task.id: task for task in job.splits.of(one.split)})
+        rows = [
+            scrub({**about, **line, **row.model_dump(include={"seconds"}, exclude_none=True)})
+            for row, line in zip(one.rows, told, strict=True)
+        ]
         _merged(notes, _block(one.target_digest, one.digest, one.split), rows, ("task", "draw"))
     blocks = dict.fromkeys(
         _block(entry["target_digest"], entry["digest"], entry["split"]) for entry in evaluations
     )
     lines = [json.dumps(row) for block in blocks for row in _noted(notes, block)]
     write_text(folder / "results.jsonl", "".join(line + "\n" for line in lines))
-    # The public layout is one evaluation's figures; several at once have no single one.
     whole = {
-        **(now[0] if len(now) == 1 and not missing else {}),
+        **({} if missing else _public_figures(results)),
         "evaluations": evaluations,
         "comparisons": versus,
         "missing": [asdict(one) for one in missing],
@@ -180,6 +184,18 @@ def _block(target: str, digest: str, split: str) -> str:
 def _summary(one: Evaluated) -> dict[str, Any]:
     figures = {"n_items": one.n, "hard": one.hard, "soft": one.soft, "invalid": one.invalid}
     return {**{name: getattr(one, name) for name in _ABOUT}, "repeats": one.repeats, **figures}
+
+
+def _public_figures(results: Sequence[Evaluated]) -> dict[str, Any]:
+    """The figures of one skill with one target, which is what the public layout has: the first pair's, over
+    all splits that were looked at.
+    """
+    if not results:
+        return {}
+    first = results[0]
+    same = [one for one in results if (one.target, one.skill) == (first.target, first.skill)]
+    figures = _summary(replace(first, rows=tuple(row for one in same for row in one.rows)))
+    return figures | ({"split": "all"} if len(same) > 1 else {})
 
 
 def _merged(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from skillopt.build.job import Job
@@ -17,6 +18,7 @@ from skillopt.harnesses.port import Harness, NotAsked, Setup
 from skillopt.ledger import Ledger
 from skillopt.models.port import UNBOUNDED
 from skillopt.skill.folder import Skill
+from skillopt.tasks.benchmark import Benchmark
 
 
 class Targets:
@@ -39,6 +41,7 @@ class Targets:
         self._ledger = ledger
         self._rollouts = rollouts
         self._executor = executor
+        self._proposing: list[Evaluator] = []
         self._judge: ModelJudge | None = None
         if job.judge is not None:
             self._judge = ModelJudge(models.of("judge", job.judge), max_tokens=job.judge.max_tokens)
@@ -55,9 +58,32 @@ class Targets:
         self._made.append((wanted, evaluator))
         return evaluator
 
+    def proposing(self, spec: RoleSpec, work: Benchmark) -> Evaluator:
+        """The evaluator in which an agent works on proposals, paid as the optimizer is."""
+        job = self._job
+        price = price_for(job.config, "proposer", spec)
+        setup = Setup(
+            model=spec.model,
+            agent=spec.agent,
+            rollout_budget=RolloutBudget(self._ledger, price, allowance_of(job.config), role="optimizer"),
+            scrub=job.scrubber.scrub,
+        )
+        evaluator = Evaluator(
+            harness=harnesses.get(spec.harness)(setup),
+            model=NotAsked(spec.model),
+            benchmark=work,
+            rollouts=self._rollouts,
+            workers=1,
+            max_tokens=spec.max_tokens,
+            scrub=job.scrubber.scrub,
+        )
+        evaluator.slots = self._models.rollout_slots
+        self._proposing.append(evaluator)
+        return evaluator
+
     async def drain(self) -> None:
         """Wait for rollouts already begun."""
-        for _, evaluator in self._made:
+        for evaluator in (*(made for _, made in self._made), *self._proposing):
             await evaluator.drain()
 
     def _make(self, spec: RoleSpec, skill: Skill) -> Evaluator:
@@ -66,6 +92,7 @@ class Targets:
             model=spec.model,
             agent=spec.agent,
             skill=skill,
+            listing=None if job.listing is None else replace(job.listing, skill=skill),
             rollout_budget=RolloutBudget(
                 self._ledger, price_for(config, "target", spec), allowance_of(config)
             ),

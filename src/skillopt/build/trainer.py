@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from skillopt.build.assembly import OpenRun
+from skillopt.build.description import about_description
 from skillopt.build.job import Job
 from skillopt.build.money import price_for
 from skillopt.build.targets import allowance_of
@@ -23,7 +24,9 @@ from skillopt.harnesses import works_alone
 from skillopt.ledger import Ledger
 from skillopt.models.port import Model
 from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings, SkillAware
+from skillopt.optimizer.proposers import PROPOSERS, Proposer, ProposerSetup
 from skillopt.optimizer.small import is_small
+from skillopt.skill.description import problem_with
 from skillopt.skill.store import SkillStore
 from skillopt.tasks.benchmark import SaysRule
 from skillopt.tasks.protected import protected_by
@@ -40,11 +43,13 @@ S = TypeVar("S")
 
 def trainer_of(opened: OpenRun) -> Trainer:
     """The trainer that the job's configuration asks for, working in this folder."""
+    optimizer = opened.models.of("optimizer", opened.job.optimizer)
     return trainer_from(
         opened.job,
         evaluator=opened.evaluator,
-        optimizer=opened.models.of("optimizer", opened.job.optimizer),
+        optimizer=optimizer,
         rewriter=_rewriter(opened),
+        proposer=_proposer(opened, optimizer),
         ledger=opened.ledger,
         log=opened.run,
         skills=opened.run.skills,
@@ -57,6 +62,7 @@ def trainer_from(
     evaluator: Evaluator,
     optimizer: Model,
     rewriter: Model | None,
+    proposer: Proposer | None,
     ledger: Ledger,
     log: Log,
     skills: SkillStore,
@@ -65,8 +71,10 @@ def trainer_from(
     config = job.config
     gate = gate_of(job, evaluator)
     is_gated = gate.is_on and config.optimizer.slow_update_gate_with_selection
+    price, in_batches = price_for(config, "target", job.target), config.evaluation.batch != "off"
     test = TestSettings(
-        price=price_for(config, "target", job.target),
+        price=price.in_batches() if in_batches and price is not None else price,
+        batch=in_batches,
         max_tokens=job.target.max_tokens,
         skills=2 if is_gated else 3,
         allowance=allowance_of(config) if works_alone(job.target.harness) else None,
@@ -76,7 +84,7 @@ def trainer_from(
         guard = LeakGuard(job.splits, partial(protected_by, job.benchmark), job.skill.rendered)
     return Trainer(
         gate=gate,
-        optimizer=optimizer_of(job, optimizer, rewriter),
+        optimizer=optimizer_of(job, optimizer, rewriter, proposer),
         plan=plan_of(job),
         test=SealedTest(evaluator, rows_of(job.splits.test), ledger, gate, test),
         log=log,
@@ -109,6 +117,7 @@ def gate_of(job: Job, evaluator: Evaluator) -> Gate:
         job.config.evaluation,
         gate_metric=job.config.evaluation.gate_metric or metric,
         seed_chars=len(job.skill.rendered),
+        rule=None if job.listing is None else problem_with,
     )
     return Gate(evaluator, rows_of(job.splits.val, job.repeats), settings)
 
@@ -147,7 +156,9 @@ def strategy_settings(config: Config) -> dict[str, Any]:
     return {"salvage": config.optimizer.salvage}
 
 
-def optimizer_of(job: Job, model: Model, rewriter: Model | None = None) -> Optimizer:
+def optimizer_of(
+    job: Job, model: Model, rewriter: Model | None = None, proposer: Proposer | None = None
+) -> Optimizer:
     """The optimizer's stages on top of its model."""
     config = job.config
     settings = _settings(
@@ -159,14 +170,22 @@ def optimizer_of(job: Job, model: Model, rewriter: Model | None = None) -> Optim
         max_tokens=job.optimizer.max_tokens,
         context_window=config.model.optimizer.context_window,
         small=asks_small(job),
-        scoring_rule=job.benchmark.scoring_rule if isinstance(job.benchmark, SaysRule) else "",
+        scoring_rule=_rule(job),
         skill_aware=_skill_aware(config.optimizer),
+        files=job.editable,
+        about="" if job.listing is None else about_description(job.listing),
     )
-    return Optimizer(model, settings, rewriter)
+    return Optimizer(model, settings, rewriter, proposer)
+
+
+def _rule(job: Job) -> str:
+    return job.benchmark.scoring_rule if isinstance(job.benchmark, SaysRule) else ""
 
 
 def asks_small(job: Job) -> bool:
     """Whether the optimizer is asked in the form for small models."""
+    if job.config.optimizer.skill_update_mode != "patch":
+        return False
     said, window = job.config.model.optimizer.prompts, job.config.model.optimizer.context_window
     return is_small(job.optimizer.model.name, window) if said == "auto" else said == "small"
 
@@ -189,6 +208,21 @@ def _rewriter(opened: OpenRun) -> Model | None:
     if config.optimizer.skill_update_mode == "patch" or effort in (None, spec.model.reasoning_effort):
         return None
     return opened.models.of("optimizer", replace(spec, model=replace(spec.model, reasoning_effort=effort)))
+
+
+def _proposer(opened: OpenRun, model: Model) -> Proposer | None:
+    """Who proposes where the optimizer's analysts do not."""
+    job, spec = opened.job, opened.job.proposer
+    setup = ProposerSetup(
+        model=model,
+        agent=None if spec is None else partial(opened.targets.proposing, spec),
+        seed=job.seed,
+        editable=job.editable,
+        target_prompt=job.benchmark.prompts.get("rollout", ""),
+        scoring_rule=_rule(job),
+    )
+    proposer: Proposer | None = PROPOSERS.get(job.config.train.proposer)(setup)
+    return proposer
 
 
 def _skill_aware(config: OptimizerConfig) -> SkillAware | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.build.assembly import OpenRun
+from skillopt.build.description import told_beside
 from skillopt.build.tracking import tracked
-from skillopt.build.trainer import trainer_of
+from skillopt.build.trainer import plan_of, trainer_of
+from skillopt.config.names import flat
 from skillopt.evaluation.compare import Comparison
 from skillopt.events import Notice, RunStarted
 from skillopt.events.records import StepRecord
@@ -19,7 +22,7 @@ from skillopt.files import write_json
 from skillopt.gate.gate import Measured
 from skillopt.runs.exports import Exports
 from skillopt.skill.folder import copy_skill
-from skillopt.skill.spec import violations
+from skillopt.skill.spec import file_violations, violations
 from skillopt.train.sealed_test import claim
 from skillopt.train.state import TrainingEnd
 from skillopt.train.summary import summary
@@ -32,6 +35,8 @@ class Result:
 
     best_skill: str
     """The text of the best skill, as it is written to `best_skill.md`."""
+    best_files: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The other files that were trained, by path, as they are written to `best_skill/`."""
     folder: Path
     status: str
     claim: str
@@ -53,7 +58,9 @@ async def train(opened: OpenRun) -> Result:
 
     Whatever stops it, calls already sent are waited for and kept.
     """
-    exports = Exports(opened.run, predictions=opened.job.config.output.predictions)
+    job, public = opened.job, _public_config(opened)
+    write_json(opened.folder / "config.json", job.scrubber.scrub_json(public))
+    exports = Exports(opened.run, job.splits.all, predictions=job.config.output.predictions, whole=job.whole)
     exports.catch_up()
     opened.run.watch(exports, facts_only=True)
     with tracked(opened):
@@ -65,7 +72,25 @@ async def train(opened: OpenRun) -> Result:
             await trainer.ahead.withdraw()
             await trainer.test.withdraw()
             await opened.drain()
+    if fitted.ended_early:  # an open step may have handed something over
+        exports.write_best(fitted.state.best)
     return _result(opened, trainer, fitted)
+
+
+def _public_config(opened: OpenRun) -> dict[str, Any]:
+    """The configuration in the flat public form, with what follows from it, the tasks and the folder."""
+    job, plan = opened.job, plan_of(opened.job)
+    batches = math.ceil(len(plan.train) / job.config.train.batch_size)
+    derived = {
+        "batches_per_epoch": batches,
+        "steps_per_epoch": plan.steps_per_epoch,
+        "out_root": str(opened.folder),
+    }
+    return {
+        **flat(job.settings),
+        **derived,
+        **dict.fromkeys(("train_size", "samples_per_epoch"), len(plan.train)),
+    }
 
 
 def _result(opened: OpenRun, trainer: Trainer, fitted: TrainingEnd) -> Result:
@@ -86,7 +111,7 @@ def _result(opened: OpenRun, trainer: Trainer, fitted: TrainingEnd) -> Result:
         seed=seed,
         best=best,
         final=None if state.score is None else trainer.measured(skills.get(state.skill)),
-        config=job.settings,
+        config=_public_config(opened),
         gate=trainer.gate,
         ungated=trainer.ungated,
         report=fitted.report,
@@ -104,9 +129,10 @@ def _result(opened: OpenRun, trainer: Trainer, fitted: TrainingEnd) -> Result:
     if job.seed.folder is not None:  # with references/ and scripts/, so that the folder can be used as it is
         whole = opened.folder / "best_skill" / job.seed.name
         shutil.rmtree(whole, ignore_errors=True)
-        copy_skill(job.seed, best_skill.rendered, whole)
+        copy_skill(job.seed, job.whole(best_skill.rendered), whole)
     return Result(
-        best_skill=best_skill.rendered,
+        best_skill=job.whole(best_skill.rendered_text),
+        best_files=best_skill.files,
         folder=opened.folder,
         status=status,
         claim=sentence,
@@ -141,6 +167,8 @@ def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
     """What the reader of the run should know before it starts."""
     job, evaluation = opened.job, opened.job.config.evaluation
     notes = [f"{job.seed.path} is empty: a start without a seed."] if job.seed.seedless else []
+    if job.listing is not None:
+        notes.append(told_beside(job.listing))
     if job.skill.frontmatter:
         folder = None if job.seed.folder is None else job.seed.folder.resolve().name
         notes += [
@@ -148,6 +176,14 @@ def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
             for one in violations(job.skill.text, folder)
             if one.severity == "error"
         ]
+    if job.config.train.train_size > len(job.splits.train):
+        notes.append(
+            f"train.train_size is {job.config.train.train_size}; the train split has"
+            f" {len(job.splits.train)} tasks, all of which are taken."
+        )
+    if job.skill.files:
+        paths = {*job.skill.files, *job.seed.others()}
+        notes += [one.message for one in file_violations(job.skill.text, paths)]
     if job.repeats > 1 and evaluation.repeats is None:
         notes.append(
             f"{len(job.splits.val)} val tasks are few: the gate draws each of them {job.repeats} times."

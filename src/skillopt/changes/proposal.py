@@ -22,7 +22,7 @@ from skillopt.errors import SkillError, UsageError
 from skillopt.files import as_usage_error
 from skillopt.skill.diff import unified
 from skillopt.skill.document import Document, to_lf
-from skillopt.skill.folder import SKILL_FILE
+from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import new_violations, violations
 
 Kind = Literal["skill", "memory"]

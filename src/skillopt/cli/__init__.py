@@ -25,7 +25,8 @@ EXIT_CODES = (
     "Exit codes: 0 finished · 1 internal error · 2 bad input, nothing was paid · 3 stopped by an outage or by"
     " unusable replies, run the same command again to go on · 4 the budget was spent before the plan ended:"
     " the best skill so far is exported, raise the budget and run again · 5 questions by hand wait for"
-    " answers, answer and run again · 130 interrupted, run the same command again to go on."
+    " answers, or drafted queries for a review: do that and run again · 130 interrupted, run the same command"
+    " again to go on."
 )
 PANELS = ("Train and measure", "Look at runs", "Look things up")
 

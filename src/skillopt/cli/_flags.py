@@ -29,6 +29,7 @@ _PANELS = {
     **dict.fromkeys(("train", "gradient", "optimizer"), "Training"),
     "evaluation": "Gate and test",
     "env": "Tasks and files",
+    "triggers": "Tasks and files",
 }
 _METAVARS = {
     **{"bool": "true|false", "int": "N", "float": "X"},

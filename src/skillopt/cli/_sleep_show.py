@@ -133,8 +133,8 @@ def preview(told: Mapping[str, Any]) -> Iterator[str]:
         yield (told["remedy"])
 
 
-def night_json(ended: NightResult, context: NightContext) -> dict[str, Any]:
-    """How a night ended."""
+def night_json(ended: NightResult, context: NightContext, notices: Sequence[str] = ()) -> dict[str, Any]:
+    """How a night ended, and which notices were given of it."""
     record, proposal = ended.record, ended.proposal
     skills = []
     for target in ended.plan.targets:
@@ -174,6 +174,7 @@ def night_json(ended: NightResult, context: NightContext) -> dict[str, Any]:
         "proposal": None if proposal is None else proposal.id,
         "staging_dir": None if proposal is None else str(context.home.store.folder(proposal.id)),
         "adopted": False,
+        "notices": list(notices),
     }
 
 
@@ -215,6 +216,7 @@ def night(told: Mapping[str, Any]) -> Iterator[str]:
             "Nothing has changed yet: `skillopt sleep` shows it, `skillopt sleep adopt` takes what was"
             " measured."
         )
+        yield from told["notices"]
 
 
 def status_json(

@@ -46,7 +46,7 @@ def demo(
         return
     if not quiet:
         print_rich("\n[bold]What training changed, seed skill to best skill:[/]\n")
-        print_coloured(unified(job.skill.rendered, result.best_skill, "seed", "best_skill.md"))
+        print_coloured(unified(job.skill.rendered_text, result.best_skill, "seed", "best_skill.md"))
     _run.show(job, result, quiet=quiet)
     if not quiet:
         short = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder

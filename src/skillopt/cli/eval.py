@@ -30,7 +30,10 @@ from skillopt.tasks.task import Split
 PANEL, PLACE = "Train and measure", 2
 LOOK = "This is a look at the test split: choose nothing by it that you will report on it."
 UNCOUNTED = "If these are the test tasks of a training run, --run RUN counts the look there."
-_KEYS = ("model.", "env.", "budget", "evaluation.sel_env_num", "evaluation.test_env_num", "train.seed")
+_KEYS = (
+    *("model.", "env.", "budget", "train.seed"),
+    *("evaluation.sel_env_num", "evaluation.test_env_num", "evaluation.batch"),
+)
 _SKILLS = "a skill's folder or .md file, a run folder for its best skill, or 'none' for no skill"
 _NAMES = "train, val (valid_seen), test (valid_unseen) or all"
 _OWN_KEYS = ("base_url", "api_key", "price")
@@ -157,7 +160,7 @@ def _check_shared(found: Sequence[Resolved]) -> None:
 
 
 def _with_targets(job: Job, names: Sequence[str]) -> Job:
-    """`config.json` names all targets, not the first one alone."""
+    """`settings.json` names all targets, not the first one alone."""
     return job if len(names) == 1 else replace(job, settings={**job.settings, "targets": list(names)})
 
 

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from skillopt.benchmarks._triggers import LEAVE, LOAD
 from skillopt.cli._console import SafeConsole, open_console, print_json
 from skillopt.cli._options import Json, simple
 from skillopt.runs import words
@@ -18,6 +19,7 @@ from skillopt.runs.proofs import EditProof, StepProof, read_proof
 from skillopt.runs.reader import read_run
 
 PANEL, PLACE = "Look at runs", 1
+_ARMS = ("incumbent", "candidate")
 MOST_TASKS = 4
 """Tasks that an edit's line names."""
 _STEP = (
@@ -73,6 +75,11 @@ def _show(evidence: VerdictEvidence, proof: StepProof | None, everything: bool) 
         for number, row in enumerate(evidence.rows, start=1):
             table.add_row(str(number), Text(row.task), str(row.draw), *_figures(row))
         console.print(table)
+        for kind in (LOAD, LEAVE):
+            of_kind = [row for row in evidence.rows if row.task.startswith(f"{kind}-")]
+            if of_kind and evidence.read == n:
+                before, after = (sum(getattr(row, arm) == 1 for row in of_kind) for arm in _ARMS)
+                console.say(f"{kind}: {before} of {len(of_kind)} right before, {after} with the candidate.")
     if proof is not None:
         _show_proof(console, proof, everything)
     elif evidence.edits:

@@ -14,7 +14,7 @@ from skillopt.cli._options import Json, simple
 from skillopt.errors import SkillError, UsageError
 from skillopt.files import write_text
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
-from skillopt.skill.folder import SKILL_FILE
+from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import violations
 
 PANEL, PLACE = "Train and measure", 0

@@ -13,7 +13,10 @@ from skillopt.config.files import find
 from skillopt.errors import UnknownName
 
 PANEL, PLACE = "Look things up", 1
-KINDS = ("benchmarks", "models", "harnesses", "trackers", "scorers", "gate", "transcripts", "configs")
+KINDS = (
+    *("benchmarks", "models", "harnesses", "trackers", "scorers", "gate", "strategies", "proposers"),
+    *("transcripts", "configs"),
+)
 
 
 def list_plugins(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from json import dumps, loads
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -10,11 +13,10 @@ import typer
 from skillopt.changes.install import Installer
 from skillopt.changes.receipts import Receipts
 from skillopt.cli import _plugin
-from skillopt.cli._console import print_json
+from skillopt.cli._console import echo, print_json
 from skillopt.cli._options import Json, argument, group, option, simple
-from skillopt.errors import UsageError
+from skillopt.errors import SkillOptError, UsageError
 from skillopt.plugins.port import InstallPlace
-from skillopt.plugins.session_end import note
 
 PANEL, PLACE = "Look things up", 7
 
@@ -73,9 +75,20 @@ def uninstall(
     (print_json if json else _plugin.show)(told)
 
 
-def session_end(agent: Annotated[str, typer.Argument(metavar="AGENT")]) -> None:
-    """Note that a session ended; agents' hooks call it. It always ends with 0."""
-    note(_plugin.state_folder(), agent, _plugin.hook_input(), _plugin.utc_now())
+def session_start() -> None:
+    """Say what waits, where the settings of nights ask for that; agents' hooks call it. It always ends
+    with 0.
+    """
+    from skillopt.night import open_context  # nights are large, and the other commands need none of them
+    from skillopt.night.notices import banner
+
+    with contextlib.suppress(SkillOptError, OSError, ValueError, RecursionError):
+        told = loads(_plugin.hook_input() or b"{}")
+        cwd = told.get("cwd") if isinstance(told, dict) else None
+        folder = Path(cwd) if isinstance(cwd, str) else Path.cwd()
+        around = open_context({"invoked_project": folder}, home=Path.home(), cwd=folder, environ=os.environ)
+        if said := banner(around, _plugin.utc_now):
+            echo(dumps({"systemMessage": said}))
 
 
 add = group(
@@ -84,7 +97,7 @@ add = group(
         "list": simple(list_agents),
         "install": simple(install),
         "uninstall": simple(uninstall),
-        "session-end": simple(session_end, hidden=True),
+        "session-start": simple(session_start, hidden=True),
     },
 )
 

@@ -31,6 +31,7 @@ from skillopt.night import (
     since_of,
 )
 from skillopt.night import clean as take_away
+from skillopt.night.notices import give_notices
 from skillopt.night.schedulers import PRINTED, available, scheduler_for
 from skillopt.night.schedulers import unschedule as take_out
 from skillopt.night.schedulers.port import Schedule, Scheduler
@@ -154,7 +155,8 @@ def run(
     ended = run_gently(
         run_night(context, roles, environ=environ, now=_sleep.utc_now, observer=view, restart=restart)
     )
-    show.tell(show.night_json(ended, context), show.night, json)
+    told = show.night_json(ended, context, give_notices(context, ended, environ))
+    show.tell(told, show.night, json)
 
 
 def status(flags: Flags, json: Json = False) -> None:

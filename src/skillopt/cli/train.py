@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from skillopt.aio import run_gently
 from skillopt.build import prepare
+from skillopt.build.drafting import draft_queries, wants_draft
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import print_json
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet
+from skillopt.redact import Scrubber
 
 PANEL, PLACE = "Train and measure", 1
 
@@ -18,7 +21,11 @@ def train(given: Given, json: Json = False, quiet: Quiet = False, plain: Plain =
 
     Ctrl-C sends nothing further; what was sent is waited for and kept. A second Ctrl-C ends at once.
     """
-    job = prepare(_run.configure(given))
+    resolved = _run.configure(given)
+    if wants_draft(resolved.config):
+        with _run.scrubbed(Scrubber(resolved.secrets)):
+            run_gently(draft_queries(resolved, Path.cwd() / "outputs" / "drafted_queries"))
+    job = prepare(resolved)
     result = _run.train(job, job.folder(Path.cwd()), _run.choose_view(job, quiet=quiet, plain=plain))
     if json:
         print_json(job.scrubber.scrub_json(_run.as_json(result)))

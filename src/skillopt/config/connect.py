@@ -10,7 +10,7 @@ from typing import Any
 from skillopt.agents.port import Agent
 from skillopt.config.files import resolve_path
 from skillopt.config.model_string import ModelString, parse_model_string
-from skillopt.config.role_schema import DEFAULT_MODEL, RoleName
+from skillopt.config.role_schema import DEFAULT_MODEL, WORKERS, RoleName
 from skillopt.config.roles import check_own_settings
 from skillopt.config.services import CHAT, SENTINELS, Backend, ServiceKey, declared, find_backend, for_role
 from skillopt.config.source import CHOSEN, DEFAULT, ConfigEntry, Source
@@ -66,7 +66,13 @@ class _Role:
             parts = replace(parts, name=str(self.path(parts.name, name)))
         self.take("name", replace(name, value=str(replace(parts, base_url=None))))
         key = self.own("api_key") or self.public(provider, "api_key")
-        if key is None and parts.harness != CHAT and program is not None and program.login == provider:
+        own = program is not None and program.login == provider
+        if (
+            key is None
+            and program is not None
+            and own
+            and (parts.harness != CHAT or program.prefers_vendor_key)
+        ):
             key = self.public(program.vendor, "api_key")
         url = self.one_url(provider, chosen)
         if url is not None and _is_foreign(service, url, key):
@@ -147,7 +153,7 @@ class _Role:
         if entry is None or not isinstance(entry.value, str):
             return None
         found = find_backend(entry.value, key)
-        if key == "model.backend" and self.role != "target" and not found.fills_optimizer:
+        if key == "model.backend" and self.role not in WORKERS and not found.fills_optimizer:
             return None
         return for_role(found, self.role, entry.value, key)
 
@@ -198,7 +204,7 @@ class _Role:
     def check_login(self, parts: ModelString, program: Agent | None) -> None:
         if program is None or not self.declared.is_login_only(parts.provider):
             return
-        if self.role != "target" or parts.harness != program.name:
+        if self.role not in WORKERS or parts.harness != program.name:
             owner = self.declared.program_of(CHAT, parts.provider) or program
             raise ConfigError(
                 f"model.{self.role}: '{parts}' is the login of the harness {owner.name!r}, which only a"

@@ -15,6 +15,7 @@ from skillopt.config.budget import parse_budget
 from skillopt.config.fields import Leaf, leaves, sections
 from skillopt.config.files import BASE_KEY, ConfigFile
 from skillopt.config.names import FLAT, aliases, canonical, dotted, variables
+from skillopt.config.role_schema import RARE_ROLES, ROLES
 from skillopt.config.schema import Config
 from skillopt.config.services import declared
 from skillopt.config.source import ConfigEntry, Layer, Source
@@ -24,8 +25,8 @@ from skillopt.models import PROVIDERS
 from skillopt.registry import while_known
 from skillopt.trackers import trackers
 
-_OPTIONS = tuple(f"model.{role}.options" for role in ("optimizer", "target", "judge"))
-_NAMED = ("model.optimizer", "model.target", "model.judge")
+_NAMED = tuple(f"model.{role}" for role in (*ROLES, *RARE_ROLES))
+_OPTIONS = tuple(f"{role}.options" for role in _NAMED)
 _AS_TEXT = ("flag", "cfg-options", "environment", ".env")
 """Layers in which every value is text, to be read by its key's type."""
 

@@ -29,7 +29,7 @@ from skillopt.config.layers import (
 )
 from skillopt.config.model_string import in_harness, passwords_in, provider_of
 from skillopt.config.names import DEAD_VARIABLES
-from skillopt.config.role_schema import ROLES, RoleName
+from skillopt.config.role_schema import RARE_ROLES, ROLES, RoleName
 from skillopt.config.schema import Config
 from skillopt.config.services import CHAT, declared
 from skillopt.config.source import DEFAULT, ConfigEntry, Layer, Source
@@ -147,11 +147,8 @@ class _Loading:
     def _connected(self, merged: Mapping[str, ConfigEntry]) -> dict[str, ConfigEntry]:
         """What the roles' settings become once their providers are known."""
         found: dict[str, ConfigEntry] = {}
-        has_judge = any(
-            key.startswith("model.judge.") and entry.value is not None for key, entry in merged.items()
-        )
-        roles: tuple[RoleName, ...] = (*ROLES, "judge") if has_judge else ROLES
-        for role in roles:
+        named = {".".join(key.split(".")[:2]) for key, entry in merged.items() if entry.value is not None}
+        for role in (*ROLES, *(role for role in RARE_ROLES if f"model.{role}" in named)):
             name = merged.get(f"model.{role}.name")
             if name is not None and not (isinstance(name.value, str) and name.value):
                 continue  # its type is complained about

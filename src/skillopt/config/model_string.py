@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from skillopt.config.role_schema import RoleName
+from skillopt.config.role_schema import WORKERS, RoleName
 from skillopt.config.services import CHAT, declared
 from skillopt.errors import ConfigError, UnknownName
 from skillopt.harnesses import harness_of, harnesses
@@ -52,18 +52,19 @@ def parse_model_string(text: str, role: RoleName) -> ModelString:
     rest, harness, says_harness = text.strip(), CHAT, False
     own = harness_of(rest)
     if own is not None:
-        if role != "target":
+        if role not in WORKERS:
             raise ConfigError(
-                f"model.{role}: {text!r} is an agent of your own, which only a target can be; name a model"
+                f"model.{role}: {text!r} is an agent of your own, which only a target or a proposer can be;"
+                " name a model"
             )
         return ModelString(harness=own, provider=own, name=rest)
     before, slash, after = rest.partition("/")
     before = before.replace("-", "_")
     if slash and ":" not in before and (before in harnesses.names() or _prefix(after) in known):
-        if role != "target":
+        if role not in WORKERS:
             raise ConfigError(
-                f"model.{role}: {text!r} names a harness ({before!r}), and only the target has one; write"
-                f" {after!r}"
+                f"model.{role}: {text!r} names a harness ({before!r}), and only target and proposer have one;"
+                f" write {after!r}"
             )
         if before not in harnesses.names():
             raise UnknownName("harness", before, harnesses.names())

@@ -31,6 +31,7 @@ FLAT: Mapping[str, str] = {
     "model_backend": "model.backend",
     "max_completion_tokens": "env.max_completion_tokens",
     **{name: f"env.{name}" for name in _OF_BENCHMARKS},
+    "triggers": "triggers.path",
     "budget": "budget",
 }
 """Flag and legacy flat name to dotted key. The keys of a provider have the flat name of their last part. A
@@ -139,6 +140,21 @@ def dotted(name: str) -> str:
     if "." in name:
         return name
     return FLAT.get(name) or _flat_rest().get(name) or f"env.{name}"
+
+
+def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested settings under their public flat names; a role is the name of its model."""
+
+    def at(key: str) -> Any:
+        value: Any = settings
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        return value.get("name") if key in ("model.optimizer", "model.target") else value
+
+    env: Mapping[str, Any] = settings.get("env", {})
+    found = {**{name: value for name, value in env.items() if name != "name"}}
+    found |= {name: at(key) for name, key in FLAT.items()}
+    return {name: value for name, value in found.items() if value is not None and not isinstance(value, dict)}
 
 
 def aliases() -> Mapping[str, str]:

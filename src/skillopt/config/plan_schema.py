@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -37,10 +38,16 @@ class ProofConfig(Section):
 class TrainConfig(Section):
     """How long and in which batches."""
 
+    part: Literal["body", "description"] = "body"
+    """What of the skill is trained: its body on tasks, or its description on queries (section `triggers`)."""
     strategy: str = "paper"
     """How a step searches: paper (the published loop), proof (edits are tried first), or your own."""
     proof: ProofConfig = ProofConfig()
     """The strategy `proof`."""
+    proposer: str = "analysts"
+    """Who proposes edits: analysts (the optimizer model, minibatch by minibatch), agent (the coding agent of
+    model.proposer, once for a whole batch), or your own.
+    """
     num_epochs: int = Field(default=4, ge=1)
     """Passes over the train split."""
     train_size: int = Field(default=0, ge=0)
@@ -57,3 +64,20 @@ class TrainConfig(Section):
     """Run the first batch in slots that the baseline leaves empty: the same result sooner. Never done with a
     budget or a limit on effort, nor for agent programs and answers by hand.
     """
+
+
+class TriggersConfig(Section):
+    """Queries that should load the skill and queries that should not, for `train.part: description`."""
+
+    path: Path = Path("triggers.jsonl")
+    """JSONL, JSON or CSV file with prompt and should_load; where there is none, one is drafted to review."""
+    split_ratio: str = "2:2:1"
+    """Weights of train, val and test among the queries, the same for both kinds."""
+    others: bool = True
+    """List other skills beside the trained one; of theirs only name and description are sent."""
+    skills: Path | None = None
+    """Folder with those other skills; unset means those installed where the agent looks for them."""
+    listed_as: str = "claude_code"
+    """Agent whose list of skills a chat target is shown; an agent as target shows its own."""
+    drafts: int = Field(default=40, ge=8)
+    """Queries a draft holds, half of each kind."""

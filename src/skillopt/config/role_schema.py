@@ -8,9 +8,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-RoleName = Literal["optimizer", "target", "judge"]
+RoleName = Literal["optimizer", "target", "judge", "proposer"]
 ROLES: tuple[RoleName, ...] = ("optimizer", "target")
-"""The roles of every run, which prefix public keys. A judge is only there where a scorer asks for one."""
+"""The roles of every run, which prefix public keys."""
+RARE_ROLES: tuple[RoleName, ...] = ("judge", "proposer")
+"""Roles that are only there where they are named: a judge for scorers, an agent that proposes edits."""
+WORKERS: tuple[RoleName, ...] = ("target", "proposer")
+"""Roles that can have a harness, as they work on tasks."""
 DEFAULT_MODEL = "gpt-5.5"
 
 

@@ -18,6 +18,9 @@ from skillopt.models.wires.client import is_loopback
 NO_KEY = "none"
 """Written as a key, it says that an endpoint takes none."""
 
+PROPOSER_SECONDS = 1800.0
+"""An agent that proposes reads a whole batch, once a step."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleSpec:
@@ -74,7 +77,7 @@ def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> R
             top_p=settings.top_p,
             seed=settings.seed,
             reasoning_effort=config.effort(role),
-            timeout=settings.timeout if settings.timeout is not None else config.env.exec_timeout,
+            timeout=settings.timeout or (PROPOSER_SECONDS if role == "proposer" else config.env.exec_timeout),
             cap=settings.max_tokens,
             connections=max(
                 64, config.gradient.analyst_workers if role == "optimizer" else config.env.workers

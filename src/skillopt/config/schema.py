@@ -10,9 +10,18 @@ from pydantic import BaseModel, Field, SerializeAsAny, model_validator
 from skillopt.config.budget import BudgetConfig
 from skillopt.config.fields import file_in, is_path
 from skillopt.config.model_string import provider_of
-from skillopt.config.plan_schema import TrainConfig
-from skillopt.config.role_schema import ROLES, Effort, OptimizerRoleConfig, RoleConfig, RoleName, Section
+from skillopt.config.plan_schema import TrainConfig, TriggersConfig
+from skillopt.config.role_schema import (
+    RARE_ROLES,
+    ROLES,
+    Effort,
+    OptimizerRoleConfig,
+    RoleConfig,
+    RoleName,
+    Section,
+)
 from skillopt.config.services import declared
+from skillopt.errors import ConfigError
 from skillopt.services import WRITES
 
 Metric = Literal["hard", "soft", "mixed"]
@@ -27,6 +36,10 @@ class ModelConfig(Section):
     """The frozen agent whose skill is trained."""
     judge: RoleConfig | None = None
     """The model behind the scorer 'judge'; unset means the optimizer."""
+    proposer: RoleConfig | None = None
+    """The agent behind the proposer 'agent': 'claude_code/anthropic:MODEL', 'codex/openai:MODEL', 'cmd:
+    program' or whatever else a target can be that works by itself.
+    """
     backend: str | None = None
     """Public backend name for bare model names; some of them are for the target only."""
     optimizer_backend: str | None = None
@@ -116,6 +129,8 @@ class EvaluationConfig(Section):
     """Measure seed and best on the sealed test split at the end."""
     repeats: int | None = Field(default=None, ge=1)
     """Draws per val task; unset means enough for 24 rows."""
+    batch: Literal["off", "test", "all"] = "off"
+    """Ask in batches at half price, within a day: the sealed test and `eval`, or the baseline too."""
 
 
 class EnvConfig(Section):
@@ -130,7 +145,7 @@ class EnvConfig(Section):
     workers: int = Field(default=24, ge=1)
     """Rollouts in flight; changes speed, never the result."""
     executor: str | None = None
-    """Where games and agent programs run: processes, in_process, ray; unset is this machine's processes."""
+    """Where games, agent programs and sandboxed programs run: processes, in_process, ray; unset: here."""
     exec_timeout: float = Field(default=120.0, gt=0)
     """Seconds one model call may take unless the role says otherwise."""
     settings: SerializeAsAny[BaseModel] | None = Field(default=None, exclude=True)
@@ -157,6 +172,15 @@ class GateConfig(Section):
     leak_guard: bool = True
     """Refuse a skill that quotes val or test answers, the words of tasks, patterns or rubrics of the scorer.
     """
+
+
+class SkillConfig(Section):
+    """Which files of a skill folder are trained beside SKILL.md; all others are carried as they are."""
+
+    references: bool | None = None
+    """Train references/*.md and let new ones be proposed; unset means where the folder has some."""
+    scripts: bool = False
+    """Let scripts/ be changed and added to; only agents run them, inside their own isolation."""
 
 
 class CacheConfig(Section):
@@ -193,6 +217,8 @@ class Config(Section):
     """Models."""
     train: TrainConfig = TrainConfig()
     """Plan."""
+    triggers: TriggersConfig = TriggersConfig()
+    """Queries."""
     gradient: GradientConfig = GradientConfig()
     """Reflection."""
     optimizer: OptimizerConfig = OptimizerConfig()
@@ -203,6 +229,8 @@ class Config(Section):
     """Benchmark."""
     gate: GateConfig = GateConfig()
     """Deciding."""
+    skill: SkillConfig = SkillConfig()
+    """Files of the skill."""
     budget: BudgetConfig = BudgetConfig()
     """Spending."""
     cache: CacheConfig = CacheConfig()
@@ -216,6 +244,12 @@ class Config(Section):
         """The settings of one role; where no judge is named, the optimizer judges."""
         if role == "judge":
             return self.model.judge or self.model.optimizer
+        if role == "proposer":
+            if self.model.proposer is None:
+                raise ConfigError(
+                    "model.proposer names no agent. Set it, or leave train.proposer at analysts."
+                )
+            return self.model.proposer
         return self.model.optimizer if role == "optimizer" else self.model.target
 
     def effort(self, role: RoleName) -> Effort | None:
@@ -233,7 +267,7 @@ class Config(Section):
         return {
             "model": {
                 **{role: self._role_identity(role) for role in ROLES},
-                **({} if self.model.judge is None else {"judge": self._role_identity("judge")}),
+                **{role: self._role_identity(role) for role in RARE_ROLES if getattr(self.model, role)},
                 **self.model.model_dump(
                     mode="json", include={"rewrite_reasoning_effort", "rewrite_max_completion_tokens"}
                 ),
@@ -241,9 +275,15 @@ class Config(Section):
             "train": self.train.model_dump(mode="json", exclude={"ahead"}),
             "gradient": self.gradient.model_dump(mode="json", exclude={"analyst_workers"}),
             "optimizer": self.optimizer.model_dump(mode="json"),
-            "evaluation": self.evaluation.model_dump(mode="json"),
+            "evaluation": self.evaluation.model_dump(mode="json", exclude={"batch"}),
             "gate": self.gate.model_dump(mode="json"),
             "env": {"name": self.env.name, **self._settings_identity()},
+            **({} if self.skill == SkillConfig() else {"files": self.skill.model_dump(mode="json")}),
+            **(
+                {"triggers": self.triggers.model_dump(mode="json", include={"split_ratio", "listed_as"})}
+                if self.train.part == "description"
+                else {}
+            ),
         }
 
     def _role_identity(self, role: RoleName) -> dict[str, Any]:

@@ -16,12 +16,13 @@ from skillopt.config.fields import Leaf, nested, plain
 from skillopt.config.layers import leaf_of, settings_leaves, tree
 from skillopt.config.load import Resolved
 from skillopt.config.names import DEAD, FLAT, REFUSED, aliases
+from skillopt.config.role_schema import RARE_ROLES, ROLES
 from skillopt.config.services import declared
 from skillopt.redact import Scrubber, looks_secret, without_password
 
 SET = "[set]"
 OF_A_BENCHMARK = "A key of the benchmark."
-_RARE = re.compile(r"model\.((optimizer|target)\.(options|agent)|judge)\.")
+_RARE = re.compile(r"model\.((optimizer|target)\.(options|agent)|judge|proposer)\.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ class Flag:
 def render(resolved: Resolved) -> list[tuple[str, Any, str]]:
     """Rows (dotted key, value as JSON, source) in the order of the tree; a credential is shown as `[set]`.
 
-    Of the many options and agent settings of a role, and of a judge, only what is set is shown.
+    Of the many options and agent settings of a role, and of a judge or a proposer, only what is set is shown.
     """
     scrubber, settings = Scrubber(resolved.secrets), resolved.config.env.settings
     own = [] if settings is None else settings_leaves(type(settings))
@@ -90,7 +91,7 @@ def _flag(name: str, key: str, settings: type[BaseModel] | None) -> Flag:
         "env.max_completion_tokens": tree()["model.target.max_tokens"].description,
     }
     leaf = leaf_of(
-        f"{key}.name" if key in ("model.optimizer", "model.target", "model.judge") else key, settings
+        f"{key}.name" if key in (f"model.{role}" for role in (*ROLES, *RARE_ROLES)) else key, settings
     )
     if leaf is None:
         kind = "int" if key == "env.max_completion_tokens" else "text"

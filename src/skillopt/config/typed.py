@@ -12,13 +12,17 @@ from skillopt.config import complain
 from skillopt.config.fields import nested
 from skillopt.config.layers import tracker_settings, tree
 from skillopt.config.model_string import provider_of
-from skillopt.config.role_schema import ROLES
+from skillopt.config.role_schema import RARE_ROLES, ROLES
 from skillopt.config.schema import Config, EnvConfig
 from skillopt.config.services import declared
 from skillopt.config.source import ConfigEntry
 from skillopt.errors import suggest
 from skillopt.gate.policies import POLICIES
+from skillopt.optimizer.proposers import PROPOSERS
 from skillopt.train.strategies import STRATEGIES
+
+_PLUGINS = {"gate.policy": POLICIES, "train.strategy": STRATEGIES, "train.proposer": PROPOSERS}
+"""Keys whose value is the name of a plug-in."""
 
 
 def typed(
@@ -31,7 +35,7 @@ def typed(
     added to `problems`; None where there is no tree.
     """
     whole = nested({key: value for key, value in values.items() if key in tree()})
-    for role in (*ROLES, "judge"):
+    for role in (*ROLES, *RARE_ROLES):
         own_role = whole.get("model", {}).get(role, {})
         # A price of which every part is unset again is no price.
         if "price" in own_role and all(part is None for part in own_role["price"].values()):
@@ -50,13 +54,10 @@ def typed(
     if config is not None and made_settings:
         update = {"settings": made_settings}
         config = config.model_copy(update={"tracking": config.tracking.model_copy(update=update)})
-    policy, names = values.get("gate.policy"), POLICIES.names()
-    if isinstance(policy, str) and policy not in names:
-        problems.append(f"{merged['gate.policy']}: no gate policy named {policy!r}. {suggest(policy, names)}")
-    strategy, names = values.get("train.strategy"), STRATEGIES.names()
-    if isinstance(strategy, str) and strategy not in names:
-        told = f"no search strategy named {strategy!r}. {suggest(strategy, names)}"
-        problems.append(f"{merged['train.strategy']}: {told}")
+    for key, registry in _PLUGINS.items():
+        name, names = values.get(key), registry.names()
+        if isinstance(name, str) and name not in names:
+            problems.append(f"{merged[key]}: no {registry.what} named {name!r}. {suggest(name, names)}")
     if settings is not None:
         mine = {key.removeprefix("env."): value for key, value in values.items() if key not in tree()}
         try:

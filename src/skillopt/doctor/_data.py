@@ -56,7 +56,7 @@ def _skill(config: Config, benchmark: Benchmark, scrubber: Scrubber) -> CheckRes
         document = Document(benchmark.seed_skill) if path is None else load_skill(path).document
     except (SkillOptError, OSError) as error:
         return _result("skill", "fix", "it does not load", str(error))
-    if scrubber.scrub(document.text) != document.text:
+    if scrubber.scrub(document.whole) != document.whole:
         return _result(
             "skill", "fix", "it holds a credential", "Remove the credential from the skill's text."
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from skillopt.agents import driven
 from skillopt.config import Config, Resolved, parse_model_string
-from skillopt.config.role_schema import ROLES, RoleName
+from skillopt.config.role_schema import RARE_ROLES, ROLES, RoleName
 from skillopt.config.services import declared
 from skillopt.doctor import _machine
 from skillopt.doctor._data import Loaded, load_data
@@ -21,7 +21,7 @@ from skillopt.doctor._role import Needs, RoleCheck, Spent
 from skillopt.errors import SkillOptError
 from skillopt.redact import Scrubber, redact_patterns
 
-AREAS = ("configuration", "target", "optimizer", "judge", "data", "nights", "agents", "machine")
+AREAS = ("configuration", "target", "optimizer", "judge", "proposer", "data", "nights", "agents", "machine")
 """In the order they are told."""
 
 
@@ -117,8 +117,7 @@ async def examine(
         async def loaded() -> Sequence[CheckResult]:
             return (await asyncio.shield(data)).findings
 
-        roles: tuple[RoleName, ...] = ROLES if config.model.judge is None else (*ROLES, "judge")
-        checks += [check(role, role, tried(role)) for role in roles]
+        checks += [check(role, role, tried(role)) for role in _roles(config)]
         await asyncio.gather(check("data", "data", loaded), *checks)
     usd = [one.usd for one in spent]
     return Examination(
@@ -129,9 +128,13 @@ async def examine(
     )
 
 
+def _roles(config: Config) -> list[RoleName]:
+    return [*ROLES, *(role for role in RARE_ROLES if getattr(config.model, role) is not None)]
+
+
 async def _needs(config: Config, role: RoleName, data: asyncio.Future[Loaded]) -> Needs:
     if role != "target":
-        return Needs(structure=True)
+        return Needs(structure=role != "proposer")
     loaded = await asyncio.shield(data)
     harness = parse_model_string(config.model.target.name, "target").harness
     return Needs(tools=harness == "tool_loop", images=loaded.has_images)
@@ -144,7 +147,7 @@ def _agents(resolved: Resolved | None) -> tuple[dict[str, str], set[str]]:
     names = {each.login: harness for harness, each in declared().programs.items()}
     if resolved is None:
         return paths, needed
-    for role in ROLES:
+    for role in _roles(resolved.config):
         settings = resolved.config.role(role)
         try:
             parts = parse_model_string(settings.name, role)

@@ -60,7 +60,7 @@ def _ask(role: RoleName, spec: RoleSpec, what: str, question: str, cap: int) -> 
     return Request(
         messages=(Message(role="user", content=question),),
         max_tokens=min(spec.max_tokens, WITH_THINKING if thinks else cap),
-        role=role,
+        role="optimizer" if role == "proposer" else role,
         stage="doctor",
         place=f"doctor/{role}/{what}",
     )

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from skillopt.agents import driven
 from skillopt.build.money import known_price
 from skillopt.config import Config, RoleSpec, resolve_role
-from skillopt.config.role_schema import RoleName
+from skillopt.config.role_schema import WORKERS, RoleName
 from skillopt.config.services import declared
 from skillopt.doctor import _questions
 from skillopt.doctor._result import CheckResult, State
@@ -137,10 +137,10 @@ class RoleCheck:
         return price
 
     def _harness(self, spec: RoleSpec) -> None:
-        """A target's harness is built as a run would build it: an agent program's login and settings are
-        checked there.
+        """The harness of a target or proposer is built as a run would build it: an agent program's login and
+        settings are checked there.
         """
-        if self._role != "target":
+        if self._role not in WORKERS:
             return
         try:
             harnesses.get(spec.harness)(Setup(model=spec.model, agent=spec.agent))

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 
+from skillopt.build.description import told_beside
 from skillopt.build.job import Job
 from skillopt.build.money import budget_of, known_price
 from skillopt.config import RoleSpec
-from skillopt.estimation.counting import CHARS_A_TOKEN, Counted, stages_of
+from skillopt.estimation.counting import BASELINE, CHARS_A_TOKEN, TEST, Counted, stages_of
 from skillopt.estimation.figures import NOTHING, Estimate, Range, StageCost, advised, largest_reply
 from skillopt.estimation.rehearsal import AGENT_TOKENS, LUCKS, Luck, Rehearsal, Rehearsed
 from skillopt.evaluation.judge import ATTEMPTS
@@ -46,8 +47,14 @@ def estimate(job: Job, *, reply_tokens: Mapping[Role, int] | None = None) -> Est
     with ThreadPoolExecutor(1) as thread:
         found = thread.submit(copy_context().run, asyncio.run, _rehearse(rehearsal)).result()
     by_luck = {luck: one.stages for luck, one in found.items()}
+    in_batches = {"off": (), "test": (TEST,), "all": (BASELINE, TEST)}[job.config.evaluation.batch]
+
+    def price_of(stage: str, role: Role) -> Price | None:
+        price = prices[role]
+        return price.in_batches() if price is not None and stage in in_batches else price
+
     made = Estimate(
-        lines=[_cost(key, by_luck, prices[key[1]], rehearsal) for key in stages_of(by_luck.values())],
+        lines=[_cost(key, by_luck, price_of(*key), rehearsal) for key in stages_of(by_luck.values())],
         steps=rehearsal.steps,
         assumptions=_assumptions(job, rehearsal, found["likely"]),
         simulated=job.simulated,
@@ -118,6 +125,9 @@ def _assumptions(job: Job, rehearsal: Rehearsal, likely: Rehearsed) -> list[str]
         " with more and less luck",
         "nothing is in a cache",
     ]
+    if job.config.evaluation.batch != "off":
+        what = "baseline and test are" if job.config.evaluation.batch == "all" else "the test is"
+        told.append(f"{what} asked in batches, at half price")
     if rehearsal.is_sampled:
         told.append("a part of the plan was rehearsed, and its counts scaled")
     if rehearsal.turns > 1:
@@ -125,6 +135,8 @@ def _assumptions(job: Job, rehearsal: Rehearsal, likely: Rehearsed) -> list[str]
             f"a rollout takes {rehearsal.turns} turns"
             + (f", each with {AGENT_TOKENS:,} tokens of the agent's own" * rehearsal.in_agent)
         )
+    if job.listing is not None:
+        told.append(told_beside(job.listing).removesuffix("."))
     if job.judge is not None:
         judge = rehearsal.replies["judge"]
         told.append(f"every answer is judged (equal ones of a task only once), in {judge} tokens")

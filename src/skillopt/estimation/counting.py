@@ -18,7 +18,17 @@ PROOF, CONTROL, BLAME = "proof", "control", "blame"
 JUDGED_OUTSIDE, JUDGED_IN_STEPS = "judge, baseline and test", "judge, steps"
 ORDER = (
     *(BASELINE, ROLLOUT, PROOF, CONTROL, GATE, BLAME, SLOW, TEST, JUDGED_OUTSIDE, JUDGED_IN_STEPS),
-    *("analyst", "joining", "merge", "ranking", "repair", "rewrite", "lr_autonomous", "appendix_consolidate"),
+    *(
+        "proposer",
+        "analyst",
+        "joining",
+        "merge",
+        "ranking",
+        "repair",
+        "rewrite",
+        "lr_autonomous",
+        "appendix_consolidate",
+    ),
     *("slow_update", "meta_skill"),
 )
 _ANALYSTS = ("analyst_failure", "analyst_success", "analyst_proof")

@@ -8,7 +8,7 @@ import contextlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -17,8 +17,12 @@ from skillopt.estimation.counting import CHARS_A_TOKEN, CallCounter
 from skillopt.evaluation.judge import judge_prompt
 from skillopt.harnesses.port import Session, rollout_prompt, system_prompt
 from skillopt.messages import Message, Reply, Request, Usage
-from skillopt.models.world.optimizer import ALL_RULES, propose
+from skillopt.models.world.optimizer import ALL_RULES, propose, shown_skill
 from skillopt.models.world.rules import CASE, WorldRules, chance, code_of, is_solved
+from skillopt.optimizer._render import trajectory
+from skillopt.optimizer.proposers import Evidence
+from skillopt.skill.edits import Edit, parse_edit
+from skillopt.step import Step
 from skillopt.tasks.benchmark import Benchmark, Environment
 from skillopt.tasks.judge import Finding, ScoredByJudge
 from skillopt.tasks.rollout import Score, Trajectory
@@ -29,6 +33,8 @@ EDIT_SHARE = 8
 """An edit takes one part in so many of the reply that proposes it."""
 OBSERVED_CHARS = 2_000
 """What a turn with tools shows the target."""
+SHOWN_CHARS = 4_000
+"""What an agent that proposes reads of a rollout."""
 _WORDS = "and so on with some more words of the same kind "
 
 
@@ -75,19 +81,25 @@ class CountingOptimizer:
 
     async def complete(self, request: Request) -> Reply:
         """Propose, and count the call."""
-        said = propose(request, self.rules)
-        patch = said if request.stage == "analyst_proof" else said.get("patch", {})
-        for name in ("edits", "revise_suggestions", "skill_candidates"):
-            if name in patch:
-                patch[name] = [] if self.finds_nothing else [self._worded(one) for one in patch[name]]
-        if self.finds_nothing:
-            said |= {name: "" for name in ("slow_update_content", "meta_skill_content") if name in said}
-        text = json.dumps(said, ensure_ascii=False)
+        text = json.dumps(self.said(request), ensure_ascii=False)
         if self.reply_tokens is not None:
             text += " " * (self.reply_tokens * CHARS_A_TOKEN - len(text))
         usage = _usage(request, text)
         self.counter.optimizer(request.stage, usage.input_tokens, usage.output_tokens)
         return Reply(text=text, finish="stop", usage=usage, seconds=1.0)
+
+    def said(self, request: Request) -> dict[str, Any]:
+        """What it answers."""
+        said = propose(request, self.rules)
+        patch = said if request.stage == "analyst_proof" else said.get("patch", {})
+        for name in ("edits", "revise_suggestions", "skill_candidates"):
+            if name in patch:
+                patch[name] = [] if self.finds_nothing else [self._worded(one) for one in patch[name]]
+        if self.finds_nothing and "changes" in said:  # a whole skill without any
+            said["new_skill"] = shown_skill("\n".join(message.content for message in request.messages))
+        if self.finds_nothing:
+            said |= {name: "" for name in ("slow_update_content", "meta_skill_content") if name in said}
+        return said
 
     def _worded(self, item: Mapping[str, Any]) -> dict[str, Any]:
         """The item as long as a real optimizer's; the rule keeps a line of its own, by which it is found."""
@@ -100,6 +112,36 @@ class CountingOptimizer:
         }
 
     async def close(self) -> None: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class CountingProposer:
+    """A proposer that finds what the optimizer of the rule world would, with so many tokens of an agent."""
+
+    counter: CallCounter
+    optimizer: CountingOptimizer
+    turns: int
+    turn_tokens: int
+
+    async def propose(self, step: Step, item: str, evidence: Evidence) -> list[Edit]:
+        """Propose, and count the turns of the agent that would."""
+        failed = "\n".join(one.task.id for one in evidence.failed)
+        asked = Message(role="user", content=f"<skill>\n{step.skill.text}\n</skill>\n{failed}")
+        place = step.place.at("proposer", item)
+        said = self.optimizer.said(
+            Request(
+                messages=(asked,), max_tokens=1, role="optimizer", stage="analyst_proof", place=str(place)
+            )
+        )
+        shown = (*evidence.failed, *evidence.passed)
+        read = sum(len(trajectory(one.task, one.tries[-1], SHOWN_CHARS)) for one in shown) / CHARS_A_TOKEN
+        written = len(json.dumps(said)) / CHARS_A_TOKEN
+        for turn in range(self.turns):
+            told = self.turn_tokens + read * (turn + 1) / self.turns
+            self.counter.optimizer("proposer", told, written / self.turns)
+        return [
+            parse_edit(edit, str(replace(place, number=number))) for number, edit in enumerate(said["edits"])
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,13 @@ from skillopt.build.job import Job
 from skillopt.build.trainer import plan_of, trainer_from
 from skillopt.config import RoleSpec
 from skillopt.estimation.counting import JUDGED_IN_STEPS, CallCounter, Counted, Scale
-from skillopt.estimation.doubles import CountingHarness, CountingOptimizer, CountingTarget, RehearsedTasks
+from skillopt.estimation.doubles import (
+    CountingHarness,
+    CountingOptimizer,
+    CountingProposer,
+    CountingTarget,
+    RehearsedTasks,
+)
 from skillopt.evaluation.runner import Evaluator
 from skillopt.events import Checkpoint
 from skillopt.events.state import MemoryEntry
@@ -23,7 +29,6 @@ from skillopt.messages import Role
 from skillopt.models.providers.world import build as world_of
 from skillopt.models.world.rules import ANCHOR, WorldRules
 from skillopt.runs.database import Database
-from skillopt.skill.document import Document
 from skillopt.skill.store import SkillStore
 from skillopt.tasks.benchmark import WantsJudge
 from skillopt.tasks.splits import Splits
@@ -100,7 +105,8 @@ class Rehearsal:
             job,
             benchmark=tasks,
             splits=tasks.splits,
-            seed=replace(job.seed, document=Document(seed)),
+            seed=replace(job.seed, document=replace(job.skill, text=seed)),
+            listing=None,
             look_back=None if job.look_back is None else replace(job.look_back, tasks=tasks.past),
         )
         store = Database(Path(":memory:"), alone=True)
@@ -137,6 +143,14 @@ class Rehearsal:
             evaluator=evaluator,
             optimizer=optimizer,
             rewriter=None,
+            proposer=None
+            if job.config.train.proposer == "analysts"
+            else CountingProposer(
+                counter=counter,
+                optimizer=optimizer,
+                turns=TURNS if job.proposer is not None else 1,
+                turn_tokens=AGENT_TOKENS if job.proposer is not None else 0,
+            ),
             ledger=Ledger(Budget(), store),
             log=_Log(counter),
             skills=skills,
@@ -200,6 +214,9 @@ class _Log:
 
     def memory(self) -> tuple[MemoryEntry, ...]:
         return ()
+
+    def handed_over(self) -> None:
+        return None
 
     def looks(self, other_than: str) -> int:
         return 0

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from skillopt.errors import Fault, Kind
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.executors import Executor
-from skillopt.executors.port import WorkerLost
+from skillopt.executors.port import TRIES, WorkerLost
 from skillopt.harnesses.port import Harness, NotAsked, Session, rollout_prompt
 from skillopt.models.port import Model
 from skillopt.models.stack.limited import Slots
@@ -22,9 +22,6 @@ from skillopt.place import Place
 from skillopt.tasks.benchmark import Benchmark, Environment, UsesExecutor, WantsJudge
 from skillopt.tasks.rollout import Invalid, Rollout, Score, Scored, Trajectory
 from skillopt.tasks.task import Task
-
-_TRIES = 3
-"""Of a rollout whose worker is lost."""
 
 
 class Rollouts(Protocol):
@@ -139,10 +136,12 @@ class Evaluator:
         stage: str,
         background: bool = False,
         in_empty_slots: bool = False,
+        batch: bool = False,
         after: int | None = None,
     ) -> Rollout:
         """Run and score one rollout; one that ran before is only scored. `after` wants a later attempt. Both
-        `background` and `in_empty_slots` leave slots to whoever else waits for them.
+        `background` and `in_empty_slots` leave slots to whoever else waits for them. With `batch` it takes no
+        worker, as it may wait for a day.
         """
         key = self.key(skill, row)
         done = self.rollouts.finished(key)
@@ -162,11 +161,13 @@ class Evaluator:
                     draw=row.draw,
                     max_tokens=self._max_tokens,
                     background=background,
+                    batch=batch,
                 )
                 # Where a worker was lost, once more from the beginning, with the replies that came.
-                for tries_left in reversed(range(_TRIES)):
+                for tries_left in reversed(range(TRIES)):
                     try:
-                        async with self._environment(row, background or in_empty_slots) as environment:
+                        idle = background or in_empty_slots
+                        async with self._environment(row, idle, batch) as environment:
                             trajectory = await self._harness.run(
                                 row.task, environment, skill, self._benchmark.prompts, session()
                             )
@@ -198,8 +199,15 @@ class Evaluator:
         )
 
     @asynccontextmanager
-    async def _environment(self, row: Row, background: bool) -> AsyncIterator[Environment | None]:
-        """One of the workers, and the environment of a task while it is worked on."""
+    async def _environment(
+        self, row: Row, background: bool, batch: bool
+    ) -> AsyncIterator[Environment | None]:
+        """One of the workers, and the environment of a task while it is worked on. What is asked in a batch
+        has neither.
+        """
+        if batch:
+            yield None
+            return
         await self.slots.acquire(background=background)
         task = asyncio.current_task()
         assert task is not None, "a coroutine runs in a task"

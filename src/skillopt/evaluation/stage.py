@@ -89,6 +89,7 @@ class Evaluation:
         begun: Mapping[tuple[str, int], asyncio.Future[Rollout]] | None = None,
         resumes: bool = True,
         tells_rows: bool = True,
+        batch: bool = False,
         breaker: Breaker | None = None,
     ) -> None:
         """`tries` is how often a row is asked before it stays invalid. `in_empty_slots` takes only slots that
@@ -97,7 +98,8 @@ class Evaluation:
 
         `resumes` is False where running again is a new measurement and not the same stage taken up: lost rows
         are tried anew. `tells_rows` is False where somebody else writes the rows down, as the sealed test
-        does. A `breaker` counts the rows of several small evaluations together, and its owner closes it.
+        does. With `batch` rows may wait for a batch of the provider. A `breaker` counts the rows of several
+        small evaluations together, and its owner closes it.
         """
         self.rows: tuple[Row, ...] = ()
         self.stage = stage
@@ -111,6 +113,7 @@ class Evaluation:
         self._begun = begun or {}
         self._resumes = resumes
         self._tells_rows = tells_rows
+        self._batch = batch
         self._shared = breaker
         self._futures: list[asyncio.Future[Rollout]] = []
         self._read = 0
@@ -238,6 +241,7 @@ class Evaluation:
             stage=self.stage,
             background=self._background,
             in_empty_slots=self._in_empty_slots,
+            batch=self._batch,
             after=after,
         )
 

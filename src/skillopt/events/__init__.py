@@ -142,6 +142,8 @@ class Aggregated(_Event):
     """Ids of edits that say the same in other words, the one that stands for them first."""
     copies: list[list[str]] = Field(default_factory=list)
     """Ids of edits in the same words, the one that stands for them first."""
+    asked: list[str] = Field(default_factory=list)
+    """Ids of the edits of which the optimizer model was asked which say the same, by their numbers."""
 
 
 class Selected(_Event):
@@ -239,6 +241,27 @@ class TestMeasured(_Event):
     rows: dict[str, list[RowFact]]
 
 
+class HandedOver(_Event):
+    """The budget ended a step, and the gate accepted what it had found: the best skill of the run until a
+    checkpoint follows. The step stays open, so this decides nothing and has no id.
+    """
+
+    type: Literal["handed_over"] = "handed_over"
+    place: Place
+    skill: str
+    score: float
+    incumbent: float
+    edits: list[str]
+    why: str
+
+    def onto(self, state: State) -> State:
+        """The state with this as its best skill."""
+        step = self.place.step
+        return state.replace(
+            best=self.skill, best_score=self.score, best_step=step, best_origin=f"step_{step:04d}"
+        )
+
+
 class Notice(_Event):
     """A sentence for the person."""
 
@@ -307,6 +330,7 @@ Event: TypeAlias = Annotated[
     | Checkpoint
     | EpochEnded
     | TestMeasured
+    | HandedOver
     | Notice
     | StageOpened
     | Arrived

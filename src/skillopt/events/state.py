@@ -25,7 +25,7 @@ class MemoryEntry(Fact):
 
 
 class TestShare(Fact):
-    """What the sealed test was estimated to need when the baseline closed."""
+    """What the sealed test, or one more gate, was estimated to need when the baseline closed."""
 
     __test__ = False  # not a test class
 
@@ -62,6 +62,10 @@ class State(Fact):
     left_out: tuple[str, ...] = ()
     """Val tasks that could not be measured at baseline."""
     set_aside: TestShare | None = None
+    gate_share: TestShare | None = None
+    """What is set aside for judging what a step has found when the budget ends it; None for strategies that
+    hand over nothing then.
+    """
     settled: tuple[str, ...] = ()
     """Train tasks that are solved, or fixed by an edit that was accepted; noted by strategies that ask."""
     remaining: tuple[str, ...] | None = None

@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from skillopt.errors import Fault, Kind
 
 Result = TypeVar("Result")
+TRIES = 3
+"""Of work whose worker is lost."""
 
 
 class WorkerLost(Fault):
@@ -51,6 +53,17 @@ class Executor(Protocol):
     async def close(self) -> None:
         """End everything that is under way; nothing can be run afterwards."""
         ...
+
+
+async def run_again(executor: Executor, work: Callable[[], Result]) -> Result:
+    """Do work that costs nothing and changes nothing: where its worker is lost, in another."""
+    for tries_left in reversed(range(TRIES)):
+        try:
+            return await executor.run(work)
+        except WorkerLost:
+            if not tries_left:
+                raise
+    raise AssertionError("unreachable: the last try returns or raises")
 
 
 ExecutorPlugin: TypeAlias = Callable[[int], Executor]

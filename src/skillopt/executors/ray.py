@@ -27,6 +27,8 @@ from skillopt.process import minimal_env
 
 _STARTED_WITHIN = 120.0
 """Seconds in which a cluster of our own has to be there."""
+_STARTS = 2
+"""Of a cluster of our own: Ray gives up after 30 seconds, which a busy machine may take."""
 
 
 class RayCluster:
@@ -84,9 +86,15 @@ class RayCluster:
     def _connect(self) -> Any:
         ray = import_module("ray")
         address = os.environ.get("RAY_ADDRESS")
-        if not address:
+        for tries_left in reversed(range(_STARTS)):
+            if address:
+                break
             self._own = _OwnCluster(self._most)
-            address = self._own.address()
+            try:
+                address = self._own.address()
+            except Fault:
+                if not tries_left:
+                    raise
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, namespace="skillopt")
         except (ConnectionError, RuntimeError, ValueError) as error:

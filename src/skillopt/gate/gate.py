@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
@@ -17,12 +17,13 @@ from skillopt.events.state import Metric
 from skillopt.gate.constraints import Constraints, Effort, Ruled, Unknown, effort_of, too_long
 from skillopt.gate.decision import Case, GateLimits, PolicyReader, RowId, value
 from skillopt.gate.policies import POLICIES
+from skillopt.ledger import GATE_STAGE
 from skillopt.place import Place
 from skillopt.step import Step
 from skillopt.tasks.rollout import Invalid, Rollout, Scored, means
 
 Action = Literal["accept", "reject", "inconclusive", "unchanged"]
-STAGE = "selection"
+STAGE, RULE = GATE_STAGE, "rule"
 SMALLEST_VERIFIED = 5
 """Val tasks below which verdicts are marked unverified."""
 
@@ -92,6 +93,10 @@ class GateSettings:
     unknown_effort: Unknown = "reject"
     seed_chars: int = 0
     """Length of the seed's rendered text."""
+    batch: Literal["off", "test", "all"] = "off"
+    """With `all` the baseline is asked in batches."""
+    rule: Callable[[str], str] | None = None
+    """Says why a text may be no candidate at all, or nothing."""
 
     @property
     def ruling_policy(self) -> str:
@@ -134,12 +139,7 @@ class Gate:
         self._reader = POLICIES.get(self.policy)
         draws = 1 + max((row.draw for row in rows), default=0)
         self._further = settings.limits.further_draws(draws) if self.policy == "confirm" else 0
-        again = [
-            replace(row, draw=draws + number)
-            for row in rows
-            if row.draw == 0
-            for number in range(self._further)
-        ]
+        again = [replace(row, draw=draws + n) for row in rows if row.draw == 0 for n in range(self._further)]
         self.rows = {(row.task.id, row.draw): row for row in (*rows, *again)}
         self.metric: Metric = settings.gate_metric or "hard"
         self.verified = self._is_verified()
@@ -197,7 +197,8 @@ class Gate:
         everything else as hard.
         """
         skill = step.skill.rendered
-        evaluation = Evaluation(self.evaluator, step, skill, list(self.rows.values()), stage=STAGE)
+        rows, in_batches = list(self.rows.values()), self.settings.batch == "all"
+        evaluation = Evaluation(self.evaluator, step, skill, rows, stage=STAGE, batch=in_batches)
         outcomes = await evaluation.close(check=_check_losses)
         lost = _lost(outcomes)
         self.leave_out(lost)
@@ -254,6 +255,8 @@ class Gate:
         With `in_full`, and while the gate is off, every row is measured whatever the verdict. With `over` the
         incumbent is a candidate that this step accepted. `policy` is another than its own.
         """
+        if self.settings.rule is not None and (broken := self.settings.rule(skill)):
+            return self.refuse(step, f"refused before measuring: {broken}", incumbent.score, by=RULE)
         policy = policy or self.policy
         case = Case.of(
             incumbent.values,

@@ -8,7 +8,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -26,6 +26,7 @@ from skillopt.harnesses._workspace import (
     carried_digest,
     changed,
     each_text,
+    install_listed,
     install_skill,
     put_documents,
     put_files,
@@ -34,7 +35,7 @@ from skillopt.harnesses._workspace import (
 )
 from skillopt.harnesses.port import Session, Setup, rollout_prompt
 from skillopt.messages import Message
-from skillopt.tasks.benchmark import Environment, Reading
+from skillopt.tasks.benchmark import Environment, Reading, Workplace
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
@@ -92,10 +93,14 @@ class AgentHarness:
         )
         self.name = name
         self._setup = setup
+        activation = choice(setup.agent, "activation", get_args(Activation), "forced")
+        if setup.listing is not None and setup.agent.get("activation") == "forced":
+            raise ConfigError(
+                f"{name}: a description is measured by whether the agent loads the skill by itself. Unset"
+                " model.target.agent.activation."
+            )
         self._activation: Activation = (
-            "natural"
-            if choice(setup.agent, "activation", get_args(Activation), "forced") == "natural"
-            else "forced"
+            "natural" if activation == "natural" or setup.listing is not None else "forced"
         )
         self._agent = InstalledAgent(driver, access, setup.agent, timeout=spec.timeout)
         if not self._agent.can_isolate_login and not setup.agent.get("home"):
@@ -109,7 +114,10 @@ class AgentHarness:
         said = {
             key: value for key, value in setup.agent.items() if key not in _NOT_SAID and value is not None
         }
-        parts = [_REVISION, self._agent.cli.version, self._activation, carried_digest(setup.skill), said]
+        files = carried_digest(setup.skill)
+        parts: list[Any] = [_REVISION, self._agent.cli.version, self._activation, files, said]
+        if setup.listing is not None:
+            parts.append([*map(asdict, setup.listing.others), setup.listing.skill.document.text_digest])
         self.version = json.dumps(parts, sort_keys=True)
 
     async def run(
@@ -122,15 +130,16 @@ class AgentHarness:
     ) -> Trajectory:
         """One rollout in its own place. A forced skill that was not provably loaded is no measurement."""
         documents = tuple(environment.documents) if isinstance(environment, Reading) else ()
-        if environment is not None and not documents:
+        workplace = environment if isinstance(environment, Workplace) else None
+        if environment is not None and workplace is None and not documents:
             raise Fault(
                 "contract",
                 f"{self.name} has its own tools and cannot use the environment's. {_NO_ENVIRONMENT}",
             )
         if task.images and not self._agent.driver.images:
             raise Fault("contract", f"{self.name} takes no images. Choose another harness.")
-        if self._setup.executor is None:
-            measured = await self._here(task, documents, skill, prompts, session)
+        if self._setup.executor is None or workplace is not None:  # a workplace is of this machine
+            measured = await self._here(task, documents, skill, prompts, session, workplace)
         else:
             measured = await self._elsewhere(self._setup.executor, task, documents, skill, prompts, session)
         return measured.trajectory()
@@ -181,12 +190,19 @@ class AgentHarness:
         skill: str,
         prompts: Mapping[str, str],
         session: Session | None,
+        workplace: Workplace | None = None,
     ) -> AgentMeasured:
         """The rollout in this process; without a session nobody pays."""
         with self._agent.place() as place:
+            if workplace is not None:
+                await workplace.furnish(place.workspace)
             if documents:
                 place = replace(place, documents=put_documents(documents, place.workspace))
-            name = install_skill(skill, place.workspace / self._agent.driver.skills, self._setup.skill)
+            skills, listing = place.workspace / self._agent.driver.skills, self._setup.listing
+            whole = skill if listing is None else listing.whole(skill)
+            name = install_skill(whole, skills, self._setup.skill)
+            if listing is not None:
+                install_listed(listing.others, skills)
             images = put_files(task, place.workspace, documents)
             pointer = _NO_SKILL if name is None else _POINTER[self._activation].replace("{name}", name)
             work = AgentWork(
@@ -219,6 +235,11 @@ class AgentHarness:
                     " measurement of it",
                 )
             done = self._trajectory(report, files, place, name)
+            if workplace is not None:
+                found = await workplace.outcome(place.workspace)
+                done = replace(done, outcome={key: self._setup.scrub(text) for key, text in found.items()})
+            if listing is not None and done.loaded:  # whatever came after it
+                done = replace(done, failure=None)
             if place.documents is not None and not are_untouched(place.documents, before):
                 # its own copy only, but an answer from evidence of its own making is none
                 done = replace(done, failure=_CHANGED)

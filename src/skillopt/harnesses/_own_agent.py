@@ -29,7 +29,8 @@ from skillopt.harnesses.port import Session, Setup, rollout_prompt
 from skillopt.messages import Message, Speaker, ToolCall, Usage
 from skillopt.models.wires.http import HttpRefusal
 from skillopt.redact import Scrubber, looks_secret
-from skillopt.skill.folder import SKILL_FILE
+from skillopt.skill.bundle import as_prompt
+from skillopt.skill.paths import SKILL_FILE
 from skillopt.tasks.benchmark import Environment, Reading
 from skillopt.tasks.commands import argv_of
 from skillopt.tasks.rollout import Trajectory
@@ -78,6 +79,7 @@ class OwnAgentWork:
     task: Task
     """Without what only the scorer knows; `data` holds the benchmark's `instructions` on how to answer."""
     skill: str
+    """SKILL.md, and below it the references that it mentions."""
     folder: Path
     """The skill as a folder with SKILL.md and the files beside it."""
     workspace: Path
@@ -133,7 +135,11 @@ class OwnAgent:
             files = tuple(path for path in found if path not in images)
             shown = replace(task, reference=None, data={"instructions": instructions}, files=files)
             work = OwnAgentWork(
-                task=shown, skill=skill, folder=folder, workspace=place.workspace, images=images
+                task=shown,
+                skill=as_prompt(skill),
+                folder=folder,
+                workspace=place.workspace,
+                images=images,
             )
             before = snapshot(place.workspace)
             report = await self._paid(work, session)

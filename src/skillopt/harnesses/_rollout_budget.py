@@ -15,7 +15,7 @@ from skillopt.aio import to_the_end
 from skillopt.errors import ConfigError, Fault, ModelError
 from skillopt.executors.port import WorkerLost
 from skillopt.ledger import MARGIN, Ledger
-from skillopt.messages import Usage
+from skillopt.messages import Role, Usage
 from skillopt.models.prices import Price, cost
 
 FIRST_TOKENS = 60_000
@@ -45,8 +45,16 @@ def reservation(allowance: Allowance, most: Amount, price: Price | None) -> Amou
 class RolloutBudget:
     """Pays for rollouts: reserves the allowance or 1.3 x the dearest one seen, settles what was reported."""
 
-    def __init__(self, ledger: Ledger, price: Price | None, allowance: Allowance | None = None) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        price: Price | None,
+        allowance: Allowance | None = None,
+        *,
+        role: Role = "target",
+    ) -> None:
         self._ledger = ledger
+        self._role = role
         self._price = price
         self._allowance = allowance or Allowance()
         self._most = Amount()
@@ -79,7 +87,7 @@ class RolloutBudget:
         need = reservation(self._allowance, self._most, self._price)
         if self._ledger.budget.usd is None and not (self._allowance.usd or self._most.usd or self._price):
             need = replace(need, usd=None)  # a guess holds a budget; as a cost it would be made up
-        entry = await self._ledger.reserve("target", stage, place, need, background=background)
+        entry = await self._ledger.reserve(self._role, stage, place, need, background=background)
         return await to_the_end(asyncio.ensure_future(self._run(work, entry, trusts_cost)))
 
     async def _run(

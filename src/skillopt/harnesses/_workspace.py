@@ -15,8 +15,11 @@ from skillopt.errors import Fault, SkillError
 from skillopt.files import write_text
 from skillopt.messages import Message
 from skillopt.models.providers._agent_cli import write_image
+from skillopt.skill.bundle import pack, unpack
+from skillopt.skill.description import ListedSkill
 from skillopt.skill.document import Document
-from skillopt.skill.folder import SKILL_FILE, Skill, copy_skill
+from skillopt.skill.folder import Skill, copy_skill, write_files
+from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import frontmatter_fields
 from skillopt.tasks.task import Task
 
@@ -29,6 +32,7 @@ EVALS = "evals"
 """
 DOCUMENTS = "documents"
 """The folder of a workspace with what may be read and not changed."""
+_NO_BODY = "Nothing more is known of this skill here: work on the request without it."
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -54,17 +58,30 @@ def install_skill(text: str, folder: Path, seed: Skill | None) -> str | None:
     """Put the skill with its files where an agent finds it; its name, or None for an empty skill."""
     if not text.strip():
         return None
-    name, whole = installable(text)
+    main, files = unpack(text)
+    name, main = installable(main)
     target = folder / name
+    if target.exists():  # of a repository that brings this very skill along
+        shutil.rmtree(target)
     target.mkdir(parents=True)
     if seed is None or seed.folder is None:
-        write_text(target / SKILL_FILE, whole)
+        write_text(target / SKILL_FILE, main)
+        write_files(files, target)
         return name
     try:
-        copy_skill(seed, whole, target, without=EVALS)
+        copy_skill(seed, pack(main, files), target, without=EVALS)
     except SkillError as error:
         raise Fault("contract", f"the skill cannot be installed: {error}") from error
     return name
+
+
+def install_listed(others: Iterable[ListedSkill], folder: Path) -> None:
+    """Put other skills beside it as an agent lists them: name and description, nothing of their bodies."""
+    for one in others:
+        head = {"name": one.name, "description": one.description}
+        lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in head.items()]
+        (folder / one.name).mkdir(parents=True)
+        write_text(folder / one.name / SKILL_FILE, "\n".join(["---", *lines, "---", "", _NO_BODY, ""]))
 
 
 def carried_digest(seed: Skill | None) -> str:
@@ -80,7 +97,8 @@ def carried_digest(seed: Skill | None) -> str:
     carried = [
         path
         for path in files
-        if path != seed.folder / SKILL_FILE and path.relative_to(seed.folder).parts[0] != EVALS
+        if path.relative_to(seed.folder).as_posix() not in (SKILL_FILE, *seed.document.files)
+        and path.relative_to(seed.folder).parts[0] != EVALS
     ]
     for path in carried:
         sha.update(path.relative_to(seed.folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
@@ -106,7 +124,9 @@ def put_documents(documents: Sequence[Path], workspace: Path) -> Path:
 
 
 def put_files(task: Task, workspace: Path, documents: Sequence[Path] = ()) -> tuple[Path, ...]:
-    """Copy the task's files except `documents` into the workspace, write its images; the images' paths."""
+    """Copy the task's files and folders except `documents` into the workspace, write its images; the images'
+    paths.
+    """
     for path in task.files:
         if path in documents:
             continue
@@ -117,7 +137,10 @@ def put_files(task: Task, workspace: Path, documents: Sequence[Path] = ()) -> tu
                 f"two files of task {task.id!r} are named {path.name!r}; a workspace holds one. Rename one of"
                 " them.",
             )
-        target.write_bytes(path.read_bytes())
+        if path.is_dir():
+            shutil.copytree(path, target)
+        else:
+            target.write_bytes(path.read_bytes())
     return tuple(
         write_image(image, workspace / "attachments" / f"image-{n}")
         for n, image in enumerate(task.images, start=1)
@@ -186,7 +209,7 @@ def scrubbed_file(content: str, scrub: Callable[[str], str]) -> str:
 def as_prompt(system: str, task: Task, documents: Sequence[Path] = ()) -> str:
     """What the agent is told: how to answer, then the task, then which files and documents belong to it."""
     names = [path.name for path in task.files if path not in documents]
-    parts = [system.strip(), task.prompt]
+    parts = [*filter(None, [system.strip()]), task.prompt]
     if names:
         parts.append(f"Files of this task in the working folder: {', '.join(map(json.dumps, names))}")
     if documents:

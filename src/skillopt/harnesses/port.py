@@ -13,6 +13,8 @@ from skillopt.messages import Message, Reply, Request, Tool, Usage
 from skillopt.models.port import Model, ModelSpec
 from skillopt.models.wires.http import fingerprint
 from skillopt.place import Place
+from skillopt.skill.bundle import as_prompt
+from skillopt.skill.description import SkillListing
 from skillopt.skill.folder import Skill
 from skillopt.tasks.benchmark import AGENT_PROMPT, Conversation, Environment, Episode
 from skillopt.tasks.rollout import Trajectory
@@ -33,6 +35,7 @@ class Session:
         max_tokens: int,
         attempt: int = 0,
         background: bool = False,
+        batch: bool = False,
     ) -> None:
         self._model = model
         self._key = key
@@ -40,6 +43,7 @@ class Session:
         self._draw = draw
         self.stage = stage
         self.background = background
+        self._batch = batch
         self.max_tokens = max_tokens
         self.calls = 0
         self.usage: Usage | None = Usage(input_tokens=0, output_tokens=0)
@@ -61,6 +65,7 @@ class Session:
             place=self.place,
             draw=self._draw,
             background=self.background,
+            batch=self._batch,
         )
         self.calls += 1
         reply = await self._model.complete(request)
@@ -82,6 +87,8 @@ class Setup:
     """The settings of the agent CLI that it drives, those that are set."""
     skill: Skill | None = None
     """The skill that training started from: its other files go wherever the skill is installed."""
+    listing: SkillListing | None = None
+    """Set where the description is trained: then that is what `run` gets as the skill."""
     rollout_budget: RolloutBudget | None = None
     """Pays for rollouts whose model calls are not ours."""
     executor: Executor | None = None
@@ -123,7 +130,11 @@ class Harness(Protocol):
         prompts: Mapping[str, str],
         session: Session,
     ) -> Trajectory:
-        """Drive the environment to its end; what happened, without system prompt and task text."""
+        """Drive the environment to its end; what happened, without system prompt and task text.
+
+        `skill` is one text; of a skill with several files `skillopt.skill.bundle` has what to show of it
+        (`as_prompt`) and its files (`unpack`).
+        """
         ...
 
 
@@ -221,8 +232,8 @@ def is_over(environment: Environment | None) -> TypeGuard[Episode]:
 
 
 def system_prompt(template: str, skill: str) -> str:
-    """The rollout prompt with the skill in its place."""
-    return fill(template, {"skill": skill.strip() or "(This skill is still empty.)"})
+    """The rollout prompt with the skill in its place: of several files those that it mentions."""
+    return fill(template, {"skill": as_prompt(skill).strip() or "(This skill is still empty.)"})
 
 
 def _add(one: Usage | None, other: Usage | None) -> Usage | None:

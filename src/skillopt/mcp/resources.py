@@ -17,7 +17,7 @@ from skillopt.errors import UnknownName, UsageError
 from skillopt.report import summary
 from skillopt.runs.listing import Listing
 from skillopt.runs.reader import is_run, read_facts
-from skillopt.skill.folder import SKILL_FILE
+from skillopt.skill.paths import SKILL_FILE
 
 RUNS = "skillopt://runs"
 JSON, MARKDOWN = "application/json", "text/markdown"

@@ -16,7 +16,7 @@ from skillopt.models.reading import Unusable, read, tries
 
 R = TypeVar("R", bound=BaseModel)
 _TAGS = re.compile(
-    r"<(?=/?(?:request|accepted|rejected|said|check|session|person|assistant|lines)\b)", re.IGNORECASE
+    r"<(?=/?(?:request|accepted|rejected|said|session|person|assistant|lines)\b)", re.IGNORECASE
 )
 
 

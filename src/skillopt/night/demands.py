@@ -1,4 +1,6 @@
-"""Reads demands out of what a person wrote - a length, a section, a word to use or to leave - as checks."""
+"""Reads demands out of what a person wrote - a length, a section, a word to use or to leave - as checks; of
+work in a repository also those on commits, commands and files, as lines of a work record.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from skillopt.night.work_record import RUNS_TESTS
 from skillopt.tasks.scorers import Rule, read_rules
 
 _QUOTE = r"[\"“'`]([^\"”'`\n]{2,80})[\"”'`]"
@@ -27,7 +30,8 @@ def _most_words(text: str) -> str:
     return rf"\A\s*(?:\S+\s+){{0,{max(0, _number(text) - 1)}}}\S*\s*\Z"
 
 
-_DEMANDS: tuple[tuple[str, str, Callable[[str], Any] | str], ...] = (
+_Demand = tuple[str, str, "Callable[[str], Any] | str"]
+_DEMANDS: tuple[_Demand, ...] = (
     (_AT_MOST + _COUNT + r"(?:characters|chars)\b", "max_chars", _number),
     (_AT_LEAST + _COUNT + r"(?:characters|chars)\b", "min_chars", _number),
     (_AT_MOST + _COUNT + r"words\b", "regex", _most_words),
@@ -56,15 +60,51 @@ _DEMANDS: tuple[tuple[str, str, Callable[[str], Any] | str], ...] = (
     (r"\b(?:no|without|avoid|don'?t use) emojis?\b", "regex", _EMOJI),
 )
 """How a demand reads, the check it asks for, and the check's argument: a text, or made of what was quoted."""
-_COMPILED = tuple((re.compile(pattern, re.IGNORECASE), op, arg) for pattern, op, arg in _DEMANDS)
+_CONVENTIONAL = r"(?:feat|fix|docs|style|refactor|perf|test|build|ci|chore|revert)(?:\([^)\n]*\))?!?: "
+_TESTED = rf"(?m)^\$ (?:[^\n]*(?:&&|;)\s*)?{RUNS_TESTS}"
+_FILE = r"[`\"']?((?:[\w-]+/)*[\w.-]+\.\w{1,8})\b"
+_WORK: tuple[_Demand, ...] = (
+    (
+        r"\bconventional[ -]commits?\b",
+        "regex",
+        rf"(?m)\A(?![\s\S]*^\* (?!{_CONVENTIONAL}))[\s\S]*^\* ",
+    ),
+    (r"\b(?:run|running|execute) (?:all |the )*(?:unit )?tests?\b", "regex", _TESTED),
+    (
+        rf"\b(?:add|update|write|put|note|mention|record)\b[^.!?\n]{{0,60}}\b(?:in|to|into|of)\s{{1,3}}(?:the\s)?{_FILE}",
+        "regex",
+        lambda name: rf"(?m)^~ (?:.*/)?{re.escape(name)}$",
+    ),
+    (
+        r"\b(?:don'?t|do not|never|without|stop)\s{1,3}(?:touch|edit|chang|modify)\w*\s{1,3}(?:the\s)?"
+        rf"{_FILE}",
+        "regex",
+        lambda name: rf"(?m)\A(?![\s\S]*^~ (?:.*/)?{re.escape(name)}$)",
+    ),
+    (
+        r"(?<!n't )(?<!not )(?<!never )\b(?:use|run)\s{1,3}[`\"']([^`\"'\n]{2,80})[`\"']",
+        "regex",
+        lambda command: rf"(?m)^\$ .*{re.escape(command)}",
+    ),
+)
+"""The same of work: what a line of its record must, or must not, be."""
 
 
 def demands(text: str) -> tuple[Rule, ...]:
     """The checks that a text asks for in so many words, each once, in the order of the table."""
+    return _found(text, _DEMANDS)
+
+
+def work_demands(text: str) -> tuple[Rule, ...]:
+    """The checks on a work record that a text asks for."""
+    return _found(text, _WORK)
+
+
+def _found(text: str, table: tuple[_Demand, ...]) -> tuple[Rule, ...]:
     text = text[:8_000].replace("’", "'")
     checks = [
         {"op": op, "arg": arg if isinstance(arg, str) else arg(match[1])}
-        for pattern, op, arg in _COMPILED
-        for match in pattern.finditer(text)
+        for pattern, op, arg in table
+        for match in re.finditer(pattern, text, re.IGNORECASE)
     ]
     return read_rules(checks)[0]

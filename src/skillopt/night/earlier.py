@@ -1,21 +1,18 @@
-"""What earlier nights teach: tasks to learn from again, and an older text; nothing ever held out."""
+"""What earlier nights teach: tasks that come again, and an older text to compare with."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 
 from skillopt.changes.status import Decision
 from skillopt.errors import UsageError
-from skillopt.night.kinds import alike, normal
+from skillopt.night.kinds import normal
 from skillopt.night.plan import EarlierSkill, NightPlan, NightTarget
 from skillopt.night.state import NightRecord, ProjectHome
 from skillopt.night.tasks import NightTask
 
 COMPARED = 20
 """Past tasks that are kept for the comparison, the newest."""
-_WORD = re.compile(r"[a-z0-9]{3,}")
 
 
 def earlier_nights(home: ProjectHome, before: int) -> list[NightPlan]:
@@ -35,9 +32,8 @@ def remembered_tasks(nights: Sequence[NightPlan]) -> list[NightTask]:
     for night in nights:
         every = [*(task for target in night.targets for task in target.tasks), *night.waiting]
         for task in every:
-            if task.origin == "real":
-                found.pop(task.id, None)
-                found[task.id] = task
+            found.pop(task.id, None)
+            found[task.id] = task
     return list(found.values())[::-1]
 
 
@@ -51,18 +47,6 @@ def held_out_forms(targets: Iterable[NightTarget]) -> frozenset[str]:
     return frozenset(
         normal(task.prompt) for target in targets for task in target.tasks if task.split != "train"
     )
-
-
-def with_recalled(target: NightTarget, earlier: Sequence[NightTarget], count: int) -> NightTarget:
-    """The target with up to `count` earlier tasks of its skill that share most words with tonight's."""
-    ids, prompts = {task.id for task in target.tasks}, {task.prompt for task in target.tasks}
-    tonight = [_words(task.prompt) for task in target.tasks if task.split == "train"]
-    found: dict[str, tuple[Fraction, NightTask]] = {}
-    for task in _lessons(target, earlier):
-        if task.id not in ids and task.prompt not in prompts:
-            found[task.id] = max(alike(_words(task.prompt), words) for words in tonight), task
-    most = sorted((pair for pair in found.values() if pair[0]), key=lambda pair: (-pair[0], pair[1].id))
-    return target.model_copy(update={"tasks": (*target.tasks, *(task for _, task in most[:count]))})
 
 
 def with_earlier_skill(
@@ -112,12 +96,4 @@ def _lessons(target: NightTarget, earlier: Sequence[NightTarget]) -> list[NightT
     """The person's tasks this skill was trained on in earlier nights, oldest first; none ever held out."""
     held_out = held_out_forms([target, *earlier])
     same = (task for other in earlier if other.path == target.path for task in other.tasks)
-    return [
-        task
-        for task in same
-        if task.split == "train" and task.origin == "real" and normal(task.prompt) not in held_out
-    ]
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.lower()))
+    return [task for task in same if task.split == "train" and normal(task.prompt) not in held_out]

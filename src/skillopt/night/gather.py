@@ -28,6 +28,7 @@ from skillopt.night.settings import NightSettings
 from skillopt.night.targets import SkillPlaces, near_agents, targets_for
 from skillopt.night.tasks import NightTask, standing_of
 from skillopt.night.tasks_file import TasksFile
+from skillopt.night.worktrees import Worktrees
 from skillopt.redact import redact_transcript
 from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.harvesting import MOST_SESSIONS
@@ -99,7 +100,12 @@ def read_sessions(
     found = harvest(sources_of(settings, context.homes), since, redact_transcript, most=most)
     personal = personal_skills(context)
     return found, tuple(
-        replace(session, project=_repository(session.project, context.project), skills=_named_once(session))
+        replace(
+            session,
+            project=_repository(session.project, context.project),
+            folder=session.project,
+            skills=_named_once(session),
+        )
         for session in found.sessions
         if settings.projects == "all"
         or _belongs(session.project, context.project)
@@ -123,11 +129,21 @@ def personal_skills(context: NightContext) -> frozenset[str]:
 
 
 async def gather(
-    context: NightContext, since: datetime | None, asking: ModelMining | None = None
+    context: NightContext,
+    since: datetime | None,
+    asking: ModelMining | None = None,
+    *,
+    replays: bool = False,
 ) -> Gathered:
-    """Read, mine and sort. Without `asking` no model is asked and nothing is written."""
+    """Read, mine and sort. Without `asking` no model is asked and nothing is written. `replays` says that the
+    target is an agent, which can work in a repository again.
+    """
     settings = context.settings
-    past = remembered_tasks(earlier_nights(context.kept, context.kept.load().night + 1))
+    past = [
+        task
+        for task in remembered_tasks(earlier_nights(context.kept, context.kept.load().night + 1))
+        if task.worktree is None or (replays and task.worktree.is_there)
+    ]
     if context.tasks is not None:
         return _from_file(context, context.tasks)
     begun = None if asking is None or asking.fresh else PinnedSessions.load(asking.folder, asking.terms)
@@ -135,7 +151,8 @@ async def gather(
     if begun is not None:
         found, sessions = begun.as_then(found, sessions)
     known, personal = context.home.readings.of(sessions), personal_skills(context)
-    mining = partial(mine, sessions, personal=personal, remembered=past, settings=settings)
+    find = Worktrees().find if replays else None
+    mining = partial(mine, sessions, personal=personal, remembered=past, find=find, settings=settings)
     mined, cost = await mining(readings=known), None
     targets_for(mined.tasks, settings, context.places, past)  # what cannot be worked on is never paid for
     notes: list[str] = []

@@ -22,8 +22,11 @@ from skillopt.night.plan import NightTarget
 from skillopt.night.roles import Roles
 from skillopt.night.settings import NightSettings
 from skillopt.night.targets import without_frontmatter
+from skillopt.night.worktrees import WORKTREE, Checkout, Worktree
 from skillopt.optimizer._ask import packaged
+from skillopt.skill.bundle import pack
 from skillopt.skill.document import Document
+from skillopt.tasks.benchmark import AGENT_PROMPT, Environment
 from skillopt.tasks.protected import Protected
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
@@ -57,6 +60,11 @@ class NightBenchmark(QuestionBenchmark):
             rubrics=(rubric,) if rubric else (),
         )
 
+    def open(self, task: Task) -> Environment | None:
+        """The worktree of a task that is work in a repository."""
+        tree = task.data.get(WORKTREE)
+        return None if tree is None else Checkout(Worktree.model_validate(tree))
+
 
 def benchmark_of(target: NightTarget, advice: str) -> NightBenchmark:
     """The tasks of a skill. A judge is only wanted where a task has a rubric."""
@@ -66,8 +74,8 @@ def benchmark_of(target: NightTarget, advice: str) -> NightBenchmark:
             train=target.of_split("train"), val=target.of_split("val"), test=target.of_split("test")
         ),
         scorer=NightScorer(),
-        system=_system(target),
-        seed_skill=target.seed,
+        system=_system(target, "rollout"),
+        seed_skill=pack(target.seed, target.files),
         prompts=_prompts(target, advice),
     )
     earlier = () if target.earlier is None else target.earlier.tasks
@@ -91,7 +99,11 @@ class NightJobs:
 
         The `.env` of the working directory is not read: a night runs in whatever repository it is pointed at.
         """
-        every = {**self._defaults(), **self.settings.options, **self._fixed(target, spent or Cost(), share)}
+        every = {
+            **self._defaults(target),
+            **self.settings.options,
+            **self._fixed(target, spent or Cost(), share),
+        }
         options = [
             f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in every.items()
         ]
@@ -104,6 +116,8 @@ class NightJobs:
                 "The simulated world cannot learn from real sessions, so it is no model of a night. Name a"
                 " real one."
             )
+        if target.files:  # what else lies in the folder is not to be written over
+            job = replace(job, seed=replace(job.seed, name=target.name, folder=target.path.parent))
         return replace(job, look_back=_look_back(target))
 
     @property
@@ -115,7 +129,7 @@ class NightJobs:
     @property
     def terms(self) -> str:
         """A hash of all that a night's result depends on, beside its tasks, texts and allowance."""
-        settings = self.settings.model_dump(mode="json", exclude=set(_LIMITS.values()))
+        settings = self.settings.model_dump(mode="json", exclude={*_LIMITS.values(), "notices"})
         said = [self.roles.target, self.roles.optimizer, settings]
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
@@ -127,7 +141,7 @@ class NightJobs:
                 return part
         return ""
 
-    def _defaults(self) -> dict[str, Any]:
+    def _defaults(self, target: NightTarget) -> dict[str, Any]:
         """What the person's `options` may change."""
         settings = self.settings
         return {
@@ -142,6 +156,8 @@ class NightJobs:
             "evaluation.gate_metric": settings.gate_metric,
             "evaluation.gate_mixed_weight": settings.gate_mixed_weight,
             "optimizer.slow_update_samples": SAMPLES,
+            # An agent's work in a repository costs many calls.
+            **({"evaluation.repeats": 1} if any(task.worktree for task in target.tasks) else {}),
         }
 
     def _fixed(self, target: NightTarget, spent: Cost, share: int) -> dict[str, Any]:
@@ -233,6 +249,8 @@ def _prompts(target: NightTarget, advice: str) -> dict[str, str]:
     heard = any(task.split == "train" and (task.said or task.accepted) for task in target.tasks)
     said = (prompt_text("person") + advice if advice else "") + (prompt_text("said") if heard else "")
     prompts = {stage: packaged(stage) + said for stage in _ANALYSTS} if said else {}
+    if any(task.worktree for task in target.tasks):
+        prompts[AGENT_PROMPT] = _system(target, "rollout_agent")
     return (
         prompts if target.earlier is None else {**prompts, "slow_update": prompt_text("slow_update") + said}
     )
@@ -251,16 +269,23 @@ def _look_back(target: NightTarget) -> LookBack | None:
         tasks.append(task.as_task())
     nights = target.earlier.nights_ago
     ago = f"{nights} night{'s' if nights > 1 else ''} ago"
-    return LookBack(older=Document(target.earlier.text), tasks=tuple(tasks), ago=ago) if tasks else None
-
-
-def _system(target: NightTarget) -> str:
-    """What the target is told; of a memory file also the person's own text around our block."""
-    own = without_frontmatter(with_learned(target.before or "", "")) if target.kind == "memory" else ""
-    # Braces of the person's own are no placeholder of ours.
-    notes = (
-        f"## The person's own notes\n\n{own.strip().replace('{skill}', '{ skill }')}\n\n"
-        if own.strip()
-        else ""
+    return (
+        LookBack(older=Document(target.earlier.text, target.files), tasks=tuple(tasks), ago=ago)
+        if tasks
+        else None
     )
-    return prompt_text("rollout").replace("## Skill\n", f"{notes}## Skill\n")
+
+
+def _system(target: NightTarget, prompt: str) -> str:
+    """What the target is told; of a memory file also the person's own text around our block, of an overlay
+    the skill that it comes beside.
+    """
+    title, own = "Another skill", target.beside
+    if target.kind == "memory":
+        title = "The person's own notes"
+        own = without_frontmatter(with_learned(target.before or "", ""))
+    # Braces of the person's own are no placeholder of ours.
+    own = own.strip().replace("{skill}", "{ skill }")
+    return prompt_text(prompt).replace(
+        "## Skill\n", (f"## {title}\n\n{own}\n\n" if own else "") + "## Skill\n"
+    )

@@ -10,10 +10,12 @@ from typing import Any
 
 from skillopt.aio import together
 from skillopt.errors import Fault, ProviderDown, ScoringError, TaskError
-from skillopt.night.demands import demands
+from skillopt.night.demands import demands, work_demands
 from skillopt.night.labels import Label
 from skillopt.night.requests import PastRequest
 from skillopt.night.substance import Guards
+from skillopt.night.work_record import TESTS, record_of_rollout
+from skillopt.night.worktrees import WORKTREE
 from skillopt.tasks.judge import Judge
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers import (
@@ -65,6 +67,9 @@ async def measure_kind(
     good = [text for one in kind for text in one.accepted][-_TRIED:]
     bad = [text for one in kind for text in one.rejected][-_TRIED:]
     said = [rule for one in kind for said in one.corrections for rule in demands(said.said)]
+    said += [
+        rule for one in kind if one.worktree for said in one.corrections for rule in work_demands(said.said)
+    ]
     demanded = _new([rule for rule in said if not isinstance(rule, ContainsRule)])[:MOST_CHECKS]
     checks = await telling_rules(demanded, _after_correction(kind), [*bad, *NO_ANSWERS]) if bad else ()
     if told is None or not (good or bad):
@@ -209,6 +214,11 @@ class NightScorer:
 
     async def _score(self, judge: Judge | None, task: Task, trajectory: Trajectory) -> Score:
         checks, criteria = _read(task)
+        if WORKTREE in task.data:
+            if failing := trajectory.outcome.get(TESTS):
+                return Score(hard=0.0, soft=0.0, feedback=f"The tests fail after the work: {failing}")
+            record = record_of_rollout(trajectory)
+            trajectory = replace(trajectory, answer=record, messages=(), files={})
         guards = Guards.model_validate(task.data.get("guards") or {})
         if failing := guards.failing(task.prompt, extract_answer(trajectory.answer)):
             return Score(hard=0.0, soft=0.0, feedback=failing)

@@ -22,9 +22,9 @@ from skillopt.night.kinds import kinds, normal, opening
 from skillopt.night.labels import Label, clean_requests, label
 from skillopt.night.measures import Measure, measure_kind, measure_task
 from skillopt.night.readings import SessionReading, name_of
-from skillopt.night.requests import PastRequest, RequestOutcome, requests_of
+from skillopt.night.requests import FindWorktree, PastRequest, RequestOutcome, in_worktree, requests_of
 from skillopt.night.settings import NightSettings
-from skillopt.night.substance import Guards, guards_of
+from skillopt.night.substance import Guards, guards_of, lines_of_work
 from skillopt.night.tasks import NightTask, Standing, balanced, split_of, standing_of
 from skillopt.tasks.judge import Judge
 from skillopt.tasks.task import Split
@@ -94,6 +94,7 @@ async def mine(
     titles: Mapping[str, str] | None = None,
     personal: Collection[str] = (),
     remembered: Sequence[NightTask] = (),
+    find: FindWorktree | None = None,
     model: Model | None = None,
     judge: Judge | None = None,
     settings: NightSettings | None = None,
@@ -102,7 +103,8 @@ async def mine(
 
     `readings` are what a model read in sessions, by name, and `titles` the kinds of what they are about; the
     others are read by rules. What earlier nights asked is `remembered`: it keeps its split. Requests of
-    different projects meet only over one of the `personal` skills. Without a model every check comes from the
+    different projects meet only over one of the `personal` skills. What was worked on with tools is a task
+    where `find` finds its worktree, else nobody replays it. Without a model every check comes from the
     person's own words; with one, each kind that could be replayed and measured is asked about once (by
     examples of the train split only), and what it writes is read strictly and tested. A rubric counts only
     where there is a `judge` to try it.
@@ -110,7 +112,7 @@ async def mine(
     settings = settings or NightSettings()
     every = tuple(sessions)
     states = _SessionStates(every)
-    groups = _kinds(every, readings or {}, titles or {}, personal, states)
+    groups = _kinds(every, readings or {}, titles or {}, personal, states, find)
     splits = _splits(groups, remembered, settings)
     labels, notes = await _labels(groups, model, splits)
     measured = await together(
@@ -167,13 +169,14 @@ def _kinds(
     titles: Mapping[str, str],
     personal: Collection[str],
     states: _SessionStates,
+    find: FindWorktree | None,
 ) -> list[list[PastRequest]]:
     """The requests of every kind that counts, by project or personal skill, each group from old to new."""
     by_home: dict[str, list[PastRequest]] = defaultdict(list)
     for session in sorted(sessions, key=lambda session: (session.started, session.source, session.id)):
         for request in requests_of(session, readings.get(name_of(session))):
             if request.form:
-                by_home[home_of(session, personal)].append(request)
+                by_home[home_of(session, personal)].append(in_worktree(request, find) if find else request)
     groups: list[list[PastRequest]] = []
     for home in sorted(by_home):
         found = by_home[home]
@@ -318,11 +321,13 @@ async def _mined(
     # Without its greeting a request may be one that decides: tonight, or whenever it is asked so.
     clean = {form: text for form, text in clean.items() if splits.of(normal(text)) == "train"}
     for form, same in sorted(forms.items()):
-        needs = same[-1].needs or (told.needs if told is not None and not told.self_contained else "")
+        last = same[-1]
+        lacks = told is not None and not told.self_contained and last.worktree is None
+        needs = last.needs or (told.needs if told is not None and lacks else "")
         if needs:
             reasons[f"it needs the repository or the conversation: {needs}"] += 1
         elif measure := await measure_task(same, of_kind):
-            prompt = clean.get(form, same[-1].turn.text)
+            prompt = clean.get(form, last.turn.text)
             tasks.append(_task(same, measure, guards[form], kind=title, prompt=prompt, split=splits.of(form)))
         else:
             reasons["there is no way to measure an answer that was seen to tell good from bad"] += 1
@@ -354,6 +359,8 @@ def _task(
     split: Split,
 ) -> NightTask:
     accepted = [text for one in same for text in one.accepted]
+    if same[-1].worktree is not None:
+        guards = Guards(lines=lines_of_work(same[-1].turn.text, accepted))
     said = _unique(one.said for request in same for one in request.corrections)
     return NightTask(
         id=_id(same[-1]),
@@ -370,6 +377,7 @@ def _task(
         accepted=accepted[-1][:_KEPT] if accepted and split == "train" else "",
         said=said[-_SAID:] if split == "train" else (),
         guards=guards,
+        worktree=same[-1].worktree,
         form_alone=not (guards.tell_subjects or measure.tells_subjects),
     )
 

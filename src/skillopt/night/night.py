@@ -13,7 +13,7 @@ from datetime import datetime
 from skillopt.changes.proposal import Cost, NightProposal, live_text
 from skillopt.changes.status import decisions
 from skillopt.night.context import NightContext
-from skillopt.night.earlier import earlier_nights, targets_of, with_earlier_skill, with_recalled
+from skillopt.night.earlier import earlier_nights, with_earlier_skill
 from skillopt.night.gather import ModelMining, gather, read_sessions, since_of
 from skillopt.night.job import advice_of, with_allowance, without_guesses
 from skillopt.night.plan import NightPlan, NightTarget
@@ -21,7 +21,7 @@ from skillopt.night.readings import name_of
 from skillopt.night.roles import Roles
 from skillopt.night.state import NightRecord, ProjectState, SkillRow
 from skillopt.night.suggestions import drafts_with, suggestions_for
-from skillopt.night.training import REFUSED, UNMEASURED, NightTraining, TrainingObserver, draft_of
+from skillopt.night.training import REFUSED, UNMEASURED, NightTraining, TrainingObserver, drafts_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +67,13 @@ async def run_night(
         if night is None:
             folder = kept.night(state.night + 1)
             asking = ModelMining(jobs=jobs, folder=folder, terms=terms, fresh=restart)
-            night = await _begin(context, state, now(), terms, asking if context.settings.llm_mine else None)
+            asked = asking if context.settings.llm_mine else None
+            night = await _begin(context, state, now(), terms, asked, replays=roles.replays)
             state = state.model_copy(update={"night": night.number, "open": night.number})
             kept.save(state)
         training = NightTraining(context=context, jobs=jobs, observer=observer)
         for place in range(len(night.targets)):
-            night = await training.train(await training.dream(night, place), place)
+            night = await training.train(night, place)
         cost = without_guesses(night.spent, roles)
         proposal = _stage(night, context, now(), cost)
         record = _record(night, proposal, now(), cost)
@@ -109,10 +110,17 @@ def _without_news(
 
 
 async def _begin(
-    context: NightContext, state: ProjectState, now: datetime, terms: str, asking: ModelMining | None
+    context: NightContext,
+    state: ProjectState,
+    now: datetime,
+    terms: str,
+    asking: ModelMining | None,
+    *,
+    replays: bool,
 ) -> NightPlan:
     """Read, mine and write down what the night works on."""
-    gathered = await gather(context, since_of(context.settings, now, state.next_since), asking)
+    since = since_of(context.settings, now, state.next_since)
+    gathered = await gather(context, since, asking, replays=replays)
     settings, number = context.settings, state.night + 1
     earlier = earlier_nights(context.kept, number)
     decided = decisions(context.home.store, str(context.project))
@@ -126,8 +134,6 @@ async def _begin(
     targets: list[NightTarget] = []
     notes: list[str] = []
     for target in gathered.targets:
-        if settings.recall_k:
-            target = with_recalled(target, targets_of(earlier), settings.recall_k)
         if window := settings.slow_update_nights:
             target, why = with_earlier_skill(
                 target, earlier, state.nights, decided, tonight=number, window=window
@@ -176,7 +182,9 @@ def _stage(night: NightPlan, context: NightContext, now: datetime, cost: Cost) -
         if (one.proposal.night, one.proposal.project) == (name, project):
             return one.proposal
     roots = context.places.roots
-    drafts = drafts_with([draft_of(one, one.ended) for one in better], night.suggestions, roots)
+    drafts = drafts_with(
+        [draft for one in better for draft in drafts_of(one, one.ended)], night.suggestions, roots
+    )
     proposal = store.stage(
         drafts,
         roots=roots,
@@ -237,8 +245,7 @@ def _row(target: NightTarget) -> SkillRow:
         verified=judged.verified,
         baseline=judged.before,
         candidate=judged.after,
-        tasks=sum(task.origin == "real" for task in target.tasks),
-        dreams=0 if target.dreams is None else target.dreams.kept,
+        tasks=len(target.tasks),
         edits=len(outcome.edits),
         rejected=outcome.rejected,
         why=judged.why,

@@ -19,6 +19,7 @@ from skillopt.night.tasks import MIN_VAL
 from skillopt.place import Place
 from skillopt.skill.document import Document
 from skillopt.skill.edits import apply, parse_edit
+from skillopt.skill.paths import EditableFiles
 from skillopt.skill.store import Skills
 
 _TAKEN = ("accept", "accept_new_best", "force_accept")
@@ -148,7 +149,7 @@ def _edits(
                 edit = {"op": "slow_update", "content": longer.slow_update_content}
                 why = (longer.reasoning or "")[:500]
                 evidence = EditEvidence(edit=edit, place=str(place), why=why)
-                yield AcceptedEdit(text=skills.get(after).text, evidence=evidence)
+                yield AcceptedEdit(text=skills.get(after).whole, evidence=evidence)
             current = after
             if current == final.best:
                 return
@@ -165,10 +166,10 @@ def _step(
     taken = [one for one in (update.outcomes if update is not None else ()) if one.state == "applied"]
     if record.accepted is not None:
         taken = [one for one in taken if one.id in record.accepted.edits]
-    edits = [parse_edit(one.edit, one.id) for one in taken]
-    texts = [apply(edits[:count], before).document.text for count in range(1, len(edits) + 1)]
-    if not texts or texts[-1] != after.text:
-        yield AcceptedEdit(text=after.text, evidence=about)
+    edits = [parse_edit(one.edit, one.id, EditableFiles(references=True, scripts=True)) for one in taken]
+    texts = [apply(edits[:count], before).document.whole for count in range(1, len(edits) + 1)]
+    if not texts or texts[-1] != after.whole:
+        yield AcceptedEdit(text=after.whole, evidence=about)
         return
     for one, text in zip(taken, texts, strict=True):
         why = str(one.edit.get("rationale") or one.edit.get("reasoning") or "")[:500]

@@ -35,15 +35,6 @@ class _KeptRecord(_Record):
         write_bytes(folder / self.FILE, f"{text}\n".encode("utf-8", "replace"), mode=0o600)
 
 
-class Dreams(_Record):
-    """What became of the variants of `of` train tasks; those that do not fit are counted by reason."""
-
-    kept: int
-    of: int
-    dropped: dict[str, int]
-    cost: Cost
-
-
 class EarlierSkill(_Record):
     """What a slow update looks back to: the text before the oldest adopted night, and tasks since."""
 
@@ -54,7 +45,9 @@ class EarlierSkill(_Record):
 
 
 class AcceptedEdit(_Record):
-    """An accepted edit: the text after it (of a memory file: of our block), and where it comes from."""
+    """An accepted edit: the text after it (`Document.whole`; of a memory file: of our block), and where it
+    comes from.
+    """
 
     text: str
     evidence: EditEvidence
@@ -102,9 +95,11 @@ class NightTarget(_Record):
     """The file as it is; None where there is none yet."""
     seed: str
     """What training starts from: the file's text, a new page, or our block of a memory file."""
+    files: dict[str, str] = {}
+    """The references of the skill's folder as they are, by path: they are trained with it."""
     tasks: tuple[NightTask, ...]
-    dreams: Dreams | None = None
-    """None while no variants were asked for."""
+    beside: str = ""
+    """The text of the plug-in's skill that it is an overlay of."""
     earlier: EarlierSkill | None = None
     """None where there is nothing to look back to."""
     outcome: SkillOutcome | None = None
@@ -149,14 +144,13 @@ class NightPlan(_KeptRecord):
     @property
     def tasks(self) -> int:
         """How many of the person's requests it works on."""
-        return sum(task.origin == "real" for target in self.targets for task in target.tasks)
+        return sum(len(target.tasks) for target in self.targets)
 
     @property
     def spent(self) -> Cost:
-        """What it took so far: mining, dreams, and the skills that are done."""
-        dreams = (target.dreams.cost for target in self.targets if target.dreams is not None)
+        """What it took so far: mining, and the skills that are done."""
         done = (target.outcome.cost for target in self.targets if target.outcome is not None)
-        return total_cost([*([self.mining] if self.mining is not None else []), *dreams, *done])
+        return total_cost([*([self.mining] if self.mining is not None else []), *done])
 
     def with_target(self, place: int, target: NightTarget, notes: Iterable[str] = ()) -> NightPlan:
         """The night with one of its skills further on, and what there is to say about it."""

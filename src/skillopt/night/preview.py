@@ -40,7 +40,8 @@ async def preview(
 ) -> Preview:
     """Look; nothing is sent, nothing is written and no night is begun."""
     context.home.store.refuse_inside(context.places.roots)
-    gathered = await gather(context, since_of(context.settings, now, context.kept.load().next_since))
+    since = since_of(context.settings, now, context.kept.load().next_since)
+    gathered = await gather(context, since, replays=roles is not None and roles.replays)
     to_read: Sequence[RecordedSession] = ()
     if context.settings.llm_mine and context.tasks is None:
         to_read = unread(gathered.sessions, context.home.readings.of(gathered.sessions))

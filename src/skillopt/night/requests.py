@@ -5,13 +5,15 @@ others.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from skillopt.night.kinds import normal, pasted
 from skillopt.night.reactions import QUOTED, follows_on
 from skillopt.night.readings import ReadTurn, SessionReading, read_by_rules
+from skillopt.night.work_record import record_of_tools
+from skillopt.night.worktrees import Worktree
 from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
 
 RequestOutcome = Literal["accepted", "corrected", "redone", "abandoned", "unknown"]
@@ -79,6 +81,35 @@ class PastRequest:
     """Why it cannot be asked again as text alone; empty where it can."""
     tools: tuple[ToolUse, ...] = ()
     """What it was worked on with."""
+    is_first: bool = True
+    """Whether nothing was asked before it in its session."""
+    accepted_work: tuple[str, ...] = ()
+    """Records of the work up to each accepted answer, and below of that up to each rejected one."""
+    rejected_work: tuple[str, ...] = ()
+    worktree: Worktree | None = None
+    """Where it is replayed, which needs tools; then its answers are records of work."""
+
+
+FindWorktree = Callable[[RecordedSession, Turn, Sequence[ToolUse]], Worktree | str]
+"""The worktree of a request, or why it has none."""
+
+
+def in_worktree(request: PastRequest, find: FindWorktree) -> PastRequest:
+    """The request as one that is replayed in a worktree, where it was worked on with tools and can be."""
+    if not request.tools:
+        return request
+    text = request.turn.text
+    if not request.is_first:
+        found: Worktree | str = "it came after other work of its session"
+    elif request.turn.clipped or _ATTACHED.search(text) or _POINTS_BACK.search(QUOTED.sub(" ", text)):
+        return request
+    else:
+        found = find(request.session, request.turn, request.tools)
+    if isinstance(found, str):
+        return replace(request, needs=f"{request.needs}, and {found}")
+    return replace(
+        request, needs="", worktree=found, accepted=request.accepted_work, rejected=request.rejected_work
+    )
 
 
 def requests_of(session: RecordedSession, reading: SessionReading | None = None) -> Iterator[PastRequest]:
@@ -136,19 +167,20 @@ def _request(
 ) -> PastRequest:
     """The request of a group, whose last member is the turn after it; without a reading there is none."""
     request, first = group[0]
-    accepted: list[str] = []
-    rejected: list[str] = []
+    accepted: list[tuple[str, str]] = []
+    rejected: list[tuple[str, str]] = []
     corrections: list[Correction] = []
     outcome: RequestOutcome = "unknown"
-    for answer, turn, told in _answered(group):
+    for answer, turn, told, tools in _answered(group):
+        record = record_of_tools(tools, answer, session.folder or session.project) if tools else ""
         if told.reaction == "accepted":
-            accepted.append(answer)
+            accepted.append((answer, record))
             outcome = outcome if corrections or outcome in ("corrected", "redone") else "accepted"
         elif told.reaction in ("corrected", "redone"):
             outcome = "redone" if "redone" in (outcome, told.reaction) else "corrected"
             # A model knows what is said for this once; of rules, silence about it says nothing.
             if by == "rules" or told.lasting or told.reaction == "redone":
-                rejected.append(answer)
+                rejected.append((answer, record))
                 wanted = told.wanted or turn.text
                 corrections.append(Correction(said=turn.text, wanted=wanted, lasting=told.lasting))
         elif told.reaction == "abandoned" and outcome == "unknown":
@@ -158,18 +190,21 @@ def _request(
     inner = [turn for turn, _ in group[:-1]]
     if outcome in ("unknown", "accepted") and any(turn.failed and turn.role == "assistant" for turn in inner):
         outcome = "corrected"
-    tools = tuple(tool for turn in inner for tool in turn.tools)
+    every = tuple(tool for turn in inner for tool in turn.tools)
     return PastRequest(
         session=session,
         turn=request,
         form=normal(request.text),
         about="" if first is None else first.about,
-        accepted=tuple(filter(None, accepted)),
-        rejected=tuple(filter(None, rejected)),
+        accepted=tuple(answer for answer, _ in accepted if answer),
+        rejected=tuple(answer for answer, _ in rejected if answer),
         outcome=outcome,
         corrections=tuple(corrections),
-        needs=_needs(request, first, tools, by, is_first=is_first),
-        tools=tuple(tool for tool in tools if is_work(tool)),
+        needs=_needs(request, first, every, by, is_first=is_first),
+        tools=tuple(tool for tool in every if is_work(tool)),
+        is_first=is_first,
+        accepted_work=tuple(record for _, record in accepted if record),
+        rejected_work=tuple(record for _, record in rejected if record),
     )
 
 
@@ -183,12 +218,23 @@ def _needs(request: Turn, told: ReadTurn | None, tools: Sequence[ToolUse], by: s
     return told.needs
 
 
-def _answered(group: Sequence[tuple[Turn, ReadTurn | None]]) -> Iterator[tuple[str, Turn, ReadTurn]]:
-    """Each answer, which is the last text before the person speaks again, with that turn as it was read."""
+def _answered(
+    group: Sequence[tuple[Turn, ReadTurn | None]],
+) -> Iterator[tuple[str, Turn, ReadTurn, tuple[ToolUse, ...]]]:
+    """Each answer, which is the last text before the person speaks again, with that turn as it was read and
+    all tools that had worked until then.
+    """
     answer: str | None = None
+    worked: list[ToolUse] = []
+    called: list[ToolUse] = []
     for turn, told in group[1:]:
         if turn.role == "assistant":
+            called += turn.tools
             answer = (answer or "") if not turn.text else "" if turn.clipped else turn.text
+        elif turn.role == "tool" and called:
+            tool = called.pop(0)
+            worked += [] if turn.failed else [tool]
         elif turn.role == "user" and told is not None and answer is not None:
-            yield answer, turn, told
+            worked, called = [*worked, *called], []  # a source may record no results
+            yield answer, turn, told, tuple(filter(is_work, worked))
             answer = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from skillopt.agents import agents
+from skillopt.config.model_string import parse_model_string
 from skillopt.errors import ConfigError, UnknownName
 from skillopt.models import PROVIDERS
 from skillopt.night.settings import NightSettings
@@ -33,6 +35,13 @@ class Roles:
     target: str
     optimizer: str
     judge: str | None = None
+
+    @property
+    def replays(self) -> bool:
+        """Whether the target is an agent with tools of its own, which can work in a repository again."""
+        return parse_model_string(self.target, "target").harness in {
+            one.name for one in agents() if one.driver
+        }
 
     def named(self) -> tuple[str, ...]:
         """Each model once."""

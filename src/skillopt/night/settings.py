@@ -28,6 +28,11 @@ DEAD: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     "evidence_log": ("a night's evidence is its run folder", (True,)),
     "evidence_max_chars": ("a night's evidence is its run folder", (4000,)),
     "multi_skill_report": ("multi_skill_fanout is the key", (False,)),
+    "recall_k": ("tasks of earlier nights come again by themselves", (0,)),
+    "dream_factor": (
+        "nobody but you asks tasks: each input of yours is one, and no variants are written",
+        (0,),
+    ),
     "replay_mode": ("what is replayed is said by the models", ("mock", "")),
     **{
         f"{name}_path": ("agent programs are found on PATH, or by options of the model", ("",))
@@ -148,10 +153,6 @@ class NightSettings(Section):
     """Refuse a change that makes any held-out task worse."""
     edit_budget: int = Field(default=4, ge=1)
     """Most edits of a step."""
-    recall_k: int = Field(default=0, ge=0)
-    """Train tasks of earlier nights that are learned from again, those most like tonight's."""
-    dream_factor: int = Field(default=0, ge=0, le=10)
-    """Variants of each train task that the optimizer writes; learned from, never decided by."""
     dream_rollouts: int = Field(default=1, ge=1, le=10)
     """Tries of each train task; where they differ, the best is studied against the worst."""
     slow_update_nights: int = Field(default=5, ge=0)
@@ -172,6 +173,9 @@ class NightSettings(Section):
     """What belongs to no skill goes to our block in the project's memory file, where it has one."""
     managed_skill_name: str = "skillopt-sleep-learned"
     """The skill for what belongs to no other."""
+    notices: list[Literal["banner", "desktop", "branch"]] = Field(default_factory=list)
+    """How a proposal makes itself known: a line when a session of Claude Code starts (by the plug-in), a
+    desktop notification, a branch with a commit."""
     seed: int = Field(default=42, ge=0)
     """Seed of splits and shuffles."""
     state_dir: OptionalPath = None

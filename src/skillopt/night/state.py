@@ -35,7 +35,6 @@ class SkillRow(BaseModel):
     baseline: float | None
     candidate: float | None
     tasks: int
-    dreams: int
     edits: int
     """Proposed to the person."""
     rejected: int

@@ -35,14 +35,18 @@ class Guards(BaseModel):
     least: int = 0
     own_words: bool = False
     filled: bool = False
+    lines: tuple[str, ...] = ()
+    """Of work in a repository the lines that its record must hold."""
 
     @property
     def tell_subjects(self) -> bool:
         """Whether an answer to another request fails."""
-        return bool(self.least)
+        return bool(self.least or self.lines)
 
     def failing(self, prompt: str, answer: str) -> str:
         """Why the text is no answer to this request; empty where it may be one."""
+        if missing := set(self.lines) - set(answer.splitlines()):
+            return f"What was asked for was not done: {', '.join(sorted(missing))}."
         if self.least and _met(self.words, answer) < self.least:
             return "The answer is not about this request."
         if self.own_words and is_echo(prompt, answer):
@@ -63,6 +67,13 @@ def guards_of(asked: Sequence[tuple[str, Sequence[str]]]) -> list[Guards]:
         Guards(words=mine if least else (), least=min(least, len(mine)), own_words=own_words, filled=filled)
         for mine in words
     ]
+
+
+def lines_of_work(prompt: str, records: Sequence[str]) -> tuple[str, ...]:
+    """The files that a request names and that were changed for it, as the lines of every such record."""
+    kept = [{line for line in record.splitlines() if line.startswith("~ ")} for record in records]
+    common = set.intersection(*kept) if kept else set()
+    return tuple(sorted(line for line in common if line.removeprefix("~ ") in prompt))
 
 
 def is_echo(prompt: str, answer: str) -> bool:

@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from skillopt.night.plan import NightTarget
 from skillopt.night.settings import NightSettings
 from skillopt.night.tasks import NightTask
 from skillopt.skill.document import Document
-from skillopt.skill.folder import SKILL_FILE
+from skillopt.skill.folder import load_skill
+from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import violations
 
 PINNED, LEARNED = 40, 10
@@ -28,6 +30,7 @@ _FRONTMATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)",
 _ALWAYS = re.compile(r"^alwaysApply:[ \t]*true[ \t]*\r?$", re.MULTILINE)
 _PLAIN = re.compile(r"[^\w' -]+")
 _KINDS = 6
+_MOST_BESIDE = 20_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -41,11 +44,14 @@ class SkillPlaces:
     """Where a skill goes that is not there yet."""
     memory: Path | None
     """The first memory file the project has."""
+    plugins: Path | None = None
+    """Where Claude Code keeps plug-ins, whose skills are never changed."""
 
 
 def skill_places(settings: NightSettings, project: Path, home: Path, state: Path) -> SkillPlaces:
     """The folders of skills that exist: of the project, of the person, and those that were named."""
-    personal = (settings.claude_home or home / ".claude") / "skills"
+    claude = settings.claude_home or home / ".claude"
+    personal = claude / "skills"
     own = [project / folder for folder in skill_folders()]
     further = [path.absolute() for path in (personal, *settings.skill_roots)]
     real = Path(os.path.realpath(state))
@@ -67,6 +73,7 @@ def skill_places(settings: NightSettings, project: Path, home: Path, state: Path
         memory=next(
             (path for path in memory if not _is_behind_link(path, project)), memory[0] if memory else None
         ),
+        plugins=claude / "plugins",
     )
 
 
@@ -148,7 +155,7 @@ def targets_for(
             )
             continue
         try:
-            found.append(target_of(path, its, places.roots))
+            found.append(_beside_plugin(target_of(path, its, places.roots), places))
         except UsageError as error:
             refused.append(error)
             notes.append(f"{_name(path)} is left out: {error}")
@@ -193,6 +200,9 @@ def path_for(skills: Sequence[str], settings: NightSettings, places: SkillPlaces
     if settings.multi_skill_fanout is False or len(skills) != 1:
         return managed
     name = skills[0]
+    if overlay := _overlay(name):
+        beside = _held(overlay, places)
+        return beside[0] if len(beside) == 1 else places.new / overlay / SKILL_FILE
     if not _NAME.fullmatch(name):
         return managed
     held = _held(name, places)
@@ -204,6 +214,28 @@ def path_for(skills: Sequence[str], settings: NightSettings, places: SkillPlaces
             f" {_name(managed)}."
         )
     return managed
+
+
+def _overlay(skill: str) -> str:
+    """The name of the skill beside one of a plug-in (`tools:minutes`); empty for any other."""
+    plugin, _, name = skill.rpartition(":")
+    plain = f"{name.lower()}-learned"
+    return plain if plugin and _NAME.fullmatch(plain) else ""
+
+
+def _beside_plugin(target: NightTarget, places: SkillPlaces) -> NightTarget:
+    """The target with the text of the plug-in's skill that it is an overlay of, where that is found."""
+    skills = {task.skills[0] for task in target.tasks if len(task.skills) == 1}
+    overlaid = [skill for skill in sorted(skills) if _overlay(skill) == target.name]
+    if places.plugins is None or not overlaid:
+        return target
+    plugin, _, name = overlaid[0].rpartition(":")
+    found = sorted(places.plugins.glob(f"**/{plugin}/**/skills/{name}/{SKILL_FILE}"))
+    try:
+        text = found[-1].read_text(encoding="utf-8")[:_MOST_BESIDE] if found else ""
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    return target.model_copy(update={"beside": without_frontmatter(text)})
 
 
 def _held(name: str, places: SkillPlaces) -> list[Path]:
@@ -236,19 +268,35 @@ def target_of(path: Path, tasks: Sequence[NightTask], roots: Sequence[Path]) -> 
         raise SkillError(
             f"{path}: agents would refuse a new skill there: {' '.join(wrong)} Name another file."
         )
-    return NightTarget(name=name, kind="skill", path=path, before=before, seed=seed, tasks=tuple(tasks))
+    files = {} if is_new or path.name != SKILL_FILE else _references(path, roots)
+    return NightTarget(
+        name=name, kind="skill", path=path, before=before, seed=seed, files=files, tasks=tuple(tasks)
+    )
+
+
+def _references(path: Path, roots: Sequence[Path]) -> dict[str, str]:
+    """The references beside a skill that adoption could change."""
+    found = {}
+    for name, text in load_skill(path).document.files.items():
+        with suppress(UsageError):
+            if live_text(path.parent / name, roots, "skill") == text:
+                found[name] = text
+    return found
 
 
 def _name(path: Path) -> str:
     return path.name if is_memory_file(path) else path.parent.name if path.name == SKILL_FILE else path.stem
 
 
-def _scaffold(name: str, tasks: Iterable[NightTask]) -> str:
+def _scaffold(name: str, tasks: Sequence[NightTask]) -> str:
     """A new page. Its description says when to use it, in the words of what is learned from."""
     train = [task.kind for task in tasks if task.split == "train"]
     kinds = dict.fromkeys(" ".join(_PLAIN.sub(" ", kind).lower().split()) for kind in train)
     asked = ", ".join(kind for kind in list(kinds)[:_KINDS] if kind)
     when = f"when you are asked to {asked}, and " if asked else ""
+    overlaid = {skill for task in tasks for skill in task.skills if _overlay(skill) == name}
+    if overlaid:
+        when = f"together with {min(overlaid)}, {when}"
     purpose = (
         f"What this person wants, learned from earlier sessions. Use it {when}whenever you write for them."
     )

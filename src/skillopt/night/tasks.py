@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from skillopt.night.requests import RequestOutcome
 from skillopt.night.settings import NightSettings
 from skillopt.night.substance import Guards
+from skillopt.night.worktrees import WORKTREE, Worktree
 from skillopt.tasks.scorers import Rule, read_rules
 from skillopt.tasks.task import Split, Task
 
@@ -39,16 +40,14 @@ class NightTask(BaseModel):
     """Skills that were used when it was asked."""
     sessions: tuple[str, ...] = ()
     """`source:id` of the sessions it was asked in."""
-    origin: Literal["real", "dream"] = "real"
-    """Whether the person asked it, or it was made of a task the person asked."""
-    parent: str = ""
-    """Of a dream the id of that task."""
     accepted: str = ""
     """Of a train task an answer that the person was content with."""
     said: tuple[str, ...] = ()
     """Of a train task what the person said against answers."""
     guards: Guards = Guards()
     """What any answer must be beside its measure."""
+    worktree: Worktree | None = None
+    """Where it is worked on, by an agent with tools; None where its text is all there is."""
     form_alone: bool = False
     """Whether an answer to another request could pass: then a gain is not verified by it."""
 
@@ -69,7 +68,11 @@ class NightTask(BaseModel):
             prompt=self.prompt,
             reference={**person, **measure},
             kind=self.kind,
-            data={"guards": self.guards.model_dump(mode="json")},
+            surroundings="" if self.worktree is None else self.worktree.digest,
+            data={
+                "guards": self.guards.model_dump(mode="json"),
+                **({} if self.worktree is None else {WORKTREE: self.worktree.model_dump(mode="json")}),
+            },
         )
 
 
@@ -85,12 +88,14 @@ def balanced(
     forms: Iterable[str], pinned: Mapping[str, Split], others: Sequence[Split], settings: NightSettings
 ) -> dict[str, Split]:
     """The split of every request of one skill: as `pinned` by an earlier night, else by its form; where too
-    few would decide, new ones are moved until half of all or `MIN_VAL` do. `others` are the splits of what
+    few would decide, new ones are moved until `MIN_VAL` do and one is left to learn from, or half of fewer.
+    `others` are the splits of what
     earlier nights asked and tonight did not.
     """
     made = {form: pinned.get(form) or split_of(form, settings) for form in forms}
     free = sorted(made.keys() - pinned.keys(), key=lambda form: hashlib.sha256(form.encode()).digest())
-    wanted = min(MIN_VAL, (len(made) + len(others)) // 2)
+    total = len(made) + len(others)
+    wanted = MIN_VAL if total > MIN_VAL else total // 2
     for form in free:
         every = [*made.values(), *others]
         if made[form] == "train" and every.count("val") < wanted:

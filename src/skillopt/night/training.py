@@ -1,4 +1,4 @@
-"""What a night does for one skill: variants of its tasks, then training, each saved at once."""
+"""What a night does for one skill: training, saved at once."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from skillopt.changes.proposal import Cost, DraftStep, Judgement, TargetDraft, p
 from skillopt.errors import BudgetSpent, UsageError
 from skillopt.events import Sink
 from skillopt.night.context import NightContext
-from skillopt.night.dreams import SHARE, with_dreams
-from skillopt.night.earlier import earlier_nights, held_out_forms, targets_of
 from skillopt.night.job import NightJobs, cost_of
 from skillopt.night.outcome import outcome_of
-from skillopt.night.plan import Dreams, NightPlan, NightTarget, SkillOutcome
+from skillopt.night.plan import NightPlan, NightTarget, SkillOutcome
+from skillopt.skill.bundle import unpack
+from skillopt.skill.paths import SKILL_FILE
 
 UNMEASURED, REFUSED = "not measured", "refused"
 """Actions beside the gate's: nothing was measured, or what it accepted may not be staged."""
@@ -44,23 +44,6 @@ class NightTraining:
     context: NightContext
     jobs: NightJobs
     observer: TrainingObserver | None = None
-
-    async def dream(self, night: NightPlan, place: int) -> NightPlan:
-        """The night with variants of the skill's train tasks, where wanted and affordable."""
-        target, settings = night.targets[place], self.context.settings
-        is_done = target.dreams is not None or target.outcome is not None
-        if not settings.dream_factor or is_done or self.jobs.spent_part(night.spent):
-            return night
-        earlier = targets_of(earlier_nights(self.context.kept, night.number))
-        made = await with_dreams(
-            target,
-            self.jobs.job(target, advice=night.advice, spent=night.spent, share=SHARE),
-            Path(f"{self._folder(night, place)}-dreams"),
-            settings=settings,
-            held_out=held_out_forms([*earlier, *night.targets]),
-        )
-        assert made.dreams is not None, "what became of the variants is told"
-        return self._saved(night.with_target(place, made, [_told(made.dreams)]))
 
     async def train(self, night: NightPlan, place: int) -> NightPlan:
         """The night with the skill's outcome."""
@@ -92,7 +75,7 @@ class NightTraining:
         if not outcome.edits:
             return outcome
         try:
-            proposed([draft_of(target, outcome)], self.context.places.roots, is_memory_file)
+            proposed(drafts_of(target, outcome), self.context.places.roots, is_memory_file)
         except UsageError as error:
             why = f"What was learned may not be proposed. {error}"
             judged = outcome.judgement.model_copy(update={"action": REFUSED, "why": why})
@@ -110,22 +93,38 @@ class NightTraining:
         return night
 
 
-def draft_of(target: NightTarget, outcome: SkillOutcome) -> TargetDraft:
-    """What is handed in for one skill."""
+def drafts_of(target: NightTarget, outcome: SkillOutcome) -> list[TargetDraft]:
+    """What is handed in for one skill: a draft of each file that changes."""
+    if target.kind == "memory":
+        steps = [DraftStep(text=edit.text, evidence=edit.evidence) for edit in outcome.edits]
+        return [_draft(target, outcome, target.path, target.before, steps)]
+    after = [(edit, unpack(edit.text)) for edit in outcome.edits]
+    drafts = []
+    for name in (SKILL_FILE, *sorted({path for _, (_, files) in after for path in files})):
+        before = target.before if name == SKILL_FILE else target.files.get(name)
+        steps, last = [], before
+        for edit, (main, files) in after:
+            text = main if name == SKILL_FILE else files.get(name)
+            if text is not None and text != last:
+                steps.append(DraftStep(text=text, evidence=edit.evidence))
+                last = text
+        if last != before:
+            path = target.path if name == SKILL_FILE else target.path.parent / name
+            drafts.append(_draft(target, outcome, path, before, steps))
+    return drafts
+
+
+def _draft(
+    target: NightTarget, outcome: SkillOutcome, path: Path, before: str | None, steps: Sequence[DraftStep]
+) -> TargetDraft:
+    is_other = path != target.path
     return TargetDraft(
-        name=target.name,
+        name=f"{target.name}/{path.relative_to(target.path.parent).as_posix()}" if is_other else target.name,
         kind=target.kind,
-        path=target.path,
-        before=target.before,
-        steps=[DraftStep(text=edit.text, evidence=edit.evidence) for edit in outcome.edits],
+        path=path,
+        before=before,
+        steps=steps,
         judgement=outcome.judgement,
-    )
-
-
-def _told(dreams: Dreams) -> str:
-    left = "; ".join(f"{count} {reason}" for reason, count in dreams.dropped.items())
-    return f"{dreams.kept} variants of {dreams.of} train tasks are learned from too" + (
-        f" (left out: {left})." if left else "."
     )
 
 

@@ -68,36 +68,51 @@ class Payload(_Reply):
         return list(getattr(self, self.KEY))
 
 
+_EDIT: Mapping[str, Any] = {
+    "op": {"enum": ["append", "insert_after", "replace", "delete"]},
+    "target": {"type": "string"},
+    "content": {"type": "string"},
+}
+_PATH: Mapping[str, Any] = {"path": {"type": "string"}}
+_TASKS: Mapping[str, Any] = {"tasks": {"type": "array", "items": {"type": "string"}}}
+
+
 class Edits(Payload):
     KEY = "edits"
-    edits: Annotated[
-        list[Any],
-        _items(
-            {
-                "op": {"enum": ["append", "insert_after", "replace", "delete"]},
-                "target": {"type": "string"},
-                "content": {"type": "string"},
-            },
-            required=["op"],
-        ),
-    ]
+    edits: Annotated[list[Any], _items(_EDIT, required=["op"])]
+
+
+class FileEdits(Edits):
+    """Edits of a skill that has several files."""
+
+    edits: Annotated[list[Any], _items({**_EDIT, **_PATH}, required=["op"])]
 
 
 class NamedEdits(_Reply):
     """What the analyst of a lane answers: edits, each with the tasks it should fix, and nothing else."""
 
-    edits: Annotated[
+    edits: Annotated[list[Any], _items({**_EDIT, **_TASKS}, required=["op", "content", "tasks"])]
+
+
+class NamedFileEdits(NamedEdits):
+    """The same of a skill that has several files."""
+
+    edits: Annotated[list[Any], _items({**_EDIT, **_PATH, **_TASKS}, required=["op", "content", "tasks"])]
+
+
+class WrittenSkill(_Reply):
+    """What the analyst of a lane answers that writes the skill anew: the text, and for words of a changed
+    line the tasks that it should fix.
+    """
+
+    new_skill: str
+    changes: Annotated[
         list[Any],
         _items(
-            {
-                "op": {"enum": ["append", "insert_after", "replace", "delete"]},
-                "target": {"type": "string"},
-                "content": {"type": "string"},
-                "tasks": {"type": "array", "items": {"type": "string"}},
-            },
-            required=["op", "content", "tasks"],
+            {"words": {"type": "string"}, "tasks": {"type": "array", "items": {"type": "string"}}},
+            required=["words", "tasks"],
         ),
-    ]
+    ] = Field(default_factory=list)
 
 
 class WorkedRule(_Reply):

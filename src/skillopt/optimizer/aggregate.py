@@ -39,7 +39,9 @@ class Aggregator:
 
     async def aggregate(self, step: Step, reflection: Reflection) -> Merged:
         """One list of edits. A patch alone passes through without a call; invalid edits end here."""
-        fixed = skill_section(step.skill.text) + section("Advice from earlier epochs", step.meta_skill)
+        fixed = skill_section(self._form.shown(step.skill)) + section(
+            "Advice from earlier epochs", step.meta_skill
+        )
         ended: list[Outcome] = []
         groups = []
         for kind in ("failure", "success"):

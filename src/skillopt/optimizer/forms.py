@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -19,12 +19,15 @@ from skillopt.optimizer._replies import (
     Candidates,
     Edits,
     FailureAnalysis,
+    FileEdits,
     Notes,
     Payload,
     SuccessAnalysis,
     Suggestions,
 )
+from skillopt.skill.document import Document
 from skillopt.skill.edits import Proposal, parse_edit
+from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 
 Mode = Literal["patch", "rewrite_from_suggestions", "full_rewrite_minibatch"]
 KINDS_OF_SUGGESTION = ("add_rule", "remove_rule", "merge_rules", "reorganize", "compress", "clarify")
@@ -94,6 +97,10 @@ class Form:
     limited: bool = True
     """Whether the learning rate counts what is proposed; whole skills are not counted."""
 
+    def shown(self, skill: Document) -> str:
+        """What is shown of a skill: every file where edits can name one, else the document to write anew."""
+        return skill.whole if self.mode == "patch" else skill.text
+
     def shape(self, kind: Literal["failure", "success"], *, notes: bool) -> type[Analysis]:
         """What an analyst must answer."""
         return _shape(self.payload, kind, notes)
@@ -157,6 +164,14 @@ def read_candidate(obj: object, id: str) -> Candidate:
         id=id,
         problem=problem,
     )
+
+
+def form_of(mode: Mode, files: EditableFiles) -> Form:
+    """The update mode for a skill of which these files may change; only edits change more than SKILL.md."""
+    form = FORMS[mode]
+    if mode != "patch" or files == ONE_DOCUMENT:
+        return form
+    return replace(form, payload=FileEdits, read=partial(parse_edit, files=files))
 
 
 FORMS: Mapping[Mode, Form] = {

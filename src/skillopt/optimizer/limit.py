@@ -37,7 +37,7 @@ class LimitChooser:
             else f"hard {rollouts.hard:.4f}, soft {rollouts.soft:.4f}"
         )
         user = (
-            skill_section(step.skill.text)
+            skill_section(step.skill.whole)
             + section("Advice from earlier epochs", step.meta_skill)
             + memory_section(step.memory, self._model.memory_room)
             + section("This step's rollouts", f"{rollouts.n} rollouts: {score}.")

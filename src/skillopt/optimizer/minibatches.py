@@ -67,10 +67,8 @@ async def in_minibatches(
     try:
         for rows in order:
             tries = [await _unless_failed(rollouts.arriving(row), studies) for row in rows]
-            scored = sorted((one for one in tries if isinstance(one, Scored)), key=_worth, reverse=True)
-            if scored:
-                studied = Studied(task=rollouts.rows[rows[0]].task, tries=tuple(scored))
-                chunk += [studied] if studied.side == side else []
+            studied = _as_studied(rollouts.rows[rows[0]].task, tries)
+            chunk += [studied] if studied is not None and studied.side == side else []
             if group is None and len(chunk) == size:
                 held.append(chunk)
                 chunk = []
@@ -88,6 +86,20 @@ async def in_minibatches(
             one.cancel()
         await asyncio.gather(*studies, return_exceptions=True)
         raise
+
+
+async def all_studied(rollouts: Evaluation) -> list[Studied]:
+    """The tasks of a batch in planned order when all rows are in, without those that were not measured."""
+    found = [
+        _as_studied(rollouts.rows[rows[0]].task, [await rollouts.arriving(row) for row in rows])
+        for rows in _by_task(rollouts)
+    ]
+    return [one for one in found if one is not None]
+
+
+def _as_studied(task: Task, tries: Sequence[Rollout]) -> Studied | None:
+    scored = sorted((one for one in tries if isinstance(one, Scored)), key=_worth, reverse=True)
+    return Studied(task=task, tries=tuple(scored)) if scored else None
 
 
 def _by_task(rollouts: Evaluation) -> list[list[int]]:

@@ -14,23 +14,35 @@ from skillopt.optimizer._ask import OptimizerModel, packaged
 from skillopt.optimizer.aggregate import Aggregator, Merged
 from skillopt.optimizer.appendix import AppendixWriter
 from skillopt.optimizer.epoch import EPOCH_AGO, Advice, EpochAdvisor, TaskPair
-from skillopt.optimizer.forms import FORMS, Mode
+from skillopt.optimizer.forms import Mode, form_of
 from skillopt.optimizer.limit import LimitChooser
 from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
 from skillopt.optimizer.proof import ANALYST, Joiner, LaneAnalyst
+from skillopt.optimizer.proposers.port import Proposer
 from skillopt.optimizer.reflect import Reflection, Reflector
+from skillopt.optimizer.rewrites import LaneAdviser, LaneRewriter
 from skillopt.optimizer.select import Selection, Selector
 from skillopt.optimizer.small import SmallLaneAnalyst, by_kind
 from skillopt.optimizer.update import Update, Updater
+from skillopt.optimizer.whole_batch import WholeBatch
 from skillopt.skill.document import Document
+from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 from skillopt.step import Step
 from skillopt.tasks.rollout import means
 from skillopt.tasks.template import fill
 
 T = TypeVar("T")
 Control = Literal["fixed", "autonomous", "none"]
-PATCH_PROMPTS = frozenset({"analyst_failure", "analyst_success", "merge", "ranking"})
+PATCH_PROMPTS = frozenset({"analyst_failure", "analyst_success", "merge", "ranking", ANALYST})
 """Stages for which a benchmark's own prompt speaks of edits: other update modes use the generic ones."""
+
+WRITING = (*sorted(PATCH_PROMPTS), "repair", "rewrite", "meta_skill")
+"""Stages that write a part of the skill, or advise those that do."""
+LANE_ANALYSTS: Mapping[Mode, type[LaneAnalyst]] = {
+    "patch": LaneAnalyst,
+    "rewrite_from_suggestions": LaneAdviser,
+    "full_rewrite_minibatch": LaneRewriter,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +78,8 @@ class OptimizerSettings:
     failure_only: bool
     scoring_rule: str = ""
     """What passes, in words; empty where the benchmark does not say."""
+    about: str = ""
+    """What the skill is, where it is no whole document; everybody who writes is told."""
     small: bool = False
     """Whether lanes are asked about in the form for small models."""
     rollouts_per_task: int = 1
@@ -76,6 +90,8 @@ class OptimizerSettings:
     lr_control_mode: Control = "fixed"
     skill_aware: SkillAware | None = None
     rewrite_max_completion_tokens: int = 64_000
+    files: EditableFiles = ONE_DOCUMENT
+    """The files of the skill that edits may change."""
 
     @property
     def writes_whole_skills(self) -> bool:
@@ -90,13 +106,21 @@ class OptimizerSettings:
 class Optimizer:
     """Stages 2 to 5 of a step, in one of the update modes."""
 
-    def __init__(self, model: Model, settings: OptimizerSettings, rewriter: Model | None = None) -> None:
-        """`rewriter` writes whole skills, where that takes another effort than the rest."""
-        form = FORMS[settings.skill_update_mode]
+    def __init__(
+        self,
+        model: Model,
+        settings: OptimizerSettings,
+        rewriter: Model | None = None,
+        proposer: Proposer | None = None,
+    ) -> None:
+        """`rewriter` writes whole skills, where that takes another effort than the rest; a `proposer` takes
+        the place of analysts, merging and ranking.
+        """
+        form = form_of(settings.skill_update_mode, settings.files)
         aware = None if settings.writes_whole_skills else settings.skill_aware
         contrasts = settings.rollouts_per_task > 1
-        whole = ("analyst_failure", "analyst_success", "merge") if settings.writes_whole_skills else ()
-        writes_skills = ("rewrite", *whole)
+        whole = ("analyst_failure", "analyst_success", "merge", ANALYST)
+        writes_skills = ("rewrite", *(whole if settings.writes_whole_skills else ()))
         own_prompts = {
             stage: text
             for stage, text in settings.prompts.items()
@@ -104,17 +128,20 @@ class Optimizer:
         }
         if settings.small:
             own_prompts = {ANALYST: packaged(f"{ANALYST}_small"), **own_prompts}
+        if settings.writes_whole_skills:
+            own_prompts[ANALYST] = packaged(f"{ANALYST}_rewrite")
         asked = OptimizerModel(
             model,
             prompts=own_prompts,
             max_tokens=settings.max_tokens,
             context_window=settings.context_window,
             words=form.words(),
-            suffixes=_suffixes(aware, contrasts),
+            suffixes=_suffixes(aware, contrasts, settings),
             caps=dict.fromkeys(writes_skills, settings.rewrite_max_completion_tokens),
             models={} if rewriter is None else dict.fromkeys(writes_skills, rewriter),
         )
         self._settings = settings
+        self._proposer = proposer
         self._limit_chooser = LimitChooser(asked)
         self._reflector = Reflector(
             asked,
@@ -126,21 +153,22 @@ class Optimizer:
             contrasts=contrasts,
         )
         self._aggregator = Aggregator(asked, form, merge_batch_size=settings.merge_batch_size)
-        self._selector = Selector(asked, form)
+        self._selector = Selector(asked, form, ranks=proposer is None)
         notes = None if aware is None else AppendixWriter(asked, threshold=aware.consolidate_above)
         self._updater = Updater(asked, form, notes)
         self._advisor = EpochAdvisor(asked)
-        self.lanes = (
+        self._lanes = (
             SmallLaneAnalyst(asked, scoring_rule=settings.scoring_rule)
             if settings.small
-            else LaneAnalyst(
+            else LANE_ANALYSTS[settings.skill_update_mode](
                 asked,
                 contrasts=contrasts,
                 target_prompt=settings.prompts.get("rollout", ""),
                 scoring_rule=settings.scoring_rule,
+                files=settings.files,
             )
         )
-        self.joiner = None if settings.small else Joiner(asked)
+        self.joiner = None if settings.small or proposer is not None else Joiner(asked)
 
     @property
     def control(self) -> Control:
@@ -148,18 +176,32 @@ class Optimizer:
         return self._settings.control
 
     async def reflect(self, step: Step, rollouts: Evaluation) -> Reflection:
-        """Stage 2: proposals of analysts, minibatch by minibatch, while rollouts still come in."""
-        return await self._reflector.reflect(step, rollouts)
+        """Stage 2: proposals of analysts, minibatch by minibatch, while rollouts still come in; or those of
+        the proposer for all of them.
+        """
+        if self._proposer is None:
+            return await self._reflector.reflect(step, rollouts)
+        limit = step.limit if self.control == "fixed" else None
+        return await self._whole(self._proposer, rollouts, limit).reflect(step)
+
+    def lanes(self, rollouts: Evaluation) -> LaneAnalyst | SmallLaneAnalyst | WholeBatch:
+        """Who studies the failures of `proof` in a batch."""
+        return self._lanes if self._proposer is None else self._whole(self._proposer, rollouts)
+
+    def _whole(self, proposer: Proposer, rollouts: Evaluation, limit: int | None = None) -> WholeBatch:
+        return WholeBatch(proposer, rollouts, failure_only=self._settings.failure_only, limit=limit)
 
     async def in_lanes(
         self, step: Step, rollouts: Evaluation, study: Callable[[int, list[Studied]], Awaitable[T]]
     ) -> list[T]:
-        """Failures in minibatches, each given to `study`; for a small model those of one kind together."""
+        """Failures in minibatches, each given to `study`; for a small model those of one kind together, for a
+        proposer all of them.
+        """
         return await in_minibatches(
             rollouts,
             "failure",
             study,
-            size=self._settings.minibatch_size,
+            size=self._settings.minibatch_size if self._proposer is None else len(rollouts.rows) + 1,
             seed=step.seed,
             joins_last=True,
             group=by_kind if self._settings.small else None,
@@ -167,7 +209,7 @@ class Optimizer:
 
     def lanes_of(self, failures: Sequence[Studied]) -> list[list[Studied]]:
         """Failures that are all in, in minibatches as `in_lanes` makes them."""
-        size = self._settings.minibatch_size
+        size = self._settings.minibatch_size if self._proposer is None else max(1, len(failures))
         if self._settings.small:
             return by_kind(failures, size)
         return [list(failures[at : at + size]) for at in range(0, len(failures), size)]
@@ -199,14 +241,22 @@ class Optimizer:
         return await self._advisor.meta_skill(step, older, pairs)
 
 
-def _suffixes(aware: SkillAware | None, contrasts: bool) -> dict[str, str]:
-    """What the analysts are told on top of their prompts: how to read several tries, then how to tell defects
-    from lapses.
+def _suffixes(aware: SkillAware | None, contrasts: bool, settings: OptimizerSettings) -> dict[str, str]:
+    """What stages are told on top of their prompts: what the skill is, which files it has, how to read
+    several tries, then how to tell defects from lapses.
     """
     told = {} if aware is None else aware.suffixes()
-    if not contrasts:
-        return told
-    return {
-        stage: f"{packaged('contrast').strip()}\n\n{told.get(stage, '')}"
-        for stage in ("analyst_failure", "analyst_success")
-    }
+    if contrasts:
+        told = {
+            stage: f"{packaged('contrast').strip()}\n\n{told.get(stage, '')}"
+            for stage in ("analyst_failure", "analyst_success")
+        }
+    if settings.skill_update_mode == "patch" and settings.files != ONE_DOCUMENT:
+        files = packaged("files").strip()
+        files += f"\n\n{packaged('files_scripts').strip()}" if settings.files.scripts else ""
+        write_edits = ("analyst_failure", "analyst_success", "merge", "repair")
+        for stage in write_edits if settings.small else (*write_edits, ANALYST):
+            told[stage] = f"{files}\n\n{told.get(stage, '')}"
+    if settings.about:
+        told = {stage: f"{settings.about.strip()}\n\n{told.get(stage, '')}" for stage in WRITING}
+    return told

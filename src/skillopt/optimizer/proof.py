@@ -18,10 +18,11 @@ from skillopt.optimizer._render import (
     skill_section,
     told_answer,
 )
-from skillopt.optimizer._replies import Groups, NamedEdits, Unusable
+from skillopt.optimizer._replies import Groups, NamedEdits, NamedFileEdits, Unusable
 from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.reflect import Minibatch
 from skillopt.skill.edits import Edit, parse_edit
+from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
 from skillopt.tasks.task import Task
@@ -51,6 +52,8 @@ class LaneAnalyst:
 
     varies = False
     """Whether another look asks another question, also where nothing new is known."""
+    changes_files = True
+    """Whether its edits can be for other files of the skill than SKILL.md."""
 
     def __init__(
         self,
@@ -59,11 +62,14 @@ class LaneAnalyst:
         contrasts: bool = False,
         target_prompt: str = "",
         scoring_rule: str = "",
+        files: EditableFiles = ONE_DOCUMENT,
     ) -> None:
         """`target_prompt` is what the target is told, with `{skill}` in it; `scoring_rule` says in words what
-        passes.
+        passes; `files` are those of the skill that may change.
         """
         self._model = model
+        self._files = files
+        self._shape: type[NamedEdits] = NamedEdits if files == ONE_DOCUMENT else NamedFileEdits
         self._contrasts = contrasts
         self._surroundings = section(
             "What the agent is told, the skill in its place", clipped(target_prompt, LONGEST_PROMPT)
@@ -82,15 +88,14 @@ class LaneAnalyst:
         """Edits for these failures. `dead` are edits that were tried on them in vain, `harmful` ones broke
         other tasks; `kinds` counts the held-out failures by the kind of their task.
         """
-        most = len(chunk)
         fixed = (
             self._surroundings
-            + skill_section(step.skill.text)
+            + skill_section(step.skill.whole if self.changes_files else step.skill.text)
             + section("Advice from earlier epochs", step.meta_skill)
             + section("Edits that broke tasks which worked", "\n".join(map(_told, harmful)))
             + _dead_section(dead)
             + _kinds_section(kinds or {})
-            + section("Limit", f"Propose at most {most} edits. You are shown {most} failed tasks.")
+            + section("Limit", f"{self._limit(len(chunk))} You are shown {len(chunk)} failed tasks.")
         )
         room, title = self._model.room(fixed, ANALYST), "Failed tasks"
         if self._contrasts:
@@ -98,14 +103,23 @@ class LaneAnalyst:
         else:
             shown = rollouts_section(title, [(one.task, one.tries[0]) for one in chunk], room)
         tasks = tuple(one.task.id for one in chunk)
-        reply = await self._model.ask(step, ANALYST, item, fixed + shown, NamedEdits)
+        edits = await self._edits(step, item, fixed + shown, len(chunk))
+        if isinstance(edits, Unusable):
+            return Minibatch(kind="failure", index=0, tasks=tasks, dropped=str(edits))
+        return Minibatch(kind="failure", index=0, tasks=tasks, edits=tuple(edits))
+
+    def _limit(self, failures: int) -> str:
+        return f"Propose at most {failures} edits."
+
+    async def _edits(self, step: Step, item: str, user: str, most: int) -> Sequence[Edit] | Unusable:
+        """What the model proposes to this question about so many failures."""
+        reply = await self._model.ask(step, ANALYST, item, user, self._shape)
         if isinstance(reply, Unusable):
-            return Minibatch(kind="failure", index=0, tasks=tasks, dropped=str(reply))
-        edits = tuple(
-            parse_edit(edit, str(step.place.at(ANALYST, item, number=at)))
+            return reply
+        return [
+            parse_edit(edit, str(step.place.at(ANALYST, item, number=at)), self._files)
             for at, edit in enumerate(reply.edits[:most])
-        )
-        return Minibatch(kind="failure", index=0, tasks=tasks, edits=edits)
+        ]
 
 
 class Joiner:
@@ -116,27 +130,30 @@ class Joiner:
 
     async def groups(self, step: Step, edits: Sequence[Edit]) -> list[list[int]]:
         """Groups of two or more numbers of edits, no number twice; none where the reply cannot be used."""
-        shown = [Edit(op=edit.op, target=edit.target, content=edit.content) for edit in edits]
-        user = skill_section(step.skill.text) + proposals_section(
+        shown = [Edit(op=edit.op, target=edit.target, content=edit.content, path=edit.path) for edit in edits]
+        user = skill_section(step.skill.whole) + proposals_section(
             f"{len(edits)} edits, numbered from 0", shown
         )
         reply = await self._model.ask(step, JOINING, "0", user, Groups)
-        if isinstance(reply, Unusable):
-            return []
-        seen: set[int] = set()
-        groups: list[list[int]] = []
-        for said in reply.same:
-            group = [
-                number for number in dict.fromkeys(said) if 0 <= number < len(edits) and number not in seen
-            ]
-            if len(group) > 1:
-                seen.update(group)
-                groups.append(sorted(group))
-        return groups
+        return [] if isinstance(reply, Unusable) else groups_in(reply, len(edits))
+
+
+def groups_in(reply: Groups, count: int) -> list[list[int]]:
+    """The groups of two or more that a reply names among so many edits, no edit twice."""
+    seen: set[int] = set()
+    groups: list[list[int]] = []
+    for said in reply.same:
+        group = [number for number in dict.fromkeys(said) if 0 <= number < count and number not in seen]
+        if len(group) > 1:
+            seen.update(group)
+            groups.append(sorted(group))
+    return groups
 
 
 def _told(edit: Edit) -> str:
-    shown = {key: value for key, value in edit.as_json().items() if key in ("op", "target", "content")}
+    shown = {
+        key: value for key, value in edit.as_json().items() if key in ("op", "path", "target", "content")
+    }
     return f"- {json.dumps(shown, ensure_ascii=False)}"
 
 

@@ -104,7 +104,7 @@ class Reflector:
     async def reflect(self, step: Step, rollouts: Evaluation) -> Reflection:
         """Reflect on a batch while it is still running, and wait for all of it."""
         fixed = (
-            skill_section(step.skill.text)
+            skill_section(self._form.shown(step.skill))
             + section("Advice from earlier epochs", step.meta_skill)
             + memory_section(step.memory, self._model.memory_room)
         )

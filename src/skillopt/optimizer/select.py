@@ -11,7 +11,7 @@ from skillopt.events import Selected
 from skillopt.events.records import LimitRecord, RankingRecord
 from skillopt.optimizer._ask import OptimizerModel
 from skillopt.optimizer._render import memory_section, proposals_section, section, skill_section
-from skillopt.optimizer._replies import Edits, Ranking, Unusable
+from skillopt.optimizer._replies import Ranking, Unusable
 from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.forms import Form
 from skillopt.skill.edits import Edit, Outcome, Proposal, apply
@@ -37,9 +37,11 @@ class Selector:
     is not found.
     """
 
-    def __init__(self, model: OptimizerModel, form: Form) -> None:
+    def __init__(self, model: OptimizerModel, form: Form, *, ranks: bool = True) -> None:
+        """Without `ranks` the first proposals are taken: whoever made them put the best first."""
         self._model = model
         self._form = form
+        self._ranks = ranks
 
     async def select(
         self,
@@ -56,7 +58,7 @@ class Selector:
         chosen, ranking = merged.edits, None
         if limit is not None and len(chosen) > limit:
             chosen = merged.edits[:limit]
-            if self._form.limited and limit > 0:
+            if self._form.limited and limit > 0 and self._ranks:
                 chosen, ranking = await self._rank(step, merged.edits, limit)
             kept = {edit.id for edit in chosen}
             ended += [
@@ -86,7 +88,7 @@ class Selector:
         self, step: Step, edits: tuple[Proposal, ...], limit: int
     ) -> tuple[tuple[Proposal, ...], RankingRecord]:
         user = (
-            skill_section(step.skill.text)
+            skill_section(self._form.shown(step.skill))
             + section("Advice from earlier epochs", step.meta_skill)
             + memory_section(step.memory, self._model.memory_room)
             + proposals_section(f"{len(edits)} {self._form.noun}s, numbered from 0", edits)
@@ -106,10 +108,10 @@ class Selector:
         lost = [outcome for outcome in apply(chosen, step.skill).outcomes if outcome.state == "unmatched"]
         if not lost:
             return tuple(chosen)
-        user = skill_section(step.skill.text) + proposals_section(
+        user = skill_section(self._form.shown(step.skill)) + proposals_section(
             "Edits whose target was not found", [outcome.edit for outcome in lost]
         )
-        reply = await self._model.ask(step, "repair", "0", user, Edits)
+        reply = await self._model.ask(step, "repair", "0", user, self._form.payload)
         repaired: list[Proposal] = []
         if not isinstance(reply, Unusable):
             repaired = [

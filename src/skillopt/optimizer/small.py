@@ -89,7 +89,7 @@ class SmallLaneAnalyst:
         """
         order = random.Random(f"{step.seed} {item}").sample(list(chunk), len(chunk))
         fixed = (
-            skill_section(step.skill.text)
+            skill_section(step.skill.whole)
             + section("How answers are scored", self._rule)
             + section("A rule that did not help; write another one", "\n".join(map(_tried, dead[-1:])))
         )

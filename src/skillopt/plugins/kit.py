@@ -12,7 +12,7 @@ from typing import Any
 
 from skillopt.changes.actions import OwnFile, TextLines
 from skillopt.plugins.program import Program
-from skillopt.skill.folder import SKILL_FILE
+from skillopt.skill.paths import SKILL_FILE
 
 SKILL = "skillopt"
 """The name of the skill, of its folder, of the MCP server and of our entries."""

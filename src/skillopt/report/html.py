@@ -320,7 +320,7 @@ def _spending(facts: Facts) -> str:
 
 def _configuration(facts: Facts) -> str:
     if not facts.config:
-        return "<p>The run's config.json is not there.</p>"
+        return "<p>The run's settings.json is not there.</p>"
     rows = [
         f'<tr><th scope="row">{escape(key)}</th><td>{escape(item)}</td></tr>' for key, item in facts.config
     ]

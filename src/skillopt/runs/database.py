@@ -12,7 +12,7 @@ from contextlib import closing
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
@@ -21,6 +21,7 @@ from skillopt.errors import Kind, RunConflict, Stopped
 from skillopt.events import SCHEMA
 from skillopt.ledger import HEDGE_STAGE
 from skillopt.messages import Reply, Request, Role, Usage, as_plain
+from skillopt.models.stack.batched import SentBatch
 from skillopt.tasks.rollout import Invalid, Score, Trajectory
 
 _SCHEMA = """
@@ -43,9 +44,17 @@ CREATE TABLE IF NOT EXISTS skills (digest TEXT PRIMARY KEY, text TEXT NOT NULL);
 """
 
 _REPLY, _TRAJECTORY = TypeAdapter(Reply), TypeAdapter(Trajectory)
+_BATCH = "batch "
 SESSION = "session"
 """The note of the last attempt that an earlier session left open."""
 ENTRIES = "SELECT id, role, stage, place, state, calls, tokens, reserved, usd, usage FROM spending"
+
+
+class AnswerRow(NamedTuple):
+    """What a rollout ended with, and after how many calls."""
+
+    text: str
+    calls: int
 
 
 def entry_of(row: Sequence[Any]) -> Entry:
@@ -76,7 +85,7 @@ def _known_usage(text: str) -> Usage:
 
 
 class Database:
-    """One file. Implements `Records`, `Journal`, `Texts` and the evaluator's `Rollouts`."""
+    """One file. Implements `Records`, `BatchStore`, `Journal`, `Texts` and the evaluator's `Rollouts`."""
 
     _kept: Mapping[str, set[str]] | None = None
     """The keys in each table; None where others write to it too."""
@@ -165,6 +174,10 @@ class Database:
     def entries(self) -> Iterable[Entry]:
         return map(entry_of, self._do(f"{ENTRIES} ORDER BY id"))
 
+    def entry(self, id: int) -> Entry | None:
+        row = self._do(f"{ENTRIES} WHERE id = ?", (id,)).fetchone()
+        return None if row is None else entry_of(row)
+
     def begin_session(self) -> None:
         """Note which attempts a dead process left open: nobody waits for them, though they stay charged."""
         last = self._do("SELECT MAX(id) FROM spending WHERE state = 'open'").fetchone()[0]
@@ -210,6 +223,19 @@ class Database:
             None if row is None else (row[0], _TRAJECTORY.validate_json(row[1]), Score(**json.loads(row[2])))
         )
 
+    def answers(self, rollouts: Iterable[str]) -> dict[tuple[str, int], AnswerRow]:
+        """What was answered, by rollout and attempt."""
+        wanted = json.dumps(list(rollouts))
+        query = (
+            "SELECT rollout, attempt, json_extract(trajectory, '$.answer'),"
+            " json_extract(trajectory, '$.calls') FROM trajectories"
+            " WHERE rollout IN (SELECT value FROM json_each(?))"
+        )
+        found = self._do(query, (wanted,)).fetchall()
+        return {
+            (rollout, attempt): AnswerRow(text=text, calls=calls) for rollout, attempt, text, calls in found
+        }
+
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
         row = (rollout, attempt, scorer, _dump(score))
         self._do("INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)", row)
@@ -232,6 +258,18 @@ class Database:
         )
         row: tuple[int, Kind, str] | None = self._do(query, (rollout, stage)).fetchone()
         return row
+
+    # Batches
+
+    def batches(self) -> list[SentBatch]:
+        found = self._do("SELECT value FROM meta WHERE name LIKE ? ORDER BY rowid", (f"{_BATCH}%",))
+        return [SentBatch.model_validate_json(value) for (value,) in found]
+
+    def keep_batch(self, batch: SentBatch) -> None:
+        self.note(f"{_BATCH}{batch.token}", batch.model_dump_json())
+
+    def forget_batch(self, token: str) -> None:
+        self._do("DELETE FROM meta WHERE name = ?", (f"{_BATCH}{token}",))
 
     # Texts
 
@@ -277,6 +315,16 @@ def stored_text(path: Path, digest: str) -> str | None:
     with closing(connect_reading(path)) as database:
         row = database.execute("SELECT text FROM skills WHERE digest = ?", (digest,)).fetchone()
     return None if row is None else str(row[0])
+
+
+def stored_replies(path: Path, question: str) -> list[Reply]:
+    """The replies to a question to the optimizer model, attempt by attempt."""
+    with closing(connect_reading(path)) as database:
+        found = database.execute(
+            "SELECT reply FROM replies WHERE role = 'optimizer' AND place GLOB ? ORDER BY place",
+            (f"{question}/a[0-9]",),
+        )
+        return [_REPLY.validate_json(reply) for (reply,) in found]
 
 
 def asked_twice(path: Path) -> list[str]:

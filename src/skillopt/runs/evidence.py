@@ -14,13 +14,14 @@ from skillopt.events.records import EditRecord, StepRecord
 from skillopt.events.state import Metric, State
 from skillopt.gate.constraints import Constraints, Effort, Ruled, too_long
 from skillopt.gate.decision import Case, GateLimits, PolicyReader, RowId, worth_of
-from skillopt.gate.gate import STAGE
+from skillopt.gate.gate import RULE, STAGE
 from skillopt.gate.policies import decide
 from skillopt.place import Place
 from skillopt.runs.database import asked_twice
 from skillopt.runs.fold import Fold, LogSection
 from skillopt.runs.log import DATABASE, EVENTS, read_events
 from skillopt.runs.reader import RunReader
+from skillopt.skill.description import problem_with
 from skillopt.skill.document import Document
 from skillopt.skill.store import Skills
 from skillopt.train.trainer import LEAK_GUARD
@@ -128,8 +129,8 @@ def find(run: RunReader, step: str) -> FoundVerdict:
     at, judged = _find(sections, step, run)
     if not run.config:
         raise UsageError(
-            f"{run.folder / 'config.json'} is missing; it says how scores were weighed. Run the same training"
-            " command again to write it."
+            f"{run.folder / 'settings.json'} is missing; it says how scores were weighed. Run the same"
+            " training command again to write it."
         )
     return FoundVerdict(judged=judged, sections=sections[: at + 1])
 
@@ -360,14 +361,16 @@ def _without_rows(
 ) -> VerdictEvidence:
     """Verdicts without a measurement: nothing changed, the guard refused, or reflections were lost."""
     judged: Judged = about["judged"]
-    if judged.decided_by == LEAK_GUARD:  # the tasks it looked at are not in the log, but what it found is
+    if judged.decided_by in (LEAK_GUARD, RULE):  # the tasks a guard read are not in the log; what it found is
         leaks = str(judged.place.at("leaks"))
         found = next((one.text for one in section.of(Notice) if one.id == leaks), "")
+        if judged.decided_by == RULE and updated is not None:
+            found = problem_with(skills.get(updated.skill).rendered)
         return VerdictEvidence(
             **about,
             recomputed="reject" if found else "open",
             reason=found or "no leak is in the log",
-            decided_by=LEAK_GUARD,
+            decided_by=judged.decided_by,
         )
     if updated is not None:
         if skills.get(updated.skill).rendered == incumbent.rendered:

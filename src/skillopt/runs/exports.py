@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from pydantic_core import to_json
 
 from skillopt.events import (
     Aggregated,
@@ -13,6 +15,7 @@ from skillopt.events import (
     EpochEnded,
     Event,
     Judged,
+    PatchFact,
     Reflected,
     RowFact,
     Selected,
@@ -20,10 +23,12 @@ from skillopt.events import (
     TestMeasured,
     Updated,
 )
-from skillopt.events.records import EpochRecord, Fact, ReopenedRecord, StepRecord
+from skillopt.events.records import EditRecord, EpochRecord, Fact, ReopenedRecord, StepRecord
 from skillopt.files import append_json, write_json, write_text
 from skillopt.place import Place
 from skillopt.runs.log import Run
+from skillopt.runs.rows import public_rows
+from skillopt.tasks.task import Task
 
 _EXPORTED = "exported"
 """The note of the last checkpoint whose files are written."""
@@ -33,12 +38,23 @@ _TEST_FOLDERS = {"seed": "test_eval_baseline", "best": "test_eval", "final": "te
 class Exports:
     """An event sink that keeps the folder's public layout up to date at each checkpoint."""
 
-    def __init__(self, run: Run, *, predictions: bool = False) -> None:
-        """`predictions` also writes `predictions/`, one folder a task."""
+    def __init__(
+        self,
+        run: Run,
+        tasks: Iterable[Task] = (),
+        *,
+        predictions: bool = False,
+        whole: Callable[[str], str] = lambda text: text,
+    ) -> None:
+        """`tasks` lend rows their questions; `predictions` also writes `predictions/`, one folder a task.
+        `whole` makes a skill of what is trained, where that is a part of one.
+        """
         self._run = run
         self._folder = run.folder
         self._scrubber = run.scrubber
         self._predictions = predictions
+        self._whole = whole
+        self._tasks = {task.id: task for task in tasks}
         self._open: list[Event] = []
         self._best = ""
 
@@ -60,12 +76,16 @@ class Exports:
         else:
             self._open.append(event)
 
+    def write_best(self, skill: str) -> None:
+        """Write the skill of that digest to `best_skill.md`, if it is not there."""
+        if skill != self._best:
+            self._text("best_skill.md", self._whole(self._run.skills.get(skill).rendered_text))
+            self._best = skill
+
     def _checkpoint(self, event: Checkpoint) -> None:
         state, skills = event.state, self._run.skills
-        if state.best != self._best:
-            self._text("best_skill.md", skills.get(state.best).rendered)
-            self._best = state.best
-        self._text(f"skills/skill_v{state.step:04d}.md", skills.get(state.skill).text)
+        self.write_best(state.best)
+        self._text(f"skills/skill_v{state.step:04d}.md", skills.get(state.skill).whole)
         if event.kind == "baseline":
             for closed in self._open:
                 if isinstance(closed, StageClosed):
@@ -113,7 +133,7 @@ class Exports:
             elif isinstance(event, Reflected):
                 for patch in event.patches:
                     name = f"minibatch_{'fail' if patch.kind == 'failure' else 'succ'}_{patch.index:03d}.json"
-                    self._json(f"{home}/patches/{name}", patch.model_dump(mode="json"))
+                    self._json(f"{home}/patches/{name}", {**_public_patch(patch), **_dump(patch)})
             elif isinstance(event, Aggregated):
                 self._json(f"{home}/merged_patch.json", {"edits": event.edits, "merge_calls": event.merges})
             elif isinstance(event, Selected):
@@ -129,8 +149,8 @@ class Exports:
                 if event.decision is not None:
                     self._json(f"{home}/lr_decision.json", _dump(event.decision))
             elif isinstance(event, Updated):
-                self._text(f"{at}/candidate_skill.md", self._run.skills.get(event.skill).text)
-                self._json(f"{at}/edit_apply_report.json", [_dump(one) for one in event.outcomes])
+                self._text(f"{at}/candidate_skill.md", self._run.skills.get(event.skill).whole)
+                self._json(f"{at}/edit_apply_report.json", [_public_edit(one) for one in event.outcomes])
                 if event.rewrite is not None:
                     told = event.rewrite.model_dump(mode="json")
                     self._json(f"{at}/rewrite_result.json", {**told, **told.pop("evidence", {})})
@@ -159,9 +179,8 @@ class Exports:
                 )
 
     def _rows(self, name: str, rows: Sequence[RowFact], kinds: Mapping[str, str] | None = None) -> None:
-        # Seconds differ between equal runs; the log has them, these files are the same in both.
-        lines = [row.model_dump_json(exclude_none=True, exclude={"seconds"}) for row in rows]
-        self._text(f"{name}/results.jsonl", "".join(line + "\n" for line in lines))
+        lines = public_rows(rows, self._run.database, self._tasks)
+        self._text(f"{name}/results.jsonl", "".join(to_json(line).decode() + "\n" for line in lines))
         scored = [row for row in rows if row.hard is not None]
         n = len(scored)
         figures: dict[str, Any] = {
@@ -234,6 +253,23 @@ def _candidate_folder(event: Event) -> str:
     """The folder of a further candidate, below its step's."""
     place = getattr(event, "place", None)
     return f"/candidate_{place.candidate}" if isinstance(place, Place) and place.candidate else ""
+
+
+def _public_patch(patch: PatchFact) -> dict[str, Any]:
+    """An analyst's reply in the public words."""
+    summary = "failure_summary" if patch.kind == "failure" else "success_patterns"
+    return {
+        "source_type": patch.kind,
+        "batch_size": len(patch.tasks),
+        summary: patch.summary,
+        "patch": {"reasoning": "", "edits": patch.edits},
+    }
+
+
+def _public_edit(outcome: EditRecord) -> dict[str, Any]:
+    """What became of an edit, with the edit's own fields beside it."""
+    told = outcome.model_dump(mode="json")
+    return {**told.get("edit", {}), "status": outcome.state, **told}
 
 
 def _dump(fact: Fact | None) -> Any:

@@ -39,7 +39,7 @@ def facts_of(
     """Everything a report says of what was folded so far. `rendered` looks up the text of a skill; `config`
     and `summary` are the run's files, where they are there.
     """
-    started, state = fold.started, fold.state
+    started, state = fold.started, fold.result
     if started is None:
         raise UsageError(
             "The log does not begin a training run; there is nothing to report. A folder of 'skillopt eval'"
@@ -137,7 +137,7 @@ def _remarks(
         yield f"Used more than was reserved: {'; '.join(overruns)}."
     if config is None:
         yield (
-            "config.json is missing: the configuration is not shown, and a mixed score is read with its"
+            "settings.json is missing: the configuration is not shown, and a mixed score is read with its"
             " default weight."
         )
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from skillopt.events import Checkpoint, Event, RunStarted, StageClosed, TestMeasured
+from skillopt.events import Checkpoint, Event, HandedOver, RunStarted, StageClosed, TestMeasured
 from skillopt.events.records import EpochRecord, ReopenedRecord, StepRecord
 from skillopt.events.state import State
 
@@ -44,6 +44,8 @@ class Fold(Generic[T]):
         self.started: RunStarted | None = None
         self.state: State | None = None
         """The state at the last checkpoint."""
+        self.handed_over: HandedOver | None = None
+        """What the budget's end handed over since then."""
         self.looks: list[TestMeasured] = []
         self.open: list[Event] = []
         """Decided facts since the last checkpoint."""
@@ -51,6 +53,13 @@ class Fold(Generic[T]):
         """Steps that were opened again."""
         self._keep = keep
         self._kept: list[tuple[Checkpoint, T]] = []
+
+    @property
+    def result(self) -> State | None:
+        """The state at the last checkpoint, with what was handed over since as its best skill."""
+        if self.state is None or self.handed_over is None:
+            return self.state
+        return self.handed_over.onto(self.state)
 
     @property
     def kept(self) -> list[T]:
@@ -78,6 +87,8 @@ class Fold(Generic[T]):
             self.started = self.started or event
         elif isinstance(event, TestMeasured):
             self.looks.append(event)
+        elif isinstance(event, HandedOver):
+            self.handed_over = event
         elif isinstance(event, Checkpoint):
             self._close(event)
             return
@@ -92,7 +103,7 @@ class Fold(Generic[T]):
         else:
             section = LogSection(events=self.open, before=self.state, closed_by=checkpoint)
             self._kept.append((checkpoint, self._keep(section)))
-        self.state, self.open = checkpoint.state, []
+        self.state, self.open, self.handed_over = checkpoint.state, [], None
 
 
 def step_records(history: Iterable[Event]) -> list[StepRecord]:

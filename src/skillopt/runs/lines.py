@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from skillopt.events import Checkpoint, EpochEnded, Event, Notice, StageClosed, TestMeasured
+from skillopt.events import Checkpoint, EpochEnded, Event, HandedOver, Notice, StageClosed, TestMeasured
 from skillopt.events.records import ReopenedRecord, StepRecord
 from skillopt.runs.words import count, outcome, score
 
@@ -53,6 +53,9 @@ def line_of(event: Event, steps: int) -> LogLine | None:
     elif isinstance(event, EpochEnded) and event.slow_update.why is not None:
         head, action = f"end of epoch {event.epoch}: slow update ", event.slow_update.action
         rest = f", {event.slow_update.why}"
+    elif isinstance(event, HandedOver):
+        edits = count(len(event.edits), "edit")
+        head = f"step {event.place.step}/{steps} stays open; handed over: {event.why} ({edits})"
     elif isinstance(event, TestMeasured):
         head = f"sealed test opened (look {event.look})"
     word = outcome(action)

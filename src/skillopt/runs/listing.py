@@ -77,7 +77,7 @@ def _overview(reader: RunReader) -> RunOverview | None:
         changed, looks_by_eval = (folder / EVENTS).stat().st_mtime, len(read_looks(folder))
     except (SkillOptError, OSError) as error:  # one damaged folder must not hide the others
         return RunOverview(folder=folder, trouble=str(error))
-    fold, started, state = reader.fold, reader.fold.started, reader.fold.state
+    fold, started, state = reader.fold, reader.fold.started, reader.fold.result
     if started is None:
         return None
     spent = reader.spending.settled()

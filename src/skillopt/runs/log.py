@@ -18,6 +18,7 @@ from skillopt.events import (
     SCHEMA,
     Checkpoint,
     Event,
+    HandedOver,
     Notice,
     RunStarted,
     Sink,
@@ -52,6 +53,7 @@ class Run:
         self._seen: set[str] = set()
         self._said: set[str] = set()
         self._last: Checkpoint | None = None
+        self._handed_over: HandedOver | None = None
         self._open: list[Event] = []
         self._memory: tuple[MemoryEntry, ...] = ()
         self._looks: dict[str, int] = {}
@@ -113,13 +115,15 @@ class Run:
             self._tell(sink, event)
 
     def _is_for_watchers(self, event: Event) -> bool:
-        """Whether a live event stands in the log: that a stage opened, and each sentence once.
+        """Whether a live event stands in the log: a stage opened, a skill was handed over, a sentence is new.
 
         Nothing is written before the run has begun, nor into a finished run that is only opened again.
         """
         if not self._seen or (self._last is not None and self._last.state.finished):
             return False
-        return isinstance(event, StageOpened) or (isinstance(event, Notice) and event.text not in self._said)
+        return isinstance(event, StageOpened | HandedOver) or (
+            isinstance(event, Notice) and event.text not in self._said
+        )
 
     def _write(self, line: str) -> None:
         try:
@@ -163,6 +167,10 @@ class Run:
         """Where the run stands."""
         return self._last
 
+    def handed_over(self) -> HandedOver | None:
+        """What the budget's end handed over since the last checkpoint."""
+        return self._handed_over
+
     def checkpoint(self, id: str) -> Checkpoint:
         """An earlier checkpoint."""
         for event in self.history():
@@ -190,13 +198,15 @@ class Run:
         if event.id is None:
             if isinstance(event, Notice):
                 self._said.add(event.text)
+            elif isinstance(event, HandedOver):
+                self._handed_over = event
             return
         self._seen.add(event.id)
         self._open.append(event)
         if isinstance(event, TestMeasured):
             self._looks[event.id] = event.look
         elif isinstance(event, Checkpoint):
-            self._last, self._open = event, []
+            self._last, self._open, self._handed_over = event, [], None
             self._memory = (*self._memory, *event.remembered)[-MEMORY:]
 
     def _claim(self, identity: Mapping[str, Any]) -> None:

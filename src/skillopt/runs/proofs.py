@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias, cast
@@ -25,8 +26,13 @@ from skillopt.events.records import EditRecord, StepRecord
 from skillopt.events.state import Metric
 from skillopt.gate.decision import RowId, worth_of
 from skillopt.gate.gate import STAGE
+from skillopt.models.reading import Unusable, read
+from skillopt.optimizer._replies import Groups
+from skillopt.optimizer.proof import JOINING, groups_in
 from skillopt.place import Place
+from skillopt.runs.database import stored_replies
 from skillopt.runs.evidence import FoundVerdict, measured_in_full
+from skillopt.runs.log import DATABASE
 from skillopt.runs.reader import RunReader
 from skillopt.train.strategies._blame import (
     Blame,
@@ -119,6 +125,7 @@ class _ProofReading:
         noise = noise_in(self._worths(self._rollouts), self._worths(again))
         if noise != self._noise:
             self._differences.append(f"noise is recorded as {self._noise:g} and comes out as {noise:g}")
+        self._check_joins()
         families = self._families()
         chosen = [one for one in self._outcomes.values() if "fixed" in one.edit]
         unbacked = {one.id: self._unbacked(one, chosen, families, proven) for one in chosen}
@@ -157,6 +164,20 @@ class _ProofReading:
         after = self._worths(trial.rows)
         before = {row: self._before[row[0], 0] for row in after if (row[0], 0) in self._before}
         return {task for task, _ in fixed_in(before, after)}
+
+    def _check_joins(self) -> None:
+        """Edits in other words are joined only where the stored reply says that they say the same."""
+        for event in self._section.of(Aggregated):
+            said: list[list[str]] = []
+            for reply in stored_replies(self._run.folder / DATABASE, str(event.place.at(JOINING, "0"))):
+                with suppress(Unusable):  # then the next attempt counts
+                    groups = groups_in(read(reply, Groups), len(event.asked))
+                    said = [[event.asked[number] for number in group] for group in groups]
+            self._differences += [
+                f"the stored reply does not join {', '.join(ids)}"
+                for ids in event.joined
+                if not any(ids[0] == group[0] and set(ids) <= set(group) for group in said)
+            ]
 
     def _families(self) -> dict[str, list[str]]:
         """The edits that say the same as an edit, itself included; the one that stands for them first."""

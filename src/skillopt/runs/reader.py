@@ -30,7 +30,7 @@ from skillopt.runs.values import Facts
 from skillopt.skill.store import Skills
 
 RunState = Literal["waiting", "running", "stopped", "finished"]
-_FIGURES = ("run_started", "checkpoint", "test_measured")
+_FIGURES = ("run_started", "checkpoint", "handed_over", "test_measured")
 """The events that the figures of a list need."""
 
 
@@ -86,7 +86,7 @@ class RunReader:
                 self._begin()
                 events = self._log.read() or []
             if events or not self.config:
-                self.config = _whole_json(self.folder / "config.json") or self.config
+                self.config = _whole_json(self.folder / "settings.json") or self.config
                 self._build.weight = mixed_weight(self.config)
                 self.status.epochs = int(self.config.get("train", {}).get("num_epochs", self.status.epochs))
             for event in events:
@@ -221,7 +221,7 @@ def read_facts(folder: Path) -> Facts:
     facts = read_run(folder).facts()
     if facts is None:
         raise UsageError(f"{folder} holds no training run that has begun; there is nothing to report.")
-    for name in ("config.json", "summary.json"):
+    for name in ("settings.json", "summary.json"):
         _json_object(folder / name)
     return facts
 

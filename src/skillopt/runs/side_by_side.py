@@ -85,6 +85,15 @@ def score_table(facts: Facts) -> list[tuple[str, str, str]]:
         changed,
         ("", "", f"p = {compared.p:.2g} ({compared.test})"),
         ("tasks", "", f"{len(compared.fixed)} fixed, {len(compared.broken)} broken"),
+        *(
+            (
+                name,
+                "",
+                " to ".join(score(getattr(facts.test.triggering[arm], name)) for arm in ("seed", "best")),
+            )
+            for name in ("recall", "precision")
+            if facts.test.triggering
+        ),
     ]
 
 
@@ -184,4 +193,4 @@ def _remarks(facts: Sequence[Facts], tasks: Sequence[Mapping[str, str]]) -> Iter
     if sum(one.test.comparison is not None for one in facts) > 1:
         yield "A run chosen by its test score needs a new test: the best of several looks better than it is."
     if any(not one.config for one in facts):
-        yield "A run without config.json is among these: settings it does not tell are shown as -."
+        yield "A run without settings.json is among these: settings it does not tell are shown as -."

@@ -161,7 +161,7 @@ class RunStatus:
 
     def scores(self) -> str:
         """Current, best and first score on val; empty before the baseline."""
-        state = self.fold.state
+        state = self.fold.result
         if state is None:
             return ""
         where = f"step {state.best_step}" if state.best_step else "the seed"
@@ -194,7 +194,7 @@ class RunStatus:
 
     def where_it_stands(self) -> str:
         """What is taken up again."""
-        state = self.fold.state
+        state = self.fold.result
         if state is None:
             return "Going on with a run that had just begun."
         return (

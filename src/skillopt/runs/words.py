@@ -89,7 +89,7 @@ def marks(actions: Iterable[str]) -> str:
 def edit(data: Mapping[str, Any]) -> str:
     """A proposal of any update mode in one line."""
     parts = [str(data.get("op") or data.get("type") or ("whole skill" if "new_skill" in data else "?"))]
-    for key in ("target", "content", "title", "instruction"):
+    for key in ("path", "target", "content", "title", "instruction"):
         if data.get(key):
             text = " ".join(str(data[key]).split())
             parts.append(f"{text[:77]}..." if len(text) > 80 else text)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import json
 import os
 import platform
@@ -13,9 +14,9 @@ import re
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files as package_files
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, cast
@@ -117,7 +118,22 @@ class Sandbox:
         self._visible = (*visible, *apart)
         self._hidden = tuple(hidden)
         self._own_program = own_program
+        self._made_from: dict[str, Any] = {
+            **{"visible": tuple(visible), "hidden": tuple(hidden), "packages": tuple(packages)},
+            **{"mode": mode, "limits": limits, "at_once": at_once, "own_program": own_program},
+        }
+        self._elsewhere: Callable[[Callable[[], Ran]], Awaitable[Ran]] | None = None
         self._slots = asyncio.Semaphore(at_once or os.cpu_count() or 1)
+
+    def __reduce__(self) -> tuple[Callable[[], Sandbox], tuple[()]]:
+        """A sandbox in another process is made there."""
+        return partial(Sandbox, **self._made_from), ()
+
+    def elsewhere(self, run: Callable[[Callable[[], Ran]], Awaitable[Ran]]) -> Sandbox:
+        """The same sandbox in another process or on another machine, where `run` does a piece of work."""
+        there = copy.copy(self)  # the copy that is sent to `run` is made anew, so it runs where it is
+        there._elsewhere = run
+        return there
 
     async def run(
         self,
@@ -139,6 +155,10 @@ class Sandbox:
         for name in (*(files or {}), *collect):
             if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or not name:
                 raise Fault("contract", f"{name!r} is no name for a file inside the sandbox")
+        if self._elsewhere is not None:
+            call: dict[str, Any] = {"collect": collect, "input": input, "limits": limits, "cwd": cwd}
+            call |= {"files": dict(files or {}), "env": dict(env or {})}
+            return await self._elsewhere(partial(_run_there, self, list(argv), call))
         async with self._slots:
             with self._box() as box:
                 job = self._job(list(argv), box, cwd, env or {}, limits or self.limits)
@@ -213,6 +233,10 @@ class Sandbox:
         if not inside and done.code < 0 and done.stdout.startswith(_STARTED):
             return _watcher_lost(done.code, collect)
         return _read(done, collect)
+
+
+def _run_there(sandbox: Sandbox, argv: list[str], call: Mapping[str, Any]) -> Ran:
+    return asyncio.run(sandbox.run(argv, **call))
 
 
 def _watcher_lost(code: int, collect: Sequence[str], stopped: LimitReached | None = None) -> Ran:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skillopt.errors import SkillError
 from skillopt.skill.document import Document
@@ -56,7 +56,7 @@ def rebuild(document: Document, changes: Sequence[Change]) -> Document | None:
     if text == document.text:
         return document
     try:
-        new = Document(text)
+        new = replace(document, text=text)
     except SkillError:
         return None
     return new if _same_protected(document, new) and _same_fences(document, new, changes, resumes) else None

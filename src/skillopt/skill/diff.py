@@ -15,10 +15,25 @@ from typing import Literal, TypeAlias
 from skillopt.errors import UsageError
 from skillopt.files import as_usage_error, read_text
 from skillopt.printable import printable
+from skillopt.skill.bundle import unpack
 
 
 def unified(a: str, b: str, name_a: str, name_b: str) -> str:
-    """A unified diff that `patch` can read; empty when the texts are equal."""
+    """A unified diff that `patch` can read; empty when the texts are equal. Of skills with several files one
+    diff after the other, each with the file's path.
+    """
+    (text_a, files_a), (text_b, files_b) = unpack(a), unpack(b)
+    diffs = [_of_file(text_a, text_b, name_a, name_b)]
+    for path in sorted({*files_a, *files_b}):
+        names = [
+            f"{name}/{path}" if path in files else "/dev/null"
+            for name, files in ((name_a, files_a), (name_b, files_b))
+        ]
+        diffs.append(_of_file(files_a.get(path, ""), files_b.get(path, ""), *names))
+    return "".join(diffs)
+
+
+def _of_file(a: str, b: str, name_a: str, name_b: str) -> str:
     lines = difflib.unified_diff(_LINE.findall(a), _LINE.findall(b), name_a, name_b)
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines

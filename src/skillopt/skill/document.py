@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from skillopt.errors import SkillError, UnknownName
+from skillopt.skill.bundle import check, pack, unpack
 from skillopt.skill.layout import (
     BOM,
     REGION_NAMES,
@@ -29,14 +30,28 @@ class Document:
     """
 
     text: str
+    """SKILL.md, or the only file."""
+    files: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The other files that are trained, by path: references, and scripts where they may be."""
     layout: Layout = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not _is_encodable(self.text):
+        if not _is_encodable(self.whole):
             raise SkillError(
                 "The skill holds half of a surrogate pair, which UTF-8 cannot store. Remove that character."
             )
+        check(self.text, self.files)
         object.__setattr__(self, "layout", scan(self.text))
+
+    @classmethod
+    def of(cls, whole: str) -> Document:
+        """The document that `whole` or `rendered` is the text of."""
+        return cls(*unpack(whole))
+
+    @property
+    def whole(self) -> str:
+        """Every file in one text, which a run keeps; of a single document its text."""
+        return pack(self.text, self.files)
 
     @property
     def frontmatter(self) -> str:
@@ -70,7 +85,12 @@ class Document:
 
     @property
     def rendered(self) -> str:
-        """The text the target gets: no marker lines, and no trace of an empty region."""
+        """What the target gets, in one text as `whole` is."""
+        return pack(self.rendered_text, self.files)
+
+    @property
+    def rendered_text(self) -> str:
+        """SKILL.md as the target gets it: no marker lines, and no trace of an empty region."""
         drop: list[tuple[int, int]] = []
         for region in self.layout.regions:
             if self._inner(region):
@@ -87,7 +107,7 @@ class Document:
     @property
     def text_digest(self) -> str:
         """SHA-256 of the whole text, markers included: the name under which a run keeps it."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
+        return hashlib.sha256(self.whole.encode()).hexdigest()
 
     def region(self, name: RegionName) -> str | None:
         """What stands between the markers, with LF line ends and without blank lines around it; None when
@@ -106,7 +126,11 @@ class Document:
         found = self._find(name)
         content = _clean(content)
         if not content:
-            return self if found is None else Document(_without_lines(self.text, [(found.start, found.end)]))
+            return (
+                self
+                if found is None
+                else replace(self, text=_without_lines(self.text, [(found.start, found.end)]))
+            )
         if found is not None and self._inner(found) == content:
             return self
         if problem := problem_with(content):
@@ -114,14 +138,14 @@ class Document:
         text, newline = self.text, self.newline
         content = content.replace("\n", newline)
         if found is not None:
-            return Document(text[: found.inner_start] + content + newline + text[found.inner_end :])
+            return replace(self, text=text[: found.inner_start] + content + newline + text[found.inner_end :])
         slow = self._find("slow_update")
         before, after = (text, "") if slow is None else (text[: slow.start], text[slow.start :])
         block = f"{marker(name, 'START')}{newline}{content}{newline}{marker(name, 'END')}"
         # A document without a final newline stays one, so that removing the region gives the first text back.
         if before.lstrip(BOM) and not before.endswith("\n"):
-            return Document(before + newline + block)
-        return Document(before + block + newline + after)
+            return replace(self, text=before + newline + block)
+        return replace(self, text=before + block + newline + after)
 
     def _find(self, name: RegionName) -> Region | None:
         if name not in REGION_NAMES:

@@ -1,19 +1,29 @@
 """Edits: decides which changes of a patch may happen to a document, and why the others may not.
 
 All targets are resolved against the document as it was before the patch, so what an edit means does not
-depend on the edits before it.
+depend on the edits before it. An edit changes the one file that its path names.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
-from skillopt.errors import suggest
+from skillopt.errors import SkillError, suggest
 from skillopt.skill.assembly import Change, rebuild
 from skillopt.skill.document import Document, problem_with, to_lf
+from skillopt.skill.paths import (
+    MOST_CHARS,
+    MOST_CHARS_IN_ALL,
+    MOST_FILES,
+    ONE_DOCUMENT,
+    SKILL_FILE,
+    EditableFiles,
+    clash,
+    path_problem,
+)
 
 OPS: tuple[str, ...] = ("append", "insert_after", "replace", "delete")
 State = Literal[
@@ -72,10 +82,19 @@ class Edit:
     id: str = ""
     problem: str = ""
     """Why the proposal could not be read; such an edit ends as `invalid`."""
+    path: str = SKILL_FILE
+    """The file of the skill that it changes; `append` to one that is not there makes it."""
+
+    @property
+    def adds_prose(self) -> bool:
+        """Whether it adds lines of Markdown: a skill holds none of them twice."""
+        return self.op in ("append", "insert_after") and self.path.endswith(".md")
 
     def as_json(self) -> dict[str, Any]:
-        """The JSON object prompts show: `{op, target?, content?}` and the evidence."""
+        """The JSON object prompts show: `{op, path?, target?, content?}` and the evidence."""
         shown: dict[str, Any] = {"op": self.op}
+        if self.path != SKILL_FILE:
+            shown["path"] = self.path
         if self.op != "append" and (self.target or self.op in OPS):
             shown["target"] = self.target
         if self.op != "delete" and (self.content or self.op in OPS):
@@ -83,10 +102,10 @@ class Edit:
         return shown | {key: value for key, value in self.evidence.items() if key not in _KEYS}
 
     @property
-    def identity(self) -> tuple[str, str, str]:
+    def identity(self) -> tuple[str, ...]:
         """What makes two edits exact copies of each other."""
         target = "" if self.op == "append" else to_lf(self.target)
-        return self.op, target, "" if self.op == "delete" else to_lf(self.content)
+        return self.op, self.path, target, "" if self.op == "delete" else to_lf(self.content)
 
 
 Patch: TypeAlias = tuple[Edit, ...]
@@ -109,14 +128,15 @@ class Applied:
     outcomes: tuple[Outcome, ...]
 
 
-def parse_edit(obj: object, id: str) -> Edit:
+def parse_edit(obj: object, id: str, files: EditableFiles = ONE_DOCUMENT) -> Edit:
     """Read one proposed edit. Never raises: what cannot be read becomes an edit that will end as `invalid`,
     with the reason kept.
     """
     if not isinstance(obj, Mapping):
         return Edit(op="", id=id, problem=f"an edit is a JSON object, this is {_shown(obj)}")
     op, target, content = obj.get("op"), obj.get("target"), obj.get("content")
-    problem = ""
+    path = obj.get("path") or SKILL_FILE
+    problem = files.problem(path)
     if not isinstance(op, str):
         problem = f"op is {_shown(op)}; it is one of {', '.join(OPS)}"
     elif op not in OPS:
@@ -132,36 +152,55 @@ def parse_edit(obj: object, id: str) -> Edit:
         evidence={str(key): value for key, value in obj.items() if key not in _KEYS},
         id=id,
         problem=problem,
+        path=path if isinstance(path, str) else SKILL_FILE,
     )
 
 
 def apply(patch: Sequence[Edit], document: Document) -> Applied:
     """Apply what may be applied. Protected bytes are never touched, and every edit ends in
     exactly one state.
+
+    A file that `append` makes is named in SKILL.md: where no edit does, a line is added that does.
     """
     outcomes: dict[int, Outcome] = {}
-    changes: list[Change] = []
-    seen: set[tuple[str, str, str]] = set()
-    finder = _Finder(document)
-
-    def ends(index: int, state: State, reason: str = "") -> None:
-        outcomes[index] = Outcome(edit=patch[index], state=state, reason=reason)
-
+    by_file: dict[str, dict[int, Edit]] = {}
+    seen: set[tuple[str, ...]] = set()
     for index, edit in enumerate(patch):
         if problem := _problem(edit):
-            ends(index, "invalid", problem)
+            outcomes[index] = Outcome(edit=edit, state="invalid", reason=problem)
         elif edit.identity in seen:
-            ends(index, "duplicate", "an exact copy of an earlier edit of this patch")
+            reason = "an exact copy of an earlier edit of this patch"
+            outcomes[index] = Outcome(edit=edit, state="duplicate", reason=reason)
         else:
             seen.add(edit.identity)
-            found = finder.resolve(index, edit)
-            if not isinstance(found, Change):
-                ends(index, *found)
-            elif clash := next((other for other in changes if found.conflicts_with(other)), None):
-                where = f"edit {clash.index + 1} of this patch"
-                ends(index, "conflict", f"meets the text that {where} changes or is placed by")
-            else:
-                changes.append(found)
+            by_file.setdefault(edit.path, {})[index] = edit
+    result, ended = _to_file(document, by_file.pop(SKILL_FILE, {}))
+    outcomes |= ended
+    for path, edits in sorted(by_file.items()):
+        result, ended = _to_other_file(result, path, edits)
+        outcomes |= ended
+    return Applied(document=result, outcomes=tuple(outcomes[index] for index in range(len(patch))))
+
+
+def _to_file(document: Document, edits: Mapping[int, Edit]) -> tuple[Document, dict[int, Outcome]]:
+    """The document with those of the edits that its own text can take."""
+    outcomes: dict[int, Outcome] = {}
+    changes: list[Change] = []
+    finder = _Finder(document) if edits else None
+
+    def ends(index: int, state: State, reason: str = "") -> None:
+        outcomes[index] = Outcome(edit=edits[index], state=state, reason=reason)
+
+    for index, edit in edits.items():
+        assert finder is not None
+        found = finder.resolve(index, edit)
+        if not isinstance(found, Change):
+            ends(index, *found)
+        elif clashing := next((other for other in changes if found.conflicts_with(other)), None):
+            where = f"edit {clashing.index + 1} of this patch"
+            ends(index, "conflict", f"meets the text that {where} changes or is placed by")
+        else:
+            changes.append(found)
 
     result, kept, broken = _settle(document, changes)
     for change in kept:
@@ -171,10 +210,67 @@ def apply(patch: Sequence[Edit], document: Document) -> Applied:
         # or a protected part.
         reason = "would change how a code fence or a protected part is read"
         ends(change.index, "invalid" if change.inserts else "protected", reason)
-    return Applied(document=result, outcomes=tuple(outcomes[index] for index in range(len(patch))))
+    return result, outcomes
 
 
-_KEYS = frozenset({"op", "target", "content"})
+def _to_other_file(
+    document: Document, path: str, edits: Mapping[int, Edit]
+) -> tuple[Document, dict[int, Outcome]]:
+    """The skill with a file changed or made, or as it was where the file cannot be."""
+    before, files = document.files.get(path), dict(document.files)
+
+    def all_end(state: State, reason: str, which: Mapping[int, Edit] = edits) -> dict[int, Outcome]:
+        return {index: Outcome(edit=edit, state=state, reason=reason) for index, edit in which.items()}
+
+    lost: dict[int, Outcome] = {}
+    if before is None:
+        if other := clash(path, files):
+            return document, all_end("invalid", f"{path} cannot lie beside {other}")
+        lost = all_end("unmatched", f"there is no file {path}", _others(edits))
+        edits = {index: edit for index, edit in edits.items() if index not in lost}
+    try:
+        changed, outcomes = _to_file(Document(before or ""), edits)
+    except SkillError as error:
+        return document, all_end("protected", f"{path} cannot be changed: {error}")
+    outcomes |= lost
+    if changed.text == (before or ""):
+        return document, outcomes
+    files[path] = changed.text
+    if problem := _too_much(path, document.files, files):
+        return document, outcomes | all_end("invalid", problem)
+    if before is None and path not in document.text:
+        link = Edit("append", content=f"- [{path}]({path}): {_title(path, changed.text)}")
+        linked, told = _to_file(document, {0: link})
+        if told[0].state != "applied":
+            return document, outcomes | all_end("invalid", f"{SKILL_FILE} cannot name it: {told[0].reason}")
+        document = linked
+    return replace(document, files=files), outcomes
+
+
+def _others(edits: Mapping[int, Edit]) -> dict[int, Edit]:
+    """The edits that need a text to be there."""
+    return {index: edit for index, edit in edits.items() if edit.op != "append"}
+
+
+def _too_much(path: str, before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """Why the files would be too many or too long, unless they already were."""
+    if len(after) > max(MOST_FILES, len(before)):
+        return f"a skill has at most {MOST_FILES} files beside {SKILL_FILE}"
+    if len(after[path]) > max(MOST_CHARS, len(before.get(path, ""))):
+        return f"{path} would have {len(after[path]):,} characters; {MOST_CHARS:,} are allowed"
+    total = sum(map(len, after.values()))
+    if total > max(MOST_CHARS_IN_ALL, sum(map(len, before.values()))):
+        return f"the files would have {total:,} characters in all; {MOST_CHARS_IN_ALL:,} are allowed"
+    return ""
+
+
+def _title(path: str, text: str) -> str:
+    """What a file is about: its first heading, else its name."""
+    heading = next((line.strip("# \t") for line in text.splitlines() if line.startswith("# ")), "")
+    return heading[:100] or path.rpartition("/")[2].rpartition(".")[0].replace("-", " ").replace("_", " ")
+
+
+_KEYS = frozenset({"op", "target", "content", "path"})
 
 
 def _shown(value: object) -> str:
@@ -186,6 +282,8 @@ def _problem(edit: Edit) -> str:
         return edit.problem
     if edit.op not in OPS:
         return f"no op is named {edit.op[:40]!r}. {suggest(edit.op, OPS)}"
+    if problem := path_problem(edit.path):
+        return f"path {edit.path[:80]!r} {problem}"
     if edit.op != "append" and not edit.target:
         return "the target is empty"
     if edit.op == "delete":

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from skillopt.errors import SkillError
-from skillopt.files import as_usage_error, read_text, write_text
+from skillopt.files import as_usage_error, read_text, write_bytes, write_text
+from skillopt.skill.bundle import unpack
 from skillopt.skill.document import Document
 from skillopt.skill.layout import BOM
+from skillopt.skill.paths import MOST_CHARS, MOST_CHARS_IN_ALL, MOST_FILES, SKILL_FILE, clash, path_problem
 from skillopt.skill.spec import frontmatter_fields, new_violations
-
-SKILL_FILE = "SKILL.md"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,17 +28,28 @@ class Skill:
     folder: Path | None = None
     seedless: bool = False
 
+    def others(self) -> frozenset[str]:
+        """Paths of what lies in its folder beside the files of the document."""
+        carried: list[Path] = []
+        if self.folder is not None:
+            _collect(self.folder, Path(), carried, carried)
+        return frozenset({path.as_posix() for path in carried} - {*self.document.files})
 
-def load_skill(path: Path | str) -> Skill:
+
+def load_skill(path: Path | str, *, references: bool = True, scripts: bool = False) -> Skill:
     """Read a folder with SKILL.md, or one .md file. Raises `SkillError` with what to do; an empty file is a
     seedless start.
+
+    `references` and `scripts` say which further files of the folder are part of the document, as far as they
+    are plain text of moderate size; all others are carried as they are.
     """
     file, text = _read(Path(path))
+    folder = file.parent if file.name == SKILL_FILE else None
+    wanted = [name for name, is_wanted in (("references", references), ("scripts", scripts)) if is_wanted]
     try:
-        document = Document(text)
+        document = Document(text, {} if folder is None else _texts(folder, wanted))
     except SkillError as error:
         raise SkillError(f"{file}: {error}") from error
-    folder = file.parent if file.name == SKILL_FILE else None
     declared = frontmatter_fields(text).get("name")
     name = declared.strip() if isinstance(declared, str) else ""
     return Skill(
@@ -71,8 +83,8 @@ def write_skill(document_text: str, path: Path | str, *, before: str | None = No
 def copy_skill(
     skill: Skill, rendered_text: str, destination_folder: Path | str, *, without: str = ""
 ) -> tuple[Path, ...]:
-    """Write a skill folder: SKILL.md with the given text, every other file of the skill carried over with its
-    mode.
+    """Write a skill folder: the files of the given text (`Document.rendered`), every other file of the skill
+    carried over with its mode.
 
     The destination must be new or empty, and a text that breaks a rule which the skill keeps is refused
     before anything is written. Links to folders, links that lead out of the skill's folder and what is no
@@ -90,13 +102,24 @@ def copy_skill(
         # Listed in full before the first write, so that a destination inside the skill's folder is not copied
         # into itself.
         _collect(skill.folder, Path(), carried, left_out)
-    write_skill(rendered_text, destination / SKILL_FILE, before=skill.document.text)
+    text, files = unpack(rendered_text)
+    write_skill(text, destination / SKILL_FILE, before=skill.document.text)
     for relative in (path for path in carried if path.parts[0] != without):
         assert skill.folder is not None
         target = destination / relative
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(skill.folder / relative, target)
+    write_files(files, destination)
     return tuple(left_out)
+
+
+def write_files(files: Mapping[str, str], folder: Path) -> None:
+    """Write the other files of a skill below its folder, which is ours: a new script can be run, and the mode
+    of a file that is there stays.
+    """
+    for path, content in files.items():
+        is_new_script = path.startswith("scripts/") and not (folder / path).exists()
+        write_bytes(folder / path, content.encode(), mode=0o755 if is_new_script else None)
 
 
 def _read(path: Path) -> tuple[Path, str]:
@@ -124,6 +147,28 @@ def _skill_file(path: Path) -> Path:
             f"{path} is no Markdown file. A skill is a folder with {SKILL_FILE} or one file that ends in .md."
         )
     return path
+
+
+def _texts(folder: Path, kinds: Sequence[str]) -> dict[str, str]:
+    """The files of these kinds that can be trained, by path, as far as there is room for them."""
+    carried: list[Path] = []
+    _collect(folder, Path(), carried, [])
+    found: dict[str, str] = {}
+    room = MOST_CHARS_IN_ALL
+    for relative in (path for path in carried if path.parts[0] in kinds):
+        path = relative.as_posix()
+        size = (folder / path).stat().st_size
+        if path_problem(path) or clash(path, found) or (folder / path).is_symlink() or size > 4 * MOST_CHARS:
+            continue
+        try:
+            text = read_text(folder / path)
+            Document(text)
+        except (UnicodeDecodeError, SkillError):
+            continue
+        if "\0" not in text and len(text) <= min(MOST_CHARS, room) and len(found) < MOST_FILES:
+            found[path] = text
+            room -= len(text)
+    return found
 
 
 def _collect(root: Path, relative: Path, carried: list[Path], left_out: list[Path]) -> None:

@@ -122,7 +122,9 @@ _CLOSING = re.compile(
     r"^(?:---|[ \t]*(?P<marker><!-- (?:SLOW_UPDATE|APPENDIX)_(?:START|END) -->))[ \t]*\r?(?:\n|\Z)",
     re.MULTILINE,
 )
-_ANY_MARKER = re.compile(r"<!--\s*(?:SLOW_UPDATE|APPENDIX)_(?:START|END)\s*-->", re.IGNORECASE)
+_ANY_MARKER = re.compile(
+    r"<!--\s*(?:(?:SLOW_UPDATE|APPENDIX)_(?:START|END)\s*-->|SKILL_FILE\b)", re.IGNORECASE
+)
 _LINE = re.compile(
     r"(?:^|(?<=\A\ufeff))[ \t]*(?:(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)"
     r"|<!-- (?P<region>SLOW_UPDATE|APPENDIX)_(?P<side>START|END) -->[ \t]*\r?$)\n?",

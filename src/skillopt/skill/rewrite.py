@@ -5,6 +5,7 @@ byte for byte.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from skillopt.errors import SkillError
 from skillopt.skill.document import Document, problem_with, to_lf
@@ -40,7 +41,9 @@ def rewritten(document: Document, text: str) -> tuple[Document | None, str]:
     if head.strip(BOM) and not head.endswith("\n"):
         head += newline
     try:
-        result = Document(head + before + body.strip("\n").replace("\n", newline) + ending + tail)
+        result = replace(
+            document, text=head + before + body.strip("\n").replace("\n", newline) + ending + tail
+        )
     except SkillError:
         return None, "would change how a protected part is read"
     if not _same_protected(document, result):

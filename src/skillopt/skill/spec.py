@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ MAX_DESCRIPTION = 1024
 MAX_COMPATIBILITY = 500
 ADVISED_LINES = 500
 ADVISED_TOKENS = 5000
+_FILE = re.compile(r"(?<![\w/.-])(?:references|scripts)/[\w./+-]*\w")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,21 @@ def violations(text: str, folder_name: str | None) -> list[Violation]:
     A single file without frontmatter is no installable skill, which is only worth a word of advice.
     """
     return [*_head(text, folder_name), *_size(text)]
+
+
+def file_violations(text: str, paths: Collection[str]) -> list[Violation]:
+    """What SKILL.md and the other files of its folder leave open: a file that it names and that is not there,
+    a reference that it does not name, which no agent would open.
+    """
+    lost = [path for path in dict.fromkeys(_FILE.findall(text)) if path not in paths]
+    unnamed = [path for path in sorted(paths) if path.startswith("references/") and path not in text]
+    return [
+        *(_advice(f"file:{path}", f"SKILL.md names {path}, which is not there.") for path in lost),
+        *(
+            _advice(f"unnamed:{path}", f"SKILL.md does not name {path}, so that nobody is told to read it.")
+            for path in unnamed
+        ),
+    ]
 
 
 def new_violations(before: str, after: str, folder_name: str | None = None) -> list[Violation]:

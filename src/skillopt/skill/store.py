@@ -51,7 +51,7 @@ class Skills:
                     f"The skill {digest[:16]} that the log names is not in the run's database, which was not"
                     " written with this log. Put the right run.db back, or start a new run in another folder."
                 )
-            skill = Document(text)
+            skill = Document.of(text)
         return self._note(digest, skill)
 
     def _note(self, digest: str, skill: Document) -> Document:
@@ -75,6 +75,6 @@ class SkillStore(Skills):
         """Store a skill, before any event names it; returns the digest that names it."""
         digest = skill.text_digest
         if digest not in self._recent:
-            self._texts.keep_text(digest, self._scrub(skill.text))
+            self._texts.keep_text(digest, self._scrub(skill.whole))
         self._note(digest, skill)
         return digest

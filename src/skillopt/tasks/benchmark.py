@@ -80,6 +80,21 @@ class Reading(Environment, Protocol):
 
 
 @runtime_checkable
+class Workplace(Environment, Protocol):
+    """An environment that is a folder: an agent with tools of its own works in it. It has no tools for
+    others.
+    """
+
+    async def furnish(self, folder: Path) -> None:
+        """Fill the agent's empty folder. Raises `Fault` where it cannot."""
+        ...
+
+    async def outcome(self, folder: Path) -> Mapping[str, str]:
+        """What there is to know after the work beside changed files, by name. Trusts no file of it."""
+        ...
+
+
+@runtime_checkable
 class Benchmark(Protocol):
     """Tasks with a way to score them."""
 
@@ -122,6 +137,15 @@ class UsesExecutor(Protocol):
 
     def open_in(self, executor: Executor, task: Task) -> Environment:
         """A fresh environment for one rollout that does its work in the executor."""
+        ...
+
+
+@runtime_checkable
+class RunsPrograms(Protocol):
+    """A benchmark that runs programs: those of the target, or one that scores."""
+
+    def programs_in(self, executor: Executor) -> Benchmark:
+        """The same benchmark, whose programs the executor runs."""
         ...
 
 

@@ -39,6 +39,8 @@ class Trajectory:
     failure: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     """Files the target made or changed in its workspace: relative path to base64."""
+    outcome: Mapping[str, str] = field(default_factory=dict)
+    """What its workplace found after the work beside files, by name: such as the commits that were made."""
     loaded: tuple[str, ...] = ()
     """Files of the skill that provably came before the model; recorded by harnesses that install a skill."""
     seconds: float | None = None

@@ -49,6 +49,10 @@ class Splits:
         """The tasks of one split, in their fixed order."""
         return {"train": self.train, "val": self.val, "test": self.test}[split]
 
+    @property
+    def all(self) -> tuple[Task, ...]:
+        return self.train + self.val + self.test
+
     def limited(self, limit: int) -> Splits:
         """The first `limit` tasks of each split; 0 is all of them."""
         if limit == 0:

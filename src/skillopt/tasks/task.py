@@ -27,7 +27,7 @@ class Task:
     """The task type, for per-type figures."""
     images: tuple[Image, ...] = ()
     files: tuple[Path, ...] = ()
-    """Files the target may read; their bytes are part of the task's content."""
+    """Files and folders the target may read; their bytes are part of the task's content."""
     surroundings: str = ""
     """Digest of what the target meets in the task's environment, where prompt and files do not tell: the same
     words in another room.
@@ -47,7 +47,10 @@ class Task:
             detail = f"\0{image.detail}" if image.detail else ""
             sha.update(b"\0image\0" + f"{image.data}{detail}".encode())
         for path in self.files:
-            sha.update(b"\0file\0" + path.name.encode() + b"\0" + path.read_bytes())
+            for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+                if file.is_file():
+                    name = file.relative_to(path.parent).as_posix()
+                    sha.update(b"\0file\0" + name.encode() + b"\0" + file.read_bytes())
         if self.surroundings:
             sha.update(b"\0surroundings\0" + self.surroundings.encode())
         return sha.hexdigest()

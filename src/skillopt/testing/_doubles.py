@@ -47,12 +47,14 @@ class ScriptedModel(FunctionModel):
 
 
 def world_answers(rules: WorldRules | None = None) -> Callable[[Call], str]:
-    """The simulated world as answers of a `LoopbackProvider`; the place header says who is asked."""
+    """The simulated world as answers of a `LoopbackProvider`; the place header says who is asked, and in
+    batches, which have none, it is the target.
+    """
     world = World(rules or WorldRules())
 
     def answer(call: Call) -> str:
         place = call.place or ""
-        role: Role = "target" if place.startswith("rollout/") else "optimizer"
+        role: Role = "target" if call.place is None or place.startswith("rollout/") else "optimizer"
         stage = "rollout" if role == "target" else place.rsplit("/", 3)[1]
         said = [Message(role=speaker, content=text) for speaker, text in turns(call.api, call.body)]
         return world.answer(

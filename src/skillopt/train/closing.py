@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from skillopt.errors import UnusableReplies
 from skillopt.events import Updated
 from skillopt.events.records import CandidateRecord, EditCounts, EditRecord, StepRecord
 from skillopt.events.state import MemoryEntry, State
@@ -54,6 +55,17 @@ def lost_selection(reflection: Reflection, limit: int) -> Selection:
     proposed = [edit for one in reflection.minibatches for edit in one.edits]
     ended = tuple(Outcome(edit=edit, state="over_limit", reason=why) for edit in proposed)
     return Selection(patch=(), ended=ended, offered=0, limit=limit)
+
+
+def unusable_replies(reflection: Reflection) -> UnusableReplies:
+    """Why a run stops whose analysts were unreadable twice in a row."""
+    causes = "; ".join(reflection.troubles())
+    return UnusableReplies(
+        "Two steps in a row lost most of their reflections: the optimizer's replies cannot be read"
+        f" ({causes}). Both steps are open again: run the same command to ask once more. If it stays"
+        " so, start a run with another optimizer model or a larger output cap in a new folder; with"
+        " cache.path set to this run.db its rollouts are not paid again."
+    )
 
 
 def close_step(

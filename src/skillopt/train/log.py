@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from skillopt.events import Checkpoint, Event
+from skillopt.events import Checkpoint, Event, HandedOver
 from skillopt.events.state import MemoryEntry
 
 
@@ -23,6 +23,10 @@ class Log(Protocol):
 
     def memory(self) -> tuple[MemoryEntry, ...]:
         """What the checkpoints so far told later analysts, as far back as they are told."""
+        ...
+
+    def handed_over(self) -> HandedOver | None:
+        """What the budget's end handed over since the last checkpoint."""
         ...
 
     def looks(self, other_than: str) -> int:

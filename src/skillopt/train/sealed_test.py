@@ -14,6 +14,7 @@ from skillopt.aio import together
 from skillopt.evaluation.compare import Comparison, by_task, compare_rows
 from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.evaluation.stage import Evaluation, fact
+from skillopt.evaluation.triggers import Triggering, triggering
 from skillopt.events import RowFact, TestMeasured
 from skillopt.events.state import Metric, TestShare
 from skillopt.gate.decision import worth_of
@@ -44,6 +45,8 @@ class TestReport:
     final: float | None = None
     """Of the last skill on the number that is compared; None where it is the best one."""
     left_out: tuple[str, ...] = ()
+    triggering: Mapping[str, Triggering] = field(default_factory=dict)
+    """Recall and precision of the same skills, where a description was trained."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +62,8 @@ class TestSettings:
     """What a rollout may use where it is paid as a whole, inside an agent; None where its calls are paid one
     by one.
     """
+    batch: bool = False
+    """Whether its rows are asked in batches; `price` is then that of batches."""
 
 
 class SealedTest:
@@ -77,6 +82,7 @@ class SealedTest:
         self._price = settings.price
         self._max_tokens = settings.max_tokens
         self._allowance = settings.allowance
+        self._batch = settings.batch
         self._planned = settings.skills * len(self.rows)
         self._early: Evaluation | None = None
         self.refused = "" if self.rows else "there is no test split, or eval_test is off"
@@ -84,13 +90,20 @@ class SealedTest:
         self.is_too_dear = False
 
     def estimate(self, baseline: Sequence[Rollout]) -> TestShare | None:
-        """What the tests will need: their rows at the baseline's mean cost, 30 % on top, plus one full
-        reservation.
+        """What the tests will need, by the baseline's rows."""
+        return self._share(baseline, self._planned) if self.rows else None
+
+    def estimate_gate(self, baseline: Sequence[Rollout]) -> TestShare | None:
+        """What one more reading of the whole of val will need, by the baseline's rows."""
+        return self._share(baseline, len(baseline))
+
+    def _share(self, baseline: Sequence[Rollout], planned_rows: int) -> TestShare | None:
+        """So many rows at the baseline's mean cost, 30 % on top, plus one full reservation.
 
         Where the provider reports no usage, what the baseline was charged stands in for it.
         """
         used = [row.trajectory for row in baseline if isinstance(row, Scored)]
-        if not self.rows or not used:
+        if not used:
             return None
         known = [one.usage for one in used if one.usage is not None] or [self._charged(len(used))]
         calls = Fraction(sum(one.calls for one in used), len(used))
@@ -98,19 +111,20 @@ class SealedTest:
         mean = self._dollars(known, len(used))
         # Draws with equal answers are judged once, so what judging cost is told per answer and not per row.
         judged = self._judged(
-            len({(row.task_id, row.trajectory.answer) for row in baseline if isinstance(row, Scored)})
+            planned_rows,
+            len({(row.task_id, row.trajectory.answer) for row in baseline if isinstance(row, Scored)}),
         )
         planned = Amount(
-            calls=math.ceil(self._planned * calls * MARGIN),
-            tokens=math.ceil(self._planned * tokens * MARGIN),
-            usd=None if mean is None else self._planned * mean * MARGIN,
+            calls=math.ceil(planned_rows * calls * MARGIN),
+            tokens=math.ceil(planned_rows * tokens * MARGIN),
+            usd=None if mean is None else planned_rows * mean * MARGIN,
         )
         whole = planned + self._full(known, max(one.calls for one in used), mean) + judged
         return TestShare(
             calls=whole.calls,
             tokens=whole.tokens,
             usd=None if whole.usd is None else str(whole.usd),
-            seconds=round(float(self._ledger.elapsed() / len(baseline) * self._planned * MARGIN), 3),
+            seconds=round(float(self._ledger.elapsed() / len(baseline) * planned_rows * MARGIN), 3),
         )
 
     def _full(self, known: Sequence[Usage], calls: int, mean: Fraction | None) -> Amount:
@@ -138,13 +152,11 @@ class SealedTest:
         paid = self._ledger.account.total(STAGE, "target").usd
         return paid / rollouts if paid else self._allowance.usd
 
-    def _judged(self, answers: int) -> Amount:
-        """What judging the tests will cost, by what judging the baseline's answers did; nothing where no
+    def _judged(self, rows: int, answers: int) -> Amount:
+        """What judging so many rows will cost, by what judging the baseline's answers did; nothing where no
         judge scores.
         """
-        return self._ledger.account.total(STAGE, "judge").amount.times(
-            Fraction(self._planned, answers) * MARGIN
-        )
+        return self._ledger.account.total(STAGE, "judge").amount.times(Fraction(rows, answers) * MARGIN)
 
     def _charged(self, rollouts: int) -> Usage:
         paid = self._ledger.account.total(STAGE, "target")
@@ -159,12 +171,7 @@ class SealedTest:
         """
         if not self.rows or share is None or not self._ledger.budget.is_limited:
             return
-        amount = Amount(
-            calls=share.calls,
-            tokens=share.tokens,
-            usd=None if share.usd is None else Fraction(share.usd),
-        )
-        seconds = share.seconds
+        amount, seconds = _amount(share), share.seconds
         in_time = self._ledger.budget.seconds is None or 2 * seconds <= self._ledger.budget.seconds
         if self._ledger.budget.holds(amount + amount) and in_time:
             text = seed.rendered
@@ -179,6 +186,13 @@ class SealedTest:
             f" {2 * seconds / 60:.4g} minutes"
         )
         self.is_too_dear = True
+
+    def provide_gate(self, share: TestShare | None) -> None:
+        """Reserve a last gate's share of the budget, where that is at most a quarter of it; minutes are not
+        reserved.
+        """
+        if share is not None and self._ledger.budget.holds(_amount(share).times(Fraction(4))):
+            self._ledger.set_aside_for_gate(_amount(share))
 
     def start_early(self, step: Step) -> None:
         """The seed's test fills idle slots; nobody sees a row of it before the end."""
@@ -216,6 +230,7 @@ class SealedTest:
             stage=TEST_STAGE,
             background=background,
             tells_rows=False,
+            batch=self._batch,
         )
 
     async def withdraw(self) -> None:
@@ -224,6 +239,11 @@ class SealedTest:
             early, self._early = self._early, None
             early.cancel()
             await early.settle()
+
+
+def _amount(share: TestShare) -> Amount:
+    usd = None if share.usd is None else Fraction(share.usd)
+    return Amount(calls=share.calls, tokens=share.tokens, usd=usd)
 
 
 def report_of(measured: TestMeasured, metric: Metric, weight: float) -> TestReport:
@@ -248,6 +268,7 @@ def report_of(measured: TestMeasured, metric: Metric, weight: float) -> TestRepo
         scores={name: _means(rows) for name, rows in kept.items()},
         final=sum(final) / len(final) if final else None,
         left_out=found.left_out,
+        triggering={name: one for name, rows in kept.items() if (one := triggering(rows)) is not None},
     )
 
 
@@ -280,6 +301,8 @@ def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool,
             f" {c.after:.3f}, {c.delta:+.3f} (95 % interval {low:+.3f} to {high:+.3f}, p = {c.p:.2g},"
             f" {c.test}).{sure}"
         )
+    if report.triggering:
+        sentence += f" {told_triggering(report.triggering['seed'], report.triggering['best'])}"
     if ungated:
         sentence += f" {ungated}"
     if not verified:
@@ -287,3 +310,12 @@ def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool,
     if report.look > 1:
         sentence += f" This was look {report.look} at the test split."
     return ("Simulated: " if simulated else "") + sentence
+
+
+def told_triggering(seed: Triggering, best: Triggering) -> str:
+    """Recall and precision before and after, in words."""
+    figures = [
+        " to ".join("none" if one is None else f"{one:.3f}" for one in pair)
+        for pair in ((seed.recall, best.recall), (seed.precision, best.precision))
+    ]
+    return f"Recall {figures[0]}, precision {figures[1]}."

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from skillopt.errors import BudgetSpent, UnusableReplies
+from skillopt.errors import BudgetSpent
 from skillopt.evaluation.leaks import LeakGuard, told, why
 from skillopt.events import Checkpoint, CheckpointKind, Notice
 from skillopt.events.records import EpochRecord, ReopenedRecord, StepRecord
@@ -22,8 +22,9 @@ from skillopt.skill.edits import Outcome
 from skillopt.skill.store import SkillStore
 from skillopt.step import Outbox, Step
 from skillopt.train.ahead import Ahead
-from skillopt.train.closing import close_step, lost_selection, updated
+from skillopt.train.closing import close_step, lost_selection, unusable_replies, updated
 from skillopt.train.epoch_end import EpochEnd, EpochSettings, LookBack
+from skillopt.train.handover import Handover
 from skillopt.train.log import Log
 from skillopt.train.plan import Batch, Plan
 from skillopt.train.sealed_test import SealedTest, TestReport
@@ -138,6 +139,7 @@ class Trainer:
             metric=self.gate.metric,
             left_out=tuple(lost),
             set_aside=self.test.estimate(outcomes),
+            gate_share=self.test.estimate_gate(outcomes) if self.strategy.hands_over else None,
             epoch_skill=None if self.look_back is None else self.skills.keep(self.look_back.older),
         )
         state = self.checkpoint(step, "baseline", state)
@@ -301,8 +303,9 @@ class Trainer:
         return state
 
     def provide_for_test(self, state: State) -> None:
-        """Set the test's share of the budget aside; where it is refused, say so."""
+        """Set the shares of the test and of a last gate aside; where the test's is refused, say so."""
         self.test.provide(state.set_aside, self.skills.get(state.seed))
+        self.test.provide_gate(state.gate_share)
         if self.test.is_too_dear:
             refused = f"Test will not be measured: {self.test.refused}."
             self.log.emit(Notice(text=refused, level="warning"))
@@ -362,12 +365,13 @@ class Trainer:
         return self.checkpoint(step, "step", after, closed.record, closed.remembered)
 
     async def finish_early(self, spent: BudgetSpent) -> TrainingEnd:
-        """The budget ended the run: test what there is from the set-aside; the run stays open for a larger
-        budget.
+        """The budget ended the run: judge what the open step has found and test what there is, from what was
+        set aside for both; the run stays open for a larger budget.
         """
         state = self.load()
         if state is None:
             raise spent
+        state = await Handover(self.strategy, self.consider, self.log, self.skills).best(state)
         try:
             report = await self.examine(state)
         except BudgetSpent:
@@ -385,13 +389,7 @@ class Trainer:
             takes = {number: before.takes.get(number, 0) + 1 for number in (batch.step - 1, batch.step)}
             again = before.replace(takes={**before.takes, **takes})
             self.checkpoint(step, "reopened", again, ReopenedRecord(from_step=batch.step - 1))
-            causes = "; ".join(reflection.troubles())
-            raise UnusableReplies(
-                "Two steps in a row lost most of their reflections: the optimizer's replies cannot be read"
-                f" ({causes}). Both steps are open again: run the same command to ask once more. If it stays"
-                " so, start a run with another optimizer model or a larger output cap in a new folder; with"
-                " cache.path set to this run.db its rollouts are not paid again."
-            )
+            raise unusable_replies(reflection)
         dropped = sum(one.dropped is not None for one in reflection.minibatches)
         lost = f"{dropped} of {len(reflection.minibatches)} reflections were unreadable"
         verdict = self.gate.without_measuring(step, "inconclusive", lost, state.score)

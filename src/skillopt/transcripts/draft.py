@@ -18,6 +18,8 @@ TEXT_LIMITS: Mapping[Speaker, int] = {"user": 8_000, "assistant": 4_000, "tool":
 """Characters of one turn."""
 SESSION_LIMITS: Mapping[Speaker, int] = {"user": 32_000, "assistant": 32_000, "tool": 8_000}
 """Characters of all turns of a kind together; what comes later is only hinted at."""
+FILES_LIMIT = 400_000
+"""Characters of all files that a session edited, as they were before."""
 MOST_TURNS = 1_000
 _HINT = 200
 _ABOUT = 300
@@ -52,6 +54,7 @@ class SessionDraft:
         self._skills: dict[str, None] = {}
         self._called: dict[str, list[str]] = {}
         self._is_ours = False
+        self._originals: dict[str, str] = {}
 
     def ask(self, text: str, time: datetime | None = None) -> bool:
         """A user record. False where nobody wrote it: such a record is no turn, but tells of skills and
@@ -110,6 +113,16 @@ class SessionDraft:
         if _SKILL_NAME.fullmatch(plain):
             self._skills[plain] = None
 
+    def original(self, path: str, text: str) -> None:
+        """The text of a file before the first edit; one with a secret in it, or beyond the limits, is not
+        kept.
+        """
+        inside = path.removeprefix(f"{self.project.rstrip('/')}/")
+        room = FILES_LIMIT - sum(map(len, self._originals.values()))
+        is_new = inside != path and inside not in self._originals
+        if is_new and len(text) <= room and self._redact(text) == text:
+            self._originals[inside] = text
+
     def broke_off(self) -> None:
         """The last reply was interrupted, or ended in an error."""
         place = max((at for at, turn in enumerate(self._turns) if turn.role != "tool"), default=None)
@@ -141,6 +154,7 @@ class SessionDraft:
             skills=tuple(self._skills),
             is_ours=self._is_ours or is_our_call(self.project, ()),
             path=self._redact(self._path),
+            originals=self._originals,
         )
 
     def _add(

@@ -64,6 +64,12 @@ class RecordedSession:
     """A call of our own engine, recognised by `is_our_call`."""
     path: str = ""
     """The file it was read from."""
+    folder: str = ""
+    """Where the agent worked, should that be below the project."""
+    originals: Mapping[str, str] = field(default_factory=dict)
+    """Files that it edited as they were before, by path from that folder, as far as the transcript shows them
+    and they hold no secret.
+    """
 
     @property
     def prompts(self) -> tuple[Turn, ...]:

@@ -31,6 +31,8 @@ PLUGIN = Agent(
         backs_optimizer=False,
     ),
     vendor="anthropic",
+    prefers_vendor_key=True,
+    token_prefix="sk-ant-oat",
     is_provider=True,
     source="claude_code",
     transcripts=lazily("claude_code.transcripts", "ClaudeCodeTranscripts"),

@@ -192,7 +192,7 @@ class ClaudeCodeDriver:
         if place.config is not None or access.key is not None:
             env["CLAUDE_CONFIG_DIR"] = str(_config(place))
         if access.key is not None:
-            is_token = access.provider == OWN and access.key.startswith("sk-ant-oat")
+            is_token = access.provider == OWN and access.key.startswith(PLUGIN.token_prefix)
             env["CLAUDE_CODE_OAUTH_TOKEN" if is_token else "ANTHROPIC_API_KEY"] = access.key
         if access.base_url is not None:
             env["ANTHROPIC_BASE_URL"] = access.base_url.rstrip("/").removesuffix("/v1")

@@ -24,9 +24,13 @@ def _actions(place: InstallPlace, kit: Kit) -> Sequence[OwnFile]:
     home, project = place.folder("CLAUDE_CONFIG_DIR", ".claude"), place.project
     claude = home if project is None else project / ".claude"
     plugin = claude / "skills" / SKILL
-    words = ("plugin", "session-end", "claude-code")
+    words = ("plugin", "session-start")
     hook = kit.program.powershell(*words) if place.windows else kit.program.line(*words)
-    own = {"arguments": "$ARGUMENTS", "session_end": hook, "shell": "powershell" if place.windows else "bash"}
+    own = {
+        "arguments": "$ARGUMENTS",
+        "session_start": hook,
+        "shell": "powershell" if place.windows else "bash",
+    }
     kit = replace(kit, own=own)
     return [
         *(
@@ -43,8 +47,8 @@ def _actions(place: InstallPlace, kit: Kit) -> Sequence[OwnFile]:
 
 PLUGIN = AgentPlugin(
     gets=(
-        "a plugin (skill, MCP server, SessionEnd hook) that is also a marketplace; commands /skillopt-sleep,"
-        " -handoff, /skillopt-train"
+        "a plugin (skill, MCP server, SessionStart hook) that is also a marketplace; commands"
+        " /skillopt-sleep, -handoff, /skillopt-train"
     ),
     scopes=("user", "project"),
     actions=_actions,

@@ -59,6 +59,10 @@ class ClaudeCodeTranscripts(FileSource):
                     draft.ask(command, time)
                 command = None
             else:
+                # Its tools that edit tell what the file was before.
+                edit = mapping(record.get("toolUseResult"))
+                if isinstance(before := edit.get("originalFile"), str):
+                    draft.original(string(edit.get("filePath")), before)
                 command = self._user(draft, content, time)
         yield draft
 

@@ -9,6 +9,7 @@ PLUGIN = Agent(
     name="codex",
     title="Codex",
     skills=".agents/skills",
+    listed="- {name}: {description} (file: r0/{name}/SKILL.md)",
     memory=("AGENTS.md",),
     rules=("AGENTS.override.md",),
     driver=lazily("codex.driver", "DRIVER"),

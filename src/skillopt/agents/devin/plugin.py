@@ -1,4 +1,4 @@
-"""Devin: the MCP server, a note at the end of each session, and a rule that points to the skill."""
+"""Devin: the MCP server, a line at the start of a session, and a rule that points to the skill."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def _actions(place: InstallPlace, kit: Kit) -> Sequence[OwnFile | JsonEntry | Te
             kit.snippet(home / "AGENTS.md"),
         ]
     devin = place.project / ".devin"
-    command = {"type": "command", "command": kit.program.line("plugin", "session-end", "devin"), "timeout": 5}
+    command = {"type": "command", "command": kit.program.line("plugin", "session-start"), "timeout": 5}
     hook = {"matcher": "", "hooks": [command]}
     return [
         # The local file, which Devin keeps out of version control: the server's path is this machine's.
         JsonEntry(path=str(devin / "config.local.json"), keys=keys, value=kit.server),
-        JsonEntry(path=str(devin / "hooks.v1.json"), keys=("SessionEnd",), value=hook, item=True),
+        JsonEntry(path=str(devin / "hooks.v1.json"), keys=("SessionStart",), value=hook, item=True),
         kit.file(devin / "rules" / f"{SKILL}.md", SHARED / "snippet.md"),
         *kit.skill(devin / "skills"),
     ]
 
 
 PLUGIN = AgentPlugin(
-    gets="a project: MCP server, SessionEnd hook, rule, skill; for all projects: MCP server, rule",
+    gets="a project: MCP server, SessionStart hook, rule, skill; for all projects: MCP server, rule",
     scopes=("project", "user"),
     actions=_actions,
     then="Start Devin anew; `devin mcp list` shows skillopt.",

@@ -38,6 +38,8 @@ _text = partial(package_text, folder="officeqa")
 class OfficeQASettings(CommonSettings):
     """The `env.*` keys of OfficeQA."""
 
+    usual = Path("data/officeqa_split")
+
     data_dirs: list[str] = Field(
         default_factory=list,
         description="Folders with the documents; unset is the one that OFFICEQA_DOCS_DIR names.",

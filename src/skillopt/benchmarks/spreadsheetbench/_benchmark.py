@@ -5,11 +5,12 @@ compared with the golden ones.
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, time, timedelta
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any
@@ -21,6 +22,8 @@ from skillopt.benchmarks.spreadsheetbench._compare import Cells, Value, differen
 from skillopt.benchmarks.spreadsheetbench._load import Problem, SpreadsheetCase
 from skillopt.benchmarks.spreadsheetbench._tools import SpreadsheetTools, Trial
 from skillopt.errors import ConfigError, ScoringError
+from skillopt.executors import Executor
+from skillopt.executors.port import run_again
 from skillopt.sandbox import Sandbox
 from skillopt.tasks.benchmark import Environment
 from skillopt.tasks.rollout import Score, Trajectory
@@ -63,6 +66,13 @@ class SpreadsheetBench(SplitBenchmark):
         self._mode = mode
         self._max_turns = max_turns
         self._golden: dict[str, asyncio.Future[list[_Read]]] = {}
+
+    def programs_in(self, executor: Executor) -> SpreadsheetBench:
+        """See `RunsPrograms`; workbooks and programs travel as content."""
+        there = copy.copy(self)
+        there._sandbox = self._sandbox.elsewhere(partial(run_again, executor))
+        there._golden = {}
+        return there
 
     def open(self, task: Task) -> Environment | None:
         """What the target may try before it answers: the same in training as anywhere else."""

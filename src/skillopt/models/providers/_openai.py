@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from skillopt.errors import ConfigError
 from skillopt.messages import Reply, Request
-from skillopt.models.port import ModelSpec
+from skillopt.models.port import BatchApi, ModelSpec
 from skillopt.models.wires.chat import ChatModel
 from skillopt.models.wires.responses import ResponsesModel
 
@@ -45,6 +46,8 @@ class OpenAIModel:
         self.endpoint = chat.endpoint
         self.fingerprint = chat.fingerprint
         self.limits = chat.limits
+        self.batches: BatchApi | None = None
+        """Set where the vendor has them."""
         if spec.seed is not None and (api == "responses" or (api == "auto" and only_responses(spec.name))):
             raise ConfigError(
                 f"{spec.provider}:{spec.name} is asked through the Responses API, which has no seed. Unset"
@@ -68,6 +71,14 @@ class OpenAIModel:
     async def complete(self, request: Request) -> Reply:
         """One attempt; see `Model`."""
         return await (self._responses if self.api(request) == "responses" else self._chat).complete(request)
+
+    def body(self, request: Request) -> dict[str, Any]:
+        """What is sent of a request whose reply has no form."""
+        return (self._responses if self.api(request) == "responses" else self._chat).body(request)
+
+    def read(self, answer: Mapping[str, Any]) -> Reply:
+        """The reply that an answer of either format holds."""
+        return (self._responses if answer.get("object") == "response" else self._chat).read(answer)
 
     async def close(self) -> None:
         """Close the connections, which both formats share."""

@@ -11,6 +11,7 @@ from skillopt.errors import ConfigError, ModelError, suggest
 from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.prices import by_address
+from skillopt.models.providers._anthropic_batches import AnthropicBatches
 from skillopt.models.wires.http import (
     HttpRefusal,
     Wire,
@@ -59,6 +60,7 @@ class AnthropicModel:
         self.endpoint = self._wire.endpoint
         self.limits = self._wire.limits
         self.fingerprint: Mapping[str, Any] = fingerprint(spec)
+        self.batches = AnthropicBatches(self, self._wire)
 
     def open(self) -> None:
         """Load what the first call needs."""
@@ -72,6 +74,10 @@ class AnthropicModel:
         except HttpRefusal as refusal:
             refusal.again |= self._structure.refused(form, refusal.status, refusal.said)
             raise
+        return self.read(answer)
+
+    def read(self, answer: Mapping[str, Any]) -> Reply:
+        """The reply that an answer holds; raises `ModelError` where it holds none."""
         blocks = answer.get("content")
         if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
             raise self._wire.malformed("it has no content")
@@ -228,6 +234,7 @@ def build(spec: ModelSpec) -> Model:
 
 PLUGIN = Provider(
     open=build,
+    has_batches=True,
     needs_key=True,
     default_model="claude-sonnet-4-6",
     price=by_address("https://api.anthropic.com"),

@@ -7,6 +7,7 @@ from pydantic import Field
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.prices import by_address
 from skillopt.models.providers._openai import Api, OpenAIModel
+from skillopt.models.providers._openai_batches import OpenAIBatches
 from skillopt.models.wires.chat import ChatModel
 from skillopt.models.wires.http import Wire
 from skillopt.models.wires.responses import ResponsesModel
@@ -30,16 +31,19 @@ def build(spec: ModelSpec) -> Model:
     wire = Wire(spec, base_url=spec.base_url or BASE_URL)
     structure = Structure(spec)
     chosen = [] if api == "auto" else ["api"]
-    return OpenAIModel(
+    model = OpenAIModel(
         spec,
         ChatModel(spec, wire, cap_field="max_completion_tokens", structure=structure, options=chosen),
         ResponsesModel(spec, wire, structure=structure),
         api=api,
     )
+    model.batches = OpenAIBatches(model, wire)
+    return model
 
 
 PLUGIN = Provider(
     open=build,
+    has_batches=True,
     Options=OpenAIOptions,
     needs_key=True,
     default_model="gpt-5.5",

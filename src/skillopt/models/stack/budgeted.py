@@ -36,48 +36,60 @@ class Budgeted:
         self.fingerprint = inner.fingerprint
 
     async def complete(self, request: Request) -> Reply:
-        size = _bytes(request)
-        read = self._estimate(size, len(_images(request)))
+        entry = await self.reserve(request)
+        return await to_the_end(asyncio.ensure_future(self._send(request, entry)))
+
+    async def reserve(self, request: Request) -> Entry:
+        """Set aside what an attempt may cost."""
+        read = self._estimate(_bytes(request), len(_images(request)))
         # All of the input may be written to a prompt cache, which costs more than reading it anew.
         need = self._amount(
             Usage(input_tokens=read, cache_write_tokens=read, output_tokens=request.max_tokens)
         )
-        entry = await self._ledger.reserve(
+        return await self._ledger.reserve(
             request.role,
             HEDGE_STAGE if request.hedge else request.stage,
             request.place,
             need,
             background=request.background,
         )
-        return await to_the_end(asyncio.ensure_future(self._send(request, entry, size)))
 
-    async def close(self) -> None:
-        await self._inner.close()
-
-    async def _send(self, request: Request, entry: Entry, size: int) -> Reply:
-        began = time.monotonic()
-        try:
-            reply = await self._inner.complete(request)
-        except ModelError as error:
-            if error.refused:
-                self._ledger.refuse(entry)
-            else:  # it may have been worked on: charged as reported, else as reserved
-                self._settle(
-                    entry,
-                    None
-                    if error.tokens is None
-                    else Usage(input_tokens=error.tokens[0], output_tokens=error.tokens[1]),
-                    said=False,
-                )
-            raise
-        except BaseException:  # a bug or a dying loop: the attempt was sent, so it stays charged
-            self._ledger.settle(entry, None, None)
-            raise
+    def paid(self, entry: Entry, request: Request, reply: Reply) -> Reply:
+        """Settle an attempt that was answered; the reply with its usage, if that can be believed."""
+        size = _bytes(request)
         usage = self._settle(entry, reply.usage, said=bool(reply.text or reply.tool_calls))
         if usage is not None and size and not _images(request):
             self._seen += 1
             self._densest = max(self._densest, Fraction(usage.input_tokens, size))
-        return replace(reply, usage=usage, seconds=round(time.monotonic() - began, 3))
+        return replace(reply, usage=usage)
+
+    def failed(self, entry: Entry, error: ModelError) -> None:
+        """Settle an attempt that failed."""
+        if error.refused:
+            self._ledger.refuse(entry)
+        else:  # it may have been worked on: charged as reported, else as reserved
+            self._settle(
+                entry,
+                None
+                if error.tokens is None
+                else Usage(input_tokens=error.tokens[0], output_tokens=error.tokens[1]),
+                said=False,
+            )
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    async def _send(self, request: Request, entry: Entry) -> Reply:
+        began = time.monotonic()
+        try:
+            reply = await self._inner.complete(request)
+        except ModelError as error:
+            self.failed(entry, error)
+            raise
+        except BaseException:  # a bug or a dying loop: the attempt was sent, so it stays charged
+            self._ledger.settle(entry, None, None)
+            raise
+        return replace(self.paid(entry, request, reply), seconds=round(time.monotonic() - began, 3))
 
     def _settle(self, entry: Entry, usage: Usage | None, *, said: bool) -> Usage | None:
         """Close an attempt; returns its usage, None where nothing that can be believed was reported."""

@@ -39,6 +39,10 @@ class Retry:
     first_delay: float = 0.5
     longest_delay: float = 30.0
 
+    def pause(self, tries: int) -> float:
+        """Seconds after so many tries: each time twice as long."""
+        return min(self.longest_delay, self.first_delay * 2.0 ** min(tries - 1, 30))
+
 
 class Slots:
     """A first-come semaphore whose size may change; background work gets only what nobody else waits for."""
@@ -194,6 +198,7 @@ class Limiter:
         """
         slots = self._slots.get(request.role)
         deadline, retried, tries, answers = math.inf, False, 0, self._answers
+        counted_at = -math.inf
         self._calls += 1
         place = _Place((request.background, self._calls))
         while True:
@@ -219,7 +224,12 @@ class Limiter:
                 else:
                     # A refusal while others are worked on is no outage: the endpoint is only busy.
                     is_busy = error.kind == "rate_limit" and (self._answers > answers or self._open > 0)
-                    tries, answers = 0 if is_busy else tries + 1, self._answers
+                    answers, now = self._answers, self._clock()
+                    if is_busy:
+                        tries = 0
+                    elif error.retry_after is None or now >= counted_at + self.retry.pause(tries):
+                        tries, counted_at = tries + 1, now
+                    # else others with the same key were quicker: a short wait that is told uses up no try
                     pause = self._after(error, tries)
                     if error.kind == "auth":
                         raise self._dead_login(model, error) from error
@@ -306,8 +316,7 @@ class Limiter:
         return pause
 
     def _pause(self, tries: int) -> float:
-        doubled: float = self.retry.first_delay * 2 ** min(tries - 1, 30)
-        return min(self.retry.longest_delay, doubled) * (0.5 + self._jitter() / 2)
+        return self.retry.pause(tries) * (0.5 + self._jitter() / 2)
 
     def _dead_login(self, model: Model, error: ModelError) -> ProviderDown:
         down = ProviderDown(

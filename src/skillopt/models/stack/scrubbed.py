@@ -23,22 +23,29 @@ class Scrubbed:
 
     async def complete(self, request: Request) -> Reply:
         try:
-            reply = await self._inner.complete(self._request(request))
+            return self.reply(await self._inner.complete(self.request(request)))
         except ModelError as error:
-            detail = self._scrubber.scrub(error.detail)
-            raise ModelError(
-                error.kind,
-                detail,
-                retry_after=error.retry_after,
-                refused=error.refused,
-                tokens=error.tokens,
-                again=error.again,
-            ) from None
+            raise self.error(error) from None
+
+    def error(self, error: ModelError) -> ModelError:
+        """An error as it is told."""
+        return ModelError(
+            error.kind,
+            self._scrubber.scrub(error.detail),
+            retry_after=error.retry_after,
+            refused=error.refused,
+            tokens=error.tokens,
+            again=error.again,
+        )
+
+    def reply(self, reply: Reply) -> Reply:
+        """A reply as it is told."""
         text, calls = self._scrubber.scrub(reply.text), self._calls(reply.tool_calls)
         is_clean = text == reply.text and calls == reply.tool_calls
         return reply if is_clean else replace(reply, text=text, tool_calls=calls)
 
-    def _request(self, request: Request) -> Request:
+    def request(self, request: Request) -> Request:
+        """A request as it is sent."""
         messages = tuple(map(self._message, request.messages))
         return request if messages == request.messages else replace(request, messages=messages)
 

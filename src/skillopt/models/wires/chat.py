@@ -78,6 +78,10 @@ class ChatModel:
             error.again |= self._structure.refused(form, error.status, error.said)
             error.again |= self._leave_out(error, sent)
             raise
+        return self.read(answer)
+
+    def read(self, answer: Mapping[str, Any]) -> Reply:
+        """The reply that an answer holds; raises `ModelError` where it holds none."""
         self.check(answer)
         choices = answer.get("choices")
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):

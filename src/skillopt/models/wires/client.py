@@ -28,7 +28,7 @@ KEEP_ALIVE = 30.0
 
 
 class HttpClient:
-    """Posts bytes. `failures` are the errors a broken connection raises, `unmade` those of one that was never
+    """Sends bytes. `failures` are the errors a broken connection raises, `unmade` those of one that was never
     made; a call that takes too long raises `asyncio.TimeoutError`.
     """
 
@@ -38,12 +38,12 @@ class HttpClient:
         self.failures = failures
         self.unmade: type[Exception] = unmade
 
-    async def post(
-        self, url: str, content: bytes, headers: Mapping[str, str]
+    async def send(
+        self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]
     ) -> tuple[int, Mapping[str, str], str]:
         """Status, headers and text of the answer."""
-        async with self._client.post(
-            url, data=content, headers=headers, proxy=self._proxy, allow_redirects=False
+        async with self._client.request(
+            method, url, data=content, headers=headers, proxy=self._proxy, allow_redirects=False
         ) as response:
             return response.status, response.headers, (await response.read()).decode("utf-8", "replace")
 

@@ -9,7 +9,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
@@ -96,37 +96,59 @@ class Wire:
 
     async def post(self, path: str, body: Mapping[str, Any], request: Request) -> dict[str, Any]:
         """Send `body` once and return the object that came back with a success status."""
-        client = self.open()
-        headers = self._headers
-        if self._login is not None:
-            headers = {**headers, **await self._login.headers()}
+        headers, content, client = await self._all_headers(), self.encoded(body), self.open()
         if self._is_loopback:
-            place = f"{quote(request.place, safe='/:,=@+()[] ')};draw={request.draw}"
-            headers = {**headers, PLACE_HEADER: place}
+            headers[PLACE_HEADER] = f"{quote(request.place, safe='/:,=@+()[] ')};draw={request.draw}"
+        mark = self.limits.mark()
+        with self._failures(client):
+            status, told, text = await client.send("POST", self._url(path), content, headers)
+        self.limits.told(told, mark)
+        return self.json_object(self._success(status, told, text, headers))
+
+    async def send(
+        self, method: str, path: str, content: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> str:
+        """Send what is no question to a model; the text that came back with a success status."""
+        client, whole = self.open(), {**await self._all_headers(), **(headers or {})}
+        with self._failures(client):
+            status, told, text = await client.send(method, self._url(path), content, whole)
+        return self._success(status, told, text, whole)
+
+    def encoded(self, body: Mapping[str, Any]) -> bytes:
+        """A body as it is sent."""
         try:
-            content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+            return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
         except UnicodeEncodeError as error:
             raise self.error(
                 "contract", f"the request holds text that is not valid Unicode ({error.reason})"
             ) from None
-        mark = self.limits.mark()
+
+    async def _all_headers(self) -> dict[str, str]:
+        return {**self._headers, **({} if self._login is None else await self._login.headers())}
+
+    def _url(self, path: str) -> str:
+        return f"{self._base_url}{path}{self._query}"
+
+    @contextlib.contextmanager
+    def _failures(self, client: HttpClient) -> Iterator[None]:
+        """What a connection fails with, as `ModelError`."""
         try:
-            status, told, text = await client.post(f"{self._base_url}{path}{self._query}", content, headers)
+            yield
         except asyncio.TimeoutError:
             raise self.error("timeout", f"no answer within {self._spec.timeout:g} s") from None
         except client.failures as error:
             # A connection that was never made carried no request, so nothing can have been billed.
             why = f"connection failed: {error or type(error).__name__}"
             raise self.error("unavailable", why, refused=isinstance(error, client.unmade)) from None
-        self.limits.told(told, mark)
-        is_renewed = self._login is not None and self._login.heard(status, headers)
+
+    def _success(self, status: int, told: Mapping[str, str], text: str, sent: Mapping[str, str]) -> str:
+        is_renewed = self._login is not None and self._login.heard(status, sent)
         if status >= 300:
-            refusal = self._refusal(status, told, text)
+            refusal = self.refusal(status, told, text)
             refusal.again = is_renewed
             raise refusal
-        if self._login is not None:  # a token that was fetched by it is known to nobody further out
-            text = Scrubber(self._login.secrets()).scrub(text)
-        return self._object(text)
+        # a token that was fetched by it is known to nobody further out
+        return text if self._login is None else Scrubber(self._login.secrets()).scrub(text)
 
     def open(self) -> HttpClient:
         """Load the client library and open the connections' pool; the first call does it otherwise."""
@@ -178,7 +200,8 @@ class Wire:
                 " break or a character that is not ASCII. Copy it again."
             )
 
-    def _object(self, text: str) -> dict[str, Any]:
+    def json_object(self, text: str) -> dict[str, Any]:
+        """The JSON object that an answer is."""
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
@@ -189,7 +212,8 @@ class Wire:
             raise self.malformed(f"an error under a success status: {_message(value, text)}")
         return value
 
-    def _refusal(self, status: int, headers: Mapping[str, str], text: str) -> HttpRefusal:
+    def refusal(self, status: int, headers: Mapping[str, str], text: str) -> HttpRefusal:
+        """What an answer with an error status is raised as."""
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
@@ -208,6 +232,15 @@ class Wire:
             status,
             text,
         )
+
+
+def json_lines(text: str) -> list[dict[str, Any]]:
+    """The objects of a file with one on each line; other lines are left out."""
+    found = []
+    for line in text.split("\n"):
+        with contextlib.suppress(ValueError, RecursionError):
+            found.append(json.loads(line))
+    return [one for one in found if isinstance(one, dict)]
 
 
 def kind_of_status(status: int, body: Any) -> Kind:

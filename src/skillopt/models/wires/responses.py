@@ -29,10 +29,14 @@ class ResponsesModel:
         except HttpRefusal as refusal:
             refusal.again |= self._structure.refused(form, refusal.status, refusal.said)
             raise
+        return self.read(answer)
+
+    def read(self, answer: Mapping[str, Any]) -> Reply:
+        """The reply that an answer holds; raises `ModelError` where it holds none."""
         output = answer.get("output")
         if not isinstance(output, list) or not all(isinstance(item, dict) for item in output):
             raise self._wire.malformed("it has no output")
-        texts, refusals, calls = self._read(output)
+        texts, refusals, calls = self._parts(output)
         usage = usage_of(answer.get("usage"), "input", "output")
         return Reply(
             text=clean_text("".join(texts) or "".join(refusals)),
@@ -117,7 +121,7 @@ class ResponsesModel:
             ]
         return items
 
-    def _read(self, output: list[dict[str, Any]]) -> tuple[list[str], list[str], list[ToolCall]]:
+    def _parts(self, output: list[dict[str, Any]]) -> tuple[list[str], list[str], list[ToolCall]]:
         texts: list[str] = []
         refusals: list[str] = []
         calls: list[ToolCall] = []

@@ -23,6 +23,7 @@ from skillopt.models.world.rules import (
     family_of,
     needs_of,
 )
+from skillopt.skill.bundle import unpack
 
 ALL_RULES = (*(rule for pair in FAMILIES.values() for rule in pair), *HARMFUL, *USELESS)
 
@@ -36,6 +37,12 @@ def propose(request: Request, settings: WorldRules) -> dict[str, Any]:
     )
 
 
+def shown_skill(asked: str) -> str:
+    """The skill a question shows; where it shows two, the newer one, and where the skill is empty none."""
+    _, shown, rest = asked.rpartition("<skill>")
+    return rest.partition("</skill>")[0] if shown else ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
     asked: str
@@ -44,9 +51,7 @@ class _Question:
 
     @property
     def skill(self) -> str:
-        """The skill a request shows; where it shows two, the newer one, and where the skill is empty none."""
-        _, shown, rest = self.asked.rpartition("<skill>")
-        return rest.partition("</skill>")[0] if shown else ""
+        return shown_skill(self.asked)
 
     @property
     def cases(self) -> list[str]:
@@ -116,8 +121,17 @@ def _lane(question: _Question, settings: WorldRules) -> dict[str, Any]:
     if dice.roll() < settings.harm:
         harmful = {**_rule(dice.pick(list(HARMFUL)), dice), "tasks": cases[:2]}
         edits.insert(int(dice.roll() * (len(edits) + 1)), harmful)
+    edits = _filed(question, edits)
     if question.wants("rule"):  # the small form
         return {"rule": edits[0]["content"] if edits else "", "request": "", "answer": "a code"}
+    if question.wants("new_skill"):
+        text = skill
+        for edit in edits:
+            text = _with(text, edit["content"].removeprefix("- "))
+        said = [{"words": edit["content"], "tasks": edit["tasks"]} for edit in edits]
+        return {"new_skill": text, "changes": said}
+    if question.wants("revise_suggestions"):
+        return {"revise_suggestions": [_suggestion(edit) for edit in edits]}
     return {"edits": edits}
 
 
@@ -265,7 +279,25 @@ def _patch(question: _Question, edits: Sequence[Mapping[str, Any]]) -> dict[str,
             rule = str(edit.get("content") or edit.get("target")).strip("- \n")
             text = _without(text, rule) if edit["op"] == "delete" else _with(text, rule)
         return {"reasoning": "simulated", "skill_candidates": [_candidate(text)] if edits else []}
-    return {"reasoning": "simulated", "edits": list(edits)}
+    return {"reasoning": "simulated", "edits": _filed(question, edits)}
+
+
+def _filed(question: _Question, edits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The same edits for a skill of several files, where a rule belongs in the reference of its family."""
+    if not question.wants("path"):
+        return [dict(edit) for edit in edits]
+    files = unpack(question.skill)[1]
+    families = {f"- {rule}": family for family, pair in FAMILIES.items() for rule in pair}
+    filed = []
+    for edit in edits:
+        path = next((path for path in files if str(edit.get("target")) in files[path]), None)
+        if family := families.get(str(edit.get("content"))):
+            edit = {**edit, "op": "append", "path": f"references/{family}.md"}
+            edit.pop("target", None)
+        elif path is not None:
+            edit = {**edit, "path": path}
+        filed.append(dict(edit))
+    return filed
 
 
 def _suggestion(edit: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from skillopt.tasks.functions import load_function
 from skillopt.tasks.scorers._anls import Anls
 from skillopt.tasks.scorers._checks import Checks
 from skillopt.tasks.scorers._choice import MultipleChoice
-from skillopt.tasks.scorers._command import command_scorer
+from skillopt.tasks.scorers._command import CommandScorer, command_scorer
 from skillopt.tasks.scorers._function import function_scorer
 from skillopt.tasks.scorers._given import MOST_CHECKS, kept_rules, read_rules
 from skillopt.tasks.scorers._judge import JudgeScorer
@@ -59,6 +59,7 @@ __all__ = [
     "SCORERS",
     "CheckedWork",
     "Checks",
+    "CommandScorer",
     "ContainsRule",
     "JudgeScorer",
     "NamedScorer",

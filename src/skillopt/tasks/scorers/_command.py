@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from skillopt.errors import ConfigError, Fault, ScoringError, suggest
+from skillopt.executors import Executor
+from skillopt.executors.port import run_again
 from skillopt.process import minimal_env, run_process
 from skillopt.sandbox import ProcessLimits, Sandbox, is_there, require
 from skillopt.tasks.commands import argv_of, files_hash, found
@@ -47,6 +52,8 @@ class CommandScorer:
     timeout: float
     sandbox: Sandbox | None
     """None runs the program like any other one of the user's."""
+    executor: Executor | None = None
+    """Where the program runs; None is this machine."""
 
     def check_task(self, task: Task) -> None:
         """Any task will do: only the program knows what it needs."""
@@ -57,17 +64,23 @@ class CommandScorer:
         shown["data"] = dict(task.data)
         job = json.dumps({"task": shown, "answer": extract_answer(trajectory.answer)}, default=str)
         try:
-            code, stdout, stderr = await self._run(job.encode())
+            if self.executor is None:
+                code, stdout, stderr = await self._run(job.encode(), Path.cwd())
+            else:
+                work = partial(
+                    _run_there, replace(self, executor=None), _texts(self.argv), job.encode(), Path.cwd()
+                )
+                code, stdout, stderr = await run_again(self.executor, work)
         except Fault as fault:
             raise ScoringError(fault.kind, f"scorer {fault.detail} (task {task.id!r})") from fault
         return self._read(code, stdout, stderr, f"scorer {self.name!r} (task {task.id!r})")
 
-    async def _run(self, job: bytes) -> tuple[int, bytes, bytes]:
+    async def _run(self, job: bytes, cwd: Path) -> tuple[int, bytes, bytes]:
         if self.sandbox is None:
-            done = await run_process(self.argv, input=job, env=minimal_env(), cwd=None, timeout=self.timeout)
+            done = await run_process(self.argv, input=job, env=minimal_env(), cwd=cwd, timeout=self.timeout)
             return done.code, done.stdout, done.stderr
         env = {name: value for name, value in minimal_env().items() if name != "TMPDIR"}
-        ran = await self.sandbox.run(self.argv, input=job, env=env, cwd=Path.cwd())
+        ran = await self.sandbox.run(self.argv, input=job, env=env, cwd=cwd)
         if ran.stopped == "time":
             raise Fault("timeout", f"{self.argv[0]} did not end within {self.timeout:g} s")
         if ran.stopped is not None:
@@ -139,6 +152,35 @@ def _sandbox(wanted: Any, timeout: float) -> Sandbox | None:
         own_program=True,
         at_once=_UNBOUNDED,
     )
+
+
+def _texts(argv: Sequence[str]) -> dict[str, bytes]:
+    """The scripts and other texts that a command line names; programs are on every machine."""
+    read = {part: Path(part).read_bytes() for part in argv if _is_small_file(Path(part))}
+    return {part: content for part, content in read.items() if b"\0" not in content}
+
+
+def _is_small_file(path: Path) -> bool:
+    try:
+        return path.is_file() and path.stat().st_size <= _MOST_OUTPUT
+    except (OSError, ValueError):  # an argument that is no path
+        return False
+
+
+def _run_there(
+    scorer: CommandScorer, texts: Mapping[str, bytes], job: bytes, cwd: Path
+) -> tuple[int, bytes, bytes]:
+    """Run the program where its files may not be: those it names are then written into a folder."""
+    with tempfile.TemporaryDirectory(prefix="skillopt-scorer-") as folder:
+        argv = list(scorer.argv)
+        for number, part in enumerate(argv):
+            if part in texts and not (Path(part).is_file() and Path(part).read_bytes() == texts[part]):
+                path = Path(folder) / f"{number}_{Path(part).name}"
+                path.write_bytes(texts[part])
+                path.chmod(0o700)
+                argv[number] = str(path)
+        where = cwd if cwd.is_dir() else Path(folder)
+        return asyncio.run(replace(scorer, argv=tuple(argv))._run(job, where))
 
 
 def _from_object(value: dict[str, Any], pass_at: float | None, who: str) -> Score:

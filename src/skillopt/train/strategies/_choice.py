@@ -31,6 +31,8 @@ class Choice:
         that of the broken ones on which the guilty are looked for.
         """
         self.harmful: dict[str, Edit] = {}
+        self.held: Sequence[Edit] = ()
+        """What the latest control left in, or the first choice before that."""
         self._step = step
         self._reflection = reflection
         self._gate = gate
@@ -47,14 +49,16 @@ class Choice:
         chosen: list[Proven] = []
         for number in range(ROUNDS):
             chosen = await self._chosen(groups, number)
+            self.held = self.held or _edits_of(chosen)
             guilty = await self._guilty(groups, chosen, number)
             if not guilty:
                 break
             self.harmful |= {edit.id: edit for one in chosen for edit in one.edits if edit.id in guilty}
             chosen = [one for one in chosen if not self._has_harmful(one)]
+            self.held = _edits_of(chosen)
             if number < ROUNDS - 1:
                 groups += [(one,) for one in await self._looked_again(groups, number)]
-        patch = tuple(edit for one in chosen for edit in evident(one))
+        self.held = patch = _edits_of(chosen)
         self._step.emit(
             Selected(
                 id=str(self._step.place.at("select")),
@@ -183,3 +187,7 @@ class Choice:
                 fixes=dict(fixes),
             )
         )
+
+
+def _edits_of(chosen: Sequence[Proven]) -> tuple[Edit, ...]:
+    return tuple(edit for one in chosen for edit in evident(one))

@@ -5,7 +5,7 @@ task. Pure functions of what was measured.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -43,7 +43,7 @@ def wording(edit: Edit) -> tuple[str, ...]:
     insertion alone.
     """
     inserts = edit.op in ("append", "insert_after")
-    texts = ("insert" if inserts else edit.op, "" if inserts else edit.target, edit.content)
+    texts = ("insert" if inserts else f"{edit.op} {edit.path}", "" if inserts else edit.target, edit.content)
     return tuple(map(_plain, texts))
 
 
@@ -91,15 +91,30 @@ def thirds(edits: Sequence[T]) -> list[tuple[T, ...]]:
 
 
 def kept_lines(content: str, known: Collection[str]) -> str:
-    """The content without lines that the skill has already; lines of code and short ones may repeat."""
-    kept: list[str] = []
+    """The content without lines that the skill or the content itself has already; lines of code and short
+    ones may repeat.
+    """
+    kept, seen = list[str](), set(known)
+    for line, words in _compared(content):
+        if words not in seen:
+            kept.append(line)
+        seen |= {words} - {""}
+    return "\n".join(kept).strip("\n")
+
+
+def repeats(text: str) -> int:
+    """How many lines of a text come again that may not."""
+    words = [words for _, words in _compared(text) if words]
+    return len(words) - len(set(words))
+
+
+def _compared(text: str) -> Iterator[tuple[str, str]]:
+    """Each line, and what it is compared by; that is empty for one that may repeat."""
     in_code = False
-    for line in content.splitlines():
+    for line in text.splitlines():
         fence = line.lstrip().startswith(("```", "~~~"))
         in_code ^= fence
-        if in_code or fence or line_of(line) not in known:
-            kept.append(line)
-    return "\n".join(kept).strip("\n")
+        yield line, "" if in_code or fence else line_of(line)
 
 
 def line_of(line: str) -> str:

@@ -94,6 +94,7 @@ async def join(step: Step, reflection: Lanes, gate: Gate, joiner: Joiner | None)
             edits=[edit.as_json() for edit in heads],
             joined=[[one.id for one in group] for group in groups if len(group) > 1],
             copies=[ids for one in unique for ids in copies_of(one)],
+            asked=[one.id for one in single] if asks else [],
         )
     )
     return Joined(edits=heads, ended=tuple(ended), calls=int(asks), groups=tuple(groups))

@@ -14,10 +14,11 @@ from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.proof import DeadEdit, LaneAnalyst
 from skillopt.optimizer.reflect import Minibatch
 from skillopt.optimizer.small import SmallLaneAnalyst
+from skillopt.optimizer.whole_batch import WholeBatch
 from skillopt.skill.edits import Edit, Outcome, apply
 from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
-from skillopt.train.strategies._cover import Proven, kept_lines, lines_of, without_copies, wording
+from skillopt.train.strategies._cover import Proven, kept_lines, lines_of, repeats, without_copies, wording
 from skillopt.train.strategies._trials import EditTrial, Trials, Worths, fixed_in
 
 HARDLY_ANY = 0.1
@@ -71,7 +72,7 @@ class LaneSearch:
         self,
         step: Step,
         *,
-        analyst: LaneAnalyst | SmallLaneAnalyst,
+        analyst: LaneAnalyst | SmallLaneAnalyst | WholeBatch,
         trials: Trials,
         guard: LeakGuard | None,
         confirms: bool,
@@ -97,7 +98,9 @@ class LaneSearch:
         self._kinds = kinds
         self._earlier = earlier
         self._harmful = harmful
-        self._lines = lines_of(step.skill.text)
+        self._lines, self._repeats = lines_of(step.skill.whole), repeats(step.skill.whole)
+        self.done: list[Lane] = []
+        """The lanes that are in, as they came."""
 
     async def study(self, index: int, chunk: list[Studied]) -> Lane:
         """A first look at some failures."""
@@ -164,6 +167,7 @@ class LaneSearch:
             self._step, name, chunk, dead=known, harmful=harmful, kinds=self._kinds
         )
         await self._try(lane, known, chunk)
+        self.done.append(lane)
         return lane
 
     async def _try(self, lane: Lane, known: Sequence[DeadEdit], left: Sequence[Studied]) -> None:
@@ -202,12 +206,16 @@ class LaneSearch:
         proposed = [edit for edit in lane.look.edits if isinstance(edit, Edit)]
         usable: list[Edit] = []
         for edit in map(self._adapted, proposed):
-            outcome = apply([edit], self._step.skill).outcomes[0]
+            applied = apply([edit], self._step.skill)
+            outcome, after = applied.outcomes[0], applied.document
             if outcome.state == "applied" and wording(edit) in tried:
                 why_not = "the same was tried on these tasks before"
                 outcome = Outcome(edit=edit, state="duplicate", reason=why_not)
+            elif outcome.state == "applied" and repeats(after.whole) > self._repeats:
+                why_not = "a line would come twice in the skill"
+                outcome = Outcome(edit=edit, state="duplicate", reason=why_not)
             elif outcome.state == "applied" and self._guard is not None:
-                leaks = self._guard.find(apply([edit], self._step.skill).document.rendered)
+                leaks = self._guard.find(after.rendered)
                 if leaks:
                     outcome = Outcome(edit=edit, state="invalid", reason=why(leaks))
             if outcome.state == "applied":
@@ -221,7 +229,7 @@ class LaneSearch:
         """An edit without the lines that the skill has; an insertion whose place is misquoted goes to the
         end, where a trial shows what it is worth.
         """
-        if edit.problem or edit.op not in ("append", "insert_after"):
+        if edit.problem or not edit.adds_prose:
             return edit
         edit = replace(edit, content=kept_lines(edit.content, self._lines))
         if edit.op == "insert_after" and apply([edit], self._step.skill).outcomes[0].state == "unmatched":

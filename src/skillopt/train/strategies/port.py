@@ -32,6 +32,15 @@ class JudgedCandidate:
         return self.verdict.action == "accept"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfinished:
+    """What a step under way has found: a candidate, and the gate's policy for it."""
+
+    step: Step
+    update: Update
+    policy: str
+
+
 class Attempt(Protocol):
     """Puts a candidate to the gate: every change to the skill passes here."""
 
@@ -60,6 +69,9 @@ class Strategy(Protocol):
     val reaches a prompt.
     """
 
+    hands_over: bool
+    """Whether `so_far` may have something: then what a gate costs is set aside from the start."""
+
     async def reflect(self, step: Step, rollouts: Evaluation) -> Reflection:
         """Stage 2: proposals, while rollouts still come in."""
         ...
@@ -80,6 +92,12 @@ class Strategy(Protocol):
         self, step: Step, state: State, reflection: Reflection, selection: Selection, update: Update
     ) -> Sequence[JudgedCandidate]:
         """Stage 6: the candidates of the step by their numbers; the last accepted one is taken."""
+        ...
+
+    def so_far(self) -> Unfinished | None:
+        """What the latest step has found, to be judged and handed over where the budget ended it. It takes no
+        part in what follows: a larger budget goes on with the step.
+        """
         ...
 
     def enough(self, state: State) -> str:
@@ -124,7 +142,7 @@ def essentials(proposals: Sequence[Proposal], hide: Callable[[str], str]) -> tup
     """Proposals as the memory keeps them: what was tried, without the evidence; of a whole skill only what it
     says has changed.
     """
-    keys = ("op", "target", "content", "type", "title", "instruction", "change_summary")
+    keys = ("op", "path", "target", "content", "type", "title", "instruction", "change_summary")
     return tuple(
         {key: _hidden(said[key], hide) for key in keys if key in said}
         for said in (proposal.as_json() for proposal in proposals)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -19,20 +19,18 @@ from skillopt.optimizer.proof import DeadEdit
 from skillopt.optimizer.reflect import Reflection, patch_fact
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update, by_edits
-from skillopt.skill.edits import Edit, Outcome, Proposal
+from skillopt.skill.document import Document
+from skillopt.skill.edits import Edit, Outcome, Proposal, apply
+from skillopt.skill.paths import SKILL_FILE
 from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
 from skillopt.train.strategies._blame import blame, freed, not_worth_it
 from skillopt.train.strategies._choice import Choice
-from skillopt.train.strategies._cover import (
-    Proven,
-    kept_lines,
-    lines_of,
-)
-from skillopt.train.strategies._joining import Joined, Lanes, join, proved
-from skillopt.train.strategies._lanes import LaneSearch
+from skillopt.train.strategies._cover import cover, kept_lines, lines_of, repeats, without_copies
+from skillopt.train.strategies._joining import Joined, Lanes, evident, join, proved
+from skillopt.train.strategies._lanes import Lane, LaneSearch
 from skillopt.train.strategies._trials import EditTrial, Trials, broken_in, is_broken, noise_in
-from skillopt.train.strategies.port import JudgedCandidate, Parts, essentials, taken
+from skillopt.train.strategies.port import JudgedCandidate, Parts, Unfinished, essentials, taken
 
 SMALLEST_PAIRED = 15
 """Val tasks below which no test of chance has the power to accept anything but miracles."""
@@ -41,6 +39,8 @@ NOTHING, HARMFUL = "did nothing", "harmful"
 
 class Proof:
     """Lanes of failures, edits proven on them, a cover of what was fixed, the gate, blame and pruning."""
+
+    hands_over = True
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -57,6 +57,13 @@ class Proof:
         self._remaining = int(said["remaining"])
         self._harmful: list[Edit] = []
         """Those of the present step, for its memory."""
+        self._step: Step | None = None
+        self._noise = 1.0
+        """Share of tasks that come out differently when drawn again; until all lanes are in, the worst."""
+        self._failed: Callable[[], int] = int
+        """How many tasks the lanes of the present step have studied."""
+        self._found: Callable[[], Sequence[Edit]] = list
+        """The edits that the present step would hand over."""
 
     # 2 reflect
 
@@ -64,7 +71,10 @@ class Proof:
         """Failures in lanes, while rollouts still come in; every edit is tried as soon as it is proposed."""
         self._harmful = []
         trials = Trials(self._gate, step, "proof")
-        search = self._search(step, trials)
+        search = self._search(step, trials, rollouts)
+        self._step, self._noise = step, 1.0
+        self._found = lambda: _covering(search.done)
+        self._failed = lambda: len({task for lane in search.done for task in lane.studied})
         walk = self._optimizer.in_lanes(step, rollouts, search.study)
         found: list[Any] = await together(rollouts.close(), walk)
         deeper = await search.deepen(found[1])
@@ -82,6 +92,7 @@ class Proof:
         again = [row for one in tried if not one.edits for row in one.rows]
         noise = noise_in(self._gate.worths(found[0]), self._gate.worths(again))
         step.emit(proved(step.place, "proof", tried, noise=noise))
+        self._noise = noise
         return Lanes(
             rollouts=found[0],
             minibatches=minibatches,
@@ -92,10 +103,10 @@ class Proof:
             search=search,
         )
 
-    def _search(self, step: Step, trials: Trials) -> LaneSearch:
+    def _search(self, step: Step, trials: Trials, rollouts: Evaluation) -> LaneSearch:
         return LaneSearch(
             step,
-            analyst=self._optimizer.lanes,
+            analyst=self._optimizer.lanes(rollouts),
             trials=trials,
             guard=self._parts.guard,
             confirms=self._confirms,
@@ -130,6 +141,7 @@ class Proof:
         """As few proven edits as fix all that was fixed, without those that break tasks which passed."""
         assert isinstance(reflection, Lanes) and isinstance(merged, Joined)
         choice = Choice(step, reflection, gate=self._gate, control=self._control, blame_rows=self._blame_rows)
+        self._found = lambda: choice.held or _covering(reflection.lanes)
         selection = await choice.select(merged)
         self._harmful += choice.harmful.values()
         return selection
@@ -138,9 +150,9 @@ class Proof:
 
     async def update(self, step: Step, reflection: Reflection, selection: Selection) -> Update:
         """The bundle, in which no line comes twice; an edit with no line of its own ends as a duplicate."""
-        kept = distinct(selection.patch, step.skill.text)
+        kept = distinct(selection.patch, step.skill)
         bundle, known = by_edits(step.skill, kept), {edit.id for edit in kept}
-        why = "another chosen edit or the skill has every line of it"
+        why = "another chosen edit or the skill has its lines"
         repeated = {
             edit.id: Outcome(edit=edit, state="duplicate", reason=why)
             for edit in selection.patch
@@ -155,8 +167,9 @@ class Proof:
     ) -> Sequence[JudgedCandidate]:
         """The bundle; without the edits that broke val rows; without weak ones that stand in the way."""
         assert isinstance(reflection, Lanes)
-        policy = self._policy(reflection.noise)
+        policy = self._policy(update)
         tried = [await self._parts.attempt(step, state, update, ended=selection.ended, policy=policy)]
+        self._found = lambda: _edits(taken(tried).update) if taken(tried).is_accepted else ()
         if not self._gate.is_on or tried[0].verdict.action not in ("accept", "reject"):
             return tried
         guilty = await step.timed("blame", self._guilty(step, reflection, tried[0]))
@@ -168,13 +181,15 @@ class Proof:
             await self._without(step, state, tried, best, loose, policy)
         return tried
 
-    def _policy(self, noise: float) -> str:
-        """Strictly better is enough where the target answers the same again; where it does not, more than an
-        accident is asked for, if val is large enough to tell. A policy that the user chose stays.
+    def _policy(self, update: Update) -> str:
+        """Strictly better is enough where the target answers the same again, or where the edits fixed most of
+        what failed, which luck does not; else more than an accident is asked for, if val is large enough to
+        tell. A policy that the user chose stays.
         """
+        fixed = {task for edit in _edits(update) for task in edit.evidence["fixed"]}
         tasks = {task for task, _ in self._gate.rows}
-        doubts = self._gate.policy == "strict" and noise > 0 and len(tasks) >= SMALLEST_PAIRED
-        return "paired" if doubts else self._gate.policy
+        doubts = self._noise > 0 and 2 * len(fixed) < self._failed() and len(tasks) >= SMALLEST_PAIRED
+        return "paired" if doubts and self._gate.policy == "strict" else self._gate.policy
 
     async def _without(
         self,
@@ -235,6 +250,15 @@ class Proof:
         return loose
 
     # What is kept for later.
+
+    def so_far(self) -> Unfinished | None:
+        """A cover of what the lanes that are in have proven; what the last control left in; what the gate
+        accepted.
+        """
+        if self._step is None or not (edits := self._found()):
+            return None
+        update = by_edits(self._step.skill, distinct(edits, self._step.skill))
+        return Unfinished(step=self._step, update=update, policy=self._policy(update))
 
     def enough(self, state: State) -> str:
         """A further pass is worth it while enough tasks are open and the last one brought something."""
@@ -308,22 +332,28 @@ class Proof:
 PLUGIN = Proof
 
 
-def distinct(patch: Sequence[Proposal], text: str) -> list[Edit]:
-    """The edits without the lines that the skill or an earlier one of them has."""
-    known, kept = lines_of(text), list[Edit]()
+def distinct(patch: Sequence[Proposal], skill: Document) -> list[Edit]:
+    """The edits without the lines that the skill or an earlier one of them has, and without those that would
+    make a line come twice all the same, as by replacing a word.
+    """
+    kept, result = list[Edit](), skill
     for edit in patch:
         assert isinstance(edit, Edit)
-        if edit.op in ("append", "insert_after"):
-            edit = replace(edit, content=kept_lines(edit.content, known))
+        if edit.adds_prose:
+            edit = replace(edit, content=kept_lines(edit.content, lines_of(result.whole)))
             if not edit.content:
                 continue
-        known |= lines_of(edit.content)
-        kept.append(edit)
+        after = apply([*kept, edit], skill).document
+        if repeats(after.whole) <= repeats(result.whole):
+            kept.append(edit)
+            result = after
     return kept
 
 
-def _any(proven: Proven, ids: Collection[str]) -> bool:
-    return any(edit.id in ids for edit in proven.edits)
+def _covering(lanes: Sequence[Lane]) -> list[Edit]:
+    """As few edits as fix what these lanes fix."""
+    proven = without_copies([one for lane in lanes for one in lane.proven])
+    return [edit for one in cover(proven) for edit in evident(one)]
 
 
 def _edits(update: Update) -> list[Edit]:
@@ -337,6 +367,7 @@ def _remembered(step: Step, action: str) -> list[Edit]:
             op=str(said.get("op", "")),
             target=str(said.get("target", "")),
             content=str(said.get("content", "")),
+            path=str(said.get("path", SKILL_FILE)),
             evidence={"tasks": list(said.get("tasks", ()))},
         )
         for entry in step.memory

@@ -1,0 +1,67 @@
+"""The port of proposers: who turns the rollouts of a step into edits in the place of analysts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from skillopt.evaluation.runner import Evaluator
+from skillopt.models.port import Model
+from skillopt.optimizer.minibatches import Studied
+from skillopt.optimizer.proof import DeadEdit
+from skillopt.skill.edits import Edit
+from skillopt.skill.folder import Skill
+from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
+from skillopt.step import Step
+from skillopt.tasks.benchmark import Benchmark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Everything that a proposer may know of a step beside its `Step`; of train tasks alone."""
+
+    failed: tuple[Studied, ...]
+    passed: tuple[Studied, ...] = ()
+    limit: int | None = None
+    """Edits that the step may take; None is as many as are good."""
+    dead: tuple[DeadEdit, ...] = ()
+    """Edits that were tried on these failures and fixed none; `proof` alone knows."""
+    harmful: tuple[Edit, ...] = ()
+    """Edits that broke tasks which worked."""
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    """Held-out failures by the kind of their task."""
+
+
+class Proposer(Protocol):
+    """Proposes edits for a whole batch at once, instead of analysts, merging and ranking."""
+
+    async def propose(self, step: Step, item: str, evidence: Evidence) -> Sequence[Edit]:
+        """Edits of the skill of the step (`step.skill`), the best first; `step.memory` is the history of
+        verdicts. `hunks.split` makes edits of a rewritten text.
+
+        `item` tells the looks of one step apart. Equal questions must get equal answers after a stop, so what
+        costs goes through the setup: its model and its agent are asked once and remembered. Raises `Unusable`
+        for an answer that says nothing, which loses the step but not the run.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposerSetup:
+    """What a proposer is built from; a plug-in is a callable from this to a `Proposer`, or to None, which
+    leaves the proposing to the optimizer's analysts.
+    """
+
+    model: Model
+    """The optimizer model. Replies are stored by place, and paid once."""
+    seed: Skill
+    """The skill that training started from, whose folder may carry files that are not trained."""
+    agent: Callable[[Benchmark], Evaluator] | None = None
+    """Runs tasks in the agent that `model.proposer` names; None where it names none."""
+    editable: EditableFiles = ONE_DOCUMENT
+    """Which files of the skill may change."""
+    target_prompt: str = ""
+    """What the target is told, with `{skill}` in it."""
+    scoring_rule: str = ""
+    """What passes, in words."""
