@@ -52,6 +52,22 @@ class Budget:
             and (self.usd is None or (amount.usd is not None and amount.usd <= self.usd))
         )
 
+    def share(self, spent: Amount, part: Fraction, *, elapsed: float = 0.0) -> Budget:
+        """A part of what is left after `spent` and `elapsed` seconds."""
+
+        def of(limit: int | None, used: int) -> int | None:
+            return None if limit is None else int(max(0, limit - used) * part)
+
+        left = None if self.usd is None or spent.usd is None else max(Fraction(0), self.usd - spent.usd)
+        return Budget(
+            calls=of(self.calls, spent.calls),
+            tokens=of(self.tokens, spent.tokens),
+            usd=None if left is None else left * part,
+            seconds=None
+            if self.seconds is None
+            else elapsed + max(0.0, self.seconds - elapsed) * float(part),
+        )
+
     def describe(self) -> str:
         parts = []
         if self.usd is not None:
@@ -139,6 +155,10 @@ class Ledger:
         """Training is over: what was set aside, and all else that is left, may be spent."""
         self._finishing = True
         self._pump()
+
+    def part(self, name: str) -> Journal:
+        """A journal for a part of the run with a budget of its own: what it pays is paid here too."""
+        return _Part(self, name)
 
     def stop(self, reason: Stopped) -> None:
         """Grant nothing further; whoever waits is told why. What is outstanding still settles."""
@@ -297,6 +317,38 @@ class Ledger:
             if not waiting.granted.done():
                 waiting.granted.set_exception(reason)
         self._waiting.clear()
+
+
+class _Part:
+    """Entries under a name of their own in the ledger of a whole run."""
+
+    def __init__(self, whole: Ledger, name: str) -> None:
+        self._whole = whole
+        self._prefix = f"{name}/"
+
+    def open(self, role: Role, stage: str, place: str, reserved: Amount) -> int:
+        return self._whole._open(role, stage, self._prefix + place, reserved).id
+
+    def close(self, entry: int, state: Settlement, charged: Amount, usage: Usage | None) -> None:
+        opened = self._whole.resume(entry)
+        assert opened is not None, "a part closes what it opened"
+        self._whole._close(replace(opened, state=state, charged=charged, usage=usage))
+
+    def entries(self) -> Iterable[Entry]:
+        return filter(None, map(self._own, self._whole._journal.entries()))
+
+    def entry(self, id: int) -> Entry | None:
+        found = self._whole._journal.entry(id)
+        return None if found is None else self._own(found)
+
+    def _own(self, entry: Entry) -> Entry | None:
+        """An entry under the name that the part gave it; None where it is not of this part."""
+        if not entry.place.startswith(self._prefix):
+            return None
+        return replace(entry, place=entry.place[len(self._prefix) :])
+
+    def keep_time(self, seconds: float) -> None:
+        """The whole keeps it."""
 
 
 @dataclass(frozen=True, slots=True)

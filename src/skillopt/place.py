@@ -162,6 +162,8 @@ class Place:
 
 BASELINE = Place(scope="baseline")
 FINISH = Place(scope="finish")
+START = Place.named("start")
+"""The skill that training starts from where it is not the seed."""
 EARLY_TEST = Place.named("test", "seed")
 """The seed's rows of the sealed test, measured in idle slots before anybody looks."""
 

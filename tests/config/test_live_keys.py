@@ -55,6 +55,7 @@ OWN = {
     "env.data_path": "tasks.jsonl",
     "env.scorer": "contains",
     "env.skill_init": "seed.md",
+    "train.folds": 1,
 }
 
 
@@ -328,6 +329,7 @@ CASES = [
     case("model.target_backend", "openai", "error", BARE),
     case("model.reasoning_effort", "high", "requests"),
     case("train.num_epochs", 1, "events"),
+    case("train.folds", 2, "events", OWN),
     case("train.train_size", 5, "error"),
     case("train.batch_size", 4, "events"),
     case("train.accumulation", 2, "events"),

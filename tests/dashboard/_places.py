@@ -92,6 +92,7 @@ def hostile_run(folder: Path) -> None:
             f"env.skill_init={skill}",
             f"env.out_root={folder}",
             "env.scorer=contains",
+            "train.folds=1",
         ]
         options += [
             f"model.target={model}",

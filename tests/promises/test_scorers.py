@@ -23,7 +23,7 @@ def given(tmp_path: Path) -> dict[str, Any]:
         {"id": case, "prompt": f"Case {case}, about {family_of(case)}.", "answer": code_of(case)}
         for case in cases
     ]
-    options = {"train.num_epochs": 1, "train.batch_size": 10}
+    options = {"train.folds": 1, "train.num_epochs": 1, "train.batch_size": 10}
     return {
         "skill": tmp_path / "skill.md",
         "tasks": rows,

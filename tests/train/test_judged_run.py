@@ -67,6 +67,7 @@ def options(url: str, *more: str) -> list[str]:
         "env.name=own",
         "env.data_path=tasks.jsonl",
         "env.scorer=judge",
+        "train.folds=1",
         "train.num_epochs=1",
         "train.batch_size=10",
         *more,

@@ -165,7 +165,10 @@ def _csv_rows(file: Path, text: str) -> Iterator[DataRow]:
 
 
 def _csv_records(file: Path, text: str) -> Iterator[DataRow]:
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    first = text.partition("\n")[0]
+    # Spreadsheets of many countries write ; or tabs: no comma, and another sign, says which.
+    delimiter = next((sign for sign in ";\t" if "," not in first and sign in first), ",")
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
     header: list[str] | None = None
     start = 1
     try:

@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ from skillopt.tasks.template import fill, placeholders
 
 PROMPT_FIELDS = ("prompt", "question", "input", "task")
 REFERENCE_FIELDS = ("reference", "answer", "answers", "expected", "expected_output")
+_DIVIDES = {"split_mode", "split_ratio", "limit"}
+"""Settings that say how tasks are divided."""
 _TEXT_FILES = (".md", ".txt")
 _MEMORY = Path("tasks given from Python")
 """Stands for a file in messages about rows that came from none; their line is their place in the list."""
@@ -100,12 +103,17 @@ class OwnSettings(CommonSettings):
 class OwnBenchmark(QuestionBenchmark):
     """Your tasks with your scorer."""
 
+    undivided = False
+    """Whether nothing said how the tasks are divided."""
+
     @classmethod
     def from_settings(cls, settings: OwnSettings) -> OwnBenchmark:
         """From files, as the `env` section says."""
         reader = _Reader(settings)
         if settings.test_path is None:
-            return cls._build(settings, load_splits(settings, reader.tasks), settings.scorer)
+            made = cls._build(settings, load_splits(settings, reader.tasks), settings.scorer)
+            made.undivided = settings.split_dir is None and not _DIVIDES & settings.model_fields_set
+            return made
         if settings.split_dir is not None:
             raise ConfigError("env.test_path and env.split_dir both say what is test. Keep one of them.")
         train, val, _ = parse_ratio(settings.split_ratio)
@@ -141,7 +149,9 @@ class OwnBenchmark(QuestionBenchmark):
         else:
             splits = ratio_split(reader.from_memory(tasks), settings.split_ratio, settings.split_seed)
         chosen = settings.scorer if scorer is None else scorer
-        return cls._build(settings, splits.limited(settings.limit), chosen)
+        made = cls._build(settings, splits.limited(settings.limit), chosen)
+        made.undivided = not isinstance(tasks, Mapping) and not _DIVIDES & settings.model_fields_set
+        return made
 
     @classmethod
     def _build(cls, settings: OwnSettings, splits: Splits, scorer: ScorerSpec) -> OwnBenchmark:
@@ -225,6 +235,8 @@ class _Reader:
         reference_field = settings.reference_field or next(
             (field for field in REFERENCE_FIELDS if field in row.data), None
         )
+        if reference_field is None and (near := _near(row, REFERENCE_FIELDS)):
+            raise row.error(f"has no reference{near}. Rename it, or set env.reference_field.")
         if reference_field in names:
             raise row.error(
                 f"env.prompt shows {{{reference_field}}}, which is the reference: the target would be told"
@@ -247,8 +259,8 @@ class _Reader:
         field = next((field for field in PROMPT_FIELDS if field in row.data), None)
         if field is None:
             raise row.error(
-                f"has no field {', '.join(PROMPT_FIELDS[:-1])} or {PROMPT_FIELDS[-1]}. Add one, or set"
-                " env.prompt to a template."
+                f"has no field {', '.join(PROMPT_FIELDS[:-1])} or {PROMPT_FIELDS[-1]}"
+                f"{_near(row, PROMPT_FIELDS)}. Add one, or set env.prompt to a template."
             )
         prompt = as_text(row.data[field])
         if not prompt.strip():
@@ -274,6 +286,15 @@ class _Reader:
         if field not in row.data:
             raise row.error(f"has no field {field!r}, which {key} names. {suggest(field, row.data)}")
         return row.data[field]
+
+
+def _near(row: DataRow, wanted: Sequence[str]) -> str:
+    """The field of a row that was probably meant as one of those wanted, as part of a sentence."""
+    lower = {str(name).strip().lower(): str(name) for name in row.data}
+    for name in wanted:
+        if close := get_close_matches(name, lower, n=1, cutoff=0.8):
+            return f", but {lower[close[0]]!r}, which may be meant as {name!r}"
+    return ""
 
 
 def _template(text: str, key: str) -> str:

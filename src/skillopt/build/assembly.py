@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,14 @@ from skillopt.evaluation.runner import Evaluator, Rollouts
 from skillopt.events import Checkpoint, Event, Notice, Sink, Spending
 from skillopt.executors import Executor, executors
 from skillopt.files import write_json
-from skillopt.ledger import Ledger
+from skillopt.ledger import Budget, Ledger
 from skillopt.models.stack.limited import Retry
 from skillopt.runs.cache import SharedRollouts
 from skillopt.runs.log import Run
 from skillopt.tasks.benchmark import RunsPrograms, UsesExecutor
 
+SHARED = "rollouts.db"
+"""In a cross-fitted run, what its parts need not pay twice."""
 DRAIN_SECONDS = 10.0
 """Beyond the longest time a call may take."""
 
@@ -42,6 +44,11 @@ class OpenRun:
     models: ModelStack
     targets: Targets
     elapsed: Callable[[], float]
+    rollouts_path: Path | None
+    """The file that the runs inside this one share scored rollouts through."""
+    parts: list[OpenRun] = field(default_factory=list)
+    """The runs inside this one that are open."""
+    stopped: list[Stopped] = field(default_factory=list)
 
     @property
     def evaluator(self) -> Evaluator:
@@ -55,6 +62,9 @@ class OpenRun:
 
     def stop(self, reason: Stopped) -> None:
         """Send nothing further; the run ends between decisions and can be taken up again."""
+        self.stopped.append(reason)
+        for part in self.parts:
+            part.stop(reason)
         self.evaluator.slots.close(reason)
         self.models.stop(reason)
 
@@ -70,6 +80,15 @@ class OpenRun:
         return {**self.ledger.account.as_json(), "more_than_reserved": list(self.ledger.overruns)}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Within:
+    """Where a run inside another one belongs: it pays from the other's ledger, at most `budget`."""
+
+    whole: OpenRun
+    name: str
+    budget: Budget
+
+
 @asynccontextmanager
 async def open_run(
     job: Job,
@@ -79,11 +98,13 @@ async def open_run(
     sinks: Sequence[Sink] = (),
     retry: Retry | None = None,
     one_stops_all: bool = True,
+    within: Within | None = None,
 ) -> AsyncIterator[OpenRun]:
     """Open the folder, or go on in it, and hold it until the context ends.
 
     `identity` is what the folder belongs to; unset, a training run of the job. `one_stops_all`: a dead login
-    at one endpoint ends the work at the others too, as a training run needs all its models.
+    at one endpoint ends the work at the others too, as a training run needs all its models. `within` is for
+    a run that is part of another.
     """
     price_for(job.config, "target", job.target)  # refused before the folder is touched
     price_for(job.config, "optimizer", job.optimizer)
@@ -109,12 +130,19 @@ async def open_run(
 
         write_json(folder / "settings.json", job.scrubber.scrub_json(job.settings))
         database.begin_session()
-        ledger = Ledger(budget_of(job.config), database, elapsed=elapsed)
+        if within is None:
+            ledger = Ledger(budget_of(job.config), database, elapsed=elapsed)
+        else:
+            whole = within.whole
+            ledger = Ledger(within.budget, whole.ledger.part(within.name), elapsed=whole.elapsed)
         run.watch(note_seconds, facts_only=True)
         ledger.watch(tell_spending)
         rollouts: Rollouts = database
-        if job.config.cache.path is not None:
-            shared = SharedRollouts(database, job.config.cache.path)
+        path = job.config.cache.path or (folder / SHARED if job.folds else None)
+        if within is not None:
+            path = within.whole.rollouts_path
+        if path is not None:
+            shared = SharedRollouts(database, path)
             stack.callback(shared.shut)
             rollouts = shared
         executor: Executor | None = None
@@ -139,5 +167,12 @@ async def open_run(
         run.live.slowed = models.slowed
         targets = Targets(job, models, ledger=ledger, rollouts=rollouts, executor=executor)
         yield OpenRun(
-            job=job, folder=folder, run=run, ledger=ledger, models=models, targets=targets, elapsed=elapsed
+            job=job,
+            folder=folder,
+            run=run,
+            ledger=ledger,
+            models=models,
+            targets=targets,
+            elapsed=elapsed,
+            rollouts_path=path,
         )

@@ -271,10 +271,14 @@ def target_only(resolved: Resolved) -> Resolved:
     Where no judge is named the optimizer judges, and goes on to do so.
     """
     model = resolved.config.model
-    bare = str(replace(parse_model_string(model.target.name, "target"), harness="chat", says_harness=False))
+    target = parse_model_string(model.target.name, "target")
+    bare = str(replace(target, harness="chat", says_harness=False))
+    if target.is_own_agent:  # which no optimizer can be, and neither has it a key
+        bare = "handoff"
     stand_in = model.target.model_copy(update={"name": bare})
     roles = {"optimizer": stand_in, "judge": model.judge or model.optimizer}
-    config = resolved.config.model_copy(update={"model": model.model_copy(update=roles)})
+    one_split = resolved.config.train.model_copy(update={"folds": 1})  # what is measured has a split
+    config = resolved.config.model_copy(update={"model": model.model_copy(update=roles), "train": one_split})
     return replace(resolved, config=config)
 
 

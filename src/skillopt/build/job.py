@@ -12,6 +12,7 @@ from typing import Any
 from skillopt.benchmarks import benchmarks
 from skillopt.build.description import listing_of, trigger_benchmark, without_regions
 from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
+from skillopt.config.model_string import provider_of
 from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.files import read_text
 from skillopt.harnesses import identity_of, works_alone
@@ -23,9 +24,10 @@ from skillopt.skill.description import SkillListing, description_of
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
 from skillopt.skill.paths import ONE_DOCUMENT, SKILL_FILE, EditableFiles
-from skillopt.tasks.benchmark import Benchmark, WantsJudge
+from skillopt.tasks.benchmark import Benchmark, Undivided, WantsJudge
+from skillopt.tasks.folds import FEWEST, FOLDS, MANY, in_folds, in_rounds, rounds_for
 from skillopt.tasks.splits import Splits
-from skillopt.tasks.task import Task
+from skillopt.tasks.task import SPLITS, Task
 from skillopt.train.epoch_end import LookBack
 
 ROWS_WANTED = 24
@@ -51,6 +53,12 @@ class Job:
     """The agent that proposes edits, where one does."""
     look_back: LookBack | None = None
     """What the run goes on from, where it is not the first of its skill."""
+    start: Document | None = None
+    """The skill that training starts from, where it is not the seed."""
+    earlier: tuple[Splits, ...] = ()
+    """Rounds of training before this one, each with another part of the tasks as val."""
+    folds: tuple[tuple[Splits, ...], ...] = ()
+    """Where tasks are cross-fitted, the rounds of each fold; its last one has the tasks that judge it."""
     listing: SkillListing | None = None
     """Set where the description is trained, among the skills that the agent lists."""
 
@@ -110,6 +118,8 @@ class Job:
             **({"skill_files": carried} if carried else {}),
             **({} if self.listing is None else {"body": self.seed.document.digest}),
             **({"target_version": version} if version else {}),
+            **({"start": self.start.digest} if self.start is not None else {}),
+            **({"folds": len(self.folds)} if self.folds else {}),
             **({} if self.proposer is None else {"proposer_version": _version(self.proposer)}),
             **(
                 {}
@@ -153,6 +163,15 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
             else ()
         ),
     )
+    folds = fold_count(config, benchmark, splits)
+    crossed: tuple[tuple[Splits, ...], ...] = ()
+    earlier: tuple[Splits, ...] = ()
+    if folds > 1:
+        tasks = [*splits.train, *splits.val, *splits.test]
+        rounds = rounds_for(len(tasks))
+        crossed = tuple(in_folds(tasks, folds, rounds))
+        *before, splits = in_rounds(tasks, rounds)
+        earlier = tuple(before)
     if 0 < config.train.train_size < len(splits.train):
         raise TaskError(
             f"train.train_size is {config.train.train_size}, but the train split has {len(splits.train)}"
@@ -179,9 +198,32 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         scrubber=scrubber,
         settings=as_json(resolved),
         judge=_judge(config, benchmark, needs_key),
+        earlier=earlier,
+        folds=crossed,
         proposer=_proposer(config, needs_key),
         listing=listing,
     )
+
+
+def fold_count(config: Config, benchmark: Benchmark, splits: Splits) -> int:
+    """In how many folds the tasks are cross-fitted; 1 is one split."""
+    said, tasks = config.train.folds, sum(len(splits.of(split)) for split in SPLITS)
+    undivided = isinstance(benchmark, Undivided) and benchmark.undivided
+    if said is not None:
+        if said > 1 and not undivided:
+            raise ConfigError(
+                f"train.folds {said} divides one list of tasks, and settings or the benchmark divide it"
+                " already. Leave env.split_ratio, env.split_dir, env.test_path and env.limit out, or set"
+                " train.folds to 1."
+            )
+        if said > tasks // 2:
+            raise ConfigError(f"train.folds {said} is too many for {tasks} tasks. Set at most {tasks // 2}.")
+        return said
+    evaluation, model = config.evaluation, config.model
+    chosen = evaluation.sel_env_num or evaluation.test_env_num or config.train.train_size
+    by_hand = any(provider_of(role.name) == "handoff" for role in (model.target, model.optimizer))
+    is_few = undivided and FEWEST <= tasks < MANY
+    return FOLDS if is_few and evaluation.eval_test and evaluation.use_gate and not (chosen or by_hand) else 1
 
 
 def _check_proof(config: Config) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -33,6 +33,7 @@ from skillopt.tasks.protected import protected_by
 from skillopt.train.epoch_end import EpochSettings
 from skillopt.train.log import Log
 from skillopt.train.plan import Plan
+from skillopt.train.pooled_test import PooledRows, PooledTest
 from skillopt.train.schedule import SCHEDULES
 from skillopt.train.sealed_test import SealedTest, TestSettings
 from skillopt.train.strategies import STRATEGIES
@@ -41,7 +42,7 @@ from skillopt.train.trainer import Trainer
 S = TypeVar("S")
 
 
-def trainer_of(opened: OpenRun) -> Trainer:
+def trainer_of(opened: OpenRun, folds: Callable[[], Awaitable[PooledRows]] | None = None) -> Trainer:
     """The trainer that the job's configuration asks for, working in this folder."""
     optimizer = opened.models.of("optimizer", opened.job.optimizer)
     return trainer_from(
@@ -53,6 +54,7 @@ def trainer_of(opened: OpenRun) -> Trainer:
         ledger=opened.ledger,
         log=opened.run,
         skills=opened.run.skills,
+        folds=folds,
     )
 
 
@@ -66,8 +68,11 @@ def trainer_from(
     ledger: Ledger,
     log: Log,
     skills: SkillStore,
+    folds: Callable[[], Awaitable[PooledRows]] | None = None,
 ) -> Trainer:
-    """The trainer of a job on these parts, of a run folder or of a rehearsal in memory."""
+    """The trainer of a job on these parts, of a run folder or of a rehearsal in memory. `folds` measures a
+    cross-fitted job's tasks.
+    """
     config = job.config
     gate = gate_of(job, evaluator)
     is_gated = gate.is_on and config.optimizer.slow_update_gate_with_selection
@@ -86,7 +91,9 @@ def trainer_from(
         gate=gate,
         optimizer=optimizer_of(job, optimizer, rewriter, proposer),
         plan=plan_of(job),
-        test=SealedTest(evaluator, rows_of(job.splits.test), ledger, gate, test),
+        test=SealedTest(evaluator, rows_of(job.splits.test), ledger, gate, test)
+        if folds is None
+        else PooledTest(folds, evaluator, ledger, gate, test),
         log=log,
         skills=skills,
         epoch_settings=_settings(EpochSettings, config.optimizer),
@@ -94,6 +101,7 @@ def trainer_from(
         strategy_settings=strategy_settings(config),
         guard=guard,
         look_back=job.look_back,
+        start=job.start,
         ahead=_may_run_ahead(job, ledger),
     )
 

@@ -6,10 +6,12 @@ import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from skillopt.build.assembly import OpenRun
+from skillopt.build.crossfit import earlier_rounds, pooled_rows, told_plan
 from skillopt.build.description import told_beside
 from skillopt.build.tracking import tracked
 from skillopt.build.trainer import plan_of, trainer_of
@@ -64,9 +66,10 @@ async def train(opened: OpenRun) -> Result:
     exports.catch_up()
     opened.run.watch(exports, facts_only=True)
     with tracked(opened):
-        trainer = trainer_of(opened)
+        trainer = trainer_of(opened, partial(pooled_rows, opened, train) if opened.job.folds else None)
         _announce(opened, trainer)
         try:
+            trainer.start = await earlier_rounds(opened, train)
             fitted = await trainer.fit(opened.job.skill)
         finally:
             await trainer.ahead.withdraw()
@@ -166,7 +169,9 @@ def _announce(opened: OpenRun, trainer: Trainer) -> None:
 def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
     """What the reader of the run should know before it starts."""
     job, evaluation = opened.job, opened.job.config.evaluation
-    notes = [f"{job.seed.path} is empty: a start without a seed."] if job.seed.seedless else []
+    notes = [told_plan(job)] if job.folds else []
+    if job.seed.seedless:
+        notes.append(f"{job.seed.path} is empty: a start without a seed.")
     if job.listing is not None:
         notes.append(told_beside(job.listing))
     if job.skill.frontmatter:

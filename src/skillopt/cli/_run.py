@@ -111,7 +111,8 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
     for remark in facts.remarks:
         if remark not in result.claim:
             console.say(remark, "yellow")
-    console.say(f"Best skill: {result.folder / 'best_skill.md'}")
+    best = "best_skill" if result.best_files else "best_skill.md"
+    console.say(f"Best skill: {result.folder / best}")
 
 
 def leave(result: Result) -> None:

@@ -270,7 +270,7 @@ def _said(one: Versus, *, several: bool) -> Iterator[str]:
     scores = f"{found.before:.3f} to {found.after:.3f}, {found.delta:+.3f}"
     yield f"{head}, {words.count(found.n, 'task')}{draws}): {scores}"
     chance = "; this difference can be chance" if found.delta and found.p >= 0.05 else ""
-    yield f"  {words.interval(found.interval)}, p = {found.p:.2g} ({found.test}){chance}"
+    yield f"  {words.interval(found)}, p = {found.p:.2g} ({found.test}){chance}"
     for word, tasks in (("fixed", found.fixed), ("broken", found.broken)):
         yield f"  {len(tasks)} {word}{': ' if tasks else ''}{', '.join(tasks)}"
     if one.left_out:

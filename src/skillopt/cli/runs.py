@@ -17,7 +17,7 @@ from skillopt.cli._watch import RunsCommand
 from skillopt.errors import UsageError
 from skillopt.runs import side_by_side, words
 from skillopt.runs.listing import Listing, RunOverview
-from skillopt.runs.reader import is_run, read_facts
+from skillopt.runs.reader import is_part, is_run, read_facts
 
 PANEL, PLACE = "Look at runs", 0
 
@@ -72,7 +72,8 @@ def _below(places: Sequence[Path]) -> list[Path]:
     for place in places:
         if not place.is_dir():
             raise UsageError(f"There is no folder {place}. Name one that holds runs: skillopt runs FOLDER.")
-        homes = sorted({path.parent for path in place.rglob("events.jsonl") if is_run(path.parent)})
+        below = {path.parent for path in place.rglob("events.jsonl")}
+        homes = sorted(home for home in below if is_run(home) and (home == place or not is_part(home)))
         if len(places) > 1 and not homes:
             raise UsageError(f"{place} holds no run, and there is none below it.")
         for home in homes:

@@ -44,6 +44,10 @@ class TrainConfig(Section):
     """How a step searches: paper (the published loop), proof (edits are tried first), or your own."""
     proof: ProofConfig = ProofConfig()
     """The strategy `proof`."""
+    folds: int | None = Field(default=None, ge=1)
+    """Parts that own tasks are cross-fitted in, each judged by a skill that never saw it; 1 is one split.
+    Unset: 5 for 10 to 59 tasks that no setting divides, else 1.
+    """
     proposer: str = "analysts"
     """Who proposes edits: analysts (the optimizer model, minibatch by minibatch), agent (the coding agent of
     model.proposer, once for a whole batch), or your own.

@@ -129,6 +129,8 @@ class EvaluationConfig(Section):
     """Measure seed and best on the sealed test split at the end."""
     repeats: int | None = Field(default=None, ge=1)
     """Draws per val task; unset means enough for 24 rows."""
+    check_baseline: bool = True
+    """Stop after the baseline where every answer fails for a reason that no skill should mend."""
     batch: Literal["off", "test", "all"] = "off"
     """Ask in batches at half price, within a day: the sealed test and `eval`, or the baseline too."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,6 +10,7 @@ from skillopt.benchmarks import benchmarks
 from skillopt.config import Config
 from skillopt.doctor._result import CheckResult
 from skillopt.errors import SkillOptError
+from skillopt.evaluation.look import scorer_trouble
 from skillopt.redact import Scrubber
 from skillopt.skill.document import Document
 from skillopt.skill.folder import load_skill
@@ -45,9 +47,16 @@ def load_data(config: Config, scrubber: Scrubber) -> Loaded:
         findings=(
             _result(name, "fine", f"{told} tasks", facts=counts),
             _skill(config, benchmark, scrubber),
+            *_scorer(benchmark, splits),
         ),
         has_images=any(task.images for split in SPLITS for task in splits.of(split)),
     )
+
+
+def _scorer(benchmark: Benchmark, splits: Splits) -> list[CheckResult]:
+    """Whether the scorer passes the first reference and fails nonsense; nothing where it cannot be tried."""
+    trouble = asyncio.run(scorer_trouble(benchmark, splits.train[0]))
+    return [_result("scorer", "fix", trouble, "Correct the reference or env.scorer.")] if trouble else []
 
 
 def _skill(config: Config, benchmark: Benchmark, scrubber: Scrubber) -> CheckResult:

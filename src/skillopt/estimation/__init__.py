@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import replace
 
 from skillopt.build.description import told_beside
 from skillopt.build.job import Job
@@ -18,6 +19,7 @@ from skillopt.estimation.counting import BASELINE, CHARS_A_TOKEN, TEST, Counted,
 from skillopt.estimation.figures import NOTHING, Estimate, Range, StageCost, advised, largest_reply
 from skillopt.estimation.rehearsal import AGENT_TOKENS, LUCKS, Luck, Rehearsal, Rehearsed
 from skillopt.evaluation.judge import ATTEMPTS
+from skillopt.ledger import TEST_STAGE
 from skillopt.messages import Role, Usage
 from skillopt.models.prices import Price, cost
 
@@ -42,11 +44,13 @@ def estimate(job: Job, *, reply_tokens: Mapping[Role, int] | None = None) -> Est
     guessed = {
         role: None if spec.model.provider == "world" else REPLY_TOKENS[role] for role, spec in roles.items()
     }
-    rehearsal = Rehearsal.of(job, {**guessed, **(reply_tokens or {})})
+    # Of a cross-fitted run one part is rehearsed, the last round of a fold; the others are like it.
+    part = replace(job, splits=job.folds[0][-1], earlier=(), folds=()) if job.folds else job
+    rehearsal = Rehearsal.of(part, {**guessed, **(reply_tokens or {})})
     # In a thread of its own, as the caller may have an event loop running.
     with ThreadPoolExecutor(1) as thread:
         found = thread.submit(copy_context().run, asyncio.run, _rehearse(rehearsal)).result()
-    by_luck = {luck: one.stages for luck, one in found.items()}
+    by_luck = {luck: _of_all_parts(job, one.stages) for luck, one in found.items()}
     in_batches = {"off": (), "test": (TEST,), "all": (BASELINE, TEST)}[job.config.evaluation.batch]
 
     def price_of(stage: str, role: Role) -> Price | None:
@@ -64,6 +68,16 @@ def estimate(job: Job, *, reply_tokens: Mapping[Role, int] | None = None) -> Est
         },
     )
     return advised(made, budget_of(job.config), largest_reply(job))
+
+
+def _of_all_parts(job: Job, stages: Mapping[tuple[str, Role], Counted]) -> Mapping[tuple[str, Role], Counted]:
+    """The counts of one part for all parts of a cross-fitted run; only the last round of a fold is tested."""
+    if not job.folds:
+        return stages
+    parts = (len(job.earlier) + 1) * (len(job.folds) + 1)
+    return {
+        key: _times(one, len(job.folds) if key[0] == TEST_STAGE else parts) for key, one in stages.items()
+    }
 
 
 async def _rehearse(rehearsal: Rehearsal) -> dict[Luck, Rehearsed]:
@@ -125,6 +139,11 @@ def _assumptions(job: Job, rehearsal: Rehearsal, likely: Rehearsed) -> list[str]
         " with more and less luck",
         "nothing is in a cache",
     ]
+    if job.folds:
+        told.append(
+            f"{len(job.folds)} folds and the run on all tasks, each in {len(job.earlier) + 1} rounds,"
+            " cost alike"
+        )
     if job.config.evaluation.batch != "off":
         what = "baseline and test are" if job.config.evaluation.batch == "all" else "the test is"
         told.append(f"{what} asked in batches, at half price")

@@ -11,6 +11,7 @@ from skillopt.estimation.counting import BASELINE, JUDGED_OUTSIDE, TEST
 from skillopt.harnesses import FIRST_TOKENS, works_alone
 from skillopt.ledger import Budget
 from skillopt.messages import Role
+from skillopt.runs.words import spent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,12 @@ class Estimate:
         """None as soon as one price is unknown: unknown is never zero."""
         known = [line.usd for line in self.lines if line.usd is not None]
         return sum(known, NOTHING) if len(known) == len(self.lines) else None
+
+    def in_words(self) -> str:
+        """What is likely, in one line."""
+        dollars = None if self.usd is None else self.usd.likely
+        head = "Simulated, likely" if self.simulated else "Likely"
+        return f"{head}: {spent(round(self.calls.likely), round(self.tokens.likely), dollars)}"
 
 
 def largest_reply(job: Job) -> tuple[int, str]:

@@ -11,6 +11,8 @@ from fractions import Fraction
 from skillopt.evaluation.stage import MOST_LOST
 from skillopt.events import RowFact
 
+SMALL = 0.05
+"""p below which a difference is more than chance."""
 RESAMPLES = 10_000
 EXACT_UP_TO = 18
 """Number of non-zero differences up to which the sign-flip test enumerates all 2^n signs."""
@@ -18,7 +20,9 @@ EXACT_UP_TO = 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Paired figures of before and after. `p` is two-sided; `interval` 95 % of the mean difference."""
+    """Paired figures of before and after. `p` is that of no difference, or of none for the better where
+    `level` is 90 %: the interval of the mean difference and `p` never contradict each other.
+    """
 
     n: int
     before: float
@@ -29,6 +33,8 @@ class Comparison:
     test: str
     fixed: tuple[str, ...]
     broken: tuple[str, ...]
+    level: int = 95
+    """Percent of the interval: 95, or 90 where only an improvement is asked for."""
 
     @property
     def reach(self) -> tuple[float, float]:
@@ -53,9 +59,10 @@ def compare_rows(
     worth: Callable[[RowFact], float | None],
     *,
     split: str,
+    one_sided: bool = False,
 ) -> PairedRows:
     """Compare by task, of several draws the mean. Tasks that were lost on either side are left out by name;
-    where they are too many there is no comparison.
+    where they are too many there is no comparison. `one_sided` asks for an improvement only.
     """
     lost = lost_tasks(before, after)
     tasks = {row.task for row in before}
@@ -67,7 +74,7 @@ def compare_rows(
         {task: one for task, one in by_task(arm, worth).items() if task not in lost}
         for arm in (before, after)
     )
-    return PairedRows(comparison=compare(*kept), left_out=lost)
+    return PairedRows(comparison=compare(*kept, one_sided=one_sided), left_out=lost)
 
 
 def lost_tasks(*arms: Iterable[RowFact]) -> tuple[str, ...]:
@@ -90,20 +97,29 @@ def by_task(rows: Iterable[RowFact], worth: Callable[[RowFact], float | None]) -
     return {task: _mean(values) for task, values in draws.items()}
 
 
-def compare(before: Mapping[str, float], after: Mapping[str, float], *, seed: int = 0) -> Comparison:
+def compare(
+    before: Mapping[str, float], after: Mapping[str, float], *, seed: int = 0, one_sided: bool = False
+) -> Comparison:
     """Compare by task id; both sides must hold the same tasks."""
     ids = sorted(before)
     if ids != sorted(after):
         raise ValueError("a paired comparison needs the same tasks on both sides")
     differences = [after[task] - before[task] for task in ids]
     n = len(ids)
-    p, test = paired_p(differences, seed=seed)
+    p, test = paired_p(differences, seed=seed, one_sided=one_sided)
+    delta, level = _mean(differences), 90 if one_sided else 95
+    low, high = interval_of(differences, seed=seed, level=level)
+    if p >= SMALL:  # it can be chance: no change at all is among what it may be
+        low, high = min(low, 0.0), max(high, 0.0)
+    else:
+        low, high = (max(low, 0.0), high) if delta > 0 else (low, min(high, 0.0))
     return Comparison(
         n=n,
         before=_mean([before[task] for task in ids]),
         after=_mean([after[task] for task in ids]),
-        delta=_mean(differences),
-        interval=interval_of(differences, seed=seed),
+        delta=delta,
+        interval=(low, high),
+        level=level,
         p=p,
         test=test,
         fixed=tuple(task for task, diff in zip(ids, differences, strict=True) if diff > 0),
@@ -111,31 +127,52 @@ def compare(before: Mapping[str, float], after: Mapping[str, float], *, seed: in
     )
 
 
-def paired_p(differences: Sequence[float], *, seed: int = 0) -> tuple[float, str]:
-    """Two-sided p of no difference: exact McNemar where all changes are equal, else a sign-flip test."""
+def paired_p(differences: Sequence[float], *, seed: int = 0, one_sided: bool = False) -> tuple[float, str]:
+    """p of no difference, or of none for the better: exact McNemar where all changes are equal, else a
+    sign-flip test.
+    """
+    side = ", one-sided" if one_sided else ""
     moved = [diff for diff in differences if diff != 0]
     if not moved:
         return 1.0, "no task changed"
     sizes = {abs(diff) for diff in moved}
     if len(sizes) == 1:
         wins = sum(diff > 0 for diff in moved)
-        return _binomial_two_sided(wins, len(moved)), "exact McNemar"
-    observed = abs(math.fsum(moved)) - 1e-12
+        return _binomial(wins, len(moved), one_sided=one_sided), f"exact McNemar{side}"
+    size: Callable[[float], float] = float if one_sided else abs
+    observed = size(math.fsum(moved)) - 1e-12
     if len(moved) <= EXACT_UP_TO:
         sums = [0.0]
         for diff in moved:
             sums = [total + sign * diff for total in sums for sign in (1, -1)]
-        return sum(abs(total) >= observed for total in sums) / len(sums), "exact sign flip"
+        return sum(size(total) >= observed for total in sums) / len(sums), f"exact sign flip{side}"
     rng = random.Random(seed)
     hits = sum(
-        abs(math.fsum(diff if rng.random() < 0.5 else -diff for diff in moved)) >= observed
+        size(math.fsum(diff if rng.random() < 0.5 else -diff for diff in moved)) >= observed
         for _ in range(RESAMPLES)
     )
-    return (hits + 1) / (RESAMPLES + 1), f"sign flip, {RESAMPLES} resamples"
+    return (hits + 1) / (RESAMPLES + 1), f"sign flip, {RESAMPLES} resamples{side}"
 
 
-def interval_of(differences: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
-    """A 95 % interval of the mean difference that keeps a width where all tasks moved alike.
+def smallest_gain(tasks: int, *, chance: float = 0.8) -> float | None:
+    """The true gain that a one-sided test of so many pass-or-fail tasks shows with this chance, if nothing
+    that works breaks; None where not even a perfect skill could be shown.
+    """
+    wins = next((wins for wins in range(1, tasks + 1) if _binomial(wins, wins, one_sided=True) < SMALL), None)
+    if wins is None:
+        return None
+    for percent in range(1, 101):
+        share = percent / 100
+        seen = sum(
+            math.comb(tasks, k) * share**k * (1 - share) ** (tasks - k) for k in range(wins, tasks + 1)
+        )
+        if seen >= chance:
+            return share
+    return None
+
+
+def interval_of(differences: Sequence[float], *, seed: int = 0, level: int = 95) -> tuple[float, float]:
+    """An interval of the mean difference that keeps a width where all tasks moved alike.
 
     Where tasks only pass or fail: the adjusted Wald interval for matched pairs (Agresti and Min 2005). Else a
     bootstrap, seeded so that a report can be recomputed; with fewer than 30 tasks, or no spread, a normal
@@ -146,29 +183,30 @@ def interval_of(differences: Sequence[float], *, seed: int = 0) -> tuple[float, 
         return (0.0, 0.0)
     if set(differences) <= {-1.0, 0.0, 1.0}:
         fixed, broken, total = differences.count(1.0) + 0.5, differences.count(-1.0) + 0.5, n + 2
-        return _around(
-            (fixed - broken) / total, math.sqrt(fixed + broken - (fixed - broken) ** 2 / total) / total
-        )
+        error = math.sqrt(fixed + broken - (fixed - broken) ** 2 / total) / total
+        return _around((fixed - broken) / total, error, level)
     if n < 30 or len(set(differences)) == 1:
         most = max(map(abs, differences))
         padded = [*differences, most, -most]
         mean = _mean(padded)
-        return _around(mean, math.sqrt(_mean([(diff - mean) ** 2 for diff in padded]) / len(padded)))
+        error = math.sqrt(_mean([(diff - mean) ** 2 for diff in padded]) / len(padded))
+        return _around(mean, error, level)
     rng = random.Random(seed)
     means = sorted(math.fsum(rng.choices(differences, k=n)) / n for _ in range(2_000))
-    return means[int(0.025 * len(means))], means[int(0.975 * len(means)) - 1]
+    outside = (100 - level) / 200
+    return means[int(outside * len(means))], means[int((1 - outside) * len(means)) - 1]
 
 
-def _around(mean: float, error: float) -> tuple[float, float]:
-    return max(-1.0, mean - 1.96 * error), min(1.0, mean + 1.96 * error)
+def _around(mean: float, error: float, level: int) -> tuple[float, float]:
+    width = {95: 1.96, 90: 1.645}[level] * error
+    return max(-1.0, mean - width), min(1.0, mean + width)
 
 
-def _binomial_two_sided(wins: int, n: int) -> float:
-    ways, tail = 1, 0
-    for k in range(min(wins, n - wins) + 1):
-        tail += ways
-        ways = ways * (n - k) // (k + 1)
-    return min(1.0, float(Fraction(2 * tail, 1 << n)))
+def _binomial(wins: int, n: int, *, one_sided: bool) -> float:
+    """Chance of so many wins or more among n even ones; two-sided, of a result as far from even."""
+    most = n - wins if one_sided else min(wins, n - wins)
+    tail = sum(math.comb(n, k) for k in range(most + 1))
+    return min(1.0, float(Fraction((1 if one_sided else 2) * tail, 1 << n)))
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -235,6 +235,10 @@ class TestMeasured(_Event):
 
     type: Literal["test_measured"] = "test_measured"
     look: int
+    folds: int = 0
+    """Where tasks were cross-fitted, in how many parts: then the rows of "best" are those of the folds' own
+    skills, each on the tasks it never saw.
+    """
     kinds: dict[str, str] = Field(default_factory=dict)
     """The type of each task, where tasks have types."""
     skills: dict[str, str]

@@ -10,6 +10,7 @@ from typing import Literal
 
 from skillopt.errors import ProviderDown, RunConflict
 from skillopt.evaluation.compare import too_many_lost
+from skillopt.evaluation.look import check_answers
 from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Judged
@@ -91,6 +92,7 @@ class GateSettings:
     max_tokens_increase: float | None = None
     max_latency_increase: float | None = None
     unknown_effort: Unknown = "reject"
+    check_baseline: bool = True
     seed_chars: int = 0
     """Length of the seed's rendered text."""
     batch: Literal["off", "test", "all"] = "off"
@@ -200,6 +202,8 @@ class Gate:
         rows, in_batches = list(self.rows.values()), self.settings.batch == "all"
         evaluation = Evaluation(self.evaluator, step, skill, rows, stage=STAGE, batch=in_batches)
         outcomes = await evaluation.close(check=_check_losses)
+        if self.settings.check_baseline:
+            check_answers([(self.rows[row.task_id, row.draw].task, row) for row in outcomes])
         lost = _lost(outcomes)
         self.leave_out(lost)
         if self.settings.gate_metric is None and _gives_partial_credit(outcomes):

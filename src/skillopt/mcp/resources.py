@@ -16,7 +16,7 @@ from skillopt.agents import skill_folders
 from skillopt.errors import UnknownName, UsageError
 from skillopt.report import summary
 from skillopt.runs.listing import Listing
-from skillopt.runs.reader import is_run, read_facts
+from skillopt.runs.reader import is_part, is_run, read_facts
 from skillopt.skill.paths import SKILL_FILE
 
 RUNS = "skillopt://runs"
@@ -95,7 +95,8 @@ def _runs(project: Path) -> dict[str, Path]:
     outputs = project / _OUTPUTS
     if not outputs.is_dir() or not _is_inside(outputs, project):
         return {}
-    folders = sorted({path.parent for path in outputs.rglob("events.jsonl")})
+    below = {path.parent for path in outputs.rglob("events.jsonl")}
+    folders = sorted(folder for folder in below if not is_part(folder))
     return {
         _id(folder, project): folder for folder in folders if _is_inside(folder, project) and is_run(folder)
     }

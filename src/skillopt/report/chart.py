@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from skillopt.report.escape import escape
+from skillopt.runs.side_by_side import tested
 from skillopt.runs.values import Facts, SkillChange
 from skillopt.runs.words import interval, outcome, score
 from skillopt.train.sealed_test import TestReport
@@ -103,14 +104,14 @@ def _val(facts: Facts, last: float) -> Iterator[str]:
 def _test(test: TestReport) -> Iterator[str]:
     middle = sum(_TEST_AT) / 2
     yield f'<path d="M{_PLOT_RIGHT + 20} {_TOP}V{_BOTTOM}" class="grid"/>'
-    yield f'<text x="{middle}" y="{_HEIGHT - 6}" class="mid">sealed test</text>'
+    yield f'<text x="{middle}" y="{_HEIGHT - 6}" class="mid">{tested(test)}</text>'
     compared = test.comparison
     if compared is None:
         yield f'<text x="{middle}" y="{_y(0.5):.1f}" class="mid">not measured</text>'
         return
     seed, best = _TEST_AT
     low, high = compared.reach
-    note = f"{interval(compared.interval)} of the change, from the seed"
+    note = f"{interval(compared)} of the change, from the seed"
     bar = f"M{best} {_y(low):.1f}V{_y(high):.1f}M{best - 7} {_y(low):.1f}h14M{best - 7} {_y(high):.1f}h14"
     yield f'<g><title>{escape(note)}</title><path d="{bar}" class="whisker"/></g>'
     for name, x, at in (("seed", seed, compared.before), ("best", best, compared.after)):

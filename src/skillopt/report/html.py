@@ -10,6 +10,7 @@ from string import Template
 
 from skillopt.report import chart
 from skillopt.report.escape import escape
+from skillopt.runs.side_by_side import tested
 from skillopt.runs.spending import HEADS, UNKNOWN_IS_NOT_ZERO, table
 from skillopt.runs.values import EditFact, Facts, SkillChange, Study, Version
 from skillopt.runs.words import NOT_MEASURED, SIGNS, amount, interval, money, outcome, outcomes, score
@@ -58,7 +59,7 @@ def _header(facts: Facts) -> str:
     paid = facts.spent
     compared = facts.test.comparison
     tested = NOT_MEASURED if compared is None else f"{score(compared.before)} → {score(compared.after)}"
-    gained = "" if compared is None else f"{compared.delta:+.3f}, {interval(compared.interval)}"
+    gained = "" if compared is None else f"{compared.delta:+.3f}, {interval(compared)}"
     cards = [
         (f"Val score ({facts.metric}), seed → best", _arrow(facts.baseline, facts.best), facts.best_origin),
         ("Sealed test, seed → best", tested, gained),
@@ -93,7 +94,7 @@ def _scores(facts: Facts) -> str:
         ),
         (
             '<path d="M14 3l6 12h-12z" class="test"/>',
-            "sealed test; the bar is the 95 % interval of the change, drawn from the seed's score",
+            f"{tested(facts.test)}; the bar is the interval of the change, drawn from the seed's score",
         ),
     ]
     legend = "".join(
@@ -105,8 +106,9 @@ def _scores(facts: Facts) -> str:
     if compared is not None:
         last = "" if facts.test.final is None else f" The last skill: {score(facts.test.final)}."
         told = (
-            f"<p>Sealed test, {compared.n} tasks ({escape(facts.test.metric)}): {len(compared.fixed)} fixed,"
-            f" {len(compared.broken)} broken, p = {compared.p:.2g} ({escape(compared.test)}).{last}</p>"
+            f"<p>{tested(facts.test).capitalize()}, {compared.n} tasks ({escape(facts.test.metric)}):"
+            f" {len(compared.fixed)} fixed, {len(compared.broken)} broken, p = {compared.p:.2g}"
+            f" ({escape(compared.test)}).{last}</p>"
             + _names("Fixed tasks", compared.fixed)
             + _names("Broken tasks", compared.broken)
         )

@@ -236,6 +236,11 @@ class Database:
             (rollout, attempt): AnswerRow(text=text, calls=calls) for rollout, attempt, text, calls in found
         }
 
+    def scores(self, rollout: str, attempt: int) -> list[Score]:
+        """What all scorers said of a finished attempt, the last one first."""
+        query = "SELECT score FROM scores WHERE rollout = ? AND attempt = ? ORDER BY rowid DESC"
+        return [Score(**json.loads(row[0])) for row in self._do(query, (rollout, attempt))]
+
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
         row = (rollout, attempt, scorer, _dump(score))
         self._do("INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)", row)

@@ -57,7 +57,8 @@ def line_of(event: Event, steps: int) -> LogLine | None:
         edits = count(len(event.edits), "edit")
         head = f"step {event.place.step}/{steps} stays open; handed over: {event.why} ({edits})"
     elif isinstance(event, TestMeasured):
-        head = f"sealed test opened (look {event.look})"
+        opened = f"{event.folds} folds pooled" if event.folds else "sealed test opened"
+        head = f"{opened} (look {event.look})"
     word = outcome(action)
     tone = _TONES.get(word, "plain")
     return LogLine(time=event.time, head=head, word=word, rest=rest, tone=tone) if head else None

@@ -231,6 +231,11 @@ def is_run(folder: Path) -> bool:
     return (folder / EVENTS).is_file() and (folder / DATABASE).is_file()
 
 
+def is_part(folder: Path) -> bool:
+    """Whether a folder is a round or a fold of the cross-fitted run above it."""
+    return folder.parent.name in ("rounds", "folds") and is_run(folder.parent.parent)
+
+
 def is_finished(folder: Path) -> bool:
     """Whether a folder holds a training run that ended its plan."""
     return is_run(folder) and read_run(folder).state == "finished"
@@ -241,7 +246,7 @@ def find_run(folder: Path) -> Path:
     if (folder / EVENTS).is_file():
         return folder
     logs = sorted(folder.rglob(EVENTS), key=lambda path: path.stat().st_mtime) if folder.is_dir() else []
-    found = [path.parent for path in logs if _is_training(path)]
+    found = [path.parent for path in logs if _is_training(path) and not is_part(path.parent)]
     if not found:
         raise UsageError(
             f"There is no run in {folder} or below it. Name a run folder: skillopt runs watch FOLDER."

@@ -13,6 +13,7 @@ from skillopt.runs.database import task_digests
 from skillopt.runs.log import DATABASE
 from skillopt.runs.values import Facts
 from skillopt.runs.words import NOT_MEASURED, UNKNOWN, change, interval, money, outcome, score
+from skillopt.train.sealed_test import TestReport
 
 _ROWS = ("seed", "best", "change")
 _OWN = frozenset({"env.out_root", "output.predictions"})
@@ -67,6 +68,11 @@ def short_names(folders: Sequence[Path]) -> list[str]:
     return [str(folder) for folder in folders]
 
 
+def tested(test: TestReport) -> str:
+    """What seed and best were compared on."""
+    return f"{test.folds} folds" if test.folds else "sealed test"
+
+
 def score_table(facts: Facts) -> list[tuple[str, str, str]]:
     """Heads and rows: seed against best, on val and on the sealed test."""
     compared = facts.test.comparison
@@ -74,11 +80,11 @@ def score_table(facts: Facts) -> list[tuple[str, str, str]]:
     if compared is None:
         test = [NOT_MEASURED, NOT_MEASURED, ""]
         return [("", f"val ({facts.metric})", "sealed test"), *zip(_ROWS, val, test, strict=True)]
-    gained = f"{compared.delta:+.3f}, {interval(compared.interval)}"
+    gained = f"{compared.delta:+.3f}, {interval(compared)}"
     test = [score(compared.before), score(compared.after), gained]
     seed, best, changed = zip(_ROWS, val, test, strict=True)
     return [
-        ("", f"val ({facts.metric})", f"sealed test ({facts.test.metric}, n = {compared.n})"),
+        ("", f"val ({facts.metric})", f"{tested(facts.test)} ({facts.test.metric}, n = {compared.n})"),
         seed,
         best,
         *([("last", "", score(facts.test.final))] if facts.test.final is not None else []),

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from skillopt.evaluation.compare import Comparison
+
 UNKNOWN = "unknown"
 NOT_MEASURED = "not measured"
 LONGEST_MARKS = 40
@@ -33,9 +35,9 @@ def change(before: float | None, after: float | None) -> str:
     return "" if before is None or after is None else f"{after - before:+.3f}"
 
 
-def interval(ends: tuple[float, float]) -> str:
-    """The 95 % interval of a change."""
-    return f"95 % interval {ends[0]:+.3f} to {ends[1]:+.3f}"
+def interval(of: Comparison) -> str:
+    """The interval of a change."""
+    return f"{of.level} % interval {of.interval[0]:+.3f} to {of.interval[1]:+.3f}"
 
 
 def money(usd: float | None) -> str:

@@ -88,8 +88,8 @@ def copy_skill(
 
     The destination must be new or empty, and a text that breaks a rule which the skill keeps is refused
     before anything is written. Links to folders, links that lead out of the skill's folder and what is no
-    regular file are left out and returned, relative to the skill's folder. A `.git` folder is not part of a
-    skill, and `without` names another folder of it that stays behind.
+    regular file are left out and returned, relative to the skill's folder. A `.git` folder and a run's
+    folder are not part of a skill, and `without` names another folder of it that stays behind.
     """
     destination = Path(destination_folder)
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
@@ -180,6 +180,7 @@ def _collect(root: Path, relative: Path, carried: list[Path], left_out: list[Pat
             target = entry.resolve()
             (carried if target.is_file() and target.is_relative_to(root.resolve()) else left_out).append(name)
         elif entry.is_dir():
-            _collect(root, name, carried, left_out)
+            if not (entry / "run.db").is_file():  # a run beside the skill that it trains is no part of it
+                _collect(root, name, carried, left_out)
         else:
             (carried if entry.is_file() else left_out).append(name)

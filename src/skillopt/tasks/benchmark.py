@@ -158,6 +158,13 @@ class SaysRule(Protocol):
 
 
 @runtime_checkable
+class Undivided(Protocol):
+    """A benchmark whose splits may be a ratio that nobody chose: a run may divide its tasks otherwise."""
+
+    undivided: bool
+
+
+@runtime_checkable
 class WantsJudge(ScoredByJudge, Protocol):
     """A benchmark that may be scored by a judge; `score_with` is then called instead of `score`."""
 

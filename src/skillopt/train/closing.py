@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from skillopt.errors import UnusableReplies
-from skillopt.events import Updated
+from skillopt.events import Notice, Updated
 from skillopt.events.records import CandidateRecord, EditCounts, EditRecord, StepRecord
 from skillopt.events.state import MemoryEntry, State
 from skillopt.gate.gate import STAGE, Gate
@@ -31,6 +31,16 @@ class ClosedStep:
     state: State
     record: StepRecord
     remembered: tuple[MemoryEntry, ...]
+
+
+def baseline_notices(lost: Sequence[str], metric: str) -> Iterator[Notice]:
+    """What the baseline settled for the whole run."""
+    if lost:
+        left_out = f"Left out of the gate, not measurable at baseline: {', '.join(lost)}"
+        yield Notice(text=left_out, level="warning")
+    if metric == "soft":
+        soft = "The gate reads the soft score: the scorer gives partial credit, or gate_metric says so."
+        yield Notice(text=soft)
 
 
 def updated(place: Place, update: Update, skill: str, ended: Sequence[Outcome] = ()) -> Updated:

@@ -45,6 +45,8 @@ class TestReport:
     final: float | None = None
     """Of the last skill on the number that is compared; None where it is the best one."""
     left_out: tuple[str, ...] = ()
+    folds: int = 0
+    """Where tasks were cross-fitted, in how many parts; 0 is a sealed test split."""
     triggering: Mapping[str, Triggering] = field(default_factory=dict)
     """Recall and precision of the same skills, where a description was trained."""
 
@@ -253,9 +255,17 @@ def report_of(measured: TestMeasured, metric: Metric, weight: float) -> TestRepo
         exact = worth_of(row, metric, weight)
         return None if exact is None else float(exact)
 
-    found = compare_rows(measured.rows["seed"], measured.rows["best"], worth, split="test")
+    folds = measured.folds
+    found = compare_rows(
+        measured.rows["seed"],
+        measured.rows["best"],
+        worth,
+        split="cross-fitted" if folds else "test",
+        one_sided=bool(folds),
+    )
     if found.comparison is None:
-        return TestReport(measured=False, why=found.why, look=measured.look, left_out=found.left_out)
+        why, lost = found.why, found.left_out
+        return TestReport(measured=False, why=why, look=measured.look, left_out=lost, folds=folds)
     kept = {
         name: [row for row in rows if row.task not in found.left_out] for name, rows in measured.rows.items()
     }
@@ -268,6 +278,7 @@ def report_of(measured: TestMeasured, metric: Metric, weight: float) -> TestRepo
         scores={name: _means(rows) for name, rows in kept.items()},
         final=sum(final) / len(final) if final else None,
         left_out=found.left_out,
+        folds=folds,
         triggering={name: one for name, rows in kept.items() if (one := triggering(rows)) is not None},
     )
 
@@ -285,6 +296,8 @@ def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool,
     """
     if not report.measured or report.comparison is None:
         sentence = f"Test was not measured: {report.why}."
+    elif report.folds:
+        sentence = _pooled(report, report.comparison, changed=changed)
     elif not changed:
         sentence = (
             f"No better skill was found: the best skill is the seed, {report.comparison.before:.3f} on"
@@ -310,6 +323,23 @@ def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool,
     if report.look > 1:
         sentence += f" This was look {report.look} at the test split."
     return ("Simulated: " if simulated else "") + sentence
+
+
+def _pooled(report: TestReport, c: Comparison, *, changed: bool) -> str:
+    """The claim of cross-fitting: about skills that are trained this way, not about one text."""
+    how = f"{report.folds} folds, each task judged by a skill that never saw it"
+    what = "" if report.metric == "hard" else f" ({report.metric} score)"
+    word = "better than" if c.delta > 0 else "worse than" if c.delta < 0 else "as good as"
+    low, high = c.interval
+    sure = "" if c.p < 0.05 or c.delta <= 0 else " This difference can be chance."
+    text = "the skill handed over is one of them, trained on all tasks"
+    if not changed:
+        text = "the one trained on all tasks is the seed, as nothing better was found"
+    return (
+        f"Skills trained this way are {word} the seed on {c.n} cross-fitted tasks{what} ({how}):"
+        f" {c.before:.3f} to {c.after:.3f}, {c.delta:+.3f} ({c.level} % interval {low:+.3f} to"
+        f" {high:+.3f}, p = {c.p:.2g}, {c.test}).{sure} The claim is about skills trained this way; {text}."
+    )
 
 
 def told_triggering(seed: Triggering, best: Triggering) -> str:

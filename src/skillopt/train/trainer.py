@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from skillopt.errors import BudgetSpent
@@ -16,13 +17,13 @@ from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update
-from skillopt.place import BASELINE, EARLY_TEST, FINISH, Place
+from skillopt.place import BASELINE, EARLY_TEST, FINISH, START, Place
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Outcome
 from skillopt.skill.store import SkillStore
 from skillopt.step import Outbox, Step
 from skillopt.train.ahead import Ahead
-from skillopt.train.closing import close_step, lost_selection, unusable_replies, updated
+from skillopt.train.closing import baseline_notices, close_step, lost_selection, unusable_replies, updated
 from skillopt.train.epoch_end import EpochEnd, EpochSettings, LookBack
 from skillopt.train.handover import Handover
 from skillopt.train.log import Log
@@ -54,6 +55,7 @@ class Trainer:
         strategy_settings: Mapping[str, Any] | None = None,
         guard: LeakGuard | None = None,
         look_back: LookBack | None = None,
+        start: Document | None = None,
         ahead: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -74,9 +76,9 @@ class Trainer:
                 settings=strategy_settings or {},
             )
         )
-        self.guard = guard
-        self.look_back = look_back
-        self.ahead = Ahead(gate, is_on=ahead)
+        self.guard, self.look_back = guard, look_back
+        self.start = start  # the skill that training starts from, where it is not the seed
+        self.ahead = Ahead(gate, is_on=ahead and start is None)
         self.epoch_end = EpochEnd(
             epoch_settings,
             gate=gate,
@@ -117,24 +119,23 @@ class Trainer:
             return await self.finish_early(spent)
 
     async def baseline(self, skill: Document) -> State:
-        """Measure the seed on the whole of val: the first incumbent, and what the sealed test will cost."""
+        """Measure the seed on all of val, where training starts from, and what the sealed test will cost."""
         sink = self.ahead.beside_baseline(self.log.emit, self.plan.first_batch, skill)
         step = Step(place=BASELINE, emit=Outbox(sink), skill=skill)
+        first = self.start or skill
+        begun = await self.gate.baseline(replace(step, place=START, skill=first)) if self.start else None
         measured, outcomes, lost = await self.gate.baseline(step)
         self.keep_measured(skill, measured)
-        if lost:
-            left_out = f"Left out of the gate, not measurable at baseline: {', '.join(lost)}"
-            step.emit(Notice(text=left_out, level="warning"))
-        if self.gate.metric == "soft":
-            soft = "The gate reads the soft score: the scorer gives partial credit, or gate_metric says so."
-            step.emit(Notice(text=soft))
-        digest = self.skills.keep(skill)
+        lost = sorted({*lost, *(begun[2] if begun else ())})
+        for notice in baseline_notices(lost, self.gate.metric):
+            step.emit(notice)
+        digest, score = self.skills.keep(first), self.measured(first).score
         state = State(
-            seed=digest,
+            seed=self.skills.keep(skill),
             skill=digest,
             best=digest,
-            score=measured.score,
-            best_score=measured.score,
+            score=score,
+            best_score=score,
             baseline_score=measured.score,
             metric=self.gate.metric,
             left_out=tuple(lost),

@@ -63,7 +63,8 @@ class _Overview:
             self.place = ui.element("div")
             self.spoken = ui.label("").classes("so-hidden")
             w.paragraph(
-                "The whisker is the 95 % interval of the change on the sealed test, drawn at the best skill."
+                "The whisker is the interval of the change on the sealed test or in the folds, drawn at the"
+                " best skill."
                 " A cross stands at the most that a rejected candidate could still have reached.",
                 soft=True,
             )

@@ -19,7 +19,7 @@ from skillopt.models.port import Model
 from skillopt.models.stack.limited import Limiter, Slots
 from skillopt.models.stack.rate_limits import RateLimits
 
-# Measured with `perf/hedging.py`: 20 calls and 1.6 times the mean save half as much, since the share is then
+# Measured with `perf/slots.py`: 20 calls and 1.6 times the mean save half as much, since the share is then
 # used up by calls that are merely a little slow.
 FEWEST = 3
 """Calls of a kind that must have been answered before one of them counts as slow."""

@@ -1,0 +1,139 @@
+"""`skillopt try`: look at a few tasks as they are sent, the answers and the scores, before more is paid."""  # noqa: N999
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+from skillopt import api
+from skillopt.build import Job, prepare
+from skillopt.build.evaluation import eval_folder, skill_named, target_only
+from skillopt.cli import EXIT_CODES, _run
+from skillopt.cli._console import echo, print_json
+from skillopt.cli._flags import Given, flagged
+from skillopt.cli._options import Json, Plain, Quiet, option
+from skillopt.evaluation.look import common_cause, scorer_trouble
+from skillopt.runs.database import Database
+from skillopt.runs.log import DATABASE
+from skillopt.tasks.rollout import Score, Scored
+from skillopt.tasks.splits import Splits
+from skillopt.tasks.task import Task
+
+PANEL, PLACE = "Train and measure", 0
+_KEYS = ("model.", "env.", "budget", "train.seed")
+_LONGEST = 600
+
+
+def look(
+    given: Given,
+    skill: Annotated[
+        str | None, option("--skill", "Skill to try; unset is the one to start from.", "PATH")
+    ] = None,
+    tasks: Annotated[int, typer.Option("--tasks", metavar="N", min=1, help="How many train tasks.")] = 3,
+    json: Json = False,
+    quiet: Quiet = False,
+    plain: Plain = False,
+) -> None:
+    """Send a few train tasks with the skill and show what came: the prompt, the answer, the score and why.
+
+    The scorer is tried first: it must pass the reference and fail nonsense. Answers are kept in the folder of
+    `eval`, and not paid again.
+    """
+    resolved = _run.configure(given)
+    whole = prepare(target_only(resolved))
+    few = whole.splits.train[:tasks]
+    job = replace(whole, splits=Splits(train=few, val=whole.splits.val))
+    folder = eval_folder(job, resolved)
+    trouble = asyncio.run(_troubles(job, few))
+    view = _run.choose_view(job, quiet=quiet, plain=plain)
+    name = skill or "seed"
+    skills = {name: job.seed if skill is None else skill_named(skill)}
+    with _run.scrubbed(job.scrubber):
+        work = api.matrix(job, skills, ["train"], folder, sinks=[view])
+        (measured,) = _run.measured(work, folder, view).whole()
+        database = Database.reading(folder / DATABASE)
+        rows: list[tuple[Task, Scored]] = []
+        lost: dict[str, str] = {}
+        for task, fact in zip(few, measured.rows, strict=True):
+            key = fact.rollout or ""
+            done = database.finished(key)
+            if done is None or fact.hard is None:
+                lost[task.id] = f"{fact.invalid}: {fact.detail}"
+                continue
+            said = [one for one in database.scores(key, done[0]) if one.hard == fact.hard]
+            score = said[0] if said else Score(hard=fact.hard, soft=fact.soft or 0.0)
+            row = Scored(task_id=task.id, draw=0, attempt=done[0], key=key, trajectory=done[1], score=score)
+            rows.append((task, row))
+        cause = "" if any(row.score.passed for _, row in rows) else common_cause(rows)
+        if json:
+            print_json(job.scrubber.scrub_json(_as_json(job, rows, lost, trouble, cause)))
+            return
+        for line in _lines(rows, lost, trouble, cause, simulated=job.simulated):
+            echo(job.scrubber.scrub(line))
+
+
+add = flagged(look, _KEYS, short=("target",), epilog=EXIT_CODES)
+
+
+async def _troubles(job: Job, tasks: Sequence[Task]) -> list[str]:
+    found = [await scorer_trouble(job.benchmark, task) for task in tasks]
+    return [trouble for trouble in found if trouble]
+
+
+def _as_json(
+    job: Job, rows: Sequence[tuple[Task, Scored]], lost: dict[str, str], trouble: list[str], cause: str
+) -> dict[str, Any]:
+    tasks = [
+        {
+            "task": task.id,
+            "messages": [{"role": one.role, "content": one.content} for one in row.trajectory.messages],
+            "answer": row.trajectory.answer,
+            "reference": task.reference,
+            "hard": row.score.hard,
+            "soft": row.score.soft,
+            "feedback": row.score.feedback,
+            "failure": row.trajectory.failure,
+        }
+        for task, row in rows
+    ]
+    return {"simulated": job.simulated, "tasks": tasks, "lost": lost, "scorer": trouble, "diagnosis": cause}
+
+
+def _lines(
+    rows: Sequence[tuple[Task, Scored]],
+    lost: dict[str, str],
+    trouble: Sequence[str],
+    cause: str,
+    *,
+    simulated: bool,
+) -> Iterator[str]:
+    for number, (task, row) in enumerate(rows, 1):
+        head = "Simulated: task" if simulated else "Task"
+        yield f"{head} {number} of {len(rows)}: {task.id}"
+        sent = [one for one in row.trajectory.messages if one.role != "assistant"]
+        for message in sent:
+            yield f"  {message.role:<9} {_cut(message.content)}"
+        if not sent:  # an agent of one's own makes its own prompt
+            yield f"  prompt    {_cut(task.prompt)}"
+        yield f"  answer    {_cut(row.trajectory.answer or f'(none: {row.trajectory.failure})')}"
+        if task.reference is not None:
+            yield f"  expected  {_cut(str(task.reference))}"
+        why = f" - {row.score.feedback}" if row.score.feedback else ""
+        yield f"  score     {row.score.hard:g}{why}"
+        yield ""
+    for id, why in lost.items():
+        yield f"Task {id} could not be measured: {why}"
+    yield f"{sum(row.score.passed for _, row in rows)} of {len(rows)} passed."
+    for one in trouble:
+        yield f"warning: {one}."
+    if cause:
+        yield f"warning: {cause}"
+
+
+def _cut(text: str) -> str:
+    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ... ({len(text):,} characters)"
+    return shown.replace("\n", "\n            ")

@@ -1,0 +1,92 @@
+"""A look at first answers before more is paid: whether the scorer can tell right from wrong, and what all
+failing answers have in common.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from skillopt.errors import SkillOptError, UsageError
+from skillopt.tasks.benchmark import Benchmark, WantsJudge
+from skillopt.tasks.rollout import Rollout, Scored, Trajectory
+from skillopt.tasks.scorers import as_text, extract_answer
+from skillopt.tasks.task import Task
+
+COMMON = 0.8
+"""Share of the failing answers that a cause must explain to be named."""
+NONSENSE = "qzx 7731 none of this"
+
+
+async def scorer_trouble(benchmark: Benchmark, task: Task) -> str:
+    """Why the scorer cannot be right about a task: it fails the reference itself, or passes nonsense. Empty
+    where it can, or where only a judge, an environment or rules of the task decide.
+    """
+    judged = isinstance(benchmark, WantsJudge) and benchmark.wants_judge
+    if judged or not _references(task) or benchmark.open(task) is not None:
+        return ""
+    try:
+        good = await benchmark.score(task, _answered(_references(task)[0]))
+        bad = await benchmark.score(task, _answered(NONSENSE))
+    except SkillOptError as error:
+        return f"the scorer fails on task {task.id}: {error}"
+    if not good.passed:
+        return (
+            f"the scorer fails the reference of task {task.id} when it is given as the answer:"
+            f" {good.feedback or 'it says no reason'}"
+        )
+    return f"the scorer passes the answer {NONSENSE!r} to task {task.id}" if bad.passed else ""
+
+
+def check_answers(outcomes: Sequence[tuple[Task, Rollout]]) -> None:
+    """Raise `UsageError` where every answer fails for a cause that they have in common."""
+    rows = [(task, row) for task, row in outcomes if isinstance(row, Scored)]
+    if rows and not any(row.score.passed for _, row in rows) and (cause := common_cause(rows)):
+        raise UsageError(
+            f"No answer passed: {cause} 'skillopt try' shows some; evaluation.check_baseline=false goes on."
+        )
+
+
+def common_cause(rows: Sequence[tuple[Task, Scored]]) -> str:
+    """What nearly all failing answers have in common that no skill should have to mend, and the remedy."""
+    failing = [(task, row) for task, row in rows if not row.score.passed]
+    if not failing:
+        return ""
+    most = COMMON * len(failing)
+    failures = Counter(row.trajectory.failure for _, row in failing if row.trajectory.failure)
+    of_all = f"of {len(failing)} failing answers"
+    for failure, count in failures.most_common(1):
+        if count >= most:
+            remedy = _REMEDIES.get(failure, "Look at the prompt with 'skillopt try'.")
+            return f"{count} {of_all} are none: the target ended with {failure!r}. {remedy}"
+    answers = [(_references(task), extract_answer(row.trajectory.answer)) for task, row in failing]
+    loose = sum(any(_bare(one) == _bare(said) for one in wanted) for wanted, said in answers)
+    held = sum(any(_bare(one) and _bare(one) in _bare(said) for one in wanted) for wanted, said in answers)
+    if loose >= most:
+        return (
+            f"{loose} {of_all} differ from the reference only in case, spaces or punctuation: score with"
+            " squad (env.scorer), or say the form in the skill."
+        )
+    if held >= most:
+        return (
+            f"{held} {of_all} contain the reference: score with contains (env.scorer), or say the form of an"
+            " answer in the skill."
+        )
+    return ""
+
+
+_REMEDIES = {"length": "Raise model.target.max_tokens.", "turns": "Give it more turns."}
+
+
+def _references(task: Task) -> list[str]:
+    given = task.reference if isinstance(task.reference, (list, tuple)) else [task.reference]
+    return [as_text(one) for one in given if one is not None]
+
+
+def _answered(text: str) -> Trajectory:
+    return Trajectory(messages=(), answer=text, calls=0, usage=None)
+
+
+def _bare(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))

@@ -1,0 +1,58 @@
+"""The test of a cross-fitted run: every task judged by a skill that never saw it, pooled over the folds."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from skillopt.evaluation.runner import Evaluator
+from skillopt.events import RowFact, TestMeasured
+from skillopt.gate.gate import Gate
+from skillopt.ledger import Ledger
+from skillopt.skill.document import Document
+from skillopt.step import Step
+from skillopt.train.sealed_test import SealedTest, TestReport, TestSettings, report_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PooledRows:
+    """The rows of all folds: the seed, and each fold's own skill, on the tasks that it never saw."""
+
+    folds: int
+    seed: list[RowFact]
+    best: list[RowFact]
+    kinds: Mapping[str, str]
+
+
+class PooledTest(SealedTest):
+    """Trains the folds when the seal would be opened, and pools what their own sealed tests showed."""
+
+    def __init__(
+        self,
+        folds: Callable[[], Awaitable[PooledRows]],
+        evaluator: Evaluator,
+        ledger: Ledger,
+        gate: Gate,
+        settings: TestSettings,
+    ) -> None:
+        super().__init__(evaluator, (), ledger, gate, settings)
+        self.refused = ""
+        self._folds = folds
+
+    def start_early(self, step: Step) -> None:
+        """Nothing: the folds measure the seed."""
+
+    async def measure(self, step: Step, skills: Mapping[str, Document], *, look: int) -> TestReport:
+        """Train and test the folds, and compare seed and trained skills over all tasks."""
+        self._ledger.open_for_test()
+        pooled = await self._folds()
+        measured = TestMeasured(
+            id=str(step.place),
+            look=look,
+            folds=pooled.folds,
+            kinds=dict(pooled.kinds),
+            skills={name: skills[name].digest for name in ("seed", "best")},
+            rows={"seed": pooled.seed, "best": pooled.best},
+        )
+        step.emit(measured)
+        return report_of(measured, self._gate.metric, self._gate.weight)

@@ -1,0 +1,236 @@
+"""Few tasks: every one teaches, every one judges, and none judges a skill that saw it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from fractions import Fraction
+from math import comb
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skillopt
+from skillopt.account import Amount
+from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
+from skillopt.errors import BudgetSpent, ConfigError
+from skillopt.evaluation.compare import compare, smallest_gain
+from skillopt.events import Event, Notice, Spending, TestMeasured
+from skillopt.ledger import Budget
+from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
+from skillopt.runs.database import Database
+from skillopt.runs.reader import find_run, is_part, read_facts
+from skillopt.tasks.folds import FOLDS, divided, in_folds, in_rounds, rounds_for
+from skillopt.tasks.task import Task
+
+
+def rows(count: int) -> list[dict[str, str]]:
+    ids = [f"W{number:06d}" for number in range(count)]
+    return [
+        {"id": id, "prompt": f"Case {id}, about {family_of(id)}. What is its code?", "answer": code_of(id)}
+        for id in ids
+    ]
+
+
+def fit(folder: Path, count: int = 20, **more: Any) -> skillopt.Result:
+    return asyncio.run(afit(folder, count, **more))
+
+
+async def afit(folder: Path, count: int = 20, **more: Any) -> skillopt.Result:
+    skill = folder / "SKILL.md"
+    folder.mkdir(parents=True, exist_ok=True)
+    skill.write_text(SEED_SKILL, encoding="utf-8")
+    options = {"train.strategy": "proof", "train.num_epochs": 2, "env.workers": 4} | more.pop("options", {})
+    return await skillopt.aoptimize(
+        skill=skill,
+        tasks=rows(count),
+        scorer="exact_match",
+        target="world:noise=0",
+        optimizer="world:noise=0",
+        out=folder / "run",
+        options=options,
+        **more,
+    )
+
+
+def tasks(count: int) -> list[Task]:
+    return [Task(id=str(number), prompt=f"case {number}") for number in range(count)]
+
+
+def test_each_task_judges_one_fold_and_teaches_the_others() -> None:
+    folds = in_folds(tasks(23), 5, rounds_for(23))
+    judged = [task.id for rounds in folds for task in rounds[-1].test]
+    assert sorted(judged) == sorted(task.id for task in tasks(23))
+    for rounds in folds:
+        assert all(not one.test for one in rounds[:-1])
+        for one in rounds:
+            assert len(one.train) + len(one.val) + len(rounds[-1].test) == 23
+            assert {task.id for task in one.val}.isdisjoint(task.id for task in one.train)
+        vals = [{task.id for task in one.val} for one in rounds]
+        assert len(set().union(*vals)) == sum(map(len, vals)), "another part is val in every round"
+
+
+def test_equal_questions_stay_in_one_part() -> None:
+    twins = [Task(id=f"t{number}", prompt="the same") for number in range(3)]
+    parts = divided([*tasks(9), *twins], 4)
+    assert [sum(task in part for task in twins) for part in parts].count(0) == 3
+    assert all(one.val for one in in_rounds([*tasks(9), *twins], 2))
+
+
+@pytest.mark.parametrize(("total", "rounds"), [(10, 2), (20, 3), (30, 2), (40, 1), (59, 1)])
+def test_few_tasks_are_trained_in_more_rounds(total: int, rounds: int) -> None:
+    assert rounds_for(total) == rounds
+
+
+@pytest.mark.slow
+def test_twenty_tasks_give_a_claim_over_all_twenty(tmp_path: Path) -> None:
+    heard: list[Event] = []
+    result = fit(tmp_path, on_event=heard.append)
+    assert result.test is not None and result.test.n == 20
+    assert result.test.level == 90 and "one-sided" in result.test.test
+    assert "Skills trained this way are better than the seed on 20 cross-fitted tasks" in result.claim
+    assert "trained on all tasks" in result.claim and result.claim.startswith("Simulated: ")
+    (look,) = [one for one in heard if isinstance(one, TestMeasured)]
+    assert look.folds == FOLDS and len({row.task for row in look.rows["best"]}) == 20
+    plan = next(one.text for one in heard if isinstance(one, Notice))
+    assert "20 tasks are few" in plan and "0.32 is shown with 80 % chance" in plan and "0.22" in plan
+
+    # The ledger of the whole holds what every part paid, and the parts hold nothing of their own.
+    main = Database.reading(result.folder / "run.db")
+    places = [entry.place for entry in main.entries()]
+    assert {place.split("/")[0] for place in places} >= {"rounds", "folds"}
+    assert result.summary["spending"]["calls"] == len(places)
+    assert read_facts(result.folder).spent.calls == len(places)
+    assert is_part(result.folder / "folds" / "1") and not is_part(result.folder)
+    assert find_run(tmp_path) == result.folder
+
+    # A fold's test tasks never taught it.
+    for number in range(1, FOLDS + 1):
+        fold = result.folder / "folds" / str(number)
+        sealed = {row["task"] for row in _look(fold)["rows"]["best"]}
+        for log in fold.rglob("events.jsonl"):
+            seen = {
+                row["task"]
+                for line in log.read_text(encoding="utf-8").splitlines()
+                if (event := json.loads(line))["type"] == "stage_closed"
+                for row in event["rows"]
+            }
+            assert seen and seen.isdisjoint(sealed)
+
+    # The same command again pays nothing.
+    again = fit(tmp_path)
+    assert again.claim == result.claim and again.best_skill == result.best_skill
+    assert again.summary["spending"]["calls"] == len(places)
+
+
+def _look(folder: Path) -> dict[str, Any]:
+    lines = (folder / "events.jsonl").read_text(encoding="utf-8").splitlines()
+    return next(event for line in lines if (event := json.loads(line))["type"] == "test_measured")
+
+
+async def stopped_after(calls: float, folder: Path) -> None:
+    def stop(event: Event) -> None:
+        if isinstance(event, Spending) and event.calls >= calls:
+            work.cancel()
+
+    work = asyncio.ensure_future(afit(folder, 12, on_event=stop))
+    with pytest.raises(asyncio.CancelledError):
+        await work
+
+
+@pytest.mark.slow
+async def test_a_stopped_cross_fitting_goes_on_to_the_same_end(tmp_path: Path) -> None:
+    whole = await afit(tmp_path / "whole", 12)
+    spent = whole.summary["spending"]["calls"]
+    for share in (0.2, 0.7):
+        await stopped_after(share * spent, tmp_path / "stopped")
+    again = await afit(tmp_path / "stopped", 12)
+    assert (again.best_skill, again.claim) == (whole.best_skill, whole.claim)
+    assert spent <= again.summary["spending"]["calls"] <= spent + 8, "at most the calls in flight, twice"
+
+
+@pytest.mark.slow
+async def test_a_budget_that_ends_a_cross_fitting_can_be_raised(tmp_path: Path) -> None:
+    halfway = await afit(tmp_path, 12, budget="100 calls")
+    assert halfway.status == "budget" and halfway.test is None
+    assert "the budget does not pay for the rest of it" in halfway.claim
+    rest = await afit(tmp_path, 12, budget="2000 calls")
+    assert rest.status == "finished" and rest.test is not None and rest.test.n == 12
+
+
+@pytest.mark.slow
+def test_a_shared_budget_is_never_exceeded(tmp_path: Path) -> None:
+    for calls in (30, 90, 250):
+        try:
+            result = fit(tmp_path / str(calls), 12, budget=f"{calls} calls")
+        except BudgetSpent:
+            paid = Database.reading(tmp_path / str(calls) / "run" / "run.db").entries()
+            assert sum(entry.charged.calls for entry in paid) <= calls
+        else:
+            assert result.summary["spending"]["calls"] <= calls
+
+
+def test_one_split_stays_a_choice(tmp_path: Path) -> None:
+    result = fit(tmp_path, options={"train.folds": 1, "train.num_epochs": 1})
+    assert result.test is not None and result.test.n == 4 and result.test.level == 95
+    assert not (result.folder / "folds").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "undivided"),
+    [({}, True), ({"split_ratio": "1:1:1"}, False), ({"limit": 3}, False), ({"split_seed": 7}, True)],
+)
+def test_only_what_nobody_divided_is_cross_fitted(settings: dict[str, Any], undivided: bool) -> None:
+    assert OwnBenchmark.from_tasks(rows(20), settings=OwnSettings(**settings)).undivided is undivided
+    by_split = {"train": rows(20)[:8], "val": rows(20)[8:16], "test": rows(20)[16:]}
+    assert not OwnBenchmark.from_tasks(by_split).undivided
+
+
+def test_folds_of_tasks_that_are_divided_already_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="divide it already"):
+        fit(tmp_path, options={"train.folds": 3, "env.split_ratio": "1:1:1"})
+    with pytest.raises(ConfigError, match="too many for 6 tasks"):
+        fit(tmp_path, 6, options={"train.folds": 4})
+
+
+def test_a_share_of_a_budget_is_a_part_of_what_is_left() -> None:
+    budget = Budget(calls=100, usd=Fraction(2), seconds=600)
+    share = budget.share(Amount(calls=40, usd=Fraction(1)), Fraction(1, 3), elapsed=300)
+    assert share == Budget(calls=20, usd=Fraction(1, 3), seconds=400)
+    assert not Budget().share(Amount(), Fraction(1, 2)).is_limited
+
+
+def test_the_smallest_gain_that_can_be_shown_shrinks_with_tasks() -> None:
+    assert smallest_gain(4) is None
+    gains = [smallest_gain(count) for count in (10, 20, 30, 60)]
+    assert gains == sorted(gains, reverse=True) and gains[1] == 0.32
+
+
+def test_interval_and_p_never_contradict_each_other() -> None:
+    for fixed in range(9):
+        for broken in range(9):
+            ids = [str(number) for number in range(20)]
+            before = {id: float(number < broken) for number, id in enumerate(ids)}
+            after = {id: float(broken <= number < broken + fixed) for number, id in enumerate(ids)}
+            for one_sided in (True, False):
+                found = compare(before, after, one_sided=one_sided)
+                low, high = found.interval
+                assert low <= found.delta <= high or found.delta == 0
+                assert (low < 0 < high or low == 0 == high or 0 in (low, high)) or found.p < 0.05
+                if found.p < 0.05:
+                    assert low >= 0 or high <= 0
+                else:
+                    assert low <= 0 <= high
+
+
+def test_a_one_sided_claim_is_made_by_chance_at_most_once_in_twenty() -> None:
+    for changed in range(1, 21):
+        wrong = 0.0
+        for wins in range(changed + 1):
+            ids = [str(number) for number in range(20)]
+            before = {id: float(wins <= number < changed) for number, id in enumerate(ids)}
+            after = {id: float(number < wins) for number, id in enumerate(ids)}
+            if compare(before, after, one_sided=True).p < 0.05:
+                wrong += comb(changed, wins) / 2**changed
+        assert wrong < 0.05
