@@ -105,6 +105,7 @@ def trainer_from(
         guard=guard,
         look_back=job.look_back,
         start=job.start,
+        ahead=_may_run_ahead(job, ledger),
     )
 
 
@@ -112,6 +113,16 @@ def _dearest(prices: Sequence[Price | None]) -> Price | None:
     """The price that a rollout of the test is counted at; unknown where one is."""
     known = [price for price in prices if price is not None]
     return max(known, key=lambda price: price.output) if len(known) == len(prices) else None
+
+
+def _may_run_ahead(job: Job, ledger: Ledger) -> bool:
+    """Whether rollouts may run before their turn: no budget could end earlier for it, no agent is paid as a
+    whole, nobody answers by hand, and no limit on effort could make the baseline the end.
+    """
+    is_cheap = not any(works_alone(one.harness) or one.model.provider == "handoff" for one in job.specs)
+    limits = (job.config.gate.max_tokens_increase, job.config.gate.max_latency_increase)
+    is_bounded = ledger.budget.is_limited or any(limit is not None for limit in limits)
+    return job.config.train.ahead == "auto" and is_cheap and not is_bounded
 
 
 def gate_of(job: Job, evaluator: Evaluator) -> Gate:
