@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -52,13 +53,26 @@ class SeveralTargets(Evaluator):
         *,
         stage: str,
         background: bool = False,
+        in_empty_slots: bool = False,
         batch: bool = False,
         after: int | None = None,
     ) -> Rollout:
         """See `Evaluator`."""
         name, target, own = self._of(row)
-        found = await target.measure(skill, own, stage=stage, background=background, batch=batch, after=after)
+        found = await target.measure(
+            skill,
+            own,
+            stage=stage,
+            background=background,
+            in_empty_slots=in_empty_slots,
+            batch=batch,
+            after=after,
+        )
         return replace(found, draw=row.draw, target=name)
+
+    def works_on(self, task: asyncio.Future[Rollout]) -> bool:
+        """See `Evaluator`."""
+        return any(target.works_on(task) for _, target in self._targets)
 
     async def drain(self) -> None:
         """See `Evaluator`."""
