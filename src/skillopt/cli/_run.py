@@ -102,6 +102,8 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")
         decided = f"{len(facts.steps)}: {words.outcomes(change.action for change in facts.steps)}"
+        if job.earlier:
+            decided += f", after {words.count(len(job.earlier), 'round')} in {result.folder.name}/rounds"
         spent = words.spent(facts.spent.calls, facts.spent.tokens, facts.spent.dollars)
         took = words.duration(result.summary["total_wall_time_s"])
         for line in (("", ""), ("steps", decided), ("spent", spent), ("time", took), ("", "")):
@@ -112,6 +114,11 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
         if remark not in result.claim:
             console.say(remark, "yellow")
     console.say(f"Best skill: {result.folder / 'best_skill.md'}")
+    if not quiet:
+        folder = shlex.quote(os.path.relpath(result.folder))
+        console.say(
+            f"Next: skillopt diff {folder}, skillopt report {folder}, skillopt export {folder} --to claude-code"
+        )
 
 
 def leave(result: Result) -> None:
