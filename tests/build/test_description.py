@@ -338,7 +338,7 @@ async def test_body_and_description_are_trained_in_turn(skill: Path, router: Sim
             "out_root": str(skill.parent / "body"),
             "num_epochs": 1,
         },
-        options=["env.train_cases=8", "env.val_cases=6", "env.test_cases=4"],
+        options=["env.train_cases=24", "env.val_cases=20", "env.test_cases=4"],
         environ={},
         cwd=skill.parent,
     )

@@ -168,15 +168,15 @@ async def test_a_process_that_dies_loses_its_objects_and_nobody_else_s(pool: Pro
 
 
 async def test_work_that_hangs_is_ended_with_its_process() -> None:
-    pool = ProcessPool(1, timeout=0.7)
+    pool = ProcessPool(1, timeout=3)
     try:
         handle = await pool.open(partial(_work.Counter, 1))
         pid = await handle.call("pid")
         started = time.monotonic()
-        with pytest.raises(Fault, match=r"did not end within 0\.7 s") as caught:
+        with pytest.raises(Fault, match=r"did not end within 3 s") as caught:
             await handle.call("add", 1, 60)
         assert caught.value.kind == "timeout"
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 30
         assert await asyncio.to_thread(gone, pid)
         with pytest.raises(Fault, match="took too long"):
             await handle.call("add", 1)

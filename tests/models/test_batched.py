@@ -166,6 +166,28 @@ async def test_rows_that_failed_or_expired_are_asked_again_and_nothing_is_charge
 
 
 @VENDORS
+async def test_a_batch_is_written_down_before_it_is_sent(vendor: str, tmp_path: Path) -> None:
+    written: list[list[SentBatch]] = []
+
+    def create(number: int) -> None:
+        reader = Database.reading(tmp_path / "run.db")
+        written.append(reader.batches())
+        reader.shut()
+
+    async with (
+        LoopbackProvider(echo, batches=BatchRules(create=create)) as server,
+        session(server, tmp_path, vendor) as one,
+    ):
+        await one.ask("a", "b")
+        ((sent,),) = written
+        assert sent.id is None and len(sent.entries) == 2
+        assert {row["custom_id"] for row in server.batches.made[0].rows} == {
+            f"{sent.token}-0",
+            f"{sent.token}-1",
+        }
+
+
+@VENDORS
 async def test_a_creation_that_is_refused_waits_as_told(vendor: str, tmp_path: Path) -> None:
     def create(number: int) -> Misbehaviour | None:
         return Misbehaviour.status(429, retry_after=0.02) if number < 2 else None
@@ -315,7 +337,7 @@ async def test_credentials_stay_out_of_batches_and_their_answers(vendor: str, tm
 
 async def test_batches_of_another_model_are_left_alone(tmp_path: Path) -> None:
     database = Database(tmp_path / "run.db", alone=True)
-    other = SentBatch(token="skillopt-x", who="{}", began=0.0, id="batch_9", entries={"k": 1})
+    other = SentBatch(token="skillopt-x", began=0.0, id="batch_9", entries={"k": 1})
     database.keep_batch(other)
     database.shut()
     async with LoopbackProvider(echo) as server, session(server, tmp_path, "openai") as one:

@@ -48,6 +48,8 @@ async def test_what_a_night_learns_for_a_reference_is_adopted_and_taken_back(
     names = ["brief-writer", f"brief-writer/{MADE}"] if path == MADE else [f"brief-writer/{ENDINGS}"]
     assert [target.name for target in ended.proposal.targets] == names
     assert f"+{RULE}" in ended.proposal.targets[-1].diff()
+    (evidence,) = ended.proposal.targets[-1].edits[0].evidence
+    assert (evidence.edit["path"], evidence.edit["content"]) == (path, RULE)
     desk = Adoption(store=person.around().home.store, roots=person.around().roots(), now=clock)
     desk.adopt()
     if path == MADE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import subprocess
 from datetime import datetime, timedelta, timezone
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from skillopt.agents import pick
 from skillopt.errors import Fault
 from skillopt.messages import Message, ToolCall
 from skillopt.night.demands import work_demands
@@ -18,9 +20,11 @@ from skillopt.night.mining import mine
 from skillopt.night.substance import Guards, lines_of_work
 from skillopt.night.work_record import record_of_rollout, record_of_tools
 from skillopt.night.worktrees import Checkout, Worktree, Worktrees
+from skillopt.redact import redact_transcript
 from skillopt.sandbox import is_there
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
+from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
 
 NOW = datetime(2026, 11, 15, 2, 0, tzinfo=timezone.utc)
@@ -251,3 +255,25 @@ async def test_tests_that_failed_before_say_nothing_of_the_work(repository: Path
     place = Checkout(tree)
     await place.furnish(folder)
     assert await place.outcome(folder) == {}
+
+
+def test_files_are_known_as_they_were_before_the_first_edit(tmp_path: Path) -> None:
+    """Where a transcript of Claude Code shows them, they lie in the project, and hold no secret."""
+
+    def edited(path: str, text: str, number: int) -> dict[str, object]:
+        block = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "ok"}
+        told = {"filePath": path, "originalFile": text, "oldString": "a", "newString": "b"}
+        return {"type": "user", "message": {"content": [block]}, "toolUseResult": told}
+
+    secret = "AWS_SECRET_ACCESS_KEY = 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY'"
+    rows: list[dict[str, object]] = [{"type": "user", "message": {"content": "Mend a.py"}}]
+    files = (("/p/a.py", "first"), ("/p/a.py", "second"), ("/else/b.py", "b"), ("/p/c.py", secret))
+    rows += [edited(path, text, number) for number, (path, text) in enumerate(files)]
+    folder = tmp_path / ".claude" / "projects" / "-p"
+    folder.mkdir(parents=True)
+    common = {"cwd": "/p", "sessionId": "s", "timestamp": "2026-11-14T10:00:00Z"}
+    lines = [json.dumps({**common, "uuid": f"u{number}", **row}) for number, row in enumerate(rows)]
+    (folder / "s.jsonl").write_text("\n".join(lines))
+    homes = Homes(home=tmp_path, platform="linux")
+    (one,) = harvest(pick(["claude_code"], homes), None, redact_transcript).sessions
+    assert dict(one.originals) == {"a.py": "first"}

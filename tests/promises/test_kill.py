@@ -47,7 +47,7 @@ OPTIONS = (
 )
 STAGES = {
     "paper": {"baseline", "rollout", "reflect", "merge", "gate", "epoch end", "test"},
-    "proof": {"baseline", "rollout", "reflect", "proof", "merge", "control", "gate", "test"},
+    "proof": {"baseline", "rollout", "reflect", "proof", "merge", "gate", "test"},
 }
 OPTIMIZER_STAGES = {
     "analyst": "reflect",

@@ -35,7 +35,6 @@ CONFIG = [
     "sel_env_num",
     "test_env_num",
     "eval_test",
-    "out_root",
     "steps_per_epoch",
     "batches_per_epoch",
     "samples_per_epoch",

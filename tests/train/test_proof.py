@@ -135,7 +135,7 @@ def test_what_only_the_published_loop_can_do_is_refused_before_anything_is_paid(
 
 def test_whole_skills_are_not_asked_for_in_the_form_for_small_models():
     mode = "optimizer.skill_update_mode=full_rewrite_minibatch"
-    with pytest.raises(ConfigError, match=r"prompts small asks for one rule .* or the prompts to standard"):
+    with pytest.raises(ConfigError, match=r"prompts small asks for one rule, .* or the prompts to standard"):
         make_job(in_world("world", *PROOF, mode, "model.optimizer.prompts=small"))
     assert not asks_small(make_job(in_world("world", *PROOF, mode, "model.optimizer.context_window=4000")))
 

@@ -13,6 +13,7 @@ from typing import Any
 from skillopt.build.assembly import OpenRun
 from skillopt.build.crossfit import earlier_rounds, pooled_rows, told_plan
 from skillopt.build.description import told_beside
+from skillopt.build.job import Job
 from skillopt.build.tracking import tracked
 from skillopt.build.trainer import plan_of, trainer_of
 from skillopt.config.names import flat
@@ -60,8 +61,8 @@ async def train(opened: OpenRun) -> Result:
 
     Whatever stops it, calls already sent are waited for and kept.
     """
-    job, public = opened.job, _public_config(opened)
-    write_json(opened.folder / "config.json", job.scrubber.scrub_json(public))
+    job = opened.job
+    write_json(opened.folder / "config.json", job.scrubber.scrub_json(_public_config(job)))
     exports = Exports(opened.run, job.splits.all, predictions=job.config.output.predictions, whole=job.whole)
     exports.catch_up()
     opened.run.watch(exports, facts_only=True)
@@ -79,18 +80,14 @@ async def train(opened: OpenRun) -> Result:
     return _result(opened, trainer, fitted)
 
 
-def _public_config(opened: OpenRun) -> dict[str, Any]:
-    """The configuration in the flat public form, with what follows from it, the tasks and the folder."""
-    job, plan = opened.job, plan_of(opened.job)
+def _public_config(job: Job) -> dict[str, Any]:
+    """The configuration in the flat public form, with what follows from it and the tasks."""
+    plan = plan_of(job)
     batches = math.ceil(len(plan.train) / job.config.train.batch_size)
-    derived = {
-        "batches_per_epoch": batches,
-        "steps_per_epoch": plan.steps_per_epoch,
-        "out_root": str(opened.folder),
-    }
     return {
         **flat(job.settings),
-        **derived,
+        "batches_per_epoch": batches,
+        "steps_per_epoch": plan.steps_per_epoch,
         **dict.fromkeys(("train_size", "samples_per_epoch"), len(plan.train)),
     }
 
@@ -113,7 +110,7 @@ def _result(opened: OpenRun, trainer: Trainer, fitted: TrainingEnd) -> Result:
         seed=seed,
         best=best,
         final=None if state.score is None else trainer.measured(skills.get(state.skill)),
-        config=_public_config(opened),
+        config=_public_config(job),
         gate=trainer.gate,
         ungated=trainer.ungated,
         report=fitted.report,

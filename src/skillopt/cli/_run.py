@@ -113,12 +113,12 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
     for remark in facts.remarks:
         if remark not in result.claim:
             console.say(remark, "yellow")
-    console.say(f"Best skill: {result.folder / 'best_skill.md'}")
+    best = "best_skill" if result.best_files else "best_skill.md"
+    console.say(f"Best skill: {result.folder / best}")
     if not quiet:
         folder = shlex.quote(os.path.relpath(result.folder))
-        console.say(
-            f"Next: skillopt diff {folder}, skillopt report {folder}, skillopt export {folder} --to claude-code"
-        )
+        commands = (f"diff {folder}", f"report {folder}", f"export {folder} --to claude-code")
+        console.say(f"Next: {', '.join(f'skillopt {one}' for one in commands)}")
 
 
 def leave(result: Result) -> None:

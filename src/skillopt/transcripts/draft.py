@@ -18,7 +18,7 @@ TEXT_LIMITS: Mapping[Speaker, int] = {"user": 8_000, "assistant": 4_000, "tool":
 """Characters of one turn."""
 SESSION_LIMITS: Mapping[Speaker, int] = {"user": 32_000, "assistant": 32_000, "tool": 8_000}
 """Characters of all turns of a kind together; what comes later is only hinted at."""
-FILES_LIMIT = 400_000
+FILES_LIMIT = 60_000
 """Characters of all files that a session edited, as they were before."""
 MOST_TURNS = 1_000
 _HINT = 200

@@ -44,8 +44,6 @@ class SentBatch(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     token: str
-    who: str
-    """The fingerprint of the model that is asked, as JSON."""
     began: float
     """Seconds since 1970."""
     id: str | None = None
@@ -96,17 +94,16 @@ class Batched:
         self._tell = tell
         self.endpoint = live.endpoint
         self.fingerprint = live.fingerprint
-        self._who = json.dumps(dict(live.fingerprint), sort_keys=True)
         self._stopping: asyncio.Future[Stopped] = asyncio.get_running_loop().create_future()
         self._forming: _Batch | None = None
         self._batches: list[_Batch] = []
         self._rows: dict[str, _Batch] = {}
         """The batch that each question is in, by its key: of several the last."""
+        # Those of other models too: no question to this one is in them, as a key tells who is asked.
         for sent in store.batches():
-            if sent.who == self._who:
-                batch = _Batch(sent.token, sent.began, sent.id, sent.entries)
-                self._batches.append(batch)
-                self._rows.update(dict.fromkeys(sent.entries, batch))
+            batch = _Batch(sent.token, sent.began, sent.id, sent.entries)
+            self._batches.append(batch)
+            self._rows.update(dict.fromkeys(sent.entries, batch))
 
     async def complete(self, request: Request) -> Reply:
         if not request.batch and not self._rows:
@@ -224,7 +221,7 @@ class Batched:
             if not await self._found(batch):
                 raise ModelError("unavailable", f"the batch {batch.token} was never sent", refused=True)
             return
-        self._store.keep_batch(batch.stored(self._who))
+        self._store.keep_batch(batch.stored())
         names, deadline = batch.names(), time.monotonic() + self._retry.seconds
         for tries in itertools.count(1):
             try:
@@ -261,7 +258,7 @@ class Batched:
 
     def _keep_id(self, batch: _Batch, id: str) -> None:
         batch.id = id
-        self._store.keep_batch(batch.stored(self._who))
+        self._store.keep_batch(batch.stored())
 
     async def _ended(self, batch: _Batch, id: str) -> Mapping[str, Reply | ModelError]:
         """Wait until the batch with that id is over, and fetch what came of its rows."""
@@ -319,9 +316,9 @@ class _Batch:
         """The name of every row, by the key of its question."""
         return {key: f"{self.token}-{number}" for number, key in enumerate(self.entries)}
 
-    def stored(self, who: str) -> SentBatch:
+    def stored(self) -> SentBatch:
         """The batch as it is kept."""
-        return SentBatch(token=self.token, who=who, began=self.began, id=self.id, entries=self.entries)
+        return SentBatch(token=self.token, began=self.began, id=self.id, entries=self.entries)
 
 
 def _heard(task: asyncio.Task[Mapping[str, Reply | ModelError]]) -> None:
