@@ -57,8 +57,12 @@ class Row:
         return self.world, self.arm, self.seed, self.budget
 
 
-def run(world_name: str, arm: str, seed: int, budget: int = BUDGET) -> Row:
-    """Train with one arm in the world of a kind and a seed, in a folder that is thrown away."""
+def run(
+    world_name: str, arm: str, seed: int, budget: int = BUDGET, more: Mapping[str, Any] | None = None
+) -> Row:
+    """Train with one arm in the world of a kind and a seed, in a folder that is thrown away; `more` are
+    further options.
+    """
     world = World(KINDS[world_name], seed)
     limit = f"{budget} tokens" if arm.endswith("budget") else None
     began = time.process_time()
@@ -69,7 +73,7 @@ def run(world_name: str, arm: str, seed: int, budget: int = BUDGET) -> Row:
             benchmark=Cases(world),
             budget=limit,
             out=f"{folder}/run",
-            options={**_SAME_FOR_ALL, **ARMS[arm]},
+            options={**_SAME_FOR_ALL, **ARMS[arm], **(more or {})},
         )
     cpu = time.process_time() - began
     lines, spending = world.reading(result.best_skill), result.summary["spending"]

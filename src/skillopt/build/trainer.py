@@ -102,7 +102,18 @@ def trainer_from(
         guard=guard,
         look_back=job.look_back,
         start=job.start,
+        ahead=_may_run_ahead(job, ledger),
     )
+
+
+def _may_run_ahead(job: Job, ledger: Ledger) -> bool:
+    """Whether rollouts may run before their turn: no budget could end earlier for it, no agent is paid as a
+    whole, nobody answers by hand, and no limit on effort could make the baseline the end.
+    """
+    is_cheap = not works_alone(job.target.harness) and job.target.model.provider != "handoff"
+    limits = (job.config.gate.max_tokens_increase, job.config.gate.max_latency_increase)
+    is_bounded = ledger.budget.is_limited or any(limit is not None for limit in limits)
+    return job.config.train.ahead == "auto" and is_cheap and not is_bounded
 
 
 def gate_of(job: Job, evaluator: Evaluator) -> Gate:

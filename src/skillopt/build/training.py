@@ -73,6 +73,7 @@ async def train(opened: OpenRun) -> Result:
             trainer.start = await earlier_rounds(opened, train)
             fitted = await trainer.fit(opened.job.skill)
         finally:
+            await trainer.ahead.withdraw()
             await trainer.test.withdraw()
             await opened.drain()
     if fitted.ended_early:  # an open step may have handed something over

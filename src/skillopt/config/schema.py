@@ -274,7 +274,7 @@ class Config(Section):
                     mode="json", include={"rewrite_reasoning_effort", "rewrite_max_completion_tokens"}
                 ),
             },
-            "train": self.train.model_dump(mode="json"),
+            "train": self.train.model_dump(mode="json", exclude={"ahead"}),
             "gradient": self.gradient.model_dump(mode="json", exclude={"analyst_workers"}),
             "optimizer": self.optimizer.model_dump(mode="json"),
             "evaluation": self.evaluation.model_dump(mode="json", exclude={"batch"}),
