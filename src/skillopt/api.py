@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from skillopt.build.evaluation import Matrix, Target, eval_splits, evaluate, matrix
+from skillopt.build.evaluation import Matrix, eval_splits, evaluate, matrix
 from skillopt.build.results import Evaluated, Missing, Noted, Versus, comparisons, looks_of, note_in
+from skillopt.build.target import Target
 from skillopt.build.training import Result, train
 
 __all__ = [

@@ -508,8 +508,10 @@ def test_no_key_is_left_out():
         f"tracking.{key}" for key in ("project", "mlflow.uri", "wandb.mode", "otel.endpoint", "texts")
     }  # in tests/trackers
     elsewhere = {f"model.{role}.hedge" for role in ("target", "optimizer", "judge")}  # in promises/test_hedge
+    elsewhere.add("train.ahead")  # in train/test_ahead
     elsewhere.add("env.executor")  # in harnesses/test_elsewhere and real/test_ray
     elsewhere.add("evaluation.batch")  # in promises/test_batch
+    elsewhere.add("evaluation.check_baseline")  # in cli/test_try
     # In promises/test_prompt_cache: only the Messages API tells what was written to its cache.
     elsewhere |= {f"model.{role}.price.cache_write" for role in ("target", "optimizer", "judge")}
     # In build/test_description.py.
@@ -517,6 +519,7 @@ def test_no_key_is_left_out():
         f"triggers.{key}" for key in ("path", "split_ratio", "others", "skills", "listed_as", "drafts")
     }
     elsewhere.add("train.part")
+    elsewhere |= {"model.targets", "gate.targets"}  # in build/test_several_targets.py
     # In train/test_proposer.py; a proposer is built as a target is, from the same settings.
     elsewhere |= {"train.proposer", *(key for key in told if key.startswith("model.proposer."))}
     # Those of SPEC_KEYS are followed in test_provider_keys.py.

@@ -84,6 +84,36 @@ async def test_a_dead_optimizer_ends_the_step_before_the_rest_of_the_batch_is_pa
     assert slow.calls <= paid + 1
 
 
+async def test_a_slow_row_leaves_no_slot_empty_and_no_more_than_half_as_many_rows_again_run_ahead_of_it():
+    class FirstIsSlow(Slow):
+        answer, six = asyncio.Event(), asyncio.Event()
+
+        async def complete(self, request: Request) -> Reply:
+            reply = await super().complete(request)
+            if self.calls == 6:
+                self.six.set()
+            if "question 0" in request.messages[-1].content:
+                await self.answer.wait()
+            return reply
+
+    slow = FirstIsSlow()
+    evaluator = Evaluator(
+        harness=Chat(), model=slow, benchmark=Quiz(), rollouts=Memory(), workers=4, max_tokens=9
+    )
+    rows = rows_of([Task(id=f"t{n:03d}", prompt=f"question {n}.", reference="gold") for n in range(20)])
+    stage = Evaluation(evaluator, step_at("p"), "skill", rows, stage="selection", ahead=4)
+    reading = asyncio.ensure_future(stage.next())
+    await asyncio.wait_for(slow.six.wait(), 30)
+    await asyncio.sleep(0.02)
+    assert slow.calls == 6
+    slow.answer.set()
+    await reading
+    stage.conclude()
+    sent = slow.calls
+    await asyncio.sleep(0.02)
+    assert slow.calls == sent < 20
+
+
 @pytest.mark.parametrize(("lost", "kind"), [(2, None), (3, "spawn")])
 async def test_a_rollout_whose_worker_is_lost_is_run_again(lost: int, kind: str | None):
     class Fragile(Chat):

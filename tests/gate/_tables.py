@@ -12,7 +12,8 @@ from skillopt.errors import Fault
 from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.events import Event
 from skillopt.gate.decision import value
-from skillopt.gate.gate import Gate, GateSettings, Measured, Verdict
+from skillopt.gate.gate import Gate, Measured, Verdict
+from skillopt.gate.settings import GateSettings
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Task
 from steps import step_at

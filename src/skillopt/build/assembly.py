@@ -70,7 +70,7 @@ class OpenRun:
 
     async def drain(self) -> None:
         """Wait for calls already sent, so that what is paid is kept."""
-        roles = (self.job.target, self.job.optimizer, self.job.judge, self.job.proposer)
+        roles = (*self.job.specs, self.job.optimizer, self.job.judge, self.job.proposer)
         longest = max(role.model.timeout for role in roles if role is not None)
         sent = [asyncio.ensure_future(one.drain()) for one in (self.models, self.targets)]
         await asyncio.wait(sent, timeout=longest + DRAIN_SECONDS)
@@ -106,7 +106,8 @@ async def open_run(
     at one endpoint ends the work at the others too, as a training run needs all its models. `within` is for
     a run that is part of another.
     """
-    price_for(job.config, "target", job.target)  # refused before the folder is touched
+    for spec in job.specs:
+        price_for(job.config, "target", spec)  # refused before the folder is touched
     price_for(job.config, "optimizer", job.optimizer)
     if job.proposer is not None:
         price_for(job.config, "proposer", job.proposer)
@@ -146,7 +147,7 @@ async def open_run(
             stack.callback(shared.shut)
             rollouts = shared
         executor: Executor | None = None
-        env, in_agent = job.config.env, job.target.harness in driven()
+        env, in_agent = job.config.env, any(spec.harness in driven() for spec in job.specs)
         in_programs = in_agent or isinstance(job.benchmark, RunsPrograms)
         if isinstance(job.benchmark, UsesExecutor) or (in_programs and env.executor is not None):
             executor = executors.get(env.executor or "processes")(env.workers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from skillopt.agents import agent, driven
@@ -47,14 +48,18 @@ def listing_of(config: Config) -> SkillListing:
     return listing
 
 
-def trigger_benchmark(config: Config, listing: SkillListing) -> TriggerBenchmark:
-    """The queries of the configuration, and the list as the agent shows it."""
-    harness = parse_model_string(config.model.target.name, "target").harness
-    if harness != "chat" and harness not in driven():
-        raise ConfigError(
-            f"{harness} as a target cannot say which skill it loaded. To train a description choose an agent"
-            f" ({', '.join(driven())}), or a model by chat."
-        )
+def trigger_benchmark(
+    config: Config, listing: SkillListing, further: Sequence[Config] = ()
+) -> TriggerBenchmark:
+    """The queries of the configuration, and the list as the agent shows it. `further` are the same
+    configuration with other targets.
+    """
+    for harness in {_harness(one) for one in (config, *further)}:
+        if harness != "chat" and harness not in driven():
+            raise ConfigError(
+                f"{harness} as a target cannot say which skill it loaded. To train a description choose an"
+                f" agent ({', '.join(driven())}), or a model by chat."
+            )
     if not config.triggers.path.exists():
         raise TaskError(
             f"There are no queries at {config.triggers.path}. 'skillopt train' drafts some for you to review;"
@@ -84,8 +89,12 @@ def _folders(config: Config) -> tuple[Path, ...]:
 
 
 def _lister(config: Config) -> Agent:
-    harness = parse_model_string(config.model.target.name, "target").harness
+    harness = _harness(config)
     return agent(harness if harness in driven() else config.triggers.listed_as)
+
+
+def _harness(config: Config) -> str:
+    return parse_model_string(config.model.target.name, "target").harness
 
 
 def told_beside(listing: SkillListing) -> str:

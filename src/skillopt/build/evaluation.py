@@ -13,13 +13,13 @@ from skillopt.aio import together
 from skillopt.build.assembly import open_run
 from skillopt.build.job import Job, check_batches
 from skillopt.build.results import Evaluated, Missing, Noted, comparisons, note_in, write_results
+from skillopt.build.target import Target, check_apart
 from skillopt.build.targets import Targets, carried_files
-from skillopt.config import Config, Resolved, RoleSpec, parse_model_string, resolve_role
+from skillopt.config import Resolved, parse_model_string
 from skillopt.errors import BudgetSpent, ConfigError, Interrupted, ProviderDown, Stopped, UsageError
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation, fact
 from skillopt.events import RowFact, Sink
-from skillopt.harnesses import identity_of
 from skillopt.models.stack.limited import Retry
 from skillopt.place import Place
 from skillopt.runs.reader import is_run, read_figures
@@ -28,25 +28,6 @@ from skillopt.skill.folder import Skill, load_skill
 from skillopt.step import Outbox, Step
 from skillopt.tasks.splits import canonical_split
 from skillopt.tasks.task import SPLITS, Split
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """A target to measure with."""
-
-    name: str
-    digest: str
-    """Of all that can change what it does: model, sampling, cap, harness; not endpoint and key."""
-    spec: RoleSpec
-
-    @classmethod
-    def of(cls, config: Config) -> Target:
-        """The target that a configuration names; raises `ConfigError` where key or endpoint is missing."""
-        spec = resolve_role(config, "target")
-        identity = json.dumps(config.identity()["model"]["target"], sort_keys=True)
-        identity += identity_of(spec.harness, spec.model)
-        digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
-        return cls(name=config.model.target.name, digest=digest, spec=spec)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +90,7 @@ async def matrix(
     missing. `runs` are training runs in which it is noted if their test tasks were among what was measured.
     """
     targets = list(targets) or [Target.of(job.config)]
-    _check_apart(targets)
+    check_apart(targets)
     for target in targets:
         check_batches(job.config, target.spec, job.benchmark, job.splits)
     identity = job.identity()
@@ -250,16 +231,6 @@ def _digest(target: Target, skill: Skill) -> str:
     files = carried_files(target.spec, skill)
     text = skill.document.digest
     return hashlib.sha256(f"{text} {files}".encode()).hexdigest()[: len(text)] if files else text
-
-
-def _check_apart(targets: Sequence[Target]) -> None:
-    digests = [target.digest for target in targets]
-    twice = sorted({target.name for target in targets if digests.count(target.digest) > 1})
-    if twice:
-        raise ConfigError(
-            f"The target {', '.join(twice)} is named more than once. An endpoint makes no other target of the"
-            " same model: measure it in another folder (--out_root)."
-        )
 
 
 NO_SKILL = "none"

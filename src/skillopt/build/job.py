@@ -11,6 +11,7 @@ from typing import Any
 
 from skillopt.benchmarks import benchmarks
 from skillopt.build.description import listing_of, trigger_benchmark, without_regions
+from skillopt.build.target import Target, check_apart
 from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
 from skillopt.config.model_string import provider_of
 from skillopt.errors import ConfigError, SkillError, TaskError
@@ -53,6 +54,8 @@ class Job:
     """The agent that proposes edits, where one does."""
     look_back: LookBack | None = None
     """What the run goes on from, where it is not the first of its skill."""
+    targets: tuple[Target, ...] = ()
+    """All targets, where the skill is trained for several; `target` is the first."""
     start: Document | None = None
     """The skill that training starts from, where it is not the seed."""
     earlier: tuple[Splits, ...] = ()
@@ -76,15 +79,26 @@ class Job:
         return trained if self.listing is None else self.listing.whole(trained)
 
     @property
+    def target_name(self) -> str:
+        """The target, or all of them, in words."""
+        return ", ".join(one.name for one in self.targets) or self.config.model.target.name
+
+    @property
+    def specs(self) -> tuple[RoleSpec, ...]:
+        """What each target is built from."""
+        return tuple(one.spec for one in self.targets) or (self.target,)
+
+    @property
     def in_world(self) -> bool:
         """Whether the simulated world has a part in the run."""
-        return "world" in (self.target.model.provider, self.optimizer.model.provider, self.benchmark.name)
+        asked = (*self.specs, self.optimizer)
+        return "world" in (*(role.model.provider for role in asked), self.benchmark.name)
 
     @property
     def simulated(self) -> bool:
         """Whether anything of the run is simulated. A model called simulated is taken at its word."""
         return self.in_world or any(
-            role.model.name.startswith("simulated") for role in (self.target, self.optimizer)
+            role.model.name.startswith("simulated") for role in (*self.specs, self.optimizer)
         )
 
     @property
@@ -116,6 +130,7 @@ class Job:
             "prompts": _digest(sorted(self.benchmark.prompts.items())),
             "scorer": self.benchmark.scorer_version,
             **({"skill_files": carried} if carried else {}),
+            **({"targets": [one.digest for one in self.targets]} if self.targets else {}),
             **({} if self.listing is None else {"body": self.seed.document.digest}),
             **({"target_version": version} if version else {}),
             **({"start": self.start.digest} if self.start is not None else {}),
@@ -145,7 +160,7 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         config = without_regions(config)
         resolved = replace(resolved, config=config)
         listing = listing_of(config)
-        benchmark = trigger_benchmark(config, listing)
+        benchmark = trigger_benchmark(config, listing, resolved.targets)
     if benchmark is None:
         if config.env.name is None:
             raise ConfigError(
@@ -180,8 +195,9 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
     if config.train.strategy == "proof":
         _check_proof(config)
     seed = _seed(config, benchmark) if listing is None else listing.skill
-    target = resolve_role(config, "target", needs_key=needs_key)
-    check_batches(config, target, benchmark, splits)
+    target, targets = resolve_role(config, "target", needs_key=needs_key), _targets(resolved, needs_key)
+    for spec in [one.spec for one in targets] or [target]:
+        check_batches(config, spec, benchmark, splits)
     scrubber = Scrubber(resolved.secrets)
     if scrubber.scrub(seed.document.whole) != seed.document.whole:
         raise SkillError(
@@ -202,11 +218,28 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         folds=crossed,
         proposer=_proposer(config, needs_key),
         listing=listing,
+        targets=targets,
     )
+
+
+def _targets(resolved: Resolved, needs_key: bool) -> tuple[Target, ...]:
+    found = tuple(Target.of(config, needs_key=needs_key) for config in resolved.targets)
+    check_apart(found)
+    draws = resolved.config.gate.confirm_draws
+    if found and draws % len(found):
+        raise ConfigError(
+            f"gate.confirm_draws {draws} cannot be divided among {len(found)} targets. Set a multiple of"
+            f" {len(found)}, or 0."
+        )
+    return found
 
 
 def fold_count(config: Config, benchmark: Benchmark, splits: Splits) -> int:
     """In how many folds the tasks are cross-fitted; 1 is one split."""
+    if config.model.targets:  # a train task of one fold, measured with one target, is a val task of another
+        if (config.train.folds or 1) > 1:
+            raise ConfigError("train.folds cannot be used with model.targets. Set train.folds to 1.")
+        return 1
     said, tasks = config.train.folds, sum(len(splits.of(split)) for split in SPLITS)
     undivided = isinstance(benchmark, Undivided) and benchmark.undivided
     if said is not None:

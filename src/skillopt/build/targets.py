@@ -11,6 +11,7 @@ from skillopt.build.money import price_for
 from skillopt.config import Config, RoleSpec
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.evaluation.runner import Evaluator, Rollouts
+from skillopt.evaluation.several import SeveralTargets
 from skillopt.executors import Executor
 from skillopt.harnesses import Allowance, RolloutBudget, harnesses, works_alone
 from skillopt.harnesses._workspace import carried_digest
@@ -24,7 +25,8 @@ from skillopt.tasks.benchmark import Benchmark
 class Targets:
     """Makes evaluators that share the run's ledger, stored rollouts, judge and number of workers.
 
-    `own`, that of the job's own target, is made at once: what cannot work is refused early.
+    `own`, that of the job's own target or targets, is made at once: what cannot work is refused early. Of
+    several each works on a part of the train tasks, and on all of val and test.
     """
 
     def __init__(
@@ -47,6 +49,10 @@ class Targets:
             self._judge = ModelJudge(models.of("judge", job.judge), max_tokens=job.judge.max_tokens)
         self.own = self._make(job.target, job.seed)
         self._made = [((job.target, carried_files(job.target, job.seed)), self.own)]
+        if job.targets:
+            each = {one.name: self.of(one.spec, job.seed) for one in job.targets}
+            in_turn = {task.id: place % len(each) for place, task in enumerate(job.splits.train)}
+            self.own = SeveralTargets(each, in_turn)
 
     def of(self, spec: RoleSpec, skill: Skill) -> Evaluator:
         """The evaluator of a target that installs a skill with the files beside its text."""

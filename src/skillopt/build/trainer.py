@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -19,10 +19,12 @@ from skillopt.build.targets import allowance_of
 from skillopt.config.schema import Config, OptimizerConfig
 from skillopt.evaluation.leaks import LeakGuard
 from skillopt.evaluation.runner import Evaluator, rows_of
-from skillopt.gate.gate import Gate, GateSettings
+from skillopt.gate.gate import Gate
+from skillopt.gate.settings import GateSettings
 from skillopt.harnesses import works_alone
 from skillopt.ledger import Ledger
 from skillopt.models.port import Model
+from skillopt.models.prices import Price
 from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings, SkillAware
 from skillopt.optimizer.proposers import PROPOSERS, Proposer, ProposerSetup
 from skillopt.optimizer.small import is_small
@@ -76,13 +78,14 @@ def trainer_from(
     config = job.config
     gate = gate_of(job, evaluator)
     is_gated = gate.is_on and config.optimizer.slow_update_gate_with_selection
-    price, in_batches = price_for(config, "target", job.target), config.evaluation.batch != "off"
+    price = _dearest([price_for(config, "target", spec) for spec in job.specs])
+    in_batches = config.evaluation.batch != "off"
     test = TestSettings(
         price=price.in_batches() if in_batches and price is not None else price,
         batch=in_batches,
-        max_tokens=job.target.max_tokens,
+        max_tokens=max(spec.max_tokens for spec in job.specs),
         skills=2 if is_gated else 3,
-        allowance=allowance_of(config) if works_alone(job.target.harness) else None,
+        allowance=allowance_of(config) if any(works_alone(one.harness) for one in job.specs) else None,
     )
     guard = None
     if config.gate.leak_guard:
@@ -91,7 +94,7 @@ def trainer_from(
         gate=gate,
         optimizer=optimizer_of(job, optimizer, rewriter, proposer),
         plan=plan_of(job),
-        test=SealedTest(evaluator, rows_of(job.splits.test), ledger, gate, test)
+        test=SealedTest(evaluator, rows_of(job.splits.test, len(job.specs)), ledger, gate, test)
         if folds is None
         else PooledTest(folds, evaluator, ledger, gate, test),
         log=log,
@@ -102,7 +105,24 @@ def trainer_from(
         guard=guard,
         look_back=job.look_back,
         start=job.start,
+        ahead=_may_run_ahead(job, ledger),
     )
+
+
+def _dearest(prices: Sequence[Price | None]) -> Price | None:
+    """The price that a rollout of the test is counted at; unknown where one is."""
+    known = [price for price in prices if price is not None]
+    return max(known, key=lambda price: price.output) if len(known) == len(prices) else None
+
+
+def _may_run_ahead(job: Job, ledger: Ledger) -> bool:
+    """Whether rollouts may run before their turn: no budget could end earlier for it, no agent is paid as a
+    whole, nobody answers by hand, and no limit on effort could make the baseline the end.
+    """
+    is_cheap = not any(works_alone(one.harness) or one.model.provider == "handoff" for one in job.specs)
+    limits = (job.config.gate.max_tokens_increase, job.config.gate.max_latency_increase)
+    is_bounded = ledger.budget.is_limited or any(limit is not None for limit in limits)
+    return job.config.train.ahead == "auto" and is_cheap and not is_bounded
 
 
 def gate_of(job: Job, evaluator: Evaluator) -> Gate:
@@ -115,8 +135,9 @@ def gate_of(job: Job, evaluator: Evaluator) -> Gate:
         gate_metric=job.config.evaluation.gate_metric or metric,
         seed_chars=len(job.skill.rendered),
         rule=None if job.listing is None else problem_with,
+        compared_targets=len(job.specs) if job.config.gate.targets == "none_worse" else 1,
     )
-    return Gate(evaluator, rows_of(job.splits.val, job.repeats), settings)
+    return Gate(evaluator, rows_of(job.splits.val, job.repeats * len(job.specs)), settings)
 
 
 def plan_of(job: Job) -> Plan:

@@ -73,6 +73,7 @@ async def train(opened: OpenRun) -> Result:
             trainer.start = await earlier_rounds(opened, train)
             fitted = await trainer.fit(opened.job.skill)
         finally:
+            await trainer.ahead.withdraw()
             await trainer.test.withdraw()
             await opened.drain()
     if fitted.ended_early:  # an open step may have handed something over
@@ -151,7 +152,7 @@ def _announce(opened: OpenRun, trainer: Trainer) -> None:
             id="run",
             identity=opened.run.identity,
             benchmark=job.benchmark.name,
-            target=job.config.model.target.name,
+            target=job.target_name,
             optimizer=job.config.model.optimizer.name,
             simulated=job.simulated,
             steps=trainer.plan.total_steps,

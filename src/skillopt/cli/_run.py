@@ -53,7 +53,7 @@ def choose_view(job: Job, *, quiet: bool, plain: bool, target: str | None = None
     console = open_console(stderr=True)
     if quiet:
         return View(console)
-    subject = f"{job.benchmark.name} · target {target or job.config.model.target.name}"
+    subject = f"{job.benchmark.name} · target {target or job.target_name}"
     status = RunStatus(epochs=job.config.train.num_epochs, subject=subject, simulated=job.simulated)
     return PlainLines(status, console) if plain or not console.is_terminal else LiveView(status, console)
 
@@ -86,7 +86,7 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
     if not quiet:
         is_whole = result.status == "finished"
         ended = "Training finished" if is_whole else "The budget ended training before its plan"
-        subject = f"{job.benchmark.name}, target {job.config.model.target.name}"
+        subject = f"{job.benchmark.name}, target {job.target_name}"
         heading = Text(f"\n{ended}: {subject}", style="bold")
         if facts.simulated:
             heading.append("  simulated ", style="black on yellow")
@@ -102,6 +102,8 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")
         decided = f"{len(facts.steps)}: {words.outcomes(change.action for change in facts.steps)}"
+        if job.earlier:
+            decided += f", after {words.count(len(job.earlier), 'round')} in {result.folder.name}/rounds"
         spent = words.spent(facts.spent.calls, facts.spent.tokens, facts.spent.dollars)
         took = words.duration(result.summary["total_wall_time_s"])
         for line in (("", ""), ("steps", decided), ("spent", spent), ("time", took), ("", "")):
@@ -113,6 +115,10 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
             console.say(remark, "yellow")
     best = "best_skill" if result.best_files else "best_skill.md"
     console.say(f"Best skill: {result.folder / best}")
+    if not quiet:
+        folder = shlex.quote(os.path.relpath(result.folder))
+        commands = (f"diff {folder}", f"report {folder}", f"export {folder} --to claude-code")
+        console.say(f"Next: {', '.join(f'skillopt {one}' for one in commands)}")
 
 
 def leave(result: Result) -> None:

@@ -20,7 +20,7 @@ from skillopt.cli._console import echo, open_console, print_json
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet, option
 from skillopt.config import Resolved
-from skillopt.config.source import CHOSEN
+from skillopt.config.load import check_shared
 from skillopt.errors import ConfigError, UsageError
 from skillopt.runs import words
 from skillopt.runs.reader import is_run, read_run
@@ -36,8 +36,6 @@ _KEYS = (
 )
 _SKILLS = "a skill's folder or .md file, a run folder for its best skill, or 'none' for no skill"
 _NAMES = "train, val (valid_seen), test (valid_unseen) or all"
-_OWN_KEYS = ("base_url", "api_key", "price")
-"""What belongs to one target: sent to another one, a key would leave its home."""
 
 
 def evaluate(
@@ -134,29 +132,16 @@ def resolve(given: Given, targets: Sequence[str]) -> list[Resolved]:
         )
     # A config made for training may leave the test out; here --split decides.
     given = replace(given, options=[*given.options, "evaluation.eval_test=true"])
+    given = given.with_flag("targets", "") if targets else given
     wanted = [given.with_flag("target_model", target) for target in targets] or [given]
     found = [one.load() for one in wanted]
+    if found[0].targets:
+        found = [replace(found[0], config=config, targets=()) for config in found[0].targets]
     for warning in dict.fromkeys(warning for one in found for warning in one.warnings):
         echo(f"warning: {warning}", err=True)
-    if len(found) > 1:
-        _check_shared(found)
+    check_shared(found)
     secrets = tuple(dict.fromkeys(secret for one in found for secret in one.secrets))
     return [replace(one, secrets=secrets) for one in found]
-
-
-def _check_shared(found: Sequence[Resolved]) -> None:
-    """Nothing that is one target's own may be written for all of them."""
-    for one in found:
-        in_name = one.provenance["model.target.name"]  # an endpoint inside --target is that target's own
-        sources = {key: one.provenance.get(f"model.target.{key}") for key in _OWN_KEYS}
-        for key, source in sources.items():
-            if source is not None and source.layer in CHOSEN and source != in_name:
-                raise ConfigError(
-                    f"model.target.{key} ({source}) belongs to one target, and --target names {len(found)}."
-                    " Write endpoints into the targets (compatible:NAME@URL) and keep keys in the"
-                    " environment, or measure this target by itself with the same --out_root: a folder"
-                    " adds up."
-                )
 
 
 def _with_targets(job: Job, names: Sequence[str]) -> Job:

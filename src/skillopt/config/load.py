@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -32,7 +32,7 @@ from skillopt.config.names import DEAD_VARIABLES
 from skillopt.config.role_schema import RARE_ROLES, ROLES, RoleName
 from skillopt.config.schema import Config
 from skillopt.config.services import CHAT, declared
-from skillopt.config.source import DEFAULT, ConfigEntry, Layer, Source
+from skillopt.config.source import CHOSEN, DEFAULT, ConfigEntry, Layer, Source
 from skillopt.config.typed import typed
 from skillopt.errors import ConfigError, SkillOptError
 from skillopt.redact import Scrubber, looks_secret
@@ -52,6 +52,8 @@ class Resolved:
     provenance: Mapping[str, Source]
     secrets: tuple[str, ...]
     warnings: tuple[str, ...]
+    targets: tuple[Config, ...] = ()
+    """The same for each of several targets; `config` is that of the first."""
 
     def __repr__(self) -> str:
         return f"Resolved({len(self.provenance)} keys)"
@@ -104,7 +106,52 @@ def load(
     except SkillOptError as error:
         raise ConfigError(Scrubber(secrets).scrub(str(error))) from None
     told, sources = tuple(dict.fromkeys(warnings)), MappingProxyType(provenance)
-    return Resolved(config=config_tree, provenance=sources, secrets=secrets, warnings=told)
+    found = Resolved(config=config_tree, provenance=sources, secrets=secrets, warnings=told)
+    names = [name.strip() for name in (config_tree.model.targets or "").split(",") if name.strip()]
+    if not names:
+        return found
+    one_by_one = [
+        load(
+            config,
+            flags={**flags, "target_model": name, "targets": ""},
+            options=options,
+            environ=environ,
+            cwd=cwd,
+            dotenv=dotenv,
+            registry=registry,
+        )
+        for name in names
+    ]
+    return _together(found, one_by_one)
+
+
+def _together(asked: Resolved, found: Sequence[Resolved]) -> Resolved:
+    """One configuration of several targets, which is that of the first beside their list."""
+    check_shared(found)
+    named = {"targets": asked.config.model.targets}
+    first = found[0].config.model_copy(update={"model": found[0].config.model.model_copy(update=named)})
+    return replace(
+        asked,
+        config=first,
+        provenance={**found[0].provenance, "model.targets": asked.provenance["model.targets"]},
+        secrets=tuple(dict.fromkeys(secret for one in found for secret in one.secrets)),
+        warnings=tuple(dict.fromkeys(told for one in found for told in one.warnings)),
+        targets=tuple(one.config for one in found) if len(found) > 1 else (),
+    )
+
+
+def check_shared(found: Sequence[Resolved]) -> None:
+    """Refuse what is one target's own and written for all of several: a key would leave its home."""
+    for one in found if len(found) > 1 else ():
+        in_name = one.provenance["model.target.name"]  # an endpoint inside the name is that target's own
+        for key in ("base_url", "api_key", "price"):
+            source = one.provenance.get(f"model.target.{key}")
+            if source is not None and source.layer in CHOSEN and source != in_name:
+                raise ConfigError(
+                    f"model.target.{key} ({source}) belongs to one target, and {len(found)} are named. Write"
+                    " endpoints into the targets (compatible:NAME@URL) and keep keys in the environment, or"
+                    " measure this target by itself with the same --out_root: a folder adds up."
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,10 @@ class TrainConfig(Section):
     """Seed of every shuffle of the plan."""
     patience: int = Field(default=0, ge=0)
     """Steps without a new best skill after which training stops; 0 is never."""
+    ahead: Literal["auto", "off"] = "auto"
+    """Run the first batch in slots that the baseline leaves empty: the same result sooner. Never done with a
+    budget or a limit on effort, nor for agent programs and answers by hand.
+    """
 
 
 class TriggersConfig(Section):

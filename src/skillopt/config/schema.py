@@ -34,6 +34,8 @@ class ModelConfig(Section):
     """The model that writes edits."""
     target: RoleConfig = RoleConfig()
     """The frozen agent whose skill is trained."""
+    targets: str | None = None
+    """Several targets, with commas, that one skill is trained for; beats model.target."""
     judge: RoleConfig | None = None
     """The model behind the scorer 'judge'; unset means the optimizer."""
     proposer: RoleConfig | None = None
@@ -169,6 +171,8 @@ class GateConfig(Section):
     """Largest share of further target tokens on the val rows that a better skill may take; 0.2 is 20 %."""
     max_latency_increase: float | None = Field(default=None, ge=0)
     """Largest share of further seconds of the target's calls that a better skill may take; 0.2 is 20 %."""
+    targets: Literal["mean", "none_worse"] = "mean"
+    """With several targets: their mean decides, or besides no target may get worse."""
     unknown_effort: Literal["reject", "allow"] = "reject"
     """What happens to a candidate whose tokens or seconds are limited and unknown."""
     leak_guard: bool = True
@@ -274,7 +278,7 @@ class Config(Section):
                     mode="json", include={"rewrite_reasoning_effort", "rewrite_max_completion_tokens"}
                 ),
             },
-            "train": self.train.model_dump(mode="json"),
+            "train": self.train.model_dump(mode="json", exclude={"ahead"}),
             "gradient": self.gradient.model_dump(mode="json", exclude={"analyst_workers"}),
             "optimizer": self.optimizer.model_dump(mode="json"),
             "evaluation": self.evaluation.model_dump(mode="json", exclude={"batch"}),

@@ -154,6 +154,8 @@ def _assumptions(job: Job, rehearsal: Rehearsal, likely: Rehearsed) -> list[str]
             f"a rollout takes {rehearsal.turns} turns"
             + (f", each with {AGENT_TOKENS:,} tokens of the agent's own" * rehearsal.in_agent)
         )
+    if job.targets:
+        told.append(f"each of the {len(job.targets)} targets takes what the first does")
     if job.listing is not None:
         told.append(told_beside(job.listing).removesuffix("."))
     if job.judge is not None:

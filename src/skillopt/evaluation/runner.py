@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 from skillopt.errors import Fault, Kind
@@ -48,6 +48,12 @@ class Row:
 
     task: Task
     draw: int = 0
+
+
+@lru_cache(maxsize=64)
+def _dumped(text: str) -> str:
+    """A text as JSON; a skill is part of the key of every row."""
+    return json.dumps(text)
 
 
 def rows_of(tasks: Iterable[Task], draws: int = 1) -> list[Row]:
@@ -90,15 +96,16 @@ class Evaluator:
         self._scored_by = benchmark.scorer_version + ("" if judge is None else f" {judge.version}")
         self._scrub = scrub  # what a scorer says may quote a task that holds a credential
         self._hashed: dict[str, tuple[str, str]] = {}
-        self._under_way: set[asyncio.Task[Any]] = set()
+        self._under_way: set[asyncio.Future[Any]] = set()
         prompt = rollout_prompt(benchmark.prompts, own_tools=isinstance(model, NotAsked))
         settings = [dict(model.fingerprint), harness.name, harness.version, prompt, max_tokens]
         self._settings = json.dumps(settings, sort_keys=True)
 
     def key(self, skill: str, row: Row) -> str:
         """Identity of a rollout: all that could change what the target does, but not how it is scored."""
-        parts = [skill, self._hashes(row.task)[0], row.task.prompt, self._settings, row.draw]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:40]
+        content = json.dumps([self._hashes(row.task)[0], row.task.prompt])[1:-1]
+        text = f"[{_dumped(skill)}, {content}, {_dumped(self._settings)}, {row.draw}]"  # a list in JSON
+        return hashlib.sha256(text.encode()).hexdigest()[:40]
 
     def stored(self, skill: str, row: Row) -> Scored | None:
         """A measurement that is already there, or None; costs nothing."""
@@ -128,11 +135,13 @@ class Evaluator:
         *,
         stage: str,
         background: bool = False,
+        in_empty_slots: bool = False,
         batch: bool = False,
         after: int | None = None,
     ) -> Rollout:
-        """Run and score one rollout; one that ran before is only scored. `after` wants a later attempt. With
-        `batch` it takes no worker, as it may wait for a day.
+        """Run and score one rollout; one that ran before is only scored. `after` wants a later attempt. Both
+        `background` and `in_empty_slots` leave slots to whoever else waits for them. With `batch` it takes no
+        worker, as it may wait for a day.
         """
         key = self.key(skill, row)
         done = self.rollouts.finished(key)
@@ -157,7 +166,8 @@ class Evaluator:
                 # Where a worker was lost, once more from the beginning, with the replies that came.
                 for tries_left in reversed(range(TRIES)):
                     try:
-                        async with self._environment(row, background, batch) as environment:
+                        idle = background or in_empty_slots
+                        async with self._environment(row, idle, batch) as environment:
                             trajectory = await self._harness.run(
                                 row.task, environment, skill, self._benchmark.prompts, session()
                             )
@@ -172,6 +182,10 @@ class Evaluator:
         finally:
             self.under_way -= 1
         return Scored(**about, key=key, trajectory=trajectory, score=score)
+
+    def works_on(self, task: asyncio.Future[Rollout]) -> bool:
+        """Whether that measurement has one of the workers now."""
+        return task in self._under_way
 
     async def drain(self) -> None:
         """Wait until every rollout begun has ended and is stored: an agent's is paid as a whole."""

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 from skillopt.errors import SYSTEMIC_KINDS, ProviderDown, Stopped
 from skillopt.evaluation.runner import Evaluator, Row
@@ -68,8 +69,9 @@ class Evaluation:
     """One skill on some rows. A stage that an outage spoils does not close: it raises, and nothing of it is a
     fact.
 
-    Its rows are sent at once, or with `ahead` no more than so many beyond the one that is read. It ends with
-    `close`, when all rows are in, or with `conclude`, which withdraws what was not read.
+    Its rows are sent at once, or with `ahead` so many at a time, and no more than half as many again beyond
+    the one that is read: a slow row leaves no slot empty. It ends with `close`, when all rows are in, or with
+    `conclude`, which withdraws what was not read.
     """
 
     def __init__(
@@ -83,12 +85,16 @@ class Evaluation:
         ahead: int | None = None,
         tries: int = 1,
         background: bool = False,
+        in_empty_slots: bool = False,
+        begun: Mapping[tuple[str, int], asyncio.Future[Rollout]] | None = None,
         resumes: bool = True,
         tells_rows: bool = True,
         batch: bool = False,
         breaker: Breaker | None = None,
     ) -> None:
-        """`tries` is how often a row is asked before it stays invalid.
+        """`tries` is how often a row is asked before it stays invalid. `in_empty_slots` takes only slots that
+        nobody waits for; `background` besides never waits for money and is asked once. Rows that are `begun`
+        are taken over from an evaluation of the same skill.
 
         `resumes` is False where running again is a new measurement and not the same stage taken up: lost rows
         are tried anew. `tells_rows` is False where somebody else writes the rows down, as the sealed test
@@ -103,12 +109,16 @@ class Evaluation:
         self._ahead = ahead
         self._tries = tries
         self._background = background
+        self._in_empty_slots = in_empty_slots
+        self._begun = begun or {}
         self._resumes = resumes
         self._tells_rows = tells_rows
         self._batch = batch
         self._shared = breaker
         self._futures: list[asyncio.Future[Rollout]] = []
         self._read = 0
+        self._under_way = 0
+        self._is_over = False
         self._open(rows)
 
     def arriving(self, index: int) -> asyncio.Future[Rollout]:
@@ -156,8 +166,21 @@ class Evaluation:
 
     def cancel(self) -> None:
         """Withdraw what was not sent; what was sent still arrives and is stored."""
+        self._is_over = True
         for future in self._futures:
             future.cancel()
+
+    def hand_over(self) -> dict[tuple[str, int], asyncio.Future[Rollout]]:
+        """Withdraw the rows that have no slot yet; those that have one go on, and are awaited elsewhere."""
+        begun = {
+            (row.task.id, row.draw): future
+            for row, future in zip(self.rows, self._futures, strict=False)
+            if self._evaluator.works_on(future)
+        }
+        self._is_over = True
+        for future in set(self._futures) - set(begun.values()):
+            future.cancel()
+        return begun
 
     async def settle(self) -> None:
         """Wait until every row has ended, however it did."""
@@ -168,16 +191,31 @@ class Evaluation:
         self.rows += tuple(rows)
         self._breaker = self._shared or Breaker(self.stage, 0)
         self._breaker.expect(len(rows))
-        if rows and not self._background:
+        if rows and not (self._background or self._in_empty_slots):
             self._step.emit(StageOpened(place=self._step.place, stage=self.stage, total=len(rows)))
         self._send()
 
     def _send(self) -> None:
-        until = len(self.rows) if self._ahead is None else self._read + self._ahead
-        for row in self.rows[len(self._futures) : until]:
-            future = asyncio.ensure_future(self._one(row))
-            future.add_done_callback(_heard)
+        while len(self._futures) < len(self.rows) and not self._is_full():
+            future = asyncio.ensure_future(self._one(self.rows[len(self._futures)]))
+            future.add_done_callback(self._heard)
             self._futures.append(future)
+            self._under_way += 1
+
+    def _is_full(self) -> bool:
+        """Whether the slots are taken, or enough was sent beyond a row that is slow to come in."""
+        if self._ahead is None:
+            return False
+        beyond = len(self._futures) - self._read
+        return self._under_way >= self._ahead or 2 * beyond >= 3 * self._ahead
+
+    def _heard(self, future: asyncio.Future[Rollout]) -> None:
+        self._under_way -= 1
+        is_measured = (
+            not future.cancelled() and future.exception() is None
+        )  # who closes it hears of a failure
+        if is_measured and not self._is_over:
+            self._send()
 
     async def _one(self, row: Row) -> Rollout:
         place = self._step.place.at(self.stage) if self._resumes else None
@@ -185,22 +223,27 @@ class Evaluation:
             self._tell(known, resumed=True)
             self._breaker.note(known)
             return known
+        begun = self._begun.get((row.task.id, row.draw))
         after: int | None = None
         for _ in range(self._tries):
-            outcome = await self._evaluator.measure(
-                self._skill,
-                row,
-                stage=self.stage,
-                background=self._background,
-                batch=self._batch,
-                after=after,
-            )
+            outcome = await (begun or self._measure(row, after))
             self._tell(outcome, resumed=False)
             if not isinstance(outcome, Invalid) or outcome.kind == "too_long":  # asking again helps nothing
                 break
-            after = outcome.attempt
+            after, begun = outcome.attempt, None
         self._breaker.note(outcome)
         return outcome
+
+    def _measure(self, row: Row, after: int | None) -> Coroutine[Any, Any, Rollout]:
+        return self._evaluator.measure(
+            self._skill,
+            row,
+            stage=self.stage,
+            background=self._background,
+            in_empty_slots=self._in_empty_slots,
+            batch=self._batch,
+            after=after,
+        )
 
     def _tell(self, outcome: Rollout, resumed: bool) -> None:
         """Tell watchers; of the sealed test they learn that a row is in, not how it went."""
@@ -224,11 +267,6 @@ class Evaluation:
         return outcomes
 
 
-def _heard(future: asyncio.Future[Rollout]) -> None:
-    if not future.cancelled():
-        future.exception()  # whoever closes the stage hears of it
-
-
 def fact(outcome: Rollout) -> RowFact:
     """A rollout as the log tells it."""
     if isinstance(outcome, Invalid):
@@ -238,6 +276,7 @@ def fact(outcome: Rollout) -> RowFact:
             attempt=outcome.attempt,
             invalid=outcome.kind,
             detail=outcome.detail,
+            target=outcome.target,
         )
     return RowFact(
         task=outcome.task_id,
@@ -249,4 +288,5 @@ def fact(outcome: Rollout) -> RowFact:
         rollout=outcome.key,
         tokens=None if outcome.trajectory.usage is None else outcome.trajectory.usage.total,
         seconds=outcome.trajectory.seconds,
+        target=outcome.target,
     )

@@ -54,6 +54,8 @@ class RowFact(Fact):
     """Of the target, in and out; None is unknown."""
     seconds: float | None = None
     """Of the target's calls together; None is unknown."""
+    target: str | None = None
+    """Whose row it is, where a skill is trained for several targets."""
 
 
 class RunStarted(_Event):

@@ -56,6 +56,8 @@ class Constraints:
     tokens: float | None = None
     latency: float | None = None
     unknown: Unknown = "reject"
+    targets: int = 1
+    """Targets whose rows come in turn, of which none may get worse; 1 is no such limit."""
 
     def apply(
         self, ruled: Ruled, incumbent: Mapping[RowId, Effort], candidate: Mapping[RowId, Effort]
@@ -65,6 +67,22 @@ class Constraints:
             if ruled.ruling != "accept":
                 break
             ruled = _constrained(ruled, limit, incumbent, candidate, self.unknown)
+        return ruled
+
+    def none_worse(
+        self, ruled: Ruled, incumbent: Mapping[RowId, Fraction], candidate: Mapping[RowId, Fraction | None]
+    ) -> Ruled:
+        """The ruling where every target is looked at by itself: an accept stands if none got worse."""
+        for target in range(self.targets if self.targets > 1 and ruled.ruling == "accept" else 0):
+            rows = [row for row in incumbent if row[1] % self.targets == target]
+            before = sum((incumbent[row] for row in rows), Fraction(0))
+            after = sum((candidate.get(row) or Fraction(0) for row in rows), Fraction(0))
+            if after < before:
+                fell = f"from {float(before / len(rows)):.4f} to {float(after / len(rows)):.4f}"
+                why = (
+                    f"{ruled.why}, but target {target + 1} of {self.targets} got worse, {fell} (gate.targets)"
+                )
+                return Ruled(ruling="reject", why=why, by="targets")
         return ruled
 
     def objection_to_all(self, incumbent: Mapping[RowId, Effort]) -> str:

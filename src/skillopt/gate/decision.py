@@ -28,6 +28,7 @@ Clause = Literal[
     "tokens",
     "latency",
     "window",
+    "targets",
 ]
 """The part of a policy that fixed its ruling, or the constraint that overruled it; an accept names what the
 policy asks for beyond a better score. `window`: a row shows that the target cannot take the candidate.
@@ -39,13 +40,7 @@ SHORTEST_CAP = 4_000
 
 def value(score: Score, metric: Metric, weight: float) -> Fraction:
     """What a score is worth to the gate, exactly; `mixed` is (1 - w) * hard + w * soft."""
-    hard, soft = Fraction(score.hard), Fraction(score.soft)
-    if metric == "hard":
-        return hard
-    if metric == "soft":
-        return soft
-    share = Fraction(str(weight))
-    return (1 - share) * hard + share * soft
+    return _worth(score.hard, score.soft, metric, weight)
 
 
 def worth_of(row: RowFact, metric: Metric, weight: float) -> Fraction | None:
@@ -56,7 +51,12 @@ def worth_of(row: RowFact, metric: Metric, weight: float) -> Fraction | None:
 @lru_cache(maxsize=4096)
 def _worth(hard: float, soft: float, metric: Metric, weight: float) -> Fraction:
     """The same few scores come thousands of times."""
-    return value(Score(hard=hard, soft=soft), metric, weight)
+    if metric == "hard":
+        return Fraction(hard)
+    if metric == "soft":
+        return Fraction(soft)
+    share = Fraction(str(weight))
+    return (1 - share) * Fraction(hard) + share * Fraction(soft)
 
 
 def reading_order(incumbent: Mapping[RowId, Fraction]) -> list[RowId]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
@@ -15,9 +15,10 @@ from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Judged
 from skillopt.events.state import Metric
-from skillopt.gate.constraints import Constraints, Effort, Ruled, Unknown, effort_of, too_long
-from skillopt.gate.decision import Case, GateLimits, PolicyReader, RowId, value
+from skillopt.gate.constraints import Effort, Ruled, effort_of, too_long
+from skillopt.gate.decision import Case, PolicyReader, RowId, value
 from skillopt.gate.policies import POLICIES
+from skillopt.gate.settings import GateSettings
 from skillopt.ledger import GATE_STAGE
 from skillopt.place import Place
 from skillopt.step import Step
@@ -75,54 +76,6 @@ class Verdict:
     """Digest of the accepted candidate of the same step that it was measured against, if it was."""
     refused: bool = False
     """True for a candidate that may not be taken even where no gate decides."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateSettings:
-    """How the gate decides, by the names of the configuration (sections `evaluation` and `gate`)."""
-
-    gate_metric: Metric | None = None
-    """None is settled by the baseline's rows."""
-    gate_mixed_weight: float = 0.5
-    use_gate: bool = True
-    policy: str = "strict"
-    alpha: float = 0.05
-    max_chars: int = 0
-    confirm_draws: int = 0
-    max_tokens_increase: float | None = None
-    max_latency_increase: float | None = None
-    unknown_effort: Unknown = "reject"
-    check_baseline: bool = True
-    seed_chars: int = 0
-    """Length of the seed's rendered text."""
-    batch: Literal["off", "test", "all"] = "off"
-    """With `all` the baseline is asked in batches."""
-    rule: Callable[[str], str] | None = None
-    """Says why a text may be no candidate at all, or nothing."""
-
-    @property
-    def ruling_policy(self) -> str:
-        """The policy whose ruling is told: while the gate is off, what `strict` would have done."""
-        return self.policy if self.use_gate else "strict"
-
-    @property
-    def limits(self) -> GateLimits:
-        """What the policies are told."""
-        return GateLimits(
-            alpha=self.alpha,
-            max_chars=self.max_chars,
-            confirm_draws=self.confirm_draws,
-            seed_chars=self.seed_chars,
-        )
-
-    @property
-    def constraints(self) -> Constraints:
-        """What a better candidate may take more than the incumbent; while the gate is off, anything."""
-        if not self.use_gate:
-            return Constraints()
-        return Constraints(
-            tokens=self.max_tokens_increase, latency=self.max_latency_increase, unknown=self.unknown_effort
-        )
 
 
 class Gate:
@@ -325,6 +278,7 @@ class Gate:
             ruled = too_long(unfit[0].task_id, unfit[0].detail)
         if candidate is not None:
             ruled = self.settings.constraints.apply(ruled, incumbent.effort, candidate.effort)
+            ruled = self.settings.constraints.none_worse(ruled, incumbent.values, candidate.values)
         bound, why = None, ruled.why
         if ruled.ruling == "reject" and ruled.by not in ("length", "window"):
             bound = float(reader.upper / reader.total) if candidate is None else candidate.score

@@ -68,7 +68,7 @@ def entry_of(row: Sequence[Any]) -> Entry:
         state=state,
         charged=Amount(calls=calls, tokens=tokens, usd=None if usd is None else _known_fraction(usd)),
         reserved=reserved,
-        usage=None if usage is None else Usage(**json.loads(usage)),
+        usage=None if usage is None else _known_usage(usage),
     )
 
 
@@ -76,6 +76,12 @@ def entry_of(row: Sequence[Any]) -> Entry:
 def _known_fraction(text: str) -> Fraction:
     """Prices repeat, and reading one takes longer than all else of an entry."""
     return Fraction(text)
+
+
+@lru_cache(maxsize=4096)
+def _known_usage(text: str) -> Usage:
+    """So do the sizes of calls."""
+    return Usage(**json.loads(text))
 
 
 class Database:

@@ -239,8 +239,10 @@ def _recomputed(
             tokens=gate["max_tokens_increase"],
             latency=gate["max_latency_increase"],
             unknown=gate["unknown_effort"],
+            targets=(config["model"].get("targets") or "").count(",") + 1 if gate["targets"] != "mean" else 1,
         )
         ruled = constraints.apply(ruled, _effort(incumbent_rows), _effort(candidate_rows))
+        ruled = constraints.none_worse(ruled, values, dict(zip(told, worths, strict=True)))
     unfit = [row for row in candidate_rows if row.invalid == "too_long"]
     if unfit:
         ruled = too_long(unfit[0].task, unfit[0].detail)

@@ -91,16 +91,17 @@ def score_table(facts: Facts) -> list[tuple[str, str, str]]:
         changed,
         ("", "", f"p = {compared.p:.2g} ({compared.test})"),
         ("tasks", "", f"{len(compared.fixed)} fixed, {len(compared.broken)} broken"),
+        *((name, "", _before_and_after(one.before, one.after)) for name, one in facts.test.targets.items()),
         *(
-            (
-                name,
-                "",
-                " to ".join(score(getattr(facts.test.triggering[arm], name)) for arm in ("seed", "best")),
-            )
+            (name, "", _before_and_after(*(getattr(facts.test.triggering[arm], name) for arm in _ROWS[:2])))
             for name in ("recall", "precision")
             if facts.test.triggering
         ),
     ]
+
+
+def _before_and_after(before: float | None, after: float | None) -> str:
+    return f"{score(before)} to {score(after)}"
 
 
 def _figures(facts: Facts) -> dict[str, Any]:

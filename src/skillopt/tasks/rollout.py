@@ -59,6 +59,8 @@ class Scored:
     key: str
     trajectory: Trajectory
     score: Score
+    target: str | None = None
+    """Whose it is, where a skill is measured with several targets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,7 @@ class Invalid:
     attempt: int
     kind: Kind
     detail: str
+    target: str | None = None
 
 
 Rollout: TypeAlias = Scored | Invalid

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from skillopt.evaluation.runner import Row, rows_of
@@ -45,6 +45,16 @@ class Progress(Protocol):
 
     @property
     def remaining(self) -> tuple[str, ...] | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Beginning:
+    """The progress of a run that has not begun."""
+
+    step: int = 0
+    epoch: int = 0
+    takes: Mapping[int, int] = field(default_factory=dict)
+    remaining: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +111,11 @@ class Plan:
                 limit=self.schedule(step, self.total_steps, self.largest_limit, self.smallest_limit),
                 place=Place.of_step(epoch, step, take),
             )
+
+    @property
+    def first_batch(self) -> Batch | None:
+        """What a run begins with."""
+        return next(self.batches_left(1, _Beginning()), None)
 
     def remaining(self, settled: Sequence[str]) -> tuple[str, ...] | None:
         """The tasks of the next epoch where some need no further study; None is all."""

@@ -5,7 +5,7 @@ it supports.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -45,6 +45,8 @@ class TestReport:
     final: float | None = None
     """Of the last skill on the number that is compared; None where it is the best one."""
     left_out: tuple[str, ...] = ()
+    targets: Mapping[str, Comparison] = field(default_factory=dict)
+    """The same comparison with each of several targets."""
     folds: int = 0
     """Where tasks were cross-fitted, in how many parts; 0 is a sealed test split."""
     triggering: Mapping[str, Triggering] = field(default_factory=dict)
@@ -278,9 +280,20 @@ def report_of(measured: TestMeasured, metric: Metric, weight: float) -> TestRepo
         scores={name: _means(rows) for name, rows in kept.items()},
         final=sum(final) / len(final) if final else None,
         left_out=found.left_out,
+        targets=_by_target(kept, worth),
         folds=folds,
         triggering={name: one for name, rows in kept.items() if (one := triggering(rows)) is not None},
     )
+
+
+def _by_target(
+    kept: Mapping[str, Sequence[RowFact]], worth: Callable[[RowFact], float | None]
+) -> dict[str, Comparison]:
+    found = {}
+    for name in dict.fromkeys(row.target for row in kept["seed"] if row.target is not None):
+        seed, best = ([row for row in kept[arm] if row.target == name] for arm in ("seed", "best"))
+        found[name] = compare_rows(seed, best, worth, split="test").comparison
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def _means(rows: Sequence[RowFact]) -> Means:
@@ -314,6 +327,9 @@ def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool,
             f" {c.after:.3f}, {c.delta:+.3f} (95 % interval {low:+.3f} to {high:+.3f}, p = {c.p:.2g},"
             f" {c.test}).{sure}"
         )
+    if report.targets:
+        each = (f"{name} {one.before:.3f} to {one.after:.3f}" for name, one in report.targets.items())
+        sentence += f" By target: {'; '.join(each)}."
     if report.triggering:
         sentence += f" {told_triggering(report.triggering['seed'], report.triggering['best'])}"
     if ungated:

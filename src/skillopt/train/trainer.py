@@ -9,7 +9,6 @@ from typing import Any
 
 from skillopt.errors import BudgetSpent
 from skillopt.evaluation.leaks import LeakGuard, told, why
-from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Checkpoint, CheckpointKind, Notice
 from skillopt.events.records import EpochRecord, ReopenedRecord, StepRecord
 from skillopt.events.state import MemoryEntry, State
@@ -23,6 +22,7 @@ from skillopt.skill.document import Document
 from skillopt.skill.edits import Outcome
 from skillopt.skill.store import SkillStore
 from skillopt.step import Outbox, Step
+from skillopt.train.ahead import Ahead
 from skillopt.train.closing import baseline_notices, close_step, lost_selection, unusable_replies, updated
 from skillopt.train.epoch_end import EpochEnd, EpochSettings, LookBack
 from skillopt.train.handover import Handover
@@ -56,6 +56,7 @@ class Trainer:
         guard: LeakGuard | None = None,
         look_back: LookBack | None = None,
         start: Document | None = None,
+        ahead: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.gate = gate
@@ -77,6 +78,7 @@ class Trainer:
         )
         self.guard, self.look_back = guard, look_back
         self.start = start  # the skill that training starts from, where it is not the seed
+        self.ahead = Ahead(gate, is_on=ahead and start is None)
         self.epoch_end = EpochEnd(
             epoch_settings,
             gate=gate,
@@ -118,7 +120,8 @@ class Trainer:
 
     async def baseline(self, skill: Document) -> State:
         """Measure the seed on all of val, where training starts from, and what the sealed test will cost."""
-        step = Step(place=BASELINE, emit=Outbox(self.log.emit), skill=skill)
+        sink = self.ahead.beside_baseline(self.log.emit, self.plan.first_batch, skill)
+        step = Step(place=BASELINE, emit=Outbox(sink), skill=skill)
         first = self.start or skill
         begun = await self.gate.baseline(replace(step, place=START, skill=first)) if self.start else None
         measured, outcomes, lost = await self.gate.baseline(step)
@@ -149,21 +152,20 @@ class Trainer:
         minibatch that is in.
         """
         step = self.at(batch.place, state, seed=batch.seed, limit=batch.limit)
-        strategy, evaluator = self.strategy, self.gate.evaluator
         # 1 rollout: forward pass
-        rollouts = Evaluation(evaluator, step, step.skill.rendered, batch.rows, stage="rollout")
+        rollouts = self.ahead.rollouts(step, batch)
         # 2 reflect: backward pass
-        reflection = await step.timed("reflect", strategy.reflect(step, rollouts))
+        reflection = await step.timed("reflect", self.strategy.reflect(step, rollouts))
         if reflection.is_inconclusive:
             return self.lose(step, state, batch, reflection)
         # 3 aggregate: reduce
-        merged = await step.timed("aggregate", strategy.aggregate(step, reflection))
+        merged = await step.timed("aggregate", self.strategy.aggregate(step, reflection))
         # 4 select: clip
-        selection = await step.timed("select", strategy.select(step, reflection, merged))
+        selection = await step.timed("select", self.strategy.select(step, reflection, merged))
         # 5 update
-        update = await step.timed("update", strategy.update(step, reflection, selection))
+        update = await step.timed("update", self.strategy.update(step, reflection, selection))
         # 6 gate
-        judging = strategy.judge(step, state, reflection, selection, update)
+        judging = self.strategy.judge(step, state, reflection, selection, update)
         tried = await step.timed("evaluate", judging)
         return self.close(step, state, batch, reflection, selection, tried)
 
@@ -223,10 +225,9 @@ class Trainer:
         step = self.at(self.plan.end_place(epoch, state), state)
         after, ended = await self.epoch_end.look_back(step, state, epoch)
         step.emit(ended)
-        record = EpochRecord(epoch=epoch, tokens=step.tokens.as_record())
         left = self.plan.remaining(after.settled)
         after = after.replace(epoch=epoch, epoch_skill=after.skill, remaining=left)
-        return self.checkpoint(step, "epoch", after, record)
+        return self.checkpoint(step, "epoch", after, EpochRecord(epoch=epoch, tokens=step.tokens.as_record()))
 
     def enough(self, state: State) -> str:
         """Why no further step can help, or nothing."""

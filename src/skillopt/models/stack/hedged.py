@@ -19,10 +19,14 @@ from skillopt.models.port import Model
 from skillopt.models.stack.limited import Limiter, Slots
 from skillopt.models.stack.rate_limits import RateLimits
 
-# Measured with `perf/hedging.py`: 20 calls and 1.6 times the mean save half as much, since the share is then
+# Measured with `perf/slots.py`: 20 calls and 1.6 times the mean save half as much, since the share is then
 # used up by calls that are merely a little slow.
-ENOUGH = 8
+FEWEST = 3
 """Calls of a kind that must have been answered before one of them counts as slow."""
+ENOUGH = 8
+"""Answers after which the mean of a kind is trusted. With half as many a call is slow after twice as long:
+of a few analysts the last may be out for a minute.
+"""
 FACTOR = 2.0
 """A call is slow when it takes so many times the mean of its kind."""
 SOONEST = 0.5
@@ -73,9 +77,9 @@ class Pace:
 
     def patience(self) -> float | None:
         """Seconds after which a call of this kind is slow; None where nobody can say."""
-        if self.calls < ENOUGH or self.explained > EXPLAINED:
+        if self.calls < FEWEST or (self.calls >= ENOUGH and self.explained > EXPLAINED):
             return None
-        return max(SOONEST, FACTOR * self.seconds / self.calls)
+        return max(SOONEST, FACTOR * max(1.0, ENOUGH / self.calls) * self.seconds / self.calls)
 
 
 @dataclass(slots=True)
@@ -87,9 +91,12 @@ class Extra:
     hedges: int = 0
     hedge_tokens: float = 0.0
 
-    def allows(self, tokens: float) -> bool:
-        """Whether a hedge that is expected to take so many tokens stays within the share."""
-        return self.hedges + 1 <= SHARE * self.calls and self.hedge_tokens + tokens <= SHARE * self.tokens
+    @property
+    def is_within_share(self) -> bool:
+        """Whether one more hedge keeps to the share of calls, and those so far to that of tokens: one call
+        may go beyond it, since the first analysts of a run are larger than the share of all before them.
+        """
+        return self.hedges + 1 <= SHARE * self.calls and self.hedge_tokens <= SHARE * self.tokens
 
 
 _Asking: TypeAlias = "asyncio.Task[Reply]"
@@ -119,6 +126,7 @@ class Hedged:
         self._slots = slots
         self._keep_spare = keep_spare
         self._paces: defaultdict[str, Pace] = defaultdict(Pace)
+        self._watches: defaultdict[str, set[_Watch]] = defaultdict(set)
         self._extra = extra
         self._slower: set[_Asking] = set()
         self.endpoint = inner.endpoint
@@ -128,12 +136,16 @@ class Hedged:
         if request.background:
             return self._count(request, await self._ask(request))
         watch = _Watch(self._paces[_kind(request)])
+        self._watches[_kind(request)].add(watch)
         asked: list[_Asking] = [asyncio.ensure_future(self._ask(request, sent=watch.sent))]
         try:
-            either: list[asyncio.Future[Any]] = [asked[0], watch.alarm]
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if not asked[0].done() and self._may_hedge(request):
-                asked.append(asyncio.ensure_future(self._again(request, asked[0])))
+            while len(asked) == 1 and not asked[0].done():
+                either: list[asyncio.Future[Any]] = [asked[0], watch.alarm]
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                if not asked[0].done() and self._may_hedge():
+                    asked.append(asyncio.ensure_future(self._again(request, asked[0])))
+                elif not asked[0].done():
+                    watch.sent()  # the share grows with every answer: it is looked at again
             reply = await _first_reply(asked)
         except (
             asyncio.CancelledError
@@ -144,6 +156,7 @@ class Hedged:
             reply = await _first_reply(asked)
         finally:
             watch.stop()
+            self._watches[_kind(request)].discard(watch)
         for task in asked:
             if not task.done():
                 self._slower.add(task)
@@ -159,14 +172,13 @@ class Hedged:
     async def close(self) -> None:
         await self._inner.close()
 
-    def _may_hedge(self, request: Request) -> bool:
-        pace = self._paces[_kind(request)]
-        return self._extra.allows(pace.tokens / pace.calls) and not self._limiter.slowed()
+    def _may_hedge(self) -> bool:
+        return self._extra.is_within_share and not self._limiter.slowed()
 
     async def _again(self, request: Request, first: _Asking) -> Reply:
         """The second asking."""
         if self._slots is not None:
-            await self._slots.acquire(background=True)
+            await self._slots.acquire(background=True, first=True)
         pace = self._paces[_kind(request)]
         expected = pace.tokens / pace.calls
         self._extra.hedges += 1
@@ -182,7 +194,11 @@ class Hedged:
                 first.add_done_callback(lambda ended: slots.release())
 
     def _count(self, request: Request, reply: Reply) -> Reply:
-        self._paces[_kind(request)].take(reply)
+        kind = _kind(request)
+        self._paces[kind].take(reply)
+        if self._paces[kind].calls <= ENOUGH:  # what is slow was not known when these were sent
+            for watch in self._watches[kind]:
+                watch.set()
         self._extra.calls += 1
         self._extra.tokens += 0 if reply.usage is None else reply.usage.total
         return reply
@@ -199,14 +215,23 @@ class _Watch:
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
         self._loop = asyncio.get_running_loop()
+        self._since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.alarm: asyncio.Future[None] = self._loop.create_future()
 
     def sent(self) -> None:
+        """From now on it is waited for."""
+        self._since = self._loop.time()
+        if self.alarm.done():
+            self.alarm = self._loop.create_future()
+        self.set()
+
+    def set(self) -> None:
+        """Set the timer, where it is known what is slow."""
         self.stop()
         patience = self._pace.patience()
-        if patience is not None:
-            self._timer = self._loop.call_later(patience, self._ring)
+        if patience is not None and self._since is not None:
+            self._timer = self._loop.call_at(self._since + patience, self._ring)
 
     def stop(self) -> None:
         if self._timer is not None:
