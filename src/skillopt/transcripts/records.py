@@ -128,7 +128,8 @@ def _opened(path: Path, tally: HarvestTally) -> Iterator[IO[bytes] | None]:
         except ImportError:
             tally.skip("compressed file that cannot be opened")
             tally.note(
-                "Some transcripts are compressed (.jsonl.zst). To read them: pip install 'skillopt-trainer[sleep]'"
+                "Some transcripts are compressed (.jsonl.zst). To read them:"
+                " pip install 'skillopt-trainer[sleep]'"
             )
             yield None
             return

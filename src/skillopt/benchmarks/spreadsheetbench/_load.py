@@ -46,7 +46,9 @@ def openpyxl() -> Any:
     try:
         return importlib.import_module("openpyxl")
     except ImportError as error:
-        raise ConfigError("'spreadsheetbench' needs openpyxl: pip install 'skillopt-trainer[spreadsheet]'") from error
+        raise ConfigError(
+            "'spreadsheetbench' needs openpyxl: pip install 'skillopt-trainer[spreadsheet]'"
+        ) from error
 
 
 class SpreadsheetLoader:
