@@ -30,7 +30,7 @@ from skillopt.cli._flags import Given
 from skillopt.cli._progress import LiveView, PlainLines, View
 from skillopt.config import Resolved
 from skillopt.errors import BudgetSpent, Interrupted, MachineFailed, SkillOptError, Stopped
-from skillopt.events import Spending
+from skillopt.events import Notice, Spending
 from skillopt.redact import Scrubber
 from skillopt.runs import words
 from skillopt.runs.reader import read_facts
@@ -58,12 +58,16 @@ def choose_view(job: Job, *, quiet: bool, plain: bool, target: str | None = None
     return PlainLines(status, console) if plain or not console.is_terminal else LiveView(status, console)
 
 
-def train(job: Job, folder: Path, view: View) -> Result:
-    """Train to the end, the budget or a signal; the view is closed whatever happens."""
+def train(job: Job, folder: Path, view: View, said: str = "") -> Result:
+    """Train to the end, the budget or a signal; the view is closed whatever happens. `said` is told once the
+    folder is open, before anything is paid.
+    """
 
     async def session() -> Result:
         async with open_run(job, folder, sinks=[view]) as opened:
             view.follow(opened)
+            if said:
+                view(Notice(text=said))
             paid = opened.spending()
             view(Spending(calls=paid["calls"], tokens=paid["tokens"], usd=paid["usd"], in_flight=0))
             with on_signal(opened.stop, view, folder):

@@ -8,7 +8,7 @@ from skillopt.aio import run_gently
 from skillopt.build import prepare
 from skillopt.build.drafting import draft_queries, wants_draft
 from skillopt.cli import EXIT_CODES, _run
-from skillopt.cli._console import echo, print_json
+from skillopt.cli._console import print_json
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet
 from skillopt.estimation import estimate as estimated
@@ -27,9 +27,11 @@ def train(given: Given, json: Json = False, quiet: Quiet = False, plain: Plain =
         with _run.scrubbed(Scrubber(resolved.secrets)):
             run_gently(draft_queries(resolved, Path.cwd() / "outputs" / "drafted_queries"))
     job = prepare(resolved)
-    if job.folds and not quiet:  # many small runs: what they take is said before anything is paid
-        echo(f"{estimated(job).in_words()}; 'skillopt estimate' has the parts.", err=True)
-    result = _run.train(job, job.folder(Path.cwd()), _run.choose_view(job, quiet=quiet, plain=plain))
+    said = ""
+    if job.folds and not quiet:  # many small runs
+        said = f"{estimated(job).in_words()}; 'skillopt estimate' has the parts."
+    view = _run.choose_view(job, quiet=quiet, plain=plain)
+    result = _run.train(job, job.folder(Path.cwd()), view, said)
     if json:
         print_json(job.scrubber.scrub_json(_run.as_json(result)))
     else:
