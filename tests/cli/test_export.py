@@ -53,10 +53,11 @@ def test_the_best_skill_of_a_folder_arrives_with_its_references_and_scripts(
     assert (home / "SKILL.md").read_text().startswith(HEAD)
     assert (home / "references/codes.md").read_text() == "Codes\n"
     assert os.access(home / "scripts/look.sh", os.X_OK)
-    assert ran.out.count("written") == 3
+    files = [path for path in home.rglob("*") if path.is_file()]  # training may have added references
+    assert len(files) >= 3 and ran.out.count("written") == len(files)
     assert "simulated" in ran.err
     again = skillopt("export", str(folder_run), "--to", "claude-code")
-    assert again.out.count("already there") == 3
+    assert again.out.count("already there") == len(files)
 
 
 def test_a_skill_without_frontmatter_needs_a_description(skillopt: Command, finished: Path) -> None:

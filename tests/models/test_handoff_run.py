@@ -301,4 +301,11 @@ def test_killed_at_any_moment_the_same_command_goes_on(
     with pytest.raises(AnswersWanted):
         asyncio.run(run(job("handoff"), folder))
     assert len(rounds(folder / "handoff")) == 3
-    assert facts(folder) == facts(undisturbed[0])[: len(facts(folder))]
+    killed, whole = facts(folder), facts(undisturbed[0])
+    # Attempts that were killed stay charged, and where no usage is reported charges stand in for it: more
+    # may be set aside for the test.
+    shares = [
+        [fact["state"].pop("set_aside") for fact in told if "state" in fact] for told in (killed, whole)
+    ]
+    assert killed == whole[: len(killed)]
+    assert all(mine["tokens"] >= other["tokens"] for mine, other in zip(*shares, strict=False))

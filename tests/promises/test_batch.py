@@ -169,7 +169,7 @@ def test_a_run_in_batches_that_is_killed_again_and_again_pays_once(
         for _ in range(40):
             process = start_process(tmp_path, said)
             began = time.monotonic()
-            wait = chosen.uniform(1.0, 6.0) if kills < 8 else 90.0
+            wait = chosen.uniform(0.8, 3.0) if kills < 8 else 90.0
             while process.poll() is None and time.monotonic() - began < wait:
                 time.sleep(0.02)
             if process.poll() is not None:

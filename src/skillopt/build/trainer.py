@@ -30,7 +30,7 @@ from skillopt.optimizer.proposers import PROPOSERS, Proposer, ProposerSetup
 from skillopt.optimizer.small import is_small
 from skillopt.skill.description import problem_with
 from skillopt.skill.store import SkillStore
-from skillopt.tasks.benchmark import SaysRule
+from skillopt.tasks.benchmark import SaysRule, Undivided
 from skillopt.tasks.protected import protected_by
 from skillopt.train.epoch_end import EpochSettings
 from skillopt.train.log import Log
@@ -136,6 +136,8 @@ def gate_of(job: Job, evaluator: Evaluator) -> Gate:
         seed_chars=len(job.skill.rendered),
         rule=None if job.listing is None else problem_with,
         compared_targets=len(job.specs) if job.config.gate.targets == "none_worse" else 1,
+        # A published benchmark has its scorer: there is no other to advise.
+        check_baseline=job.config.evaluation.check_baseline and isinstance(job.benchmark, Undivided),
     )
     return Gate(evaluator, rows_of(job.splits.val, job.repeats * len(job.specs)), settings)
 

@@ -107,8 +107,14 @@ def link(text: str, url: str) -> ui.element:
 
 
 async def confirmed(question: str, detail: str, yes: str) -> bool:
-    """Ask before something changes; closing the question is a no."""
-    with named(ui.dialog(), question) as dialog, ui.element("div").classes("so-card so-dialog"):
+    """Ask before something changes; closing the question is a no. It belongs to the page and not to the part
+    that asks, which may be drawn anew meanwhile.
+    """
+    with (
+        ui.context.client.content,
+        named(ui.dialog(), question) as dialog,
+        ui.element("div").classes("so-card so-dialog"),
+    ):
         heading(question)
         paragraph(detail)
         with ui.element("div").classes("so-actions"):
