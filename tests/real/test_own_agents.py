@@ -48,9 +48,10 @@ def environment(packages: tuple[str, ...], env: Mapping[str, str]) -> Path:
         if ran.returncode != 0:
             shutil.rmtree(made)
             pytest.skip(f"{packages[0]} cannot be installed: {ran.stderr.strip()[-300:]}")
-        site = next((made / "lib").glob("python*")) / "site-packages"
-        (site / "beside.pth").write_text(f"{SRC}\n{sysconfig.get_paths()['purelib']}\n")
         made.rename(home)
+    # Each time anew: another checkout may have made the environment.
+    site = next((home / "lib").glob("python*")) / "site-packages"
+    (site / "beside.pth").write_text(f"{SRC}\n{sysconfig.get_paths()['purelib']}\n")
     return python
 
 
