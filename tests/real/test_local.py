@@ -149,6 +149,6 @@ def test_a_whole_run_on_real_models_ends_costs_no_dollars_and_pays_nothing_twice
         == spent["stages"]["_total"]["prompt_tokens"] + spent["stages"]["_total"]["completion_tokens"]
         > 0
     )
-    assert spent["stages"]["analyst_failure"]["calls"] >= 1
+    assert spent["stages"]["analyst_proof"]["calls"] >= 1
     assert first["test"]["comparison"]["n"] == 5
     assert train()["spending"]["calls"] == spent["calls"]
