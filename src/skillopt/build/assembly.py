@@ -106,11 +106,7 @@ async def open_run(
     at one endpoint ends the work at the others too, as a training run needs all its models. `within` is for
     a run that is part of another.
     """
-    for spec in job.specs:
-        price_for(job.config, "target", spec)  # refused before the folder is touched
-    price_for(job.config, "optimizer", job.optimizer)
-    if job.proposer is not None:
-        price_for(job.config, "proposer", job.proposer)
+    _check_prices(job)  # refused before the folder is touched
     async with AsyncExitStack() as stack:
         whose = job.identity() if identity is None else identity
         run = stack.enter_context(Run(folder, whose, scrubber=job.scrubber, sinks=sinks))
@@ -138,19 +134,15 @@ async def open_run(
             ledger = Ledger(within.budget, whole.ledger.part(within.name), elapsed=whole.elapsed)
         run.watch(note_seconds, facts_only=True)
         ledger.watch(tell_spending)
-        rollouts: Rollouts = database
         path = job.config.cache.path or (folder / SHARED if job.folds else None)
         if within is not None:
             path = within.whole.rollouts_path
+        rollouts: Rollouts = database
         if path is not None:
-            shared = SharedRollouts(database, path)
+            rollouts = shared = SharedRollouts(database, path)
             stack.callback(shared.shut)
-            rollouts = shared
-        executor: Executor | None = None
-        env, in_agent = job.config.env, any(spec.harness in driven() for spec in job.specs)
-        in_programs = in_agent or isinstance(job.benchmark, RunsPrograms)
-        if isinstance(job.benchmark, UsesExecutor) or (in_programs and env.executor is not None):
-            executor = executors.get(env.executor or "processes")(env.workers)
+        executor = _executor(job)
+        if executor is not None:
             stack.push_async_callback(executor.close)
         if executor is not None and isinstance(job.benchmark, RunsPrograms):
             job = replace(job, benchmark=job.benchmark.programs_in(executor))
@@ -177,3 +169,24 @@ async def open_run(
             elapsed=elapsed,
             rollouts_path=path,
         )
+
+
+def _check_prices(job: Job) -> None:
+    """Raise where a budget in dollars meets a model without a price."""
+    for spec in job.specs:
+        price_for(job.config, "target", spec)
+    price_for(job.config, "optimizer", job.optimizer)
+    if job.proposer is not None:
+        price_for(job.config, "proposer", job.proposer)
+
+
+def _executor(job: Job) -> Executor | None:
+    """Where the environment work of a job is done; None where there is none, or where nobody asked for more
+    than this process.
+    """
+    env, in_agent = job.config.env, any(spec.harness in driven() for spec in job.specs)
+    asked = env.executor is not None and (in_agent or isinstance(job.benchmark, RunsPrograms))
+    if not (asked or isinstance(job.benchmark, UsesExecutor)):
+        return None
+    made: Executor = executors.get(env.executor or "processes")(env.workers)
+    return made
