@@ -95,6 +95,19 @@ def test_a_request_meets_the_commit_of_its_time(repository: Path) -> None:
     )
 
 
+def test_a_commit_of_the_same_second_is_the_sessions_own_only_if_its_commands_made_it(
+    repository: Path,
+) -> None:
+    before = git(repository, "rev-parse", "HEAD")
+    at = NOW + timedelta(days=2)
+    git(repository, "commit", "-q", "--allow-empty", "-m", "added it", at=at)
+    git(repository, "commit", "-q", "--amend", "--allow-empty", "-m", "feat: add it", at=at)
+    made = found(repository, "git commit -qm 'added it'", "git commit --amend -m 'feat: add it'", at=at)
+    met = found(repository, "git commit -qm 'another'", at=at)
+    assert isinstance(made, Worktree) and made.commit == before
+    assert isinstance(met, Worktree) and met.commit == git(repository, "rev-parse", "HEAD")
+
+
 @pytest.mark.parametrize(
     ("command", "why"),
     [

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -66,11 +67,17 @@ class Worktree(BaseModel):
         return bool(_git(Path(self.repository), "rev-parse", "--verify", "-q", f"{self.commit}^{{commit}}"))
 
 
+class _Head(NamedTuple):
+    time: int
+    commit: str
+    subject: str
+
+
 @dataclass(frozen=True, slots=True)
 class Worktrees:
     """Finds the worktrees of past requests; each repository is looked at once."""
 
-    _heads: dict[Path, list[tuple[int, str]]] = field(default_factory=dict)
+    _heads: dict[Path, list[_Head]] = field(default_factory=dict)
     _sizes: dict[Path, int] = field(default_factory=dict)
 
     def find(self, session: RecordedSession, turn: Turn, tools: Sequence[ToolUse]) -> Worktree | str:
@@ -90,21 +97,25 @@ class Worktrees:
         if self._size(folder) > MOST_BYTES:
             return f"the repository is larger than {MOST_BYTES >> 20} MB"
         at = turn.time or session.started
-        commit = self._commit(folder, int(at.timestamp()))
+        commit = self._commit(folder, int(at.timestamp()), told)
         if not commit:
             return "the repository has no commit from before it"
         files = {path: text for path, text in session.originals.items() if is_inside(path)}
         ran = [tool.about for tool in tools if _TESTS.match(tool.about) and not _SEVERAL.search(tool.about)]
         return Worktree(repository=str(folder), commit=commit, files=files, tests=ran[-1] if ran else "")
 
-    def _commit(self, folder: Path, at: int) -> str:
-        """What HEAD was at that time, by the repository's own log, else the last commit before it."""
+    def _commit(self, folder: Path, at: int, told: str) -> str:
+        """What HEAD was at that time, by the repository's own log, else the last commit before it. The log
+        counts in seconds: of that second, a commit whose message is in the commands is what they made.
+        """
         if folder not in self._heads:
-            lines = _git(folder, "reflog", "show", "HEAD", "--date=unix", "--format=%gd %H").splitlines()
-            found = [re.fullmatch(r"HEAD@\{(\d+)\} (\w+)", line) for line in lines]
-            self._heads[folder] = [(int(one[1]), one[2]) for one in found if one is not None]
-        heads = (commit for time, commit in self._heads[folder] if time <= at)
-        return next(heads, "") or _git(folder, "rev-list", "-1", f"--before={at}", "HEAD").strip()
+            lines = _git(folder, "reflog", "show", "HEAD", "--date=unix", "--format=%gd %H %s").splitlines()
+            found = [re.fullmatch(r"HEAD@\{(\d+)\} (\w+) (.*)", line) for line in lines]
+            self._heads[folder] = [_Head(int(one[1]), one[2], one[3]) for one in found if one is not None]
+        for head in self._heads[folder]:
+            if head.time < at or (head.time == at and not (head.subject and head.subject in told)):
+                return head.commit
+        return _git(folder, "rev-list", "-1", f"--before={at}", "HEAD").strip()
 
     def _size(self, folder: Path) -> int:
         if folder not in self._sizes:
