@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict
 
 from skillopt.aio import run_gently
 from skillopt.benchmarks import benchmarks
-from skillopt.benchmarks._rows import load_rows
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.build import Job, open_run, prepare
 from skillopt.build.evaluation import eval_folder, eval_splits, skill_named, target_only
@@ -36,6 +35,7 @@ from skillopt.messages import Reply, Request
 from skillopt.models import PROVIDERS, Model, Provider
 from skillopt.skill.folder import Skill
 from skillopt.tasks.benchmark import Benchmark
+from skillopt.tasks.rows import load_rows
 from skillopt.tasks.scorers import Scorer
 from skillopt.tasks.task import Task
 

@@ -11,11 +11,11 @@ from typing import Annotated, Any
 import typer
 
 from skillopt.benchmarks import benchmarks
-from skillopt.benchmarks._manifest import Materialises, pick, read_manifest
 from skillopt.cli._console import echo
 from skillopt.cli._options import option, simple
 from skillopt.errors import UsageError
 from skillopt.files import write_text
+from skillopt.tasks.manifest import Materialises, pick, read_manifest
 from skillopt.tasks.task import Split
 
 PANEL, PLACE = "Train and measure", 7
