@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from skillopt.benchmarks._data import SplitBenchmark, package_text
-from skillopt.benchmarks._rows import DataRow, load_rows
+from skillopt.benchmarks._data import DataRow, SplitBenchmark, TaskLoader, package_text
 from skillopt.errors import TaskError
 from skillopt.skill.description import SkillListing, description_of
 from skillopt.skill.paths import SKILL_FILE
@@ -67,14 +66,8 @@ def load_queries(path: Path, ratio: str, seed: int) -> Splits:
     """The queries of a file in three splits that hold both kinds alike. Raises `TaskError` for a draft that
     nobody has reviewed.
     """
-    rows = load_rows(path)
-    for row in rows:
-        if DRAFTED in row.data:
-            raise row.error(
-                "these queries were drafted by a model and not reviewed yet. Read every line, correct what is"
-                " wrong, then delete this line."
-            )
-    queries = [_query(row) for row in rows]
+    loader = TaskLoader(_query, begin=_refuse_draft)
+    queries = loader.tasks(path)
     parts = []
     for kind in (LOAD, LEAVE):
         found = [task for task in queries if task.kind == kind]
@@ -84,7 +77,17 @@ def load_queries(path: Path, ratio: str, seed: int) -> Splits:
                 " kinds are trained on, judged by and tested."
             )
         parts.append(ratio_split(found, ratio, seed))
-    return Splits(**{split: _in_turn(*(part.of(split) for part in parts)) for split in SPLITS})
+    train, val, test = (_in_turn(*(part.of(split) for part in parts)) for split in SPLITS)
+    return Splits(train=train, val=val, test=test, bad_rows=tuple(map(str, loader.bad)))
+
+
+def _refuse_draft(rows: Sequence[DataRow]) -> None:
+    for row in rows:
+        if DRAFTED in row.data:
+            raise row.error(
+                "these queries were drafted by a model and not reviewed yet. Read every line, correct what is"
+                " wrong, then delete this line."
+            )
 
 
 def _query(row: DataRow) -> Task:

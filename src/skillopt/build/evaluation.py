@@ -19,7 +19,7 @@ from skillopt.config import Resolved, parse_model_string
 from skillopt.errors import BudgetSpent, ConfigError, Interrupted, ProviderDown, Stopped, UsageError
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation, fact
-from skillopt.events import RowFact, Sink
+from skillopt.events import Notice, RowFact, Sink
 from skillopt.models.stack.limited import Retry
 from skillopt.place import Place
 from skillopt.runs.reader import is_run, read_figures
@@ -98,6 +98,8 @@ async def matrix(
     if job.judge is not None:  # rows of two judges do not add up
         kept["judge"] = identity["model"].get("judge", identity["model"]["optimizer"])
     async with open_run(job, folder, kept, sinks=sinks, retry=retry, one_stops_all=False) as opened:
+        if job.bad_rows:
+            opened.run.emit(Notice(text=job.bad_rows, level="warning"))
         work = _Work(job, skills, splits, repeats, targets, opened.run.emit)
         try:
             await together(*(work.measure(target, opened.targets) for target in targets))
