@@ -35,6 +35,7 @@ LAYERS = [
     "build",
     "registries",
     "api",
+    "render",
     "estimation report export",
     "library",
     "night",

@@ -154,7 +154,7 @@ class _Work:
         """All skills with one target. What stops it is kept for the end; the other targets go on."""
         names: dict[str, str] = {}
         for name, skill in self._skills.items():
-            names.setdefault(_digest(target, skill), name)  # equal ones are measured once
+            names.setdefault(skill_digest(target, skill), name)  # equal ones are measured once
         running = [
             self._close(
                 (target.digest, digest, split),
@@ -193,7 +193,7 @@ class _Work:
         """What came of it, in the order it was asked for: targets, skills, splits."""
         found, missing = [], []
         for target, name, split in product(self._targets, self._skills, self._splits):
-            digest = _digest(target, self._skills[name])
+            digest = skill_digest(target, self._skills[name])
             rows = self._rows.get((target.digest, digest, split))
             if rows is None:
                 why = str(self._reasons.get(target.name, Interrupted("Interrupted.")))
@@ -228,7 +228,7 @@ class _Work:
         return type(first)("\n".join(f"{', '.join(names)}: {text}" for text, names in said.items()))
 
 
-def _digest(target: Target, skill: Skill) -> str:
+def skill_digest(target: Target, skill: Skill) -> str:
     """What identifies a skill as a target gets it."""
     files = carried_files(target.spec, skill)
     text = skill.document.digest
