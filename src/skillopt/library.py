@@ -285,15 +285,13 @@ class _Given:
 
     def job(self, resolved: Resolved, *, needs_key: bool = True) -> Job:
         """What the arguments work on, loaded and checked."""
-        tasks, benchmark = self.tasks, None
-        is_named = self.scorer is None or isinstance(self.scorer, str)
-        own = resolved.config.env.settings
-        settings = own if isinstance(own, OwnSettings) else None
-        if isinstance(tasks, (str, Path)):
-            if not is_named and settings is not None:
+        benchmark, own = None, resolved.config.env.settings
+        settings = own if isinstance(own, OwnSettings) else OwnSettings()
+        if isinstance(self.tasks, (str, Path)):
+            if not isinstance(self.scorer, (str, type(None))):
                 benchmark = OwnBenchmark.from_settings(settings, self.scorer)
-        elif tasks is not None:
-            benchmark = OwnBenchmark.from_tasks(tasks, scorer=self.scorer, settings=settings)
+        elif self.tasks is not None:
+            benchmark = OwnBenchmark.from_tasks(self.tasks, scorer=self.scorer, settings=settings)
         return prepare(resolved, benchmark=benchmark, needs_key=needs_key)
 
     async def measure(
