@@ -38,6 +38,7 @@ LAYERS = [
     "build",
     "registries",
     "api",
+    "render",
     "estimation report export",
     "library",
     "night",

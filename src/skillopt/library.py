@@ -35,7 +35,6 @@ from skillopt.messages import Reply, Request
 from skillopt.models import PROVIDERS, Model, Provider
 from skillopt.skill.folder import Skill
 from skillopt.tasks.benchmark import Benchmark
-from skillopt.tasks.rows import load_rows
 from skillopt.tasks.scorers import Scorer
 from skillopt.tasks.task import Task
 
@@ -286,13 +285,13 @@ class _Given:
 
     def job(self, resolved: Resolved, *, needs_key: bool = True) -> Job:
         """What the arguments work on, loaded and checked."""
-        tasks, benchmark = self.tasks, None
-        is_named = self.scorer is None or isinstance(self.scorer, str)
-        if tasks is not None and not (isinstance(tasks, (str, Path)) and is_named):
-            rows = [row.data for row in load_rows(Path(tasks))] if isinstance(tasks, (str, Path)) else tasks
-            own = resolved.config.env.settings
-            settings = own if isinstance(own, OwnSettings) else None
-            benchmark = OwnBenchmark.from_tasks(rows, scorer=self.scorer, settings=settings)
+        benchmark, own = None, resolved.config.env.settings
+        settings = own if isinstance(own, OwnSettings) else OwnSettings()
+        if isinstance(self.tasks, (str, Path)):
+            if not isinstance(self.scorer, (str, type(None))):
+                benchmark = OwnBenchmark.from_settings(settings, self.scorer)
+        elif self.tasks is not None:
+            benchmark = OwnBenchmark.from_tasks(self.tasks, scorer=self.scorer, settings=settings)
         return prepare(resolved, benchmark=benchmark, needs_key=needs_key)
 
     async def measure(

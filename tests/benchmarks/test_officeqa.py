@@ -74,9 +74,8 @@ def row(**changes: Any) -> dict[str, Any]:
 
 def tasks_of(folder: Path, *rows: dict[str, Any], pages: bool = True) -> list[Task]:
     (folder.parent / "rows.json").write_text(json.dumps(rows))
-    return OfficeQALoader(Library([folder]), "{question}\n{documents}{pages}", shows_pages=pages).tasks(
-        load_rows(folder.parent / "rows.json")
-    )
+    loader = OfficeQALoader(Library([folder]), "{question}\n{documents}{pages}", shows_pages=pages)
+    return [loader.task(row) for row in load_rows(folder.parent / "rows.json")]
 
 
 def calls(name: str, **arguments: Any) -> Reply:

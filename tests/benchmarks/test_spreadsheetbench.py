@@ -41,7 +41,7 @@ def data(tmp_path: Path) -> Path:
 
 def loaded(path: Path, root: Path | None = None) -> tuple[list[Any], SpreadsheetLoader]:
     loader = SpreadsheetLoader(root, TEMPLATE)
-    return loader.tasks(load_rows(path)), loader
+    return [loader.task(row) for row in load_rows(path)], loader
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:

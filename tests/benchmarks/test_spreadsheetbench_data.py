@@ -81,7 +81,7 @@ def folder(test_data: Path) -> Path:
 @pytest.fixture(scope="session")
 def loaded(folder: Path) -> tuple[list[Task], dict[str, Problem]]:
     loader = SpreadsheetLoader(None, "{instruction}\n{preview}")
-    return loader.tasks(load_rows(folder / "dataset.json")), loader.problems
+    return [loader.task(row) for row in load_rows(folder / "dataset.json")], loader.problems
 
 
 def read(problem: Problem, paths: list[Path], first_sheet: str | None = None) -> list[_Read]:

@@ -24,8 +24,8 @@ class Materialises(Protocol):
     each.
     """
 
-    def raw_rows(self, source: Path) -> list[DataRow]:
-        """The rows of the published data."""
+    def raw_rows(self, source: Path, bad: list[TaskError]) -> list[DataRow]:
+        """The rows of the published data; what is wrong with those that cannot be read goes to `bad`."""
         ...
 
     def row_id(self, row: DataRow) -> str | None:

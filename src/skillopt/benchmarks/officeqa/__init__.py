@@ -26,6 +26,7 @@ from skillopt.tasks.benchmark import AGENT_PROMPT, Benchmark, BenchmarkPlugin, E
 from skillopt.tasks.data import (
     CommonSettings,
     QuestionBenchmark,
+    TaskLoader,
     load_splits,
     package_text,
     published_defaults,
@@ -95,9 +96,10 @@ class _Plugin:
             shows_pages=settings.oracle_pages,
             shows_documents=tools,
         )
+        scorer = OfficeAnswer(tolerance=settings.tolerance)
         return OfficeQA(
-            splits=load_splits(settings, loader.tasks),
-            scorer=OfficeAnswer(tolerance=settings.tolerance),
+            splits=load_splits(settings, TaskLoader(loader.task, scorer.check_task)),
+            scorer=scorer,
             system=_text("system_tools.md" if tools else "system.md"),
             prompts={AGENT_PROMPT: _text("system_agent.md")} if tools else {},
             seed_skill=_text("skill.md"),
