@@ -113,7 +113,7 @@ async def test_sessions_without_a_word_after_an_answer_are_not_worth_a_call_and_
     assert unread([silent, *many], {}) == many[5:]
 
 
-@pytest.mark.parametrize("reply", ["{}", '{"sessions": [{"session": 1, "turns": []}]}', "I cannot."])
+@pytest.mark.parametrize("reply", ["{}", '{"1.1": {"reaction": "none"}}', "I cannot."])
 async def test_a_reply_that_leaves_a_turn_out_leaves_the_rules_and_says_so(
     tmp_path: Path, reply: str
 ) -> None:
