@@ -1,7 +1,7 @@
 """`python examples/nights/read_reactions.py`: how well reactions of a person are read.
 
-Two hundred things that a person says after an answer, in 13 languages, labelled before there was anything that
-reads them. Rules in code read them; with --reader a model does too, through the very question of a night.
+Two hundred things that a person says after an answer, in 13 languages, labelled before there was anything
+that reads them. Rules in code read them; with --reader a model does too, by the very question of a night.
 """
 
 from __future__ import annotations
@@ -80,7 +80,6 @@ async def read_all(
 ) -> dict[str, SessionReading]:
     """The readings of a model; those that are there already are not asked for again."""
     settings = NightSettings.model_validate({"max_tokens_per_night": 0, "options": options})
-    out.mkdir(parents=True, exist_ok=True)
     jobs = NightJobs(
         settings=settings,
         roles=Roles(target=reader, optimizer=reader),
@@ -141,6 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("outputs/reactions"), help="where replies are kept")
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
     options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
     return face.run(lambda: compare(options))
 
 

@@ -226,7 +226,7 @@ def _checked(session: RecordedSession, told: Sequence[ReadTurn | None]) -> Sessi
     first turn asks. None where a turn was left out.
     """
     turns: list[ReadTurn] = []
-    for turn, one in zip(_persons(session), told):
+    for turn, one in zip(_persons(session), told, strict=False):  # no more than are shown
         if one is None:
             return None
         is_against = bool(turns) and one.reaction in ("corrected", "redone")
