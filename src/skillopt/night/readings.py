@@ -58,6 +58,18 @@ class ReadTurn(BaseModel):
     needs: str = Field(default="", max_length=400)
 
 
+class _FirstTurn(BaseModel):
+    """What a model says of the turn that opens a session: there is nothing yet to react to."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    about: str = Field(max_length=400)
+    needs: str = Field(default="", max_length=400)
+
+
+_Told = ReadTurn | _FirstTurn
+
+
 class SessionReading(BaseModel):
     """A session as it was read, and by whom: a turn for each of the person's, as far as they were read."""
 
@@ -221,40 +233,36 @@ def _is_repeat(request: Turn, turn: Turn) -> bool:
     return alike(features(normal(request.text)), features(normal(turn.text))) >= _REPEATED
 
 
-def _checked(session: RecordedSession, told: Sequence[ReadTurn | None]) -> SessionReading | None:
-    """What a model said, as far as it can be so: the person's words only where they stand in the turn; the
-    first turn asks. None where a turn was left out.
+def _checked(session: RecordedSession, told: Sequence[_Told | None]) -> SessionReading | None:
+    """What a model said, as far as it can be so: the person's words only where they stand in the turn. None
+    where a turn was left out.
     """
     turns: list[ReadTurn] = []
     for turn, one in zip(_persons(session), told, strict=False):  # no more than are shown
-        if one is None:
+        if one is None or (turns and isinstance(one, _FirstTurn)):
             return None
-        is_against = bool(turns) and one.reaction in ("corrected", "redone")
-        wanted = one.wanted.strip() if is_against else ""
+        read = one if isinstance(one, ReadTurn) and turns else ReadTurn(reaction="none", asks=True)
+        is_against = read.reaction in ("corrected", "redone")
+        wanted = read.wanted.strip() if is_against else ""
         if is_against and (not wanted or _plain(wanted) not in _plain(turn.text)):
             wanted = turn.text[:4_000]
-        changed = {
-            "wanted": wanted,
-            "asks": one.asks or not turns,
-            "reaction": one.reaction if turns else "none",
-            "about": _line(redact_transcript(one.about), 80),
-            "needs": _line(redact_transcript(one.needs), 200),
-        }
-        turns.append(one.model_copy(update=changed))
+        about, needs = _line(redact_transcript(one.about), 80), _line(redact_transcript(one.needs), 200)
+        turns.append(read.model_copy(update={"wanted": wanted, "about": about, "needs": needs}))
     return SessionReading(turns=tuple(turns))
 
 
-def _reply_shape(batch: Sequence[RecordedSession]) -> type[RootModel[dict[str, ReadTurn]]]:
+def _reply_shape(batch: Sequence[RecordedSession]) -> type[RootModel[dict[str, _Told]]]:
     """A reply by the name of each turn. Its schema demands every one of them: a small model that may end
     earlier does.
     """
     names = [name for number, one in enumerate(batch, start=1) for name in _names(number, one)]
 
     def demand(schema: dict[str, Any]) -> None:
-        one = schema["additionalProperties"]
-        schema.update(properties=dict.fromkeys(names, one), required=names, additionalProperties=False)
+        later, first = schema["additionalProperties"]["anyOf"]
+        shapes = {name: first if name.endswith(".1") else later for name in names}
+        schema.update(properties=shapes, required=names, additionalProperties=False)
 
-    class Reply(RootModel[dict[str, ReadTurn]]):
+    class Reply(RootModel[dict[str, _Told]]):
         model_config = ConfigDict(json_schema_extra=demand)
 
     return Reply
