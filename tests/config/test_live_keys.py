@@ -428,6 +428,7 @@ CASES = [
     case("skill.scripts", True, "requests", {**OWN, "env.skill_init": "house"}),
     case("cache.path", "shared.db", "files", SHORT),
     case("output.predictions", True, "files", SHORT),
+    case("store.tasks", False, "files", SHORT),
     case("env.train_cases", 6, "events"),
     case("env.val_cases", 5, "events"),
     case("env.test_cases", 3, "events"),

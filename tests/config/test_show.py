@@ -58,6 +58,7 @@ def test_what_can_change_a_result_changes_the_identity(flag, run):
         {"budget": "$1"},
         {"cache.path": "x"},
         {"output.predictions": True},
+        {"store.tasks": False},
         {"model.target.base_url": "http://x/v1"},
         {"model.target.api_key": "sk-123456"},
         {"model.target.timeout": 9},

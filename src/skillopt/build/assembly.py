@@ -23,12 +23,11 @@ from skillopt.executors import Executor, executors
 from skillopt.files import write_json
 from skillopt.ledger import Budget, Ledger
 from skillopt.models.stack.limited import Retry
+from skillopt.runs.answers import SHARED
 from skillopt.runs.cache import SharedRollouts
 from skillopt.runs.log import Run
 from skillopt.tasks.benchmark import RunsPrograms, UsesExecutor
 
-SHARED = "rollouts.db"
-"""In a cross-fitted run, what its parts need not pay twice."""
 DRAIN_SECONDS = 10.0
 """Beyond the longest time a call may take."""
 

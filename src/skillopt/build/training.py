@@ -23,6 +23,7 @@ from skillopt.events.records import StepRecord
 from skillopt.events.state import State
 from skillopt.files import write_json
 from skillopt.gate.gate import Measured
+from skillopt.runs.answers import TASKS, write_tasks
 from skillopt.runs.exports import Exports
 from skillopt.skill.folder import copy_skill
 from skillopt.skill.spec import file_violations, violations
@@ -63,7 +64,15 @@ async def train(opened: OpenRun) -> Result:
     """
     job = opened.job
     write_json(opened.folder / "config.json", job.scrubber.scrub_json(_public_config(job)))
-    exports = Exports(opened.run, job.splits.all, predictions=job.config.output.predictions, whole=job.whole)
+    keeps = job.config.store.tasks
+    if keeps:
+        write_tasks(opened.folder / TASKS, job.splits, job.scrubber)
+    exports = Exports(
+        opened.run,
+        job.splits.all if keeps else (),
+        predictions=job.config.output.predictions,
+        whole=job.whole,
+    )
     exports.catch_up()
     opened.run.watch(exports, facts_only=True)
     with tracked(opened):
@@ -159,6 +168,8 @@ def _announce(opened: OpenRun, trainer: Trainer) -> None:
             counts={split: len(job.splits.of(split)) for split in ("train", "val", "test")},
         )
     )
+    if job.bad_rows:
+        opened.run.emit(Notice(text=job.bad_rows, level="warning"))
     for text in _notes(opened, trainer):
         opened.run.emit(Notice(text=text))
 

@@ -64,8 +64,9 @@ def look(
             if done is None or fact.hard is None:
                 lost[task.id] = f"{fact.invalid}: {fact.detail}"
                 continue
-            said = [one for one in database.scores(key, done[0]) if one.hard == fact.hard]
-            score = said[0] if said else Score(hard=fact.hard, soft=fact.soft or 0.0)
+            scored = database.scores([key]).get((key, done[0]), [])
+            said = [one for one in scored if one.hard == fact.hard]
+            score = said[-1] if said else Score(hard=fact.hard, soft=fact.soft or 0.0)
             row = Scored(task_id=task.id, draw=0, attempt=done[0], key=key, trajectory=done[1], score=score)
             rows.append((task, row))
         cause = "" if any(row.score.passed for _, row in rows) else common_cause(rows)

@@ -203,6 +203,13 @@ class OutputConfig(Section):
     """Also write predictions/ with one folder per task."""
 
 
+class StoreConfig(Section):
+    """What a run keeps beyond figures and answers."""
+
+    tasks: bool = True
+    """Keep questions and expected answers in tasks.jsonl and results.jsonl; conversations stay in run.db."""
+
+
 class TrackingConfig(Section):
     """Where else the facts of a run go. Nothing here changes a result."""
 
@@ -243,6 +250,8 @@ class Config(Section):
     """Sharing."""
     output: OutputConfig = OutputConfig()
     """Writing."""
+    store: StoreConfig = StoreConfig()
+    """Keeping."""
     tracking: TrackingConfig = TrackingConfig()
     """Tracking."""
 

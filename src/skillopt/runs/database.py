@@ -236,10 +236,16 @@ class Database:
             (rollout, attempt): AnswerRow(text=text, calls=calls) for rollout, attempt, text, calls in found
         }
 
-    def scores(self, rollout: str, attempt: int) -> list[Score]:
-        """What all scorers said of a finished attempt, the last one first."""
-        query = "SELECT score FROM scores WHERE rollout = ? AND attempt = ? ORDER BY rowid DESC"
-        return [Score(**json.loads(row[0])) for row in self._do(query, (rollout, attempt))]
+    def scores(self, rollouts: Iterable[str]) -> dict[tuple[str, int], list[Score]]:
+        """What all scorers said, by rollout and attempt, the latest last."""
+        query = (
+            "SELECT rollout, attempt, score FROM scores"
+            " WHERE rollout IN (SELECT value FROM json_each(?)) ORDER BY rowid"
+        )
+        found: dict[tuple[str, int], list[Score]] = {}
+        for rollout, attempt, score in self._do(query, (json.dumps(list(rollouts)),)):
+            found.setdefault((rollout, attempt), []).append(Score(**json.loads(score)))
+        return found
 
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
         row = (rollout, attempt, scorer, _dump(score))

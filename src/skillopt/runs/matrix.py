@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +11,8 @@ from skillopt.errors import UsageError
 from skillopt.messages import Message
 from skillopt.runs.database import Database
 from skillopt.runs.log import DATABASE
-from skillopt.runs.tail import scores_of
 from skillopt.runs.values import Facts
-from skillopt.tasks.rollout import Trajectory
+from skillopt.tasks.rollout import Score, Trajectory
 
 MARKS = ("not evaluated", "pass", "partial", "fail", "invalid")
 """What a cell can be; the matrix holds positions in this list."""
@@ -95,14 +93,18 @@ def trajectories(folder: Path, facts: Facts, version: str, task: str) -> list[Sh
         raise UsageError(f"{folder / DATABASE} cannot be read: {error}. Try again.") from error
     try:
         stored = [(key, database.finished(key)) for key, _ in cell.rollouts]
+        scores = database.scores(key for key, _ in cell.rollouts)
     finally:
         database.shut()
-    return [_shown(folder, draw, key, *done) for draw, (key, done) in enumerate(stored) if done is not None]
+    return [
+        _shown(draw, *done, scores.get((key, done[0]), ()))
+        for draw, (key, done) in enumerate(stored)
+        if done is not None
+    ]
 
 
-def _shown(folder: Path, draw: int, key: str, attempt: int, trajectory: Trajectory) -> Shown:
-    scores = scores_of(folder / DATABASE, key, attempt)
-    score = json.loads(scores[-1]) if scores else {}
+def _shown(draw: int, attempt: int, trajectory: Trajectory, scores: Sequence[Score]) -> Shown:
+    score = scores[-1] if scores else None
     return Shown(
         draw=draw,
         attempt=attempt,
@@ -111,9 +113,9 @@ def _shown(folder: Path, draw: int, key: str, attempt: int, trajectory: Trajecto
         failure=trajectory.failure,
         calls=trajectory.calls,
         files=sorted(trajectory.files),
-        hard=score.get("hard"),
-        soft=score.get("soft"),
-        feedback=str(score.get("feedback", "")),
+        hard=None if score is None else score.hard,
+        soft=None if score is None else score.soft,
+        feedback="" if score is None else score.feedback,
     )
 
 

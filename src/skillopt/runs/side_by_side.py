@@ -16,7 +16,7 @@ from skillopt.runs.words import NOT_MEASURED, UNKNOWN, change, interval, money, 
 from skillopt.train.sealed_test import TestReport
 
 _ROWS = ("seed", "best", "change")
-_OWN = frozenset({"env.out_root", "output.predictions"})
+_OWN = frozenset({"env.out_root", "output.predictions", "store.tasks"})
 """Settings that say where a run lies and what it exports."""
 
 

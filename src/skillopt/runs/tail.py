@@ -107,10 +107,3 @@ class DatabaseTail:
             seconds=float(notes.get("seconds", 0.0)),
             session=int(notes.get(SESSION, 0)),
         )
-
-
-def scores_of(path: Path, rollout: str, attempt: int) -> list[str]:
-    """The stored scores of a rollout as JSON, the newest scorer last."""
-    with closing(connect_reading(path)) as database:
-        query = "SELECT score FROM scores WHERE rollout = ? AND attempt = ? ORDER BY rowid"
-        return [str(row[0]) for row in database.execute(query, (rollout, attempt))]

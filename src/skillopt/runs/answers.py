@@ -1,0 +1,208 @@
+"""Who was asked what in a run, and answered what: question, expected answer, and the answers by skill."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from skillopt.errors import UsageError
+from skillopt.events import Judged, RowFact, StageClosed, TestMeasured
+from skillopt.files import write_text
+from skillopt.gate.gate import STAGE
+from skillopt.place import START
+from skillopt.redact import Scrubber
+from skillopt.runs.database import Database
+from skillopt.runs.fold import Fold, LogSection
+from skillopt.runs.log import DATABASE, EVENTS, read_events
+from skillopt.runs.reader import RunReader
+from skillopt.skill.store import Skills
+from skillopt.tasks.rollout import Score
+from skillopt.tasks.splits import Splits
+from skillopt.tasks.task import SPLITS, Split
+
+TASKS = "tasks.jsonl"
+_SPLIT_OF: Mapping[str, Split] = {STAGE: "val", "rollout": "train"}
+SHARED = "rollouts.db"
+"""In a cross-fitted run, what its parts need not pay twice."""
+
+
+class StoredTask(BaseModel):
+    """A line of `tasks.jsonl`: what was asked, and what the scorer compares the answer with."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    split: Split
+    kind: str = ""
+    question: str
+    expected: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenAnswer:
+    """What the target answered once, and what that was worth. None is unknown, or not measured."""
+
+    draw: int
+    text: str | None
+    hard: float | None
+    soft: float | None
+    feedback: str
+    """What the scorer said; of a row without a measurement why there is none."""
+    failure: str | None
+    """The target's own fault: refusal, empty, length, turns."""
+    invalid: str | None
+    tokens: int | None
+    seconds: float | None
+    target: str | None
+    """Whose answer it is, where a skill is trained for several targets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredTask:
+    """A task that was measured. `question` is None where the run keeps no tasks (`store.tasks: false`)."""
+
+    id: str
+    split: Split
+    kind: str
+    question: str | None
+    expected: Any
+    answers: Mapping[str, Sequence[GivenAnswer]]
+    """By the digest of a skill as the target got it, one answer a draw; the latest measurement counts."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAnswers:
+    """The answers of a run, train first, then val, then test where it was opened."""
+
+    seed: str
+    """Digest of the seed; its answers stand under it, as those of the best skill under `best`."""
+    best: str
+    folds: int
+    """Where the tasks were cross-fitted: the test answers under `best` are those of the folds' own skills."""
+    tasks: Sequence[AnsweredTask]
+
+
+def write_tasks(path: Path, splits: Splits, scrubber: Scrubber) -> None:
+    """Keep what is asked and expected beside the log, without credentials."""
+    stored = [
+        StoredTask(id=task.id, split=split, kind=task.kind, question=task.prompt, expected=task.reference)
+        for split in SPLITS
+        for task in splits.of(split)
+    ]
+    lines = [
+        json.dumps(scrubber.scrub_json(one.model_dump()), ensure_ascii=False, default=str) for one in stored
+    ]
+    write_text(path, "".join(line + "\n" for line in lines), durable=False)
+
+
+def read_answers(
+    run: RunReader, *, tasks: Collection[str] = (), skills: Collection[str] | None = None
+) -> RunAnswers:
+    """What was answered in a run, as far as its log tells; of an unopened test that is nothing.
+
+    `tasks` are ids, none is all; `skills` are digests, unset is seed and best.
+    """
+    state = run.fold.result
+    if state is None:
+        raise UsageError(f"{run.folder} holds no baseline yet, so nothing was answered in it.")
+    seed, best = run.skills.get(state.seed).digest, run.skills.get(state.best).digest
+    wanted = {seed, best} if skills is None else set(skills)
+    sections: Fold[LogSection] = Fold(lambda section: section)
+    for event in read_events(run.folder / EVENTS):
+        sections.take(event)
+    found: dict[tuple[Split, str], dict[str, dict[tuple[int, str], RowFact]]] = {}
+    for split, skill, row in _rows([*sections.kept, sections.open_section], run.skills):
+        if skill in wanted and (not tasks or row.task in tasks):
+            draws = found.setdefault((split, row.task), {}).setdefault(skill, {})
+            draws[row.draw, row.target or ""] = row
+    known = {one.id: one for one in _stored(run.folder / TASKS)}
+    rows = [row for skills_of in found.values() for draws in skills_of.values() for row in draws.values()]
+    texts, scores = _answered(run.folder, [row.rollout for row in rows if row.rollout is not None])
+
+    def answer(row: RowFact) -> GivenAnswer:
+        at = (row.rollout or "", row.attempt)
+        said = [one.feedback for one in scores.get(at, ()) if one.hard == row.hard]
+        names = ("draw", "hard", "soft", "failure", "invalid", "tokens", "seconds", "target")
+        about: dict[str, Any] = {name: getattr(row, name) for name in names}
+        return GivenAnswer(**about, text=texts.get(at), feedback=said[-1] if said else row.detail)
+
+    told = []
+    for split, id in sorted(found, key=lambda one: SPLITS.index(one[0])):
+        task = known.get(id)
+        told.append(
+            AnsweredTask(
+                id=id,
+                split=split,
+                kind="" if task is None else task.kind,
+                question=None if task is None else task.question,
+                expected=None if task is None else task.expected,
+                answers={
+                    skill: [answer(row) for _, row in sorted(draws.items())]
+                    for skill, draws in found[split, id].items()
+                },
+            )
+        )
+    folds = sections.looks[-1].folds if sections.looks else 0
+    return RunAnswers(seed=seed, best=best, folds=folds, tasks=told)
+
+
+def _rows(sections: Iterable[LogSection], skills: Skills) -> Iterator[tuple[Split, str, RowFact]]:
+    """Every measured row with its split and the digest of the skill it was measured with."""
+    for section in sections:
+        before, after = section.before, section.after
+        judged = {one.place: one.skill for one in section.of(Judged)}
+        for closed in section.of(StageClosed):
+            if before is not None:
+                skill = (
+                    judged.get(closed.place, "") if closed.stage == STAGE else skills.get(before.skill).digest
+                )
+            elif after is not None:  # the baseline
+                skill = skills.get(after.skill if closed.place == START else after.seed).digest
+            else:
+                continue
+            if closed.stage in _SPLIT_OF and closed.place.arm != "older":
+                yield from ((_SPLIT_OF[closed.stage], skill, row) for row in closed.rows)
+        for look in section.of(TestMeasured):
+            for name, rows in look.rows.items():
+                yield from (("test", look.skills[name], row) for row in rows)
+
+
+def _stored(path: Path) -> list[StoredTask]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+        return [StoredTask.model_validate_json(line) for line in lines]
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{path} cannot be read: {error}. Run the same training command again to write it."
+        ) from error
+
+
+def _answered(
+    folder: Path, rollouts: Sequence[str]
+) -> tuple[dict[tuple[str, int], str], dict[tuple[str, int], list[Score]]]:
+    """Text and scores of stored rollouts; those of the folds of a cross-fitted run lie in a shared file."""
+    texts: dict[tuple[str, int], str] = {}
+    scores: dict[tuple[str, int], list[Score]] = {}
+    for path in (folder / SHARED, folder / DATABASE):
+        if not path.is_file():
+            continue
+        try:
+            database = Database.reading(path)
+        except sqlite3.Error as error:
+            raise UsageError(f"{path} cannot be read: {error}. Try again.") from error
+        try:
+            texts |= {at: answer.text for at, answer in database.answers(rollouts).items()}
+            scores |= database.scores(rollouts)
+        finally:
+            database.shut()
+    return texts, scores
