@@ -36,6 +36,7 @@ LAYERS = [
     "registries",
     "api",
     "estimation report export",
+    "adoption",
     "library",
     "night",
     "doctor",
