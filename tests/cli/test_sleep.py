@@ -17,6 +17,7 @@ import pytest
 
 from cli._commands import SRC, Ran, run
 from night._nights import LEARNT, RULE, SKILL, Person, scripted
+from night._transcripts import Talk, claude_code
 from night._windows import split
 from skillopt.testing import LoopbackProvider
 
@@ -46,6 +47,14 @@ def test_harvest_says_what_was_read_kept_and_dropped(person: Person) -> None:
     assert sum(told["skipped_records"].values()) == 1 and told["skills"] == {"brief-writer": 20}
     said = sleep("harvest").out
     assert said.startswith("20 sessions read since ") and "records passed over: " in said
+
+
+def test_without_a_source_the_person_is_told_what_was_read_beside_it(person: Person) -> None:
+    assert "were read" not in sleep("harvest").out
+    claude_code(person.home, Talk(project=str(person.project)))
+    said = "The transcripts of claude_code, jsonl were read; `--source claude_code` reads those of one."
+    assert said in sleep("harvest").out
+    assert "were read" not in sleep("harvest", "--source", "jsonl").out
 
 
 def test_harvest_reads_since_when_it_is_told(person: Person) -> None:

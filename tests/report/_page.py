@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-SHAPES = {"circle", "path", "rect", "polyline"}
-"""Written as empty elements; a browser that prints what it sees closes them with a tag."""
-VOID = {"meta", "br"} | SHAPES
+VOID = {"meta", "br", "input"}
 
 
 class Page(HTMLParser):
     """Parses on construction; a tag that closes out of order is an error."""
 
-    def __init__(self, source: str, void: set[str] = VOID) -> None:
+    def __init__(self, source: str) -> None:
         super().__init__()
         self.source = source
-        self._void = void
         self.tags: list[str] = []
         self.attributes: list[tuple[str, str, str]] = []
         self.cells: list[tuple[str, str]] = []
@@ -28,18 +25,18 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        """All that is shown, without the style sheet."""
+        """All that is shown, without style sheet and script."""
         return " ".join(" ".join(self.words).split())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.attributes += [(tag, name, value or "") for name, value in attrs]
         self._kind = dict(attrs).get("class") or ""
-        if tag not in self._void:
+        if tag not in VOID:
             self._open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert tag in self._void
+        assert tag in VOID
         self.handle_starttag(tag, attrs)
 
     def handle_endtag(self, tag: str) -> None:
@@ -48,5 +45,5 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._open and self._open[-1] == "td":
             self.cells.append((self._kind, data))
-        if not self._open or self._open[-1] != "style":
+        if not self._open or self._open[-1] not in ("style", "script"):
             self.words.append(data)

@@ -97,7 +97,12 @@ def read_sessions(
     """All sessions of the sources that are to be read, and those of them that belong to the project."""
     settings = context.settings
     most = settings.max_sessions_per_night or MOST_SESSIONS
-    found = harvest(sources_of(settings, context.homes), since, redact_transcript, most=most)
+    sources = sources_of(settings, context.homes)
+    found = harvest(sources, since, redact_transcript, most=most)
+    if len(sources) > 1 and settings.transcript_source.strip() in ("", "auto"):
+        names = ", ".join(source.name for source in sources)
+        told = f"The transcripts of {names} were read; `--source {sources[0].name}` reads those of one."
+        found = replace(found, notes=(*found.notes, told))
     personal = personal_skills(context)
     return found, tuple(
         replace(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from skillopt.report.escape import markdown, printable
+from skillopt.render.markup import visible
+from skillopt.report.escape import markdown
 from skillopt.runs.side_by_side import score_table
 from skillopt.runs.spending import HEADS, table
 from skillopt.runs.values import Facts
@@ -50,7 +51,7 @@ def _lines(facts: Facts) -> Iterator[str]:
     yield from ("", "## Spending", "")
     yield from _table(HEADS, table(facts.spending, facts.spent))
     if facts.best_diff:
-        text = printable(facts.best_diff).rstrip("\n")
+        text = visible(facts.best_diff).rstrip("\n")
         fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
         yield from ("", "## Seed against best", "", f"{fence}diff", text, fence)
 

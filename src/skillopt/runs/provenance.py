@@ -114,7 +114,7 @@ def provenance(facts: Facts, short: str) -> Provenance:
                 name=one.name, short=one.short, action=one.action, why=why, fixed=fixed, broke=broke
             )
             if change is not None:
-                edits |= {edit.id: _edited(edit, change) for edit in change.edits if edit.state == "applied"}
+                edits |= {edit.id: edited(edit, change) for edit in change.edits if edit.state == "applied"}
             before = versions[one.short]
         if one.short == short:
             break
@@ -161,7 +161,8 @@ def _carried(old: Sequence[RuleLine], version: SkillVersion, change: SkillChange
     return carried
 
 
-def _edited(edit: EditFact, change: SkillChange) -> Edited:
+def edited(edit: EditFact, change: SkillChange) -> Edited:
+    """What is behind an edit that was applied in a change."""
     studies = {study.name: study for study in change.studies}
     behind = [studies[name] for name in sorted(_analysts(edit, change)) if name in studies]
     return Edited(

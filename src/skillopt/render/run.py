@@ -1,0 +1,323 @@
+"""Draws the parts of the run page: figures, the skill with its gutter, the wall of tasks, money, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from skillopt.account import Total
+from skillopt.messages import Role
+from skillopt.render.markup import (
+    Markup,
+    chip,
+    diff,
+    fold,
+    joined,
+    listed,
+    pairs,
+    soft,
+    table,
+    tag,
+)
+from skillopt.render.stairs import stairs, told
+from skillopt.runs.growth import GrownLine, Growth
+from skillopt.runs.matrix import MARKS, TaskMatrix
+from skillopt.runs.provenance import Edited
+from skillopt.runs.side_by_side import tested
+from skillopt.runs.spending import HEADS, UNKNOWN_IS_NOT_ZERO
+from skillopt.runs.spending import table as spending_table
+from skillopt.runs.values import Facts
+from skillopt.runs.words import NOT_MEASURED, SIGNS, amount, count, interval, money, outcome, outcomes, score
+
+SQUARES = 500
+"""Tasks on the wall; of more those that ever changed come first, and the page of tasks has all."""
+LONGEST_LIST = 24
+"""Tasks that are named in a line; of more only the number is told."""
+_BARS = 12
+"""Blocks in the gutter of a line, at most, for what its step fixed and broke."""
+_SIGNS = dict(zip(MARKS, ("·", "✓", "◐", "✗", "!"), strict=True))
+_WORDS = {
+    "pass": "passed",
+    "partial": "partly",
+    "fail": "failed",
+    "invalid": "invalid: could not be measured, no score",
+    "not evaluated": "not evaluated: the verdict was fixed without it",
+}
+
+
+def hero(facts: Facts) -> Markup:
+    """Seed and best in large figures, on the sealed test or before it on val, and the claim."""
+    compared, paid = facts.test.comparison, facts.spent
+    if compared is not None:
+        before, after = score(compared.before), score(compared.after)
+        boxes = [
+            (f"{compared.delta:+.3f}", interval(compared)),
+            (f"{compared.n} tasks", f"{tested(facts.test)} ({facts.test.metric})"),
+            (
+                f"{len(compared.fixed)} fixed, {len(compared.broken)} broken",
+                f"p = {compared.p:.2g}, {compared.test}",
+            ),
+        ]
+    else:
+        before, after = score(facts.baseline), score(facts.best)
+        is_open = facts.status != "finished"
+        boxes = [
+            (f"val ({facts.metric})", f"seed to best, {facts.best_origin}" if facts.best_origin else ""),
+            (
+                "sealed test",
+                "not opened yet; the seed's half runs in idle slots" if is_open else NOT_MEASURED,
+            ),
+        ]
+    boxes += [
+        (f"{len(facts.steps)} of {facts.planned} steps", outcomes(one.action for one in facts.steps)),
+        (f"{amount(paid.calls)} calls", f"{amount(paid.tokens)} tokens, cost {money(paid.dollars)}"),
+    ]
+    figure = (
+        tag("p", NOT_MEASURED, cls="figure")
+        if facts.baseline is None
+        else tag("p", before, tag("span", " → ", cls="soft"), tag("span", after, cls="after"), cls="figure")
+    )
+    facts_ = tag("dl", *(tag("div", tag("dt", name), tag("dd", more)) for name, more in boxes), cls="boxes")
+    claim = tag("p", facts.claim or "The run has made no claim yet.", cls="claim")
+    remarks = listed(facts.remarks, cls="remarks") if facts.remarks else ""
+    return joined([tag("div", figure, facts_, cls="hero"), claim, Markup(remarks)])
+
+
+def subject(facts: Facts) -> Markup:
+    """What was trained, on what, with whom."""
+    sizes = ", ".join(f"{number} {name}" for name, number in facts.counts.items())
+    chips = [chip(facts.status), *([chip("simulated")] if facts.simulated else [])]
+    words = f"{facts.benchmark} · target {facts.target} · optimizer {facts.optimizer} · tasks: {sizes}"
+    return joined([*chips, tag("span", words, cls="soft")])
+
+
+def screen(facts: Facts, grown: Growth) -> Markup:
+    """The stairs as a scrubber, the skill as it grew, and the wall of val tasks, all at one moment."""
+    if facts.baseline is None:
+        return tag("p", "Nothing is measured yet: the stairs begin with the baseline of the seed.")
+    last = len(grown.moments) - 1
+    shown = last if facts.status == "running" else grown.last
+    scrubber = tag(
+        "input",
+        type="range",
+        id="scrubber",
+        min=0,
+        max=last,
+        value=shown,
+        aria_label="Moment of the run; arrow keys go from step to step",
+        aria_valuetext=told(grown.moments[shown]),
+    )
+    return joined(
+        [
+            tag(
+                "section",
+                tag("h2", "Val score: ", tag("span", told(grown.moments[shown]), id="moment", role="status")),
+                tag("div", stairs(facts, grown), scrubber, cls="wide"),
+                _compared(facts),
+                cls="card",
+                aria_label="Scores",
+                id="scores",
+            ),
+            tag("div", _skill(facts, grown, shown), _wall(facts, grown, shown), cls="two"),
+        ]
+    )
+
+
+def _compared(facts: Facts) -> Markup:
+    found = facts.test.comparison
+    if found is None:
+        return Markup()
+    last = "" if facts.test.final is None else f" The last skill: {score(facts.test.final)}."
+    named = [
+        fold(f"{title}: {len(tasks)}", tag("p", ", ".join(tasks)), key=title)
+        for title, tasks in (("Fixed tasks", found.fixed), ("Broken tasks", found.broken))
+        if tasks
+    ]
+    return joined([*([soft(last.strip())] if last else []), *named])
+
+
+def _skill(facts: Facts, grown: Growth, shown: int) -> Markup:
+    keys = joined(
+        [tag("i", cls="fixed"), tag("span", " fixed "), tag("i", cls="broke"), tag("span", " broke")]
+    )
+    body = tag("ol", *(_line(grown, line, shown) for line in grown.lines), cls="skill")
+    changed = (
+        fold("Seed against best", diff(facts.best_diff, "Seed against best"), key="best")
+        if facts.best_diff
+        else soft("The best skill is the seed.")
+    )
+    note = tag(
+        "p", "The step that wrote each line, and what that step did to the val tasks: ", keys, cls="soft"
+    )
+    return tag(
+        "section", tag("h2", "SKILL.md"), note, body, changed, cls="card", id="skill", aria_label="Skill"
+    )
+
+
+def _line(grown: Growth, line: GrownLine, shown: int) -> Markup:
+    is_there = line.first <= shown and (line.gone is None or shown < line.gone)
+    moment = grown.moments[line.first]
+    text = tag("code", line.text or " ")
+    gutter = [tag("span", moment.name if line.first else "", cls="step")]
+    if line.first:
+        gutter.append(_bars(len(moment.fixed), len(moment.broke)))
+    inside = tag("span", *gutter, text, cls="row")
+    if line.first and line.text.strip():
+        behind = pairs(_behind(grown, line), cls="behind")
+        inside = tag("details", tag("summary", *gutter, text, cls="row"), behind)
+    return tag(
+        "li",
+        inside,
+        data_first=line.first,
+        data_gone=line.gone,
+        hidden=not is_there,
+        cls="new" if line.first == shown and line.first else "",
+    )
+
+
+def _bars(fixed: int, broke: int) -> Markup:
+    scale = max(1.0, (fixed + broke) / _BARS)
+    blocks = [tag("i", cls="fixed")] * round(fixed / scale) + [tag("i", cls="broke")] * round(broke / scale)
+    return tag("span", *blocks, cls="bars", title=f"fixed {fixed}, broke {broke}")
+
+
+def _behind(grown: Growth, line: GrownLine) -> Iterator[tuple[str, str]]:
+    moment, edit = grown.moments[line.first], line.edit
+    yield "verdict", f"{outcome(moment.action)}: {moment.why}"
+    if isinstance(edit, Edited):
+        yield "edit", f"{edit.id}{f', supported by {edit.support}' if edit.support else ''}"
+        if edit.rationale:
+            yield "rationale", edit.rationale
+        yield "from successes" if edit.kind == "success" else "from failures", named(edit.tasks)
+        if edit.patterns:
+            yield "seen in them", "; ".join(edit.patterns)
+    yield "fixed on val", named(moment.fixed)
+    yield "broke on val", named(moment.broke)
+
+
+def named(tasks: Sequence[str]) -> str:
+    """Tasks by name, or how many there are."""
+    if not tasks:
+        return "none"
+    more = len(tasks) - LONGEST_LIST
+    return ", ".join(tasks[:LONGEST_LIST]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _wall(facts: Facts, grown: Growth, shown: int) -> Markup:
+    tasks = list(facts.tasks)
+    if len(tasks) > SQUARES:
+        tasks = sorted(tasks, key=lambda task: -len(grown.marks.get(task, ())))[:SQUARES]
+    squares = [_square(grown, task, shown, place) for place, task in enumerate(tasks)]
+    more = len(facts.tasks) - len(tasks)
+    rest = (
+        soft(f"{more:,} more tasks, of which none changed more often, are not on the wall.") if more else ""
+    )
+    counted = tag("span", _passing(grown, tasks, shown), id="passing")
+    wall = tag(
+        "div", *squares, cls="wall", role="group", aria_label="Val tasks; arrow keys walk, Enter opens"
+    )
+    note = soft("One square a task; framed is what this step changed. Press one to see what the target did.")
+    empty = tag("div", id="task", data_part="task")
+    return tag(
+        "section",
+        tag("h2", "Val tasks: ", counted),
+        note,
+        wall,
+        rest,
+        empty,
+        cls="card",
+        id="wall",
+        aria_label="Val tasks",
+        data_taken=" ".join(str(k) for k, one in enumerate(grown.moments) if one.is_taken),
+        data_shorts=" ".join(one.short for one in grown.moments),
+    )
+
+
+def _mark(found: Sequence[tuple[int, str]], at: int) -> str:
+    return next((mark for first, mark in reversed(found) if first <= at), MARKS[0])
+
+
+def _passing(grown: Growth, tasks: Sequence[str], at: int) -> str:
+    marks = [_mark(grown.marks.get(task, ()), at) for task in tasks]
+    return f"{marks.count('pass')} of {len(tasks)} pass"
+
+
+def _square(grown: Growth, task: str, shown: int, place: int) -> Markup:
+    found = grown.marks.get(task, ())
+    mark = _mark(found, shown)
+    return tag(
+        "button",
+        _SIGNS[mark],
+        type="button",
+        cls=mark.replace(" ", "-"),
+        data_task=task,
+        data_marks=" ".join(f"{first}:{MARKS.index(mark)}" for first, mark in found),
+        tabindex=-1 if place else 0,
+        title=f"{task}: {mark}",
+    )
+
+
+def heat(found: TaskMatrix, rows: Sequence[int], columns: Sequence[int], base: str = "") -> Markup:
+    """The table of tasks and versions. With `base`, an address that ends in a query, cells are links."""
+    head = [tag("th", "task", scope="col")]
+    for column in columns:
+        word, counts = outcome(found.actions[column]), found.counts(column)
+        title = f"{found.names[column]}, {word}: {counts['pass']} of {len(found.tasks)} passed"
+        mark = joined([tag("br"), tag("span", SIGNS.get(word, " "))])
+        head.append(tag("th", found.versions[column], mark, scope="col", title=title))
+    body = []
+    for row in rows:
+        name = found.tasks[row]
+        cells = []
+        for column in columns:
+            mark_ = MARKS[found.cells[column][row]]
+            label = f"{name}, {found.names[column]}: {mark_}"
+            inside: str = _SIGNS[mark_]
+            if base:
+                href = f"{base}&row={row}&version={found.versions[column]}#task"
+                is_first = row == rows[0] and column == columns[0]
+                inside = tag("a", inside, href=href, aria_label=label, tabindex=0 if is_first else -1)
+            cells.append(tag("td", inside, cls=mark_.replace(" ", "-")))
+        body.append(tag("tr", tag("th", name, scope="row"), *cells))
+    made = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body))
+    label = "Val tasks by version"
+    legend = tag(
+        "ul",
+        *(
+            tag("li", tag("span", _SIGNS[mark], cls=f"swatch {mark.replace(' ', '-')}"), words)
+            for mark, words in _WORDS.items()
+        ),
+        cls="legend",
+    )
+    box = tag("div", made, cls="scroll heat", role="region", aria_label=label, tabindex=0)
+    return joined([legend, box])
+
+
+def spending(groups: Mapping[tuple[Role, str], Total], whole: Total) -> Markup:
+    """What each role spent in each stage, as a table and as bars."""
+    if not groups:
+        return tag("p", "Nothing is spent yet.")
+    most = max(1, *(one.tokens for one in groups.values()))
+    bars = [
+        tag(
+            "li",
+            tag("span", f"{role}, {stage}"),
+            tag(
+                "meter",
+                value=one.tokens,
+                max=most,
+                aria_label=f"{role}, {stage}: {count(one.tokens, 'token')}",
+            ),
+            tag("span", count(one.tokens, "token"), cls="soft"),
+        )
+        for (role, stage), one in groups.items()
+    ]
+    made = table("Spending by role and stage", HEADS, spending_table(groups, whole), numbers=2, sums=True)
+    kept = "A call without a usage report stays charged at what was reserved for it."
+    return joined([made, tag("ul", *bars, cls="meters"), soft(f"{UNKNOWN_IS_NOT_ZERO} {kept}")])
+
+
+def configuration(facts: Facts) -> Markup:
+    """Every setting of the run; credentials are never shown."""
+    if not facts.config:
+        return tag("p", "The run's settings.json is not there.")
+    return table("Every key; credentials are never shown", ("key", "value"), facts.config)
