@@ -40,6 +40,7 @@ LAYERS = [
     "api",
     "render",
     "estimation report export",
+    "adoption",
     "library",
     "night",
     "doctor",
