@@ -195,7 +195,7 @@ def test_a_step_that_is_not_there_is_bad_input(
 def test_a_folder_without_a_run_is_bad_input(skillopt: Command, tmp_path: Path) -> None:
     ran = skillopt("explain", str(tmp_path), "1")
     assert ran.code == 2
-    assert "holds no run" in ran.err
+    assert "There is no run in" in ran.err
 
 
 @pytest.mark.slow

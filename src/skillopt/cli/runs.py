@@ -37,7 +37,8 @@ def runs(
 ) -> None:
     """List runs, or compare them: scores, spending, and the settings in which they differ. Reads only.
 
-    'skillopt runs watch [RUN]' follows one that is at work; its help says more.
+    'skillopt runs watch [RUN]' follows one that is at work, 'skillopt runs show [RUN] [TASK...]' shows what
+    was asked and answered; their help says more.
     """
     places = folders or [Path("outputs")]
     found = []
