@@ -1,7 +1,8 @@
 """The blocks of the documentation do what the pages say: shell and Python are run, data is parsed.
 
 Each page is read from top to bottom in a folder of its own. `OPENAI_API_KEY` and `ANTHROPIC_API_KEY` are set and
-lead to a simulated world on this machine. A block that cannot be run here says why in a comment above it
+lead to a simulated world on this machine; a budget in dollars becomes one in tokens, as prices are those of the
+vendors' own addresses. A block that cannot be run here says why in a comment above it
 (`<!-- not run: ... -->`), and one that needs more than the folder has brings it (`<!-- first: command -->`).
 """
 
@@ -117,10 +118,11 @@ def commands(block: Block) -> Iterator[list[str]]:
     """What runs a block."""
     if block.first:
         yield ["bash", "-ec", block.first]
+    text = re.sub(r"""(["'])\$\d+\1""", r"\g<1>9000000 tokens\1", block.text)
     if block.language == "sh":
-        yield ["bash", "-ec", block.text]
+        yield ["bash", "-ec", text]
     if block.language == "python":
-        yield [sys.executable, "-c", block.text]
+        yield [sys.executable, "-c", text]
 
 
 def furnish(folder: Path) -> None:
