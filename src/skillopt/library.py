@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict
 
 from skillopt.aio import run_gently
 from skillopt.benchmarks import benchmarks
-from skillopt.benchmarks._rows import load_rows
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.build import Job, open_run, prepare
 from skillopt.build.evaluation import eval_folder, eval_splits, skill_named, target_only
@@ -286,13 +285,13 @@ class _Given:
 
     def job(self, resolved: Resolved, *, needs_key: bool = True) -> Job:
         """What the arguments work on, loaded and checked."""
-        tasks, benchmark = self.tasks, None
-        is_named = self.scorer is None or isinstance(self.scorer, str)
-        if tasks is not None and not (isinstance(tasks, (str, Path)) and is_named):
-            rows = [row.data for row in load_rows(Path(tasks))] if isinstance(tasks, (str, Path)) else tasks
-            own = resolved.config.env.settings
-            settings = own if isinstance(own, OwnSettings) else None
-            benchmark = OwnBenchmark.from_tasks(rows, scorer=self.scorer, settings=settings)
+        benchmark, own = None, resolved.config.env.settings
+        settings = own if isinstance(own, OwnSettings) else OwnSettings()
+        if isinstance(self.tasks, (str, Path)):
+            if not isinstance(self.scorer, (str, type(None))):
+                benchmark = OwnBenchmark.from_settings(settings, self.scorer)
+        elif self.tasks is not None:
+            benchmark = OwnBenchmark.from_tasks(self.tasks, scorer=self.scorer, settings=settings)
         return prepare(resolved, benchmark=benchmark, needs_key=needs_key)
 
     async def measure(

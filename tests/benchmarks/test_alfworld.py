@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from skillopt import api
-from skillopt.benchmarks._data import load_rows
 from skillopt.benchmarks.alfworld import PLUGIN, ALFWorldSettings
 from skillopt.benchmarks.alfworld._environment import WON, plain
-from skillopt.benchmarks.alfworld._load import places, to_tasks
+from skillopt.benchmarks.alfworld._load import places, to_task
 from skillopt.benchmarks.alfworld._names import by_number, short_names
 from skillopt.build import open_run, prepare
 from skillopt.config import load, packaged_names
@@ -30,6 +29,7 @@ from skillopt.harnesses.tool_loop import ToolLoop
 from skillopt.messages import Message, Reply, Request, ToolCall, Usage
 from skillopt.tasks.benchmark import Benchmark, ChoosesHarness, Conversation, Episode, UsesExecutor
 from skillopt.tasks.rollout import Scored, Trajectory
+from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import Task
 from skillopt.testing import Answer, Call, FunctionModel, LoopbackProvider
 from steps import step_at
@@ -338,7 +338,8 @@ def test_the_same_words_in_another_room_are_another_task(tmp_path: Path) -> None
     (tmp_path / "rows.json").write_text(
         json.dumps([{"id": name, "gamefile": name, "task_type": "t"} for name in ("one", "two")])
     )
-    one, two = to_tasks(load_rows(tmp_path / "rows.json"), tmp_path, "{goal} Places: {places}.")
+    rows = load_rows(tmp_path / "rows.json")
+    one, two = (to_task(row, tmp_path, "{goal} Places: {places}.") for row in rows)
     assert one.prompt == two.prompt == "put a mug on a desk. Places: desk 1."
     assert one.content_hash != two.content_hash
 
@@ -387,7 +388,7 @@ def test_a_row_that_cannot_be_played_is_named(tmp_path: Path, row: dict[str, str
     )
     (tmp_path / "rows.json").write_text(json.dumps([row]))
     with pytest.raises(TaskError, match=f"line 1: .*{words}"):
-        to_tasks(load_rows(tmp_path / "rows.json"), tmp_path, "{goal} {places}")
+        to_task(load_rows(tmp_path / "rows.json")[0], tmp_path, "{goal} {places}")
 
 
 def test_without_games_it_says_where_to_get_them(games: Path, monkeypatch: pytest.MonkeyPatch) -> None:

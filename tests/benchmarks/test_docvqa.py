@@ -14,12 +14,12 @@ import pytest
 from benchmarks._pages import draw, read
 from skillopt import api
 from skillopt.benchmarks import benchmarks
-from skillopt.benchmarks._data import load_rows
-from skillopt.benchmarks.docvqa import PLUGIN, DocVQASettings, to_tasks
+from skillopt.benchmarks.docvqa import PLUGIN, DocVQASettings, to_task
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.errors import TaskError
 from skillopt.tasks.rollout import Trajectory
+from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import SPLITS
 from skillopt.testing import Call, LoopbackProvider
 
@@ -83,9 +83,9 @@ def test_answers_come_as_python_json_or_plain(
     rows = load_rows(tmp_path / "a.jsonl")
     if answers is None:
         with pytest.raises(TaskError, match="start like a list but are none"):
-            to_tasks(rows)
+            to_task(rows[0])
     else:
-        assert to_tasks(rows)[0].reference == answers
+        assert to_task(rows[0]).reference == answers
 
 
 def test_a_path_in_the_question_is_taken_out_of_it(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_path_in_the_question_is_taken_out_of_it(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(
         json.dumps({"id": 1, "question": "What date?\ndocument_path: p.png", "answer": "x"}) + "\n"
     )
-    (task,) = to_tasks(load_rows(tmp_path / "a.jsonl"), detail="high")
+    (task,) = (to_task(row, detail="high") for row in load_rows(tmp_path / "a.jsonl"))
     assert task.prompt == "## Question\n\nWhat date?"
     assert task.images[0].detail == "high"
 
@@ -121,7 +121,7 @@ def test_a_row_that_cannot_be_used_is_named_by_line(
         + json.dumps(row)
     )
     with pytest.raises(TaskError) as caught:
-        to_tasks(load_rows(tmp_path / "a.jsonl"))
+        [to_task(row) for row in load_rows(tmp_path / "a.jsonl")]
     assert "line 2: " in str(caught.value)
     assert words in str(caught.value)
 

@@ -14,8 +14,8 @@ from skillopt.benchmarks.evals_json import PLUGIN, EvalsSettings, load_evals
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.errors import ConfigError, TaskError
-from skillopt.harnesses._workspace import carried_digest, install_skill
 from skillopt.skill.folder import load_skill
+from skillopt.skill.install import carried_digest, install_skill
 from skillopt.tasks.task import SPLITS, Task
 from skillopt.testing import Call, LoopbackProvider
 
@@ -98,9 +98,9 @@ def test_the_file_is_found_from_the_folder_from_the_skill_and_by_itself(tmp_path
         tmp_path / "tables", [case(1), {"name": "by-name", "prompt": "p", "expectations": ["x"]}], key="cases"
     )
     for path in (folder, folder / "SKILL.md", folder / "evals" / "evals.json"):
-        assert [row.data.get("id", row.data.get("name")) for row in load_evals(path)] == [1, "by-name"]
+        assert [row.data.get("id", row.data.get("name")) for row in load_evals(path, [])] == [1, "by-name"]
     with pytest.raises(TaskError, match=r"holds no evals/evals\.json"):
-        load_evals(tmp_path)
+        load_evals(tmp_path, [])
     with pytest.raises(ConfigError, match="There are no evals"):
         PLUGIN(EvalsSettings())
     found = PLUGIN(EvalsSettings(skill_init=folder))
@@ -134,10 +134,12 @@ def test_a_case_that_cannot_be_used_is_named_by_line(
     tmp_path: Path, changes: dict[str, Any], words: str
 ) -> None:
     (tmp_path / "outside.txt").write_text("x")
-    with pytest.raises(TaskError) as caught:
-        tasks(tmp_path / "tables", [case(1), case(2, **changes)])
-    assert "evals.json, line " in str(caught.value)
-    assert words in str(caught.value)
+    cases = [case(1), case(2, **changes), case(3)]
+    benchmark: Any = PLUGIN(EvalsSettings(data_path=skill(tmp_path / "tables", cases)))
+    assert {task.id for split in SPLITS for task in benchmark.tasks(split)} == {"1", "3"}
+    (told,) = benchmark.bad_rows
+    assert "evals.json, line " in told
+    assert words in told
 
 
 def test_an_agent_whose_work_is_judged_does_not_get_the_evals(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from skillopt.benchmarks import benchmarks
-from skillopt.benchmarks._data import load_rows
-from skillopt.benchmarks.livemathematicianbench import PLUGIN, LiveMathSettings, load_months, to_tasks
+from skillopt.benchmarks.livemathematicianbench import PLUGIN, LiveMathSettings, load_months, to_task
 from skillopt.errors import TaskError
 from skillopt.tasks.rollout import Trajectory
+from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import SPLITS, Task
 
 RIGHT = "Exactly one such map exists."
@@ -49,7 +49,7 @@ def tasks(
     folder: Path, rows: list[dict[str, Any]], name: str = "qa_202511_final.json", **settings: Any
 ) -> list[Task]:
     (folder / name).write_text(json.dumps(rows))
-    return to_tasks(load_rows(folder / name), LiveMathSettings(**settings))
+    return [to_task(row, LiveMathSettings(**settings)) for row in load_rows(folder / name)]
 
 
 def right_text(task: Task) -> str:
@@ -136,7 +136,7 @@ def test_all_months_of_a_folder_are_read_and_a_missing_month_is_the_files(tmp_pa
         for row in rows:
             row["mcq"]["question"] += f" In {month}?"
         (tmp_path / month / f"qa_{month}_final.json").write_text(json.dumps(rows))
-    assert [row.path.parent.name for row in load_months(tmp_path)] == ["202510"] * 6 + ["202511"] * 6
+    assert [row.path.parent.name for row in load_months(tmp_path, [])] == ["202510"] * 6 + ["202511"] * 6
     benchmark = PLUGIN(LiveMathSettings(data_path=tmp_path))
     assert sum(len(benchmark.tasks(split)) for split in SPLITS) == 12
     assert {task.id.partition(":")[0] for split in SPLITS for task in benchmark.tasks(split)} == {

@@ -10,7 +10,6 @@ import pytest
 
 from benchmarks._bulletins import QUESTIONS, Question, answer, figures, write_splits
 from skillopt import api
-from skillopt.benchmarks._data import load_rows
 from skillopt.benchmarks.officeqa import PLUGIN, OfficeQASettings
 from skillopt.benchmarks.officeqa._documents import Library
 from skillopt.benchmarks.officeqa._environment import CHARACTERS, MOST_HITS, TOOLS, DocumentTools
@@ -32,6 +31,7 @@ from skillopt.harnesses.tool_loop import ToolLoop
 from skillopt.messages import Message, Reply, ToolCall, Usage
 from skillopt.tasks.benchmark import Benchmark, ChoosesHarness
 from skillopt.tasks.rollout import Trajectory
+from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import Task
 from skillopt.testing import Answer, Call, FunctionModel, LoopbackProvider
 
@@ -74,9 +74,8 @@ def row(**changes: Any) -> dict[str, Any]:
 
 def tasks_of(folder: Path, *rows: dict[str, Any], pages: bool = True) -> list[Task]:
     (folder.parent / "rows.json").write_text(json.dumps(rows))
-    return OfficeQALoader(Library([folder]), "{question}\n{documents}{pages}", shows_pages=pages).tasks(
-        load_rows(folder.parent / "rows.json")
-    )
+    loader = OfficeQALoader(Library([folder]), "{question}\n{documents}{pages}", shows_pages=pages)
+    return [loader.task(row) for row in load_rows(folder.parent / "rows.json")]
 
 
 def calls(name: str, **arguments: Any) -> Reply:

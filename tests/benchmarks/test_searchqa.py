@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from skillopt.benchmarks import benchmarks
-from skillopt.benchmarks._data import load_rows
-from skillopt.benchmarks.searchqa import CONTEXT_LIMIT, PLUGIN, SearchQASettings, shorten, to_tasks
+from skillopt.benchmarks.searchqa import CONTEXT_LIMIT, PLUGIN, SearchQASettings, shorten, to_task
 from skillopt.errors import ConfigError, TaskError
 from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.rollout import Trajectory
+from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import SPLITS
 
 
@@ -68,9 +68,8 @@ async def test_scores_are_squad_s_with_the_last_line_as_fallback(tmp_path: Path)
 
 
 def test_the_prompt_holds_snippets_and_question_and_never_the_answer(tmp_path: Path) -> None:
-    first, second = to_tasks(
-        load_rows(write(tmp_path / "a.jsonl", [row(1), row(2, context=None, answers="Rome")]))
-    )
+    rows = load_rows(write(tmp_path / "a.jsonl", [row(1), row(2, context=None, answers="Rome")]))
+    first, second = map(to_task, rows)
     assert first.prompt.startswith("## Snippets\n\n[DOC] [TLE] page 1.0")
     assert first.prompt.endswith("## Question\n\nCapital number 1")
     assert "page 1.1" in first.prompt
@@ -101,7 +100,7 @@ def test_rows_of_the_published_files_are_understood(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(
         'key,question,context,answers\nk1,Where?,,"[""Paris"", ""Lutetia""]"\nk2,Who?,[DOC] x,Marie Curie\n'
     )
-    first, second = to_tasks(load_rows(tmp_path / "a.csv"))
+    first, second = map(to_task, load_rows(tmp_path / "a.csv"))
     assert (first.id, first.reference, second.reference) == ("k1", ["Paris", "Lutetia"], ["Marie Curie"])
 
 
@@ -122,7 +121,7 @@ def test_a_row_that_cannot_be_used_is_named_by_line(
     tmp_path: Path, changes: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(TaskError, match=words.replace("[", r"\[")):
-        to_tasks(load_rows(write(tmp_path / "a.jsonl", [row(1), row(2, **changes)])))
+        list(map(to_task, load_rows(write(tmp_path / "a.jsonl", [row(1), row(2, **changes)]))))
 
 
 @pytest.mark.parametrize("mode", [None, "ratio"])

@@ -14,11 +14,11 @@ import openpyxl
 import pytest
 
 from benchmarks._workbooks import replied
-from skillopt.benchmarks._data import load_rows
 from skillopt.benchmarks.spreadsheetbench import PLUGIN, SpreadsheetSettings, _reader
 from skillopt.benchmarks.spreadsheetbench._benchmark import SpreadsheetBench, _complaint, _Read
 from skillopt.benchmarks.spreadsheetbench._load import Problem, SpreadsheetLoader
 from skillopt.sandbox import is_there
+from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import SPLITS, Task
 
 pytestmark = [
@@ -81,7 +81,7 @@ def folder(test_data: Path) -> Path:
 @pytest.fixture(scope="session")
 def loaded(folder: Path) -> tuple[list[Task], dict[str, Problem]]:
     loader = SpreadsheetLoader(None, "{instruction}\n{preview}")
-    return loader.tasks(load_rows(folder / "dataset.json")), loader.problems
+    return [loader.task(row) for row in load_rows(folder / "dataset.json")], loader.problems
 
 
 def read(problem: Problem, paths: list[Path], first_sheet: str | None = None) -> list[_Read]:

@@ -31,9 +31,9 @@ def missing_skill(home: Path) -> tuple[list[str], list[str]]:
     return ["--skill_init", "nowhere/skill.md"], ["There is no skill at", "nowhere/skill.md"]
 
 
-def broken_row(home: Path) -> tuple[list[str], list[str]]:
-    (home / "tasks.jsonl").write_text(lines(row(1), row(2), '{"id": "t3", "question": '))
-    return ["--data_path", "tasks.jsonl"], ["tasks.jsonl", "3"]
+def broken_rows(home: Path) -> tuple[list[str], list[str]]:
+    (home / "tasks.jsonl").write_text('\n\n{"id": "t3", "question": \n{"id": "t4"}\n')
+    return ["--data_path", "tasks.jsonl"], ["tasks.jsonl, line 3: not JSON"]
 
 
 def duplicate_ids(home: Path) -> tuple[list[str], list[str]]:
@@ -76,7 +76,7 @@ def dollars_without_a_price(home: Path) -> tuple[list[str], list[str]]:
 
 
 CASES: list[Callable[[Path], tuple[list[str], list[str]]]] = [
-    missing_skill, broken_row, duplicate_ids, overlapping_splits, empty_val, unknown_scorer, missing_tasks, unwritable_folder,
+    missing_skill, broken_rows, duplicate_ids, overlapping_splits, empty_val, unknown_scorer, missing_tasks, unwritable_folder,
     foreign_folder, dollars_without_a_price,
 ]  # fmt: skip
 

@@ -5,6 +5,7 @@ nothing.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +100,23 @@ def test_nothing_is_overwritten(skillopt: Command, tmp_path: Path) -> None:
 
 def test_rows_that_the_benchmark_cannot_read_leave_nothing_behind(skillopt: Command, tmp_path: Path) -> None:
     source, ids = searchqa(tmp_path), manifest(tmp_path, IDS)
-    source.write_text(source.read_text().replace('["A3"]', "[]"))
+    source.write_text(re.sub(r'\["A\d"\]', "[]", source.read_text()))
     ran = skillopt("data", "searchqa", "--manifest", str(ids), "--source", str(source), "--out", "made")
     assert ran.code == 2
     assert "'answers' holds no answer" in ran.err
     assert not (tmp_path / "made").exists()
+
+
+def test_a_published_row_that_cannot_be_used_is_named_and_costs_nothing_else(
+    skillopt: Command, tmp_path: Path
+) -> None:
+    source, ids = searchqa(tmp_path), manifest(tmp_path, IDS)
+    source.write_text(source.read_text().replace('["A3"]', "[]") + "{not a row\n")
+    ran = skillopt("data", "searchqa", "--manifest", str(ids), "--source", str(source), "--out", "made")
+    assert ran.code == 0
+    assert "'answers' holds no answer" in ran.err
+    assert f"{source}, line 9: not JSON" in ran.err
+    assert len(list((tmp_path / "made").rglob("*.jsonl"))) == len(IDS)
 
 
 def test_pages_of_docvqa_are_found_from_the_new_place(skillopt: Command, tmp_path: Path) -> None:

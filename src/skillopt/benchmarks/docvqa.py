@@ -13,24 +13,25 @@ import base64
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks._data import (
+from skillopt.errors import TaskError
+from skillopt.messages import Image
+from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+from skillopt.tasks.data import (
     CommonSettings,
-    DataRow,
     QuestionBenchmark,
-    load_rows,
+    TaskLoader,
     load_splits,
     package_text,
     published_defaults,
 )
-from skillopt.messages import Image
-from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+from skillopt.tasks.rows import DataRow, load_rows
 from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.task import Task
 
@@ -88,17 +89,19 @@ class _DocVQA:
 
     def __call__(self, settings: DocVQASettings) -> Benchmark:
         detail = None if settings.image_detail == "auto" else settings.image_detail
+        scorer = get_scorer("anls")
+        read = partial(to_task, root=settings.data_root, detail=detail)
         return QuestionBenchmark(
             name="docvqa",
-            splits=load_splits(settings, partial(to_tasks, root=settings.data_root, detail=detail)),
-            scorer=get_scorer("anls"),
+            splits=load_splits(settings, TaskLoader(read, scorer.check_task)),
+            scorer=scorer,
             system=package_text("docvqa_system.md"),
             seed_skill=package_text("docvqa_skill.md"),
         )
 
-    def raw_rows(self, source: Path) -> list[DataRow]:
+    def raw_rows(self, source: Path, bad: list[TaskError]) -> list[DataRow]:
         """The rows of the published data."""
-        return load_rows(source)
+        return load_rows(source, bad=bad)
 
     def row_id(self, row: DataRow) -> str | None:
         """`questionId` in the published data."""
@@ -113,12 +116,9 @@ class _DocVQA:
 PLUGIN: BenchmarkPlugin = _DocVQA()
 
 
-def to_tasks(rows: Sequence[DataRow], root: Path | None = None, detail: str | None = None) -> list[Task]:
-    """One task for each row, with its page."""
-    return [_to_task(row, PageImage(page_of(row, root), detail)) for row in rows]
-
-
-def _to_task(row: DataRow, page: PageImage) -> Task:
+def to_task(row: DataRow, root: Path | None = None, detail: str | None = None) -> Task:
+    """The task of a row, with its page."""
+    page = PageImage(page_of(row, root), detail)
     asked = _PATH_IN_QUESTION.sub("", row.text("question")).strip()
     return Task(
         id=row.id(*ID_FIELDS),

@@ -15,16 +15,10 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks._data import (
-    CommonSettings,
-    DataRow,
-    QuestionBenchmark,
-    load_rows,
-    load_splits,
-    package_text,
-)
 from skillopt.errors import ConfigError, TaskError
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+from skillopt.tasks.data import CommonSettings, QuestionBenchmark, TaskLoader, load_splits, package_text
+from skillopt.tasks.rows import DataRow, load_rows
 from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.task import Task
 
@@ -66,10 +60,12 @@ class _Evals:
                     " env.skill_init to the skill."
                 )
             settings = settings.model_copy(update={"data_path": settings.skill_init})
+        scorer, reader = get_scorer("judge"), _Reader(show_files=settings.show_files)
+        loader = TaskLoader(reader.task, scorer.check_task, reader.begin)
         return QuestionBenchmark(
             name="evals_json",
-            splits=load_splits(settings, _Reader(show_files=settings.show_files).tasks, load=load_evals),
-            scorer=get_scorer("judge"),
+            splits=load_splits(settings, loader, load=load_evals),
+            scorer=scorer,
             system=package_text("evals_system.md"),
             seed_skill=package_text("own_skill.md"),
         )
@@ -78,16 +74,16 @@ class _Evals:
 PLUGIN: BenchmarkPlugin = _Evals()
 
 
-def load_evals(path: Path) -> list[DataRow]:
+def load_evals(path: Path, bad: list[TaskError]) -> list[DataRow]:
     """The cases of a skill: of `evals/evals.json` in its folder, or of the file itself."""
     folder = path.parent if path.name == "SKILL.md" else path
     if not folder.is_dir():
-        return load_rows(path, under=_LISTS)
+        return load_rows(path, _LISTS, bad)
     found = next((file for file in (folder / FILE, folder / FILE.name) if file.is_file()), None)
     if found is None:
         name = FILE.as_posix()
         raise TaskError(f"{folder} holds no {name}. Write the skill's evals, or name them in env.data_path.")
-    return load_rows(found, under=_LISTS)
+    return load_rows(found, _LISTS, bad)
 
 
 class _Reader:
@@ -95,12 +91,15 @@ class _Reader:
 
     def __init__(self, *, show_files: bool) -> None:
         self._show_files = show_files
+        self._place = 0
 
-    def tasks(self, rows: Sequence[DataRow]) -> list[Task]:
-        """One task for each case."""
-        return [self._task(row, place) for place, row in enumerate(rows, start=1)]
+    def begin(self, rows: Sequence[DataRow]) -> None:
+        """Count the cases of another file."""
+        self._place = 0
 
-    def _task(self, row: DataRow, place: int) -> Task:
+    def task(self, row: DataRow) -> Task:
+        """The task of a case."""
+        self._place += 1
         prompt = next((row.data[name] for name in _PROMPTS if name in row.data), None)
         if not isinstance(prompt, str) or not prompt.strip():
             raise row.error("'prompt' is missing or empty. Write what the user asks.")
@@ -117,7 +116,7 @@ class _Reader:
         shown = [_shown(row, path) for path in files] if self._show_files else []
         expected = (expected or "").strip()
         return Task(
-            id=str(row.data.get("id", row.data.get("name", place))),
+            id=str(row.data.get("id", row.data.get("name", self._place))),
             prompt="".join([prompt.strip(), *shown]),
             reference=expected or None,
             files=() if self._show_files else tuple(files),

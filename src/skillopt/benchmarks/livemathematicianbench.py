@@ -22,16 +22,17 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks._data import (
+from skillopt.errors import TaskError
+from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+from skillopt.tasks.data import (
     CommonSettings,
-    DataRow,
     QuestionBenchmark,
-    load_rows,
+    TaskLoader,
     load_splits,
     package_text,
     published_defaults,
 )
-from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+from skillopt.tasks.rows import DataRow, load_rows
 from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.task import Task
 
@@ -65,17 +66,19 @@ class _LiveMath:
     defaults: Mapping[str, Any] = published_defaults(workers=64, exec_timeout=300.0)
 
     def __call__(self, settings: LiveMathSettings) -> Benchmark:
+        scorer = get_scorer("multiple_choice")
+        loader = TaskLoader(partial(to_task, settings=settings), scorer.check_task)
         return QuestionBenchmark(
             name="livemathematicianbench",
-            splits=load_splits(settings, partial(to_tasks, settings=settings), load=load_months),
-            scorer=get_scorer("multiple_choice"),
+            splits=load_splits(settings, loader, load=load_months),
+            scorer=scorer,
             system=package_text("livemath_system.md"),
             seed_skill=package_text("livemath_skill.md"),
         )
 
-    def raw_rows(self, source: Path) -> list[DataRow]:
+    def raw_rows(self, source: Path, bad: list[TaskError]) -> list[DataRow]:
         """The rows of the monthly files."""
-        return load_months(source)
+        return load_months(source, bad=bad)
 
     def row_id(self, row: DataRow) -> str | None:
         """Month and number."""
@@ -89,10 +92,10 @@ class _LiveMath:
 PLUGIN: BenchmarkPlugin = _LiveMath()
 
 
-def load_months(path: Path) -> list[DataRow]:
+def load_months(path: Path, bad: list[TaskError]) -> list[DataRow]:
     """The rows of a file, or of every monthly file below a folder, in the order of the months."""
     months = sorted(path.rglob("qa_*_final.json")) if path.is_dir() else []
-    return [row for month in months for row in load_rows(month)] if months else load_rows(path)
+    return [row for file in months or [path] for row in load_rows(file, bad=bad)]
 
 
 def row_id(row: DataRow) -> str | None:
@@ -107,12 +110,8 @@ def row_id(row: DataRow) -> str | None:
     return None if month is None or number is None else f"{month}:{number}"
 
 
-def to_tasks(rows: Sequence[DataRow], settings: LiveMathSettings) -> list[Task]:
-    """One task for each row, of either form."""
-    return [_to_task(row, settings) for row in rows]
-
-
-def _to_task(row: DataRow, settings: LiveMathSettings) -> Task:
+def to_task(row: DataRow, settings: LiveMathSettings) -> Task:
+    """The task of a row, of either form."""
     name = row_id(row)
     if name is None:
         raise row.error("has no id. Give it one, or month and no, as the monthly files do.")

@@ -11,24 +11,19 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks._data import (
-    CommonSettings,
-    DataRow,
-    QuestionBenchmark,
-    load_rows,
-    load_splits,
-    package_text,
-)
 from skillopt.errors import ConfigError, TaskError, suggest
 from skillopt.files import as_usage_error, read_text
 from skillopt.tasks.benchmark import OPTIMIZER_STAGES, Benchmark, BenchmarkPlugin
-from skillopt.tasks.scorers import ScorerSpec, as_text, get_scorer
+from skillopt.tasks.data import CommonSettings, QuestionBenchmark, TaskLoader, load_splits, package_text
+from skillopt.tasks.rows import DataRow
+from skillopt.tasks.scorers import Scorer, ScorerSpec, as_text, get_scorer
 from skillopt.tasks.splits import Splits, canonical_split, parse_ratio, ratio_split
 from skillopt.tasks.task import Split, Task
 from skillopt.tasks.template import fill, placeholders
@@ -107,21 +102,24 @@ class OwnBenchmark(QuestionBenchmark):
     """Whether nothing said how the tasks are divided."""
 
     @classmethod
-    def from_settings(cls, settings: OwnSettings) -> OwnBenchmark:
-        """From files, as the `env` section says."""
-        reader = _Reader(settings)
+    def from_settings(cls, settings: OwnSettings, scorer: ScorerSpec | None = None) -> OwnBenchmark:
+        """From files, as the `env` section says. `scorer` is one from Python, instead of that of the
+        settings.
+        """
+        reader, checker = _Reader(settings), _scorer(settings, scorer)
+        loader = TaskLoader(reader.task, checker.check_task, reader.begin)
         if settings.test_path is None:
-            made = cls._build(settings, load_splits(settings, reader.tasks), settings.scorer)
+            made = cls._build(settings, load_splits(settings, loader), checker)
             made.undivided = settings.split_dir is None and not _DIVIDES & settings.model_fields_set
             return made
         if settings.split_dir is not None:
             raise ConfigError("env.test_path and env.split_dir both say what is test. Keep one of them.")
         train, val, _ = parse_ratio(settings.split_ratio)
         without_test = settings.model_copy(update={"split_ratio": f"{train}:{val}:0", "limit": 0})
-        rest = load_splits(without_test, reader.tasks)
-        test = tuple(reader.tasks(load_rows(settings.test_path)))
-        splits = Splits(train=rest.train, val=rest.val, test=test).limited(settings.limit)
-        return cls._build(settings, splits, settings.scorer)
+        rest = load_splits(without_test, loader)
+        test = tuple(loader.tasks(settings.test_path))
+        splits = replace(rest, test=test, bad_rows=tuple(map(str, loader.bad))).limited(settings.limit)
+        return cls._build(settings, splits, checker)
 
     @classmethod
     def from_tasks(
@@ -131,7 +129,8 @@ class OwnBenchmark(QuestionBenchmark):
         scorer: ScorerSpec | None = None,
         settings: OwnSettings | None = None,
     ) -> OwnBenchmark:
-        """From Python: a list of tasks or rows, split by ratio, or a mapping of split names to such lists.
+        """From Python: a list of tasks or rows, split by ratio, or a mapping of split names to such lists. A
+        row that gives no task is an error.
 
         `scorer` may be a function or a scorer object; unset, `settings.scorer` is used. Rows are read as
         those of a file are.
@@ -148,13 +147,12 @@ class OwnBenchmark(QuestionBenchmark):
             splits = Splits(train=parts["train"], val=parts["val"], test=parts["test"])
         else:
             splits = ratio_split(reader.from_memory(tasks), settings.split_ratio, settings.split_seed)
-        chosen = settings.scorer if scorer is None else scorer
-        made = cls._build(settings, splits.limited(settings.limit), chosen)
+        made = cls._build(settings, splits.limited(settings.limit), _scorer(settings, scorer))
         made.undivided = not isinstance(tasks, Mapping) and not _DIVIDES & settings.model_fields_set
         return made
 
     @classmethod
-    def _build(cls, settings: OwnSettings, splits: Splits, scorer: ScorerSpec) -> OwnBenchmark:
+    def _build(cls, settings: OwnSettings, splits: Splits, scorer: Scorer) -> OwnBenchmark:
         given = settings.system
         system = package_text("own_system.md") if given is None else _template(given, "env.system")
         if "skill" not in placeholders(system):
@@ -162,9 +160,7 @@ class OwnBenchmark(QuestionBenchmark):
         return cls(
             name="own",
             splits=splits,
-            scorer=get_scorer(
-                scorer, pass_at=settings.pass_at, graded=settings.graded, options=settings.scorer_options
-            ),
+            scorer=scorer,
             system=system,
             seed_skill=package_text("own_skill.md"),
             prompts={} if settings.prompts is None else _prompts(settings.prompts),
@@ -189,12 +185,12 @@ class _Reader:
         self._settings = settings
         self._template = None if settings.prompt is None else _template(settings.prompt, "env.prompt")
         self._copies: Counter[str] = Counter()
+        self._names: Sequence[str] = ()
 
-    def tasks(self, rows: Sequence[DataRow]) -> list[Task]:
-        """One task for each row of a file."""
+    def begin(self, rows: Sequence[DataRow]) -> None:
+        """Find out which names of the template are fields of a file."""
         fields = list(dict.fromkeys(field for row in rows for field in row.data))
-        names = self._placeholders(fields)
-        return [self._task(row, names) for row in rows]
+        self._names = self._placeholders(fields)
 
     def from_memory(self, given: Iterable[Task | Mapping[str, Any]]) -> list[Task]:
         """Tasks as they are, rows read like those of a file."""
@@ -209,7 +205,9 @@ class _Reader:
             for place, item in enumerate(items, start=1)
             if isinstance(item, Mapping)
         ]
-        made = iter(self.tasks(rows) if rows else ())
+        if rows:
+            self.begin(rows)
+        made = map(self.task, rows)
         return [item if isinstance(item, Task) else next(made) for item in items]
 
     def _placeholders(self, fields: Sequence[str]) -> list[str]:
@@ -230,14 +228,15 @@ class _Reader:
             )
         return known
 
-    def _task(self, row: DataRow, names: Sequence[str]) -> Task:
+    def task(self, row: DataRow) -> Task:
+        """The task of a row."""
         settings = self._settings
         reference_field = settings.reference_field or next(
             (field for field in REFERENCE_FIELDS if field in row.data), None
         )
         if reference_field is None and (near := _near(row, REFERENCE_FIELDS)):
             raise row.error(f"has no reference{near}. Rename it, or set env.reference_field.")
-        if reference_field in names:
+        if reference_field in self._names:
             raise row.error(
                 f"env.prompt shows {{{reference_field}}}, which is the reference: the target would be told"
                 " the answer. Remove it."
@@ -245,17 +244,16 @@ class _Reader:
         kind = self._field(row, settings.kind_field, "env.kind_field")
         return Task(
             id=self._id(row),
-            prompt=self._prompt(row, names),
+            prompt=self._prompt(row),
             reference=self._field(row, reference_field, "env.reference_field"),
             kind="" if kind is None else as_text(kind),
             data={name: value for name, value in row.data.items() if name != reference_field},
         )
 
-    def _prompt(self, row: DataRow, names: Sequence[str]) -> str:
+    def _prompt(self, row: DataRow) -> str:
         if self._template is not None:
-            return fill(
-                self._template, {name: as_text(self._field(row, name, "env.prompt")) for name in names}
-            )
+            values = {name: as_text(self._field(row, name, "env.prompt")) for name in self._names}
+            return fill(self._template, values)
         field = next((field for field in PROMPT_FIELDS if field in row.data), None)
         if field is None:
             raise row.error(
@@ -286,6 +284,15 @@ class _Reader:
         if field not in row.data:
             raise row.error(f"has no field {field!r}, which {key} names. {suggest(field, row.data)}")
         return row.data[field]
+
+
+def _scorer(settings: OwnSettings, given: ScorerSpec | None) -> Scorer:
+    return get_scorer(
+        settings.scorer if given is None else given,
+        pass_at=settings.pass_at,
+        graded=settings.graded,
+        options=settings.scorer_options,
+    )
 
 
 def _near(row: DataRow, wanted: Sequence[str]) -> str:

@@ -8,22 +8,23 @@ A row: `{"id": "q1", "question": "This city on the Seine ...", "context": "[DOC]
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from skillopt.benchmarks._data import (
+from skillopt.errors import TaskError
+from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+from skillopt.tasks.data import (
     CommonSettings,
-    DataRow,
     QuestionBenchmark,
-    load_rows,
+    TaskLoader,
     load_splits,
     package_text,
     published_defaults,
 )
-from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+from skillopt.tasks.rows import DataRow, load_rows
 from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.task import Task
 
@@ -42,17 +43,18 @@ class _SearchQA:
     defaults: Mapping[str, Any] = published_defaults(workers=24)
 
     def __call__(self, settings: SearchQASettings) -> Benchmark:
+        scorer = get_scorer("squad")
         return QuestionBenchmark(
             name="searchqa",
-            splits=load_splits(settings, to_tasks),
-            scorer=get_scorer("squad"),
+            splits=load_splits(settings, TaskLoader(to_task, scorer.check_task)),
+            scorer=scorer,
             system=package_text("searchqa_system.md"),
             seed_skill=package_text("searchqa_skill.md"),
         )
 
-    def raw_rows(self, source: Path) -> list[DataRow]:
+    def raw_rows(self, source: Path, bad: list[TaskError]) -> list[DataRow]:
         """The rows of the published data."""
-        return load_rows(source)
+        return load_rows(source, bad=bad)
 
     def row_id(self, row: DataRow) -> str | None:
         """`key` in the published data, `id` in a split."""
@@ -66,11 +68,6 @@ class _SearchQA:
 PLUGIN: BenchmarkPlugin = _SearchQA()
 
 
-def to_tasks(rows: Sequence[DataRow]) -> list[Task]:
-    """One task for each row."""
-    return list(map(_to_task, rows))
-
-
 def shorten(context: str, limit: int = CONTEXT_LIMIT) -> str:
     """The context in at most `limit` characters, cut where a document begins; a first document longer than
     that is cut inside.
@@ -82,7 +79,8 @@ def shorten(context: str, limit: int = CONTEXT_LIMIT) -> str:
     return context[: boundary if boundary > 0 else limit].rstrip()
 
 
-def _to_task(row: DataRow) -> Task:
+def to_task(row: DataRow) -> Task:
+    """The task of a row."""
     question, context = row.text("question"), shorten(row.text("context", optional=True))
     snippets = f"## Snippets\n\n{context}\n\n" if context else ""
     return Task(
@@ -98,7 +96,7 @@ def _answers(row: DataRow) -> list[str]:
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise row.error(f"'answers' starts like a JSON list but is none: {error}. Correct it.") from error
     given = value if isinstance(value, list) else [value]
     answers = [text for text in given if isinstance(text, str) and text.strip()]

@@ -19,7 +19,7 @@ from skillopt.config import Resolved, parse_model_string
 from skillopt.errors import BudgetSpent, ConfigError, Interrupted, ProviderDown, Stopped, UsageError
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation, fact
-from skillopt.events import RowFact, Sink
+from skillopt.events import Notice, RowFact, Sink
 from skillopt.models.stack.limited import Retry
 from skillopt.place import Place
 from skillopt.runs.reader import is_run, read_figures
@@ -98,6 +98,8 @@ async def matrix(
     if job.judge is not None:  # rows of two judges do not add up
         kept["judge"] = identity["model"].get("judge", identity["model"]["optimizer"])
     async with open_run(job, folder, kept, sinks=sinks, retry=retry, one_stops_all=False) as opened:
+        if job.bad_rows:
+            opened.run.emit(Notice(text=job.bad_rows, level="warning"))
         work = _Work(job, skills, splits, repeats, targets, opened.run.emit)
         try:
             await together(*(work.measure(target, opened.targets) for target in targets))
@@ -152,7 +154,7 @@ class _Work:
         """All skills with one target. What stops it is kept for the end; the other targets go on."""
         names: dict[str, str] = {}
         for name, skill in self._skills.items():
-            names.setdefault(_digest(target, skill), name)  # equal ones are measured once
+            names.setdefault(skill_digest(target, skill), name)  # equal ones are measured once
         running = [
             self._close(
                 (target.digest, digest, split),
@@ -191,7 +193,7 @@ class _Work:
         """What came of it, in the order it was asked for: targets, skills, splits."""
         found, missing = [], []
         for target, name, split in product(self._targets, self._skills, self._splits):
-            digest = _digest(target, self._skills[name])
+            digest = skill_digest(target, self._skills[name])
             rows = self._rows.get((target.digest, digest, split))
             if rows is None:
                 why = str(self._reasons.get(target.name, Interrupted("Interrupted.")))
@@ -226,7 +228,7 @@ class _Work:
         return type(first)("\n".join(f"{', '.join(names)}: {text}" for text, names in said.items()))
 
 
-def _digest(target: Target, skill: Skill) -> str:
+def skill_digest(target: Target, skill: Skill) -> str:
     """What identifies a skill as a target gets it."""
     files = carried_files(target.spec, skill)
     text = skill.document.digest

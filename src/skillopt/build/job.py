@@ -17,17 +17,17 @@ from skillopt.config.model_string import provider_of
 from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.files import read_text
 from skillopt.harnesses import identity_of, works_alone
-from skillopt.harnesses._workspace import carried_digest
 from skillopt.models import provider
 from skillopt.redact import Scrubber
 from skillopt.runs.log import EVENTS
 from skillopt.skill.description import SkillListing, description_of
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
+from skillopt.skill.install import carried_digest
 from skillopt.skill.paths import ONE_DOCUMENT, SKILL_FILE, EditableFiles
-from skillopt.tasks.benchmark import Benchmark, Undivided, WantsJudge
+from skillopt.tasks.benchmark import Benchmark, TellsBadRows, Undivided, WantsJudge
 from skillopt.tasks.folds import FEWEST, FOLDS, MANY, in_folds, in_rounds, rounds_for
-from skillopt.tasks.splits import Splits
+from skillopt.tasks.splits import Splits, told_bad_rows
 from skillopt.tasks.task import SPLITS, Task
 from skillopt.train.epoch_end import LookBack
 
@@ -116,6 +116,12 @@ class Job:
         if self.listing is not None or not (references or wanted.scripts):
             return ONE_DOCUMENT
         return EditableFiles(references=references, scripts=wanted.scripts, taken=self.seed.others())
+
+    @property
+    def bad_rows(self) -> str:
+        """The rows of the tasks file that gave no task, by name; empty where there are none."""
+        bad = self.benchmark.bad_rows if isinstance(self.benchmark, TellsBadRows) else ()
+        return told_bad_rows(bad) if bad else ""
 
     def identity(self) -> dict[str, Any]:
         """What can change a result; a folder belongs to one identity."""

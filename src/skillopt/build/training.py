@@ -168,6 +168,8 @@ def _announce(opened: OpenRun, trainer: Trainer) -> None:
             counts={split: len(job.splits.of(split)) for split in ("train", "val", "test")},
         )
     )
+    if job.bad_rows:
+        opened.run.emit(Notice(text=job.bad_rows, level="warning"))
     for text in _notes(opened, trainer):
         opened.run.emit(Notice(text=text))
 

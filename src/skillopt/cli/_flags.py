@@ -79,9 +79,11 @@ def flagged(
     *,
     short: Sequence[str] = (),
     epilog: str | None = None,
+    config_argument: bool = True,
 ) -> Add:
     """The `add` of a command with a parameter `given`: it takes a config, `--cfg-options`, a short option for
-    the models of `short` roles, and one for every public flag whose key starts with one of `keys`.
+    the models of `short` roles, and one for every public flag whose key starts with one of `keys`. Without
+    `config_argument` the config is only named by `--config`: the command has an argument of its own.
     """
 
     def add(app: typer.Typer, name: str, panel: str) -> None:
@@ -89,7 +91,8 @@ def flagged(
             parameter(role, str, option(f"--{role}", f"The same as --{role}_model, shorter.", "MODEL"))
             for role in short
         ]
-        run = with_options(command, "given", [*_CONFIG, *models, *_flag_options(keys)], _given)
+        config = _CONFIG if config_argument else _CONFIG[1:]
+        run = with_options(command, "given", [*config, *models, *_flag_options(keys)], _given)
         settings: Any = {"context_settings": _EITHER_SPELLING, "rich_help_panel": panel, "epilog": epilog}
         app.command(name, cls=FlagCommand, **settings)(run)
 

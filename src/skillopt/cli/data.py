@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from skillopt.benchmarks import benchmarks
-from skillopt.benchmarks._manifest import Materialises, pick, read_manifest
 from skillopt.cli._console import echo
 from skillopt.cli._options import option, simple
-from skillopt.errors import UsageError
+from skillopt.errors import TaskError, UsageError
 from skillopt.files import write_text
+from skillopt.tasks.benchmark import TellsBadRows
+from skillopt.tasks.manifest import Materialises, pick, read_manifest
+from skillopt.tasks.splits import told_bad_rows
 from skillopt.tasks.task import Split
 
 PANEL, PLACE = "Train and measure", 7
@@ -54,13 +56,17 @@ def data(
         raise UsageError(
             f"{folder} already holds something; nothing was written. Choose a new folder with --out."
         )
-    rows = plugin.raw_rows(source)
+    bad: list[TaskError] = []
+    rows = plugin.raw_rows(source, bad)
+    if bad:
+        echo(told_bad_rows([str(error) for error in bad]), err=True)
     picked = pick(read_manifest(manifest, ("id", "key", "questionId")), rows, plugin.row_id, source)
     splits = {
         split: [plugin.moved(row, folder.absolute() / split) for row in found]
         for split, found in picked.items()
     }
-    _write(folder, splits, benchmark)
+    if unusable := _write(folder, splits, benchmark):
+        echo(told_bad_rows(unusable), err=True)
     for split, found in splits.items():
         echo(f"{len(found):>6}  {folder / split / FILE}")
     echo(f"Train on it: skillopt train --config {benchmark} --split_dir {folder}")
@@ -69,18 +75,21 @@ def data(
 add = simple(data)
 
 
-def _write(folder: Path, splits: Mapping[Split, list[Mapping[str, Any]]], benchmark: str) -> None:
-    """Write all splits, or none where the benchmark cannot read them."""
-    made = not folder.exists()
+def _write(folder: Path, splits: Mapping[Split, list[Mapping[str, Any]]], benchmark: str) -> Sequence[str]:
+    """Write all splits, or none where the benchmark cannot read them. Returns what is wrong with rows that
+    the benchmark leaves out.
+    """
+    is_new = not folder.exists()
     try:
         for split, rows in splits.items():
             lines = (json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
             write_text(folder / split / FILE, "".join(lines))
         plugin = benchmarks.get(benchmark)
-        plugin(plugin.Settings(split_dir=folder))
+        made = plugin(plugin.Settings(split_dir=folder))
+        return made.bad_rows if isinstance(made, TellsBadRows) else ()
     except BaseException:  # also on Ctrl-C: half of the splits would be taken for all of them
         for split in splits:
             shutil.rmtree(folder / split, ignore_errors=True)
-        if made:
+        if is_new:
             shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -14,8 +14,8 @@ from skillopt.evaluation.look import scorer_trouble
 from skillopt.redact import Scrubber
 from skillopt.skill.document import Document
 from skillopt.skill.folder import load_skill
-from skillopt.tasks.benchmark import Benchmark
-from skillopt.tasks.splits import Splits
+from skillopt.tasks.benchmark import Benchmark, TellsBadRows
+from skillopt.tasks.splits import Splits, told_bad_rows
 from skillopt.tasks.task import SPLITS
 
 _result = partial(CheckResult.of, "data")
@@ -37,7 +37,8 @@ def load_data(config: Config, scrubber: Scrubber) -> Loaded:
         return Loaded(findings=(_result("benchmark", "note", "none is configured", remedy),))
     try:
         benchmark: Benchmark = benchmarks.get(name)(config.env.settings)
-        splits = Splits(**{split: tuple(benchmark.tasks(split)) for split in SPLITS})
+        train, val, test = (tuple(benchmark.tasks(split)) for split in SPLITS)
+        splits = Splits(train=train, val=val, test=test)
     # An import: a benchmark of another package without its dependencies.
     except (SkillOptError, ImportError, OSError) as error:
         return Loaded(findings=(_result(name, "fix", "its tasks do not load", str(error)),))
@@ -46,11 +47,17 @@ def load_data(config: Config, scrubber: Scrubber) -> Loaded:
     return Loaded(
         findings=(
             _result(name, "fine", f"{told} tasks", facts=counts),
+            *_bad_rows(name, benchmark),
             _skill(config, benchmark, scrubber),
             *_scorer(benchmark, splits),
         ),
         has_images=any(task.images for split in SPLITS for task in splits.of(split)),
     )
+
+
+def _bad_rows(name: str, benchmark: Benchmark) -> list[CheckResult]:
+    bad = benchmark.bad_rows if isinstance(benchmark, TellsBadRows) else ()
+    return [_result(name, "fix", "rows give no task", told_bad_rows(bad))] if bad else []
 
 
 def _scorer(benchmark: Benchmark, splits: Splits) -> list[CheckResult]:

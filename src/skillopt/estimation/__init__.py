@@ -139,6 +139,8 @@ def _assumptions(job: Job, rehearsal: Rehearsal, likely: Rehearsed) -> list[str]
         " with more and less luck",
         "nothing is in a cache",
     ]
+    if job.bad_rows:
+        told.append(job.bad_rows)
     if job.folds:
         told.append(
             f"{len(job.folds)} folds and the run on all tasks, each in {len(job.earlier) + 1} rounds,"

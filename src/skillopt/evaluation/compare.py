@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 from skillopt.evaluation.stage import MOST_LOST
 from skillopt.events import RowFact
@@ -35,6 +36,13 @@ class Comparison:
     broken: tuple[str, ...]
     level: int = 95
     """Percent of the interval: 95, or 90 where only an improvement is asked for."""
+
+    @property
+    def direction(self) -> Literal["better", "worse", "cannot tell"]:
+        """What the comparison shows: a difference that can be chance shows nothing."""
+        if self.p >= SMALL:
+            return "cannot tell"
+        return "better" if self.delta > 0 else "worse"
 
     @property
     def reach(self) -> tuple[float, float]:

@@ -165,6 +165,14 @@ class Undivided(Protocol):
 
 
 @runtime_checkable
+class TellsBadRows(Protocol):
+    """A benchmark read from files, of which a row that gives no task costs that row alone."""
+
+    bad_rows: Sequence[str]
+    """File, line and reason of each."""
+
+
+@runtime_checkable
 class WantsJudge(ScoredByJudge, Protocol):
     """A benchmark that may be scored by a judge; `score_with` is then called instead of `score`."""
 

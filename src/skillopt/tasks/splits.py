@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from skillopt.errors import ConfigError, TaskError, UnknownName
@@ -35,6 +35,8 @@ class Splits:
     train: tuple[Task, ...]
     val: tuple[Task, ...]
     test: tuple[Task, ...] = ()
+    bad_rows: tuple[str, ...] = ()
+    """What is wrong with each row that gave no task."""
 
     def __post_init__(self) -> None:
         _check_overlaps(self)
@@ -57,7 +59,7 @@ class Splits:
         """The first `limit` tasks of each split; 0 is all of them."""
         if limit == 0:
             return self
-        return Splits(train=self.train[:limit], val=self.val[:limit], test=self.test[:limit])
+        return replace(self, train=self.train[:limit], val=self.val[:limit], test=self.test[:limit])
 
 
 def canonical_split(name: str) -> Split:
@@ -121,6 +123,13 @@ def listed(names: Sequence[str], most: int = 20) -> str:
     """The first of many names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def told_bad_rows(bad: Sequence[str], most: int = 5) -> str:
+    """The rows that gave no task, by name."""
+    more = f" And {len(bad) - most} more." if len(bad) > most else ""
+    are = "row could not be used and is" if len(bad) == 1 else "rows could not be used and are"
+    return f"{len(bad)} {are} left out: {' '.join(bad[:most])}{more}"
 
 
 def _check_ids(tasks: Iterable[Task]) -> None:

@@ -16,11 +16,11 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks._data import CommonSettings, load_splits, package_text, published_defaults
 from skillopt.benchmarks.alfworld._benchmark import ALFWorld
-from skillopt.benchmarks.alfworld._load import to_tasks
+from skillopt.benchmarks.alfworld._load import to_task
 from skillopt.errors import ConfigError
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+from skillopt.tasks.data import CommonSettings, TaskLoader, load_splits, package_text, published_defaults
 
 _text = partial(package_text, folder="alfworld")
 
@@ -52,7 +52,7 @@ class _Plugin:
             )
         root = Path(named)
         return ALFWorld(
-            splits=load_splits(settings, partial(to_tasks, root=root, template=_text("task.md"))),
+            splits=load_splits(settings, TaskLoader(partial(to_task, root=root, template=_text("task.md")))),
             root=root,
             max_steps=settings.max_steps,
             system=_text("system.md"),

@@ -7,11 +7,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
-from skillopt.benchmarks._data import DataRow
 from skillopt.benchmarks.alfworld._names import by_number, short_names
+from skillopt.tasks.rows import DataRow
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
 
@@ -22,12 +21,8 @@ _PLACE = re.compile(r"\(receptacleatlocation\s+(\S+)\s+\S+?\s*\)")
 _ID = re.compile(r"[^\s()]+_bar_[^\s()]+")
 
 
-def to_tasks(rows: Sequence[DataRow], root: Path, template: str) -> list[Task]:
-    """One task for each row, whose `gamefile` lies below `root`."""
-    return [_to_task(row, root, template) for row in rows]
-
-
-def _to_task(row: DataRow, root: Path, template: str) -> Task:
+def to_task(row: DataRow, root: Path, template: str) -> Task:
+    """The task of a row, whose `gamefile` lies below `root`."""
     gamefile = row.text("gamefile")
     path = root / gamefile
     try:
@@ -38,7 +33,7 @@ def _to_task(row: DataRow, root: Path, template: str) -> Task:
             f"the game file {path} cannot be read: {error.strerror or error}. Set env.data_root (or"
             " ALFWORLD_DATA) to the folder that game files are named from."
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise row.error(f"the game file {path} is not JSON: {error}.") from error
     if not isinstance(game, dict) or not all(isinstance(game.get(part), str) for part in _PARTS):
         raise row.error(f"the game file {path} lacks one of {', '.join(_PARTS)}: it is no game of ALFWorld.")

@@ -17,19 +17,20 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks._data import (
-    CommonSettings,
-    QuestionBenchmark,
-    load_splits,
-    package_text,
-    published_defaults,
-)
 from skillopt.benchmarks.officeqa._documents import Library
 from skillopt.benchmarks.officeqa._environment import DocumentTools
 from skillopt.benchmarks.officeqa._load import OfficeQALoader
 from skillopt.benchmarks.officeqa._score import TOLERANCE, OfficeAnswer
 from skillopt.errors import ConfigError
 from skillopt.tasks.benchmark import AGENT_PROMPT, Benchmark, BenchmarkPlugin, Environment
+from skillopt.tasks.data import (
+    CommonSettings,
+    QuestionBenchmark,
+    TaskLoader,
+    load_splits,
+    package_text,
+    published_defaults,
+)
 from skillopt.tasks.task import Task
 
 _text = partial(package_text, folder="officeqa")
@@ -95,9 +96,10 @@ class _Plugin:
             shows_pages=settings.oracle_pages,
             shows_documents=tools,
         )
+        scorer = OfficeAnswer(tolerance=settings.tolerance)
         return OfficeQA(
-            splits=load_splits(settings, loader.tasks),
-            scorer=OfficeAnswer(tolerance=settings.tolerance),
+            splits=load_splits(settings, TaskLoader(loader.task, scorer.check_task)),
+            scorer=scorer,
             system=_text("system_tools.md" if tools else "system.md"),
             prompts={AGENT_PROMPT: _text("system_agent.md")} if tools else {},
             seed_skill=_text("skill.md"),

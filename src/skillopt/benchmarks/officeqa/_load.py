@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from skillopt.benchmarks._data import DataRow
 from skillopt.benchmarks.officeqa._documents import Library
 from skillopt.benchmarks.officeqa._pages import page_text, shown, sources
+from skillopt.tasks.rows import DataRow
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
 
@@ -28,11 +28,8 @@ class OfficeQALoader:
         self._shows_pages = shows_pages and library.has_pages
         self._shows_documents = shows_documents
 
-    def tasks(self, rows: Sequence[DataRow]) -> list[Task]:
-        """One task for each row."""
-        return [self._task(row) for row in rows]
-
-    def _task(self, row: DataRow) -> Task:
+    def task(self, row: DataRow) -> Task:
+        """The task of a row."""
         question = _text(row, "question")
         names = _list(row, "source_files")
         if not names:

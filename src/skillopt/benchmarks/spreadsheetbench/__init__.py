@@ -16,11 +16,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks._data import CommonSettings, load_splits, package_text, published_defaults
 from skillopt.benchmarks.spreadsheetbench._benchmark import SpreadsheetBench
 from skillopt.benchmarks.spreadsheetbench._load import SpreadsheetLoader, openpyxl
 from skillopt.sandbox import Mode, ProcessLimits, Sandbox, require
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+from skillopt.tasks.data import CommonSettings, TaskLoader, load_splits, package_text, published_defaults
 
 _WEAKER = (
     "set env.sandbox: limits to run programs with limits only: they then see your files and the network"
@@ -66,7 +66,7 @@ class _Plugin:
         package = Path(openpyxl().__file__).parent.parent
         require(settings.sandbox, remedy=_WEAKER)
         loader = SpreadsheetLoader(settings.data_root, _text("task.md"))
-        splits = load_splits(settings, loader.tasks)
+        splits = load_splits(settings, TaskLoader(loader.task))
         inputs = [case.input.parent for problem in loader.problems.values() for case in problem.cases]
         sandbox = Sandbox(
             settings.sandbox,

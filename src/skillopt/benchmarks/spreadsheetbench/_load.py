@@ -8,14 +8,14 @@ import hashlib
 import importlib
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skillopt.benchmarks._data import DataRow, load_rows
 from skillopt.benchmarks.spreadsheetbench._position import Area, parse_position
 from skillopt.errors import ConfigError
+from skillopt.tasks.rows import DataRow, load_rows
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
 
@@ -60,11 +60,8 @@ class SpreadsheetLoader:
         self._template = template
         self._whole: Mapping[str, DataRow] | None = None
 
-    def tasks(self, rows: Sequence[DataRow]) -> list[Task]:
-        """One task for each row."""
-        return [self._task(row) for row in rows]
-
-    def _task(self, row: DataRow) -> Task:
+    def task(self, row: DataRow) -> Task:
+        """The task of a row."""
         row = self._completed(row)
         instruction, position = row.text("instruction"), row.text("answer_position")
         sheet = row.data.get("answer_sheet")
@@ -77,15 +74,15 @@ class SpreadsheetLoader:
             ) from error
         problem = Problem(cases=tuple(self._cases(row)), areas=areas)
         task_id = row.id("id")
-        self.problems[task_id] = problem
         kind = row.data.get("instruction_type")
         kind = kind if isinstance(kind, str) else ""
         values = {
             "instruction": instruction,
             "kind": kind or "not given",
             "position": f"{position} (sheet {named!r})" if named and "!" not in position else position,
-            "preview": preview(problem.cases[0].input),
+            "preview": _preview_of(row, problem.cases[0].input),
         }
+        self.problems[task_id] = problem
         return Task(
             id=task_id,
             prompt=fill(self._template, values).strip(),
@@ -138,6 +135,13 @@ class SpreadsheetLoader:
         if not pairs:
             known = ", ".join(f"*{given}.xlsx with *{wanted}.xlsx" for given, wanted in _ENDINGS)
             raise row.error(f"{folder} holds no workbooks in pairs ({known}). Complete the data.")
+
+
+def _preview_of(row: DataRow, path: Path) -> str:
+    try:
+        return preview(path)
+    except Exception as error:  # a damaged workbook makes openpyxl raise whatever it meets in it
+        raise row.error(f"{path} cannot be opened as a workbook: {error!r}. Fetch it anew.") from error
 
 
 def preview(path: Path) -> str:

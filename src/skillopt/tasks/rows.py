@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from skillopt.changes.json_text import json_parts, skip_space
 from skillopt.errors import TaskError
+from skillopt.json_text import json_parts, skip_space
 
 DATA_SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv")
 _FIELD_LIMIT = (1 << 31) - 1
@@ -65,24 +65,30 @@ class DataRow:
         raise self.error(f"{' or '.join(map(repr, fields))} is {what}. Give the row its {fields[0]}.")
 
 
-def load_rows(path: Path, under: Sequence[str] = ("data",)) -> list[DataRow]:
+def load_rows(
+    path: Path, under: Sequence[str] = ("data",), bad: list[TaskError] | None = None
+) -> list[DataRow]:
     """All rows of a file, or of the only data file in a folder. A row that cannot be read is an error that
-    names file and line.
+    names file and line; it is raised, or put into `bad` where that is given.
 
     JSON may be a list of objects, an object with a list under `data` (or what `under` names), or an object of
     objects, whose keys then serve as ids.
     """
     file = _only_file(path)
-    readers: dict[str, Callable[[Path, str], Iterator[DataRow]]] = {
+    readers: dict[str, Callable[[Path, str], Iterator[DataRow | TaskError]]] = {
         ".csv": _csv_rows,
         ".json": partial(_json_rows, under=under),
     }
-    rows = list(readers.get(file.suffix.lower(), _jsonl_rows)(file, _text(file)))
-    if not rows:
+    found = list(readers.get(file.suffix.lower(), _jsonl_rows)(file, _text(file)))
+    if not found:
         raise TaskError(f"{file} holds no rows. Add tasks to it.")
-    for row in rows:
-        _check_text(row)
-    return rows
+    checked = [_fault(row) or row for row in found]
+    broken = [row for row in checked if isinstance(row, TaskError)]
+    if broken and (bad is None or len(broken) == len(checked)):
+        raise broken[0]
+    if bad is not None:
+        bad += broken
+    return [row for row in checked if isinstance(row, DataRow)]
 
 
 def _only_file(path: Path) -> Path:
@@ -105,19 +111,14 @@ def _only_file(path: Path) -> Path:
 
 
 def _text(file: Path) -> str:
+    """The text of a file. Bytes that are not UTF-8 become halves of surrogate pairs: their row is refused."""
     try:
-        raw = file.read_bytes()
-        return raw.decode("utf-8-sig")
+        return file.read_bytes().decode("utf-8-sig", errors="surrogateescape")
     except OSError as error:
         raise TaskError(f"{file} cannot be read: {error.strerror or error}.") from error
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise TaskError(
-            f"{file}, line {line}: not UTF-8 ({error.reason}). Save the file as UTF-8."
-        ) from error
 
 
-def _jsonl_rows(file: Path, text: str) -> Iterator[DataRow]:
+def _jsonl_rows(file: Path, text: str) -> Iterator[DataRow | TaskError]:
     # Not splitlines(): it also cuts at characters such as U+2028, which JSON strings may hold.
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -125,11 +126,12 @@ def _jsonl_rows(file: Path, text: str) -> Iterator[DataRow]:
         try:
             value = _DECODER.decode(line)
         except (ValueError, RecursionError) as error:
-            raise TaskError(f"{file}, line {number}: not JSON: {error}. Correct the row.") from error
-        yield _row(file, number, value)
+            yield TaskError(f"{file}, line {number}: not JSON: {error}. Correct the row.")
+        else:
+            yield _row(file, number, value)
 
 
-def _json_rows(file: Path, text: str, under: Sequence[str]) -> Iterator[DataRow]:
+def _json_rows(file: Path, text: str, under: Sequence[str]) -> Iterator[DataRow | TaskError]:
     try:
         whole = _DECODER.decode(text)
     except json.JSONDecodeError as error:
@@ -156,7 +158,7 @@ def _json_rows(file: Path, text: str, under: Sequence[str]) -> Iterator[DataRow]
         yield _row(file, line, part.value if part.key is None else {"id": part.key, **part.value})
 
 
-def _csv_rows(file: Path, text: str) -> Iterator[DataRow]:
+def _csv_rows(file: Path, text: str) -> Iterator[DataRow | TaskError]:
     limit = csv.field_size_limit(_FIELD_LIMIT)
     try:
         yield from _csv_records(file, text)
@@ -164,42 +166,58 @@ def _csv_rows(file: Path, text: str) -> Iterator[DataRow]:
         csv.field_size_limit(limit)
 
 
-def _csv_records(file: Path, text: str) -> Iterator[DataRow]:
+def _csv_records(file: Path, text: str) -> Iterator[DataRow | TaskError]:
     first = text.partition("\n")[0]
     # Spreadsheets of many countries write ; or tabs: no comma, and another sign, says which.
     delimiter = next((sign for sign in ";\t" if "," not in first and sign in first), ",")
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
     header: list[str] | None = None
     start = 1
-    try:
-        for cells in reader:
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            # A quote that nothing closes takes all rows after it along: the file's fault, not a row's.
+            fault = TaskError(f"{file}, line {start}: not CSV: {error}. Correct the row.")
+            if header is None or "unexpected end" in str(error):
+                raise fault from error
+            yield fault
+        else:
             if header is None:
                 header = [name.strip() for name in cells]
                 if len(set(header)) != len(header) or "" in header:
                     raise TaskError(f"{file}, line 1: the header must name every column once. Correct it.")
+            elif cells and len(cells) != len(header):
+                told = f"{len(cells)} cells under {len(header)} columns"
+                yield TaskError(f"{file}, line {start}: {told}. Correct the row.")
             elif cells:
-                if len(cells) != len(header):
-                    told = f"{len(cells)} cells under {len(header)} columns"
-                    raise TaskError(f"{file}, line {start}: {told}. Correct the row.")
                 yield DataRow(path=file, line=start, data=dict(zip(header, cells, strict=True)))
-            start = reader.line_num + 1
-    except csv.Error as error:
-        raise TaskError(f"{file}, line {start}: not CSV: {error}. Correct the row.") from error
+        start = reader.line_num + 1
 
 
-def _row(file: Path, line: int, value: Any) -> DataRow:
+def _row(file: Path, line: int, value: Any) -> DataRow | TaskError:
     if not isinstance(value, dict):
-        raise TaskError(
+        return TaskError(
             f"{file}, line {line}: a row is an object with named fields, not {_kind(value)}. Correct the row."
         )
     return DataRow(path=file, line=line, data=value)
 
 
-def _check_text(row: DataRow) -> None:
+def _fault(row: DataRow | TaskError) -> TaskError | None:
+    """What is wrong with a row whose syntax is right."""
+    if isinstance(row, TaskError):
+        return row
     try:
-        json.dumps(row.data, ensure_ascii=False).encode()
+        json.dumps(row.data, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError as error:
-        raise row.error("holds half of a surrogate pair, which is no text. Correct the row.") from error
+        if "\udc80" <= error.object[error.start] <= "\udcff":  # what a byte became, see `_text`
+            return row.error("not UTF-8. Save the file as UTF-8.")
+        return row.error("holds half of a surrogate pair, which is no text. Correct the row.")
+    except (ValueError, RecursionError):
+        return row.error("not JSON: NaN and numbers without end cannot be used. Correct the row.")
+    return None
 
 
 def _kind(value: Any) -> str:
@@ -208,8 +226,4 @@ def _kind(value: Any) -> str:
     )
 
 
-def _not_json(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_not_json)
+_DECODER = json.JSONDecoder()

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from importlib.resources import files
 from itertools import zip_longest
 from pathlib import Path
 
-from skillopt.benchmarks._data import SplitBenchmark, package_text
-from skillopt.benchmarks._rows import DataRow, load_rows
 from skillopt.errors import TaskError
 from skillopt.skill.description import SkillListing, description_of
 from skillopt.skill.paths import SKILL_FILE
 from skillopt.tasks.benchmark import AGENT_PROMPT
+from skillopt.tasks.data import SplitBenchmark, TaskLoader
 from skillopt.tasks.protected import Protected
 from skillopt.tasks.rollout import Score, Trajectory
+from skillopt.tasks.rows import DataRow
 from skillopt.tasks.splits import Splits, ratio_split
 from skillopt.tasks.task import SPLITS, Task
 from skillopt.tasks.template import fill
@@ -44,9 +45,10 @@ class TriggerBenchmark(SplitBenchmark):
         listed = {one.name: one.description.replace("{skill}", "{ skill }") for one in listing.others}
         listed[listing.skill.name] = "{skill}"
         lines = [fill(line, {"name": name, "description": listed[name]}) for name in sorted(listed)]
+        system = (files("skillopt.tasks") / "triggers_system.md").read_text(encoding="utf-8")
         super().__init__(
             splits=splits,
-            system=fill(package_text("triggers_system.md"), {"skills": "\n".join(lines)}),
+            system=fill(system, {"skills": "\n".join(lines)}),
             seed_skill=description_of(listing.skill),
             prompts={AGENT_PROMPT: ""},
         )
@@ -67,14 +69,8 @@ def load_queries(path: Path, ratio: str, seed: int) -> Splits:
     """The queries of a file in three splits that hold both kinds alike. Raises `TaskError` for a draft that
     nobody has reviewed.
     """
-    rows = load_rows(path)
-    for row in rows:
-        if DRAFTED in row.data:
-            raise row.error(
-                "these queries were drafted by a model and not reviewed yet. Read every line, correct what is"
-                " wrong, then delete this line."
-            )
-    queries = [_query(row) for row in rows]
+    loader = TaskLoader(_query, begin=_refuse_draft)
+    queries = loader.tasks(path)
     parts = []
     for kind in (LOAD, LEAVE):
         found = [task for task in queries if task.kind == kind]
@@ -84,7 +80,17 @@ def load_queries(path: Path, ratio: str, seed: int) -> Splits:
                 " kinds are trained on, judged by and tested."
             )
         parts.append(ratio_split(found, ratio, seed))
-    return Splits(**{split: _in_turn(*(part.of(split) for part in parts)) for split in SPLITS})
+    train, val, test = (_in_turn(*(part.of(split) for part in parts)) for split in SPLITS)
+    return Splits(train=train, val=val, test=test, bad_rows=tuple(map(str, loader.bad)))
+
+
+def _refuse_draft(rows: Sequence[DataRow]) -> None:
+    for row in rows:
+        if DRAFTED in row.data:
+            raise row.error(
+                "these queries were drafted by a model and not reviewed yet. Read every line, correct what is"
+                " wrong, then delete this line."
+            )
 
 
 def _query(row: DataRow) -> Task:

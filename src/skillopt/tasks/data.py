@@ -6,35 +6,23 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from skillopt.benchmarks._rows import DATA_SUFFIXES, DataRow, load_rows
 from skillopt.errors import ConfigError, TaskError
 from skillopt.executors import Executor
 from skillopt.tasks.benchmark import Environment
 from skillopt.tasks.judge import Judge, ScoredByJudge
 from skillopt.tasks.protected import Protected, protected_by
 from skillopt.tasks.rollout import Score, Trajectory
+from skillopt.tasks.rows import DataRow, load_rows
 from skillopt.tasks.scorers import CommandScorer, Scorer, rule_of, score_trajectory
-from skillopt.tasks.splits import ALIASES, Splits, ratio_split
+from skillopt.tasks.splits import ALIASES, Splits, ratio_split, told_bad_rows
 from skillopt.tasks.task import SPLITS, Split, Task
-
-__all__ = [
-    "DATA_SUFFIXES",
-    "CommonSettings",
-    "DataRow",
-    "QuestionBenchmark",
-    "SplitBenchmark",
-    "load_rows",
-    "load_splits",
-    "package_text",
-    "published_defaults",
-]
 
 
 class CommonSettings(BaseModel):
@@ -67,16 +55,59 @@ class CommonSettings(BaseModel):
     )
 
 
-def load_splits(
-    settings: CommonSettings,
-    to_tasks: Callable[[Sequence[DataRow]], Sequence[Task]],
-    load: Callable[[Path], list[DataRow]] = load_rows,
-) -> Splits:
-    """Read what the settings name and split it. `to_tasks` turns the rows of one file into tasks, one for
-    each, in order.
+class LoadsRows(Protocol):
+    """Reads the rows of a file or folder; those that cannot be read go to `bad`."""
 
-    `load` reads the rows that a ratio divides, where they are spread over more than one file.
+    def __call__(self, path: Path, *, bad: list[TaskError]) -> list[DataRow]: ...
+
+
+@dataclass(slots=True)
+class TaskLoader:
+    """Turns rows into tasks. A row that gives none is told in `bad` and left out; where all are bad, the
+    first one's error is raised.
     """
+
+    to_task: Callable[[DataRow], Task]
+    check: Callable[[Task], object] = bool
+    """The scorer's word on a task; raises `TaskError`. Unset, every task is fine."""
+    begin: Callable[[Sequence[DataRow]], object] = len
+    """Called with the rows of a file before the first of them becomes a task."""
+    bad: list[TaskError] = field(default_factory=list)
+
+    def tasks(self, path: Path, load: LoadsRows = load_rows) -> list[Task]:
+        """The tasks of a file or folder, in order."""
+        bad: list[TaskError] = []
+        rows = load(path, bad=bad)
+        self.begin(rows)
+        made = []
+        for row in rows:
+            try:
+                task = self.to_task(row)
+                self.check(task)
+            except TaskError as error:
+                bad.append(error if str(row.path) in str(error) else row.error(str(error)))
+            else:
+                made.append(task)
+        if not made:
+            raise bad[0]
+        self.bad += bad
+        return made
+
+
+def load_splits(settings: CommonSettings, loader: TaskLoader, load: LoadsRows = load_rows) -> Splits:
+    """Read what the settings name and split it. `load` reads the rows that a ratio divides, where they are
+    spread over more than one file.
+    """
+    try:
+        splits = _split(settings, loader, load)
+    except TaskError as error:
+        if not loader.bad:
+            raise
+        raise TaskError(f"{error} {told_bad_rows(list(map(str, loader.bad)))}") from error
+    return replace(splits, bad_rows=tuple(map(str, loader.bad))).limited(settings.limit)
+
+
+def _split(settings: CommonSettings, loader: TaskLoader, load: LoadsRows) -> Splits:
     folder = settings.split_dir
     if (
         folder is None
@@ -92,15 +123,14 @@ def load_splits(
                 "env.split_mode is 'split_dir' but env.split_dir is not set. Name the folder that holds"
                 " train/, val/ and test/."
             )
-        splits = _from_folders(folder, to_tasks)
-    else:
-        if settings.data_path is None:
-            raise ConfigError(
-                "There are no tasks: set env.data_path to a JSONL, JSON or CSV file, or env.split_dir"
-                + (f" (without them, {settings.usual} is read where it exists)." if settings.usual else ".")
-            )
-        splits = ratio_split(to_tasks(load(settings.data_path)), settings.split_ratio, settings.split_seed)
-    return splits.limited(settings.limit)
+        return _from_folders(folder, loader)
+    if settings.data_path is None:
+        raise ConfigError(
+            "There are no tasks: set env.data_path to a JSONL, JSON or CSV file, or env.split_dir"
+            + (f" (without them, {settings.usual} is read where it exists)." if settings.usual else ".")
+        )
+    tasks = loader.tasks(settings.data_path, load)
+    return ratio_split(tasks, settings.split_ratio, settings.split_seed)
 
 
 def package_text(name: str, folder: str = "") -> str:
@@ -128,6 +158,7 @@ class SplitBenchmark:
         """`prompts` are those of the optimizer's stages that are not the generic ones."""
         self.prompts: Mapping[str, str] = {**(prompts or {}), "rollout": system}
         self.seed_skill = seed_skill
+        self.bad_rows = splits.bad_rows
         self._splits = splits
 
     def tasks(self, split: Split) -> Sequence[Task]:
@@ -178,7 +209,7 @@ class QuestionBenchmark(SplitBenchmark):
         return protected_by(self._scorer, task)
 
 
-def _from_folders(root: Path, to_tasks: Callable[[Sequence[DataRow]], Sequence[Task]]) -> Splits:
+def _from_folders(root: Path, loader: TaskLoader) -> Splits:
     if not root.is_dir():
         raise TaskError(f"env.split_dir: there is no folder {root}. Correct the path.")
     parts: dict[Split, tuple[Task, ...]] = {}
@@ -194,5 +225,5 @@ def _from_folders(root: Path, to_tasks: Callable[[Sequence[DataRow]], Sequence[T
                 f"{root} has no folder {split}/ with the {split} tasks. Add it, or set env.data_path and"
                 " env.split_mode: ratio."
             )
-        parts[split] = tuple(to_tasks(load_rows(folders[0]))) if folders else ()
+        parts[split] = tuple(loader.tasks(folders[0])) if folders else ()
     return Splits(train=parts["train"], val=parts["val"], test=parts["test"])
