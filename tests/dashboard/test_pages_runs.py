@@ -28,6 +28,7 @@ from skillopt.dashboard._runs import Roots
 from skillopt.dashboard.pages import pages
 from skillopt.dashboard.pages.skill import side_by_side
 from skillopt.files import lock
+from skillopt.models.world.rules import SEED_SKILL
 from skillopt.render.markup import joined, tag
 from skillopt.render.stairs import stairs
 from skillopt.report import page as report
@@ -65,8 +66,10 @@ class Shown:
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     home = tmp_path_factory.mktemp("pages")
-    root = home / "runs"
-    ended = run("train", "quickstart", "--quiet", "--out_root", str(root / "whole"), "--cfg-options", *SMALL)
+    root, skill = home / "runs", home / "SKILL.md"
+    skill.write_text(SEED_SKILL)
+    told = ("--quiet", "--out_root", str(root / "whole"), "--skill_init", str(skill))
+    ended = run("train", "quickstart", *told, "--cfg-options", *SMALL)
     assert ended.code == 0, ended.err
     watcher = RunReader(root / "whole")
     watcher.read()
@@ -168,6 +171,23 @@ def test_a_square_opens_the_question_and_the_answers_of_two_versions(
         again = desk.open(page.url)  # the address leads to the task in this version
         expect(again.locator("#task").get_by_role("heading", name=name)).to_be_visible()
         desk.picture("run-task")
+
+
+def test_the_best_skill_is_adopted_and_taken_back(shown: Shown, browser: Browser, pictures: Path) -> None:
+    skill = shown.root.parent / "SKILL.md"
+    before = skill.read_bytes()
+    with tab(browser, pictures) as desk:
+        page = desk.open(shown.url("whole"))
+        for button, said, chips, text in (
+            ("Adopt", "Adopted: ", 1, (shown.root / "whole" / "best_skill.md").read_bytes()),
+            ("Undo the adoption", "Undone: ", 0, before),
+        ):
+            page.get_by_role("button", name=button, exact=True).click()
+            assert skill.read_bytes() != text
+            page.get_by_role("dialog").get_by_role("button", name=button, exact=True).click()
+            page.get_by_role("status").get_by_text(said).wait_for()
+            assert skill.read_bytes() == text
+            expect(page.get_by_text("adopted", exact=True)).to_have_count(chips)
 
 
 def test_the_list_is_filtered_sorted_and_runs_are_compared(

@@ -46,7 +46,13 @@ def frame(
     if place is not None:
         tabs = [one for one in ordered if one.is_of_run]
         head.append(_navigation("Pages of this run", tabs, page, place.id))
-    said = joined([tag("p", cls="note", id="said", role="status", hidden=True), tag("div", id="trouble")])
+    said = joined(
+        [
+            tag("p", cls="note", id="said", role="status", hidden=True),
+            tag("div", id="refused"),
+            tag("div", id="trouble"),
+        ]
+    )
     shown = "".join(_part(name, made) for name, made in parts.items() if name != "task")
     if "task" in parts:
         shown = shown.replace(_HOLE, _part("task", parts["task"]).replace("<div ", '<div id="task" ', 1))

@@ -26,7 +26,8 @@
     }
   }
 
-  function put(reply) {
+  // What is wrong with the page follows the page; what was refused stays until something else is pressed.
+  function put(reply, wrong = "trouble") {
     if (reply.order && reply.order.join() !== all(":scope > [data-part]", parts).map(part => part.dataset.part).join()) {
       const old = new Map(all(":scope > [data-part]", parts).map(part => [part.dataset.part, part]));
       parts.replaceChildren(...reply.order.map(name => {
@@ -42,7 +43,7 @@
       part.dataset.v = version;
     }
     for (const [name, hint] of Object.entries(reply.hints || {})) all(`[name="${CSS.escape(name)}"]`).forEach(field => { field.placeholder = hint; });
-    tell("trouble", reply.trouble);
+    tell(wrong, reply.trouble);
     if (reply.said) tell("said", reply.said);
     shown();
   }
@@ -105,9 +106,12 @@
       const reply = await answer.json();
       if (reply.go) { location.href = reply.go; return; }
       if (!reply.said) tell("said", "");
-      put(reply);
-      if (reply.said) await refresh();
-    } catch (error) { tell("trouble", `The dashboard did not answer: ${error.message}`); } finally { if (button) button.disabled = false; }
+      put(reply, "refused");
+      if (reply.said) {  // decided: the boxes say again what the page says
+        all("form[method=post] input[type=checkbox]").forEach(box => { box.checked = box.defaultChecked; });
+        await refresh();
+      }
+    } catch (error) { tell("refused", `The dashboard did not answer: ${error.message}`); } finally { if (button) button.disabled = false; }
   }
 
   document.addEventListener("submit", async event => {

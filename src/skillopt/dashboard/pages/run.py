@@ -8,10 +8,11 @@ from pathlib import Path
 
 from multidict import MultiMapping
 
+from skillopt.adoption import ADOPTED, adopt, plan_adoption, undo_adoption
 from skillopt.dashboard._page import ActionReply, Page, Parts, Visit
 from skillopt.errors import UsageError
 from skillopt.render import run as draw
-from skillopt.render.markup import Markup, card, fold, pairs, region, soft, table, tag
+from skillopt.render.markup import Markup, card, chip, fold, joined, pairs, region, soft, table, tag
 from skillopt.render.steps import steps
 from skillopt.report import page as report
 from skillopt.runs.growth import growth
@@ -26,6 +27,11 @@ LATEST = 20
 """Steps that are on the page; the page Steps has all."""
 _SIGNS = {"done": "✓", "now": "▶", "ahead": "·"}
 _SPOKEN = {"done": "done", "now": "under way", "ahead": "to come"}
+_ADOPT = (
+    "It replaces the skill that the run began with; the fold 'Seed against best' shows how. What was there is"
+    " kept in the run, and undo puts it back byte for byte."
+)
+_UNDO = "The files get back, byte for byte, what they held before. A file that was edited since is refused."
 _drawn: dict[Path, tuple[tuple[int, str], Parts]] = {}
 """What was drawn last of each run, for all who look at it."""
 
@@ -79,6 +85,11 @@ def _head(visit: Visit, reader: RunReader, facts: Facts | None) -> Markup:
         verbs.append(_verb("stop", "Stop", ask="Stop this run?", detail=ask))
     elif reader.state == "stopped":
         verbs.append(_verb("resume", "Resume", main=True))
+    is_adopted = any((reader.folder / ADOPTED).glob("[0-9]*"))
+    if facts is not None and facts.best_diff and reader.state != "running":
+        verbs.append(_verb("adopt", "Adopt", ask="Adopt the best skill?", detail=_ADOPT))
+    if is_adopted:
+        verbs.append(_verb("undo", "Undo the adoption", ask="Undo the last adoption?", detail=_UNDO))
     verbs.append(tag("a", "Compare", href=visit.url("runs", run=id), cls="button"))
     if facts is not None and facts.baseline is not None:
         verbs.append(tag("a", "Report", href=f"{visit.url('run')}/report.html", cls="button", download=True))
@@ -92,6 +103,8 @@ def _head(visit: Visit, reader: RunReader, facts: Facts | None) -> Markup:
             )
         )
     about = draw.subject(facts) if facts is not None else tag("span", reader.status.what(), cls="soft")
+    if is_adopted:
+        about = joined([chip("adopted"), about])
     form = tag("form", *verbs, method="post", cls="actions", aria_label="What can be done with this run")
     return tag("div", about, tag("span", cls="spread"), form, cls="row-of")
 
@@ -186,10 +199,21 @@ def _log(lines: list[LogLine]) -> Markup:
 
 
 async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
-    """Stop or resume the run."""
+    """Stop or resume the run; adopt its best skill, or take that back."""
     launches, folder, verb = visit.around.launches, visit.run.folder, form.get("verb")
     if verb == "stop":
         return ActionReply(said=f"Asked process {launches.stop(folder)} to stop.")
+    if verb == "adopt":
+        plan = await asyncio.to_thread(plan_adoption, folder)
+        if plan.doubts:
+            command = shlex.join(["skillopt", "adopt", str(folder)])
+            said = f"Nothing was changed; `{command}` asks twice and does it."
+            raise UsageError("\n".join([*plan.doubts, said]))
+        await asyncio.to_thread(adopt, plan)
+        return ActionReply(said=f"Adopted: {plan.skill} is the best skill of this run now.")
+    if verb == "undo":
+        back = await asyncio.to_thread(undo_adoption, folder)
+        return ActionReply(said=f"Undone: {', '.join(map(str, back))} is as it was before.")
     if verb == "resume":
         started = launches.of(folder)
         if started is None:
