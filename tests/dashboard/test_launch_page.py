@@ -134,10 +134,9 @@ def test_a_run_is_started_watched_stopped_and_resumed_without_a_reload(
         link.wait_for()
         seen = watcher.open(f"{server.url}{link.get_attribute('href')}")
         seen.evaluate("window.notReloaded = true")
-        curve = "() => document.querySelectorAll('.moment').length"
-        seen.wait_for_function(f"({curve})() > 0")
-        before = seen.evaluate(curve)
-        seen.wait_for_function(f"({curve})() > {before}")
+        moments = seen.locator(".moment")
+        moments.first.wait_for(state="attached")
+        moments.nth(moments.count()).wait_for(state="attached")  # one more than there were
         assert seen.evaluate("window.notReloaded") is True
         seen.get_by_text("simulated", exact=True).first.wait_for()
         watcher.picture("run-live")
