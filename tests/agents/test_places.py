@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.agents._place import remove
+from skillopt.programs.place import remove
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there are no such permissions")
 

@@ -17,6 +17,7 @@ import pytest
 
 from cli._commands import SRC, Ran, run
 from night._nights import LEARNT, RULE, SKILL, Person, scripted
+from night._transcripts import Talk, claude_code
 from night._windows import split
 from skillopt.testing import LoopbackProvider
 
@@ -46,6 +47,14 @@ def test_harvest_says_what_was_read_kept_and_dropped(person: Person) -> None:
     assert sum(told["skipped_records"].values()) == 1 and told["skills"] == {"brief-writer": 20}
     said = sleep("harvest").out
     assert said.startswith("20 sessions read since ") and "records passed over: " in said
+
+
+def test_without_a_source_the_person_is_told_what_was_read_beside_it(person: Person) -> None:
+    assert "were read" not in sleep("harvest").out
+    claude_code(person.home, Talk(project=str(person.project)))
+    said = "The transcripts of claude_code, jsonl were read; `--source claude_code` reads those of one."
+    assert said in sleep("harvest").out
+    assert "were read" not in sleep("harvest", "--source", "jsonl").out
 
 
 def test_harvest_reads_since_when_it_is_told(person: Person) -> None:
@@ -105,6 +114,7 @@ def test_from_the_night_to_the_morning_and_back(person: Person, model: str) -> N
     assert "No proposal is staged." in sleep("status").out
     ran = sleep("run", "--model", model, "--plain")
     assert ran.code == 0, ran.err
+    assert f"night: reading 20 of 20 sessions with {model}" in ran.err and "can be measured" in ran.err
     assert "brief-writer: held-out 0.000 to 1.000, accept" in ran.out and "skillopt sleep adopt" in ran.out
     assert person.skill.read_text() == SKILL
     assert f"+{RULE}" in sleep("diff").out
@@ -119,7 +129,9 @@ def test_from_the_night_to_the_morning_and_back(person: Person, model: str) -> N
 
 
 def test_a_night_as_json_is_one_object(person: Person, model: str) -> None:
-    told = json.loads(sleep("run", "--model", model, "--quiet", "--json").out)
+    ran = sleep("run", "--model", model, "--quiet", "--json")
+    told = json.loads(ran.out)
+    assert ran.err == ""
     assert (told["night"], told["accepted"], told["adopted"], told["n_tasks"]) == (1, True, False, 20)
     (skill,) = told["skills"]
     assert (skill["baseline"], skill["candidate"], skill["verified"]) == (0.0, 1.0, True)

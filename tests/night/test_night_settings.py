@@ -171,7 +171,13 @@ def test_a_flag_wins_over_the_file(tmp_path: Path) -> None:
         ({"model": "openai:gpt-5.4-mini"}, "openai:gpt-5.4-mini", "openai:gpt-5.4-mini"),
         ({"backend": "claude"}, "claude-cli:sonnet", "claude-cli:sonnet"),
         ({"backend": "azure_openai", "model": "gpt-5.5"}, "azure:gpt-5.5", "azure:gpt-5.5"),
+        ({"backend": "azure-responses", "model": "gpt-5.5"}, "azure:gpt-5.5", "azure:gpt-5.5"),
         ({"backend": "session"}, "handoff", "handoff"),
+        (
+            {"target_backend": "cursor-agent", "target_model": "auto", "optimizer_model": "openai:m"},
+            "cursor/auto",
+            "openai:m",
+        ),
         (
             {"target_backend": "codex", "optimizer_backend": "anthropic", "optimizer_model": "m"},
             "codex-cli",
@@ -197,3 +203,22 @@ def test_no_model_is_none_half_a_pair_an_error_and_an_unknown_backend_never_a_de
         roles_of(NightSettings(target_model="openai:m"))
     with pytest.raises(UnknownName, match="Did you mean 'claude'"):
         roles_of(NightSettings(backend="claud"))
+
+
+@pytest.mark.parametrize(
+    ("keys", "command"),
+    [
+        ({"backend": "mock"}, "skillopt sleep dry-run"),
+        ({"backend": "mock"}, "run_experiment --persona researcher"),
+        ({"backend": "opencode", "model": "x/y"}, "skillopt sleep run --target opencode/x/y --optimizer"),
+        ({"backend": "cursor"}, "skillopt sleep run --target cursor/MODEL --optimizer"),
+        ({"optimizer_backend": "cursor", "target_model": "openai:m"}, "--target cursor/MODEL --optimizer"),
+        ({"backend": "pi"}, "skillopt sleep run --source pi --model PROVIDER:MODEL"),
+    ],
+)
+def test_a_public_backend_that_is_none_here_names_the_command_that_does_it(
+    keys: dict[str, str], command: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        roles_of(NightSettings(**keys))  # type: ignore[arg-type]
+    assert command in str(caught.value)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from night._transcripts import START, WRITERS, Talk, copilot_cli, opencode
-from skillopt.agents import source
-from skillopt.transcripts import Homes
+from skillopt.agents import present, source
+from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.port import HarvestTally
 from skillopt.transcripts.session import RecordedSession
 
@@ -155,3 +155,13 @@ def test_a_session_id_cannot_lead_out_of_the_folder_of_logs(tmp_path: Path) -> N
         (folder / "events.jsonl").write_text(json.dumps(event) + "\n")
     (session,) = read(tmp_path, "copilot_cli")
     assert session.skills == ()
+
+
+def test_sessions_of_opencode_under_the_public_engine_s_agent_are_not_the_person_s(tmp_path: Path) -> None:
+    path = opencode(tmp_path, Talk(id="theirs"))
+    opencode(tmp_path, Talk(id="mine"))
+    with sqlite3.connect(path) as store:
+        store.execute("UPDATE session SET agent = ? WHERE id = 'theirs'", (f"skillopt-sleep-{'0af' * 10}12",))
+    found = harvest(present(Homes(home=tmp_path, platform="linux")))
+    assert [session.id for session in found.sessions] == ["mine"]
+    assert found.dropped["our own call"] == 1

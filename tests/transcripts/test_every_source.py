@@ -160,6 +160,13 @@ def test_a_call_of_our_own_is_recognised_by_its_folder_or_its_line(name: str, tm
     assert (found.kept, found.dropped["our own call"]) == (0, 2)
 
 
+def test_a_call_of_the_public_engine_is_no_session_of_the_person(name: str, tmp_path: Path) -> None:
+    asked = "Follow this.\n\n---\nname: skillopt-sleep-learned\n---\n\n# Task\n\nWhat is 2 + 2?"
+    WRITERS[name](tmp_path, Talk(id="one", pairs=((asked, "4"),)))
+    found = harvest(present(Homes(home=tmp_path, platform="linux")))
+    assert (found.kept, found.dropped["our own call"]) == (0, 1)
+
+
 def test_reading_touches_nothing(name: str, tmp_path: Path) -> None:
     WRITERS[name](tmp_path, Talk())
     before = snapshot(tmp_path)

@@ -15,7 +15,7 @@ from skillopt.errors import UnknownName
 from skillopt.redact import Scrubber, redact_transcript
 from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.records import when
-from skillopt.transcripts.session import is_our_call, is_within
+from skillopt.transcripts.session import is_our_call, is_public_replay, is_within
 
 LINUX = "linux"
 
@@ -97,6 +97,29 @@ def test_our_own_calls_are_known_by_folder_and_line_and_never_by_wording() -> No
         "/home/ann/skillopt", [talk]
     )
     assert not is_our_call("/x", ["[skillopt run two\nlines]"])
+
+
+@pytest.mark.parametrize(
+    ("project", "prompts", "is_theirs"),
+    [
+        ("/tmp/tmpk3_9x2ab", ["Answer the task."], True),
+        ("/private/var/folders/zz/abc_d/T/skillopt_sleep_ab12", ["Answer."], True),
+        (r"C:\Users\ann\AppData\Local\Temp\tmpk3_9x2ab", ["Answer."], True),
+        ("/home/ann/x", ["<skillopt_sleep_internal_replay_v1>\nAnswer."], True),
+        ("/home/ann/x", ["Follow this.\n---\nname: skillopt-sleep-learned\n---\nTask: 2 + 2"], True),
+        ("/home/ann/x", ["# Rules\n<!-- SKILLOPT-SLEEP:LEARNED START -->\n- be short"], True),
+        ("/home/ann/x", ["Score it: [[SKILLOPT-SLEEP-PENDING:0123456789abcdef]]"], True),
+        ("/tmp/tmpk3_9x2ab", ["Look around.", "No, the other file."], False),
+        ("/home/ann/x", ["name: skillopt-sleep-learned\nis in my skills, why?", "Remove it."], False),
+        ("/home/ann/x", ["What does skillopt-sleep-learned do?"], False),
+        ("/home/ann/tmp/tmpk3_9x2ab", ["Mine."], False),
+        ("", ["Mine."], False),
+    ],
+)
+def test_calls_of_the_public_engine_are_known_by_their_marks_and_folders(
+    project: str, prompts: list[str], is_theirs: bool
+) -> None:
+    assert is_public_replay(project, prompts) is is_theirs
 
 
 @pytest.mark.parametrize(

@@ -59,11 +59,14 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMining:
-    """How the optimizer is asked about sessions; replies lie in `folder`, and `fresh` forgets those."""
+    """How the optimizer is asked about sessions; replies lie in `folder`, and `fresh` forgets those. `say`
+    hears what is asked next.
+    """
 
     jobs: NightJobs
     folder: Path
     terms: str
+    say: Callable[[str], None]
     fresh: bool = False
 
 
@@ -97,7 +100,12 @@ def read_sessions(
     """All sessions of the sources that are to be read, and those of them that belong to the project."""
     settings = context.settings
     most = settings.max_sessions_per_night or MOST_SESSIONS
-    found = harvest(sources_of(settings, context.homes), since, redact_transcript, most=most)
+    sources = sources_of(settings, context.homes)
+    found = harvest(sources, since, redact_transcript, most=most)
+    if len(sources) > 1 and settings.transcript_source.strip() in ("", "auto"):
+        names = ", ".join(source.name for source in sources)
+        told = f"The transcripts of {names} were read; `--source {sources[0].name}` reads those of one."
+        found = replace(found, notes=(*found.notes, told))
     personal = personal_skills(context)
     return found, tuple(
         replace(
@@ -199,12 +207,14 @@ async def _mine_with_model(
     titles: dict[str, str] = {}
     paid = Cost(calls=0, tokens=0, dollars=0.0, minutes=0.0)
     if wanted := unread(sessions, known):
+        asking.say(f"reading {len(wanted)} of {len(sessions)} sessions with {reader.roles.optimizer}")
         async with _asked(asking, reader, "reading", paid) as (opened, job):
             model = opened.models.of("optimizer", job.optimizer)
             read, notes = await read_with_model(model, wanted, context.home.readings)
             known = {**known, **read}
             paid = total_cost([paid, cost_of(opened)])
     if len(lines := lines_of(sessions, known)) > 1:
+        asking.say(f"sorting {len(lines)} sorts of requests into kinds with {reader.roles.optimizer}")
         async with _asked(asking, reader, "kinds", paid) as (opened, job):
             model = opened.models.of("optimizer", job.optimizer)
             try:
@@ -214,6 +224,7 @@ async def _mine_with_model(
                     "Tonight's allowance for reading did not pay for kinds: they are found by words."
                 )
             paid = total_cost([paid, cost_of(opened)])
+    asking.say(f"asking {asking.jobs.roles.optimizer} how answers to each kind can be measured")
     async with _asked(asking, asking.jobs, "mining", paid) as (opened, job):
         assert job.judge is not None, "its tasks have rubrics"
         judge = opened.models.of("judge", job.judge)

@@ -21,9 +21,11 @@ _PUBLIC: Mapping[str, str] = {
     **dict.fromkeys(("claude", "claude_cli", "claude_code"), "claude-cli"),
     **dict.fromkeys(("codex", "codex_cli"), "codex-cli"),
     **dict.fromkeys(("copilot", "copilot_cli"), "copilot-cli"),
-    **dict.fromkeys(("azure", "azure_openai", "aoai"), "azure"),
+    **dict.fromkeys(("azure", "azure_openai", "aoai", "azure_responses"), "azure"),
     **dict.fromkeys(("handoff", "session", "file"), "handoff"),
 }
+_TARGETS_ONLY = {"opencode": "OpenCode", "cursor": "Cursor", "cursor_agent": "Cursor"}
+"""Agents that work with a skill and cannot be asked as a model."""
 _DEFAULT_MODEL = {"claude-cli": "sonnet"}
 _SIMULATED = ("mock", "world")
 
@@ -71,10 +73,26 @@ def _string(backend: str, model: str, key: str) -> str | None:
     if model.partition(":")[0] in _SIMULATED or plain in _SIMULATED:
         raise ConfigError(
             "The simulated world cannot learn from real sessions, so it is no model of a night. Name a real"
-            " one, or leave it unset and see what was harvested and mined with `skillopt sleep dry-run`."
+            " one, or leave it unset and see what was harvested and mined with `skillopt sleep dry-run`. The"
+            " simulated experiment is `python -m skillopt_sleep.experiments.run_experiment --persona"
+            " researcher`."
         )
     if not plain:
         return model.strip() or None
+    if plain in _TARGETS_ONLY:
+        agent, name = plain.removesuffix("_agent"), model.strip()
+        if key == "target_backend" and name:
+            return f"{agent}/{name}"
+        raise ConfigError(
+            f"{key} {backend!r}: {_TARGETS_ONLY[plain]} works with a skill and cannot write one. Name it as"
+            f" the target, and a model as optimizer: `skillopt sleep run --target {agent}/{name or 'MODEL'}"
+            " --optimizer openai:gpt-5.4-mini`."
+        )
+    if plain == "pi":
+        raise ConfigError(
+            f"{key} 'pi': Pi's sessions are read and Pi itself is not driven. Name the model that it uses:"
+            " `skillopt sleep run --source pi --model PROVIDER:MODEL`."
+        )
     if plain not in _PUBLIC and plain not in PROVIDERS.names():
         raise UnknownName(f"backend ({key})", backend, {*_PUBLIC, *PROVIDERS.names()} - set(_SIMULATED))
     provider = _PUBLIC.get(plain, plain)

@@ -12,7 +12,14 @@ from typing import Any
 
 from skillopt.transcripts.prompts import INTERRUPTED, injected_skills, person_text
 from skillopt.transcripts.records import decoded
-from skillopt.transcripts.session import RecordedSession, Speaker, ToolUse, Turn, is_our_call
+from skillopt.transcripts.session import (
+    RecordedSession,
+    Speaker,
+    ToolUse,
+    Turn,
+    is_our_call,
+    is_public_replay,
+)
 
 TEXT_LIMITS: Mapping[Speaker, int] = {"user": 8_000, "assistant": 4_000, "tool": 400}
 """Characters of one turn."""
@@ -54,6 +61,7 @@ class SessionDraft:
         self._skills: dict[str, None] = {}
         self._called: dict[str, list[str]] = {}
         self._is_ours = False
+        self._asked: list[str] = []  # the first prompts, as they were written
         self._originals: dict[str, str] = {}
 
     def ask(self, text: str, time: datetime | None = None) -> bool:
@@ -70,6 +78,7 @@ class SessionDraft:
         words = person_text(text)
         if not words:
             return False
+        self._asked = [*self._asked, text][:2]
         self._add("user", words, time)
         return True
 
@@ -152,7 +161,9 @@ class SessionDraft:
             ended=ended,
             turns=tuple(self._turns),
             skills=tuple(self._skills),
-            is_ours=self._is_ours or is_our_call(self.project, ()),
+            is_ours=self._is_ours
+            or is_our_call(self.project, ())
+            or is_public_replay(self.project, self._asked),
             path=self._redact(self._path),
             originals=self._originals,
         )

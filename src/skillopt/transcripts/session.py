@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
@@ -16,6 +16,14 @@ Speaker = Literal["user", "assistant", "tool"]
 
 _OUR_FOLDER = re.compile(r"skillopt-agent-[A-Za-z0-9_]{4,}")
 _OUR_LINE = re.compile(r"^\[skillopt run ([A-Za-z0-9._-]{4,80})\]$", re.MULTILINE)
+_TEMPORARY = re.compile(r"(?:^/tmp|^(?:/private)?/var/folders/\w+/\w+/T|/Local/Temp)/(?:tmp|skillopt)\w{5,}")
+"""A folder that a program made for itself, as the public engine does to ask Claude Code and others."""
+_REPLAYED = re.compile(
+    r"\A\s*<skillopt_sleep_internal_replay_v1>|\[\[SKILLOPT-SLEEP-PENDING:[0-9a-f]{16}\]\]"
+    r"|^<!-- SKILLOPT-SLEEP:LEARNED START -->$|^name: *skillopt-sleep-learned$",
+    re.MULTILINE,
+)
+"""What stands in questions of the public engine: its marks, and the document that it trains."""
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
 
@@ -118,6 +126,15 @@ def is_our_call(project: str, prompts: Iterable[str]) -> bool:
     if any(_OUR_FOLDER.fullmatch(part) for part in _pure(project).parts):
         return True
     return any(_OUR_LINE.search(text) for text in prompts)
+
+
+def is_public_replay(project: str, prompts: Sequence[str]) -> bool:
+    """Whether a session is a call of the public engine: one prompt in a temporary folder, or one with the
+    engine's marks. A person may paste such a document too, and then goes on talking.
+    """
+    if len(prompts) != 1:
+        return False
+    return bool(_TEMPORARY.search(_pure(project).as_posix()) or _REPLAYED.search(prompts[0]))
 
 
 def is_within(folder: str, project: PurePath | str) -> bool:

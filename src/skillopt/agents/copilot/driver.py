@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents._events import (
+from skillopt.agents.copilot import PLUGIN
+from skillopt.errors import ConfigError, Fault, Kind
+from skillopt.messages import Message, Usage
+from skillopt.process import Finished
+from skillopt.programs.events import (
     call_message,
     count,
     events,
@@ -21,12 +25,8 @@ from skillopt.agents._events import (
     usage_of,
     with_read_files,
 )
-from skillopt.agents._settings import switch, text_setting
-from skillopt.agents.copilot import PLUGIN
-from skillopt.agents.port import OWN, Access, AgentPlace, AgentReport, AgentWork, Ask, Launch
-from skillopt.errors import ConfigError, Fault, Kind
-from skillopt.messages import Message, Usage
-from skillopt.process import Finished
+from skillopt.programs.port import OWN, Access, AgentPlace, AgentReport, AgentWork, Ask, Launch
+from skillopt.programs.settings import switch, text_setting
 from skillopt.transcripts.blocks import mapping
 
 _COMMON = (

@@ -6,6 +6,7 @@ compactions, and reasoning.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,9 @@ from skillopt.transcripts.source import FileSource, SourceReader
 from skillopt.transcripts.sqlite import bounded, columns, or_null, read_only, written_with_log
 
 _FILE = "opencode.db"
-_SESSION = ("id", "parent_id", "directory", "time_created", "time_updated")
+_SESSION = ("id", "parent_id", "directory", "agent", "time_created", "time_updated")
+_PUBLIC_ENGINE = re.compile(r"skillopt-sleep-[0-9a-f]{32}")
+"""The agent under which the public engine asks."""
 
 
 class OpenCodeTranscripts(FileSource):
@@ -53,11 +56,14 @@ class OpenCodeTranscripts(FileSource):
                 reader.tally.skip("database of an unknown version")
                 return
             order = "time_created, id" if "time_created" in there else "id"
-            for id, parent, directory, created, updated in database.execute(
+            for id, parent, directory, agent, created, updated in database.execute(
                 f"SELECT {or_null(_SESSION, there)} FROM session ORDER BY {order}"
             ):
                 if parent is not None:
                     reader.tally.drop("session of a sub-agent")
+                    continue
+                if _PUBLIC_ENGINE.fullmatch(string(agent)):
+                    reader.tally.drop("our own call")
                     continue
                 draft = reader.draft(str(id), path, project=string(directory))
                 draft.touch(when(created))

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents.port import Access, AgentPlace
 from skillopt.process import minimal_env
+from skillopt.programs.port import Access, AgentPlace
 
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS")
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
@@ -48,12 +48,21 @@ def environment(
     env = minimal_env()
     if not own_home:
         env |= {"HOME": str(place.home), "TMPDIR": str(place.temp)}
+        env["COPILOT_PKG_CACHE_HOME"] = str(unpacked() / "copilot")
         if sys.platform == "win32":
             env |= {name: str(place.home) for name in ("USERPROFILE", "APPDATA", "LOCALAPPDATA")}
             env |= {"TEMP": str(place.temp), "TMP": str(place.temp)}
     if not (access.base_url or "").startswith(_LOOPBACK):
         env |= {name: os.environ[name] for name in _OUTSIDE if name in os.environ}
     return env | dict(extra)
+
+
+def unpacked() -> Path:
+    """Where a CLI that unpacks itself at its first start (Copilot: 235 MB) leaves that for all runs: asking
+    its version does it, and runs behind a wall only read it.
+    """
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(caches) / "skillopt" / "programs"
 
 
 def bare_env(place: AgentPlace) -> dict[str, str]:
