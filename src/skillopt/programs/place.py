@@ -23,6 +23,8 @@ _OUTSIDE = (*CERTIFICATES, *_PROXIES, *map(str.lower, _PROXIES))
 """What it takes to reach a provider through a company's network; not passed where the provider is on this
 machine.
 """
+UNPACKED = "COPILOT_PKG_CACHE_HOME"
+"""The variable that says where Copilot unpacks its 235 MB; unset, in the home of every run anew."""
 _LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
 
 
@@ -48,7 +50,6 @@ def environment(
     env = minimal_env()
     if not own_home:
         env |= {"HOME": str(place.home), "TMPDIR": str(place.temp)}
-        env["COPILOT_PKG_CACHE_HOME"] = str(unpacked() / "copilot")
         if sys.platform == "win32":
             env |= {name: str(place.home) for name in ("USERPROFILE", "APPDATA", "LOCALAPPDATA")}
             env |= {"TEMP": str(place.temp), "TMP": str(place.temp)}
@@ -58,8 +59,8 @@ def environment(
 
 
 def unpacked() -> Path:
-    """Where a CLI that unpacks itself at its first start (Copilot: 235 MB) leaves that for all runs: asking
-    its version does it, and runs behind a wall only read it.
+    """The user's folder where a CLI that unpacks itself leaves that for all its runs: asking its version does
+    it, and a run behind a wall only reads it.
     """
     caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(caches) / "skillopt" / "programs"
@@ -67,7 +68,8 @@ def unpacked() -> Path:
 
 def bare_env(place: AgentPlace) -> dict[str, str]:
     """An environment to ask a CLI its version in, so that even that touches nothing of the user's."""
-    return environment(place, Access(provider="", model="", base_url=_LOOPBACK[0]), {})
+    nobody = Access(provider="", model="", base_url=_LOOPBACK[0])
+    return environment(place, nobody, {UNPACKED: str(unpacked())})
 
 
 def remove(root: Path) -> None:
