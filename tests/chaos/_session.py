@@ -17,7 +17,8 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from functools import cache
+from multiprocessing import forkserver, get_context
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,10 @@ LONGEST = 120.0
 _SERVER = get_context("forkserver")
 _SERVER.set_forkserver_preload(
     [
-        "chaos._session",
+        *("chaos._session", "chaos._warm", "aiohttp", "encodings.idna", "rich._emoji_codes"),
         *(f"skillopt.cli.{name}" for name in ("train", "check", "sleep")),
-        *("skillopt.models.providers.compatible", "skillopt.benchmarks.own", "skillopt.benchmarks.world"),
+        *("skillopt.models.providers.compatible", "skillopt.harnesses.chat", "skillopt.benchmarks.own"),
+        *("skillopt.executors.in_process", "skillopt.optimizer.proposers.analysts"),
     ]
 )
 
@@ -88,6 +90,7 @@ def run(session: Session) -> Ended:
 
 def start(session: Session) -> Any:
     """Start a session; `finish` waits for it."""
+    _ensure_server()
     process = _SERVER.Process(target=_inside, args=(session,))
     process.start()
     return process
@@ -105,6 +108,19 @@ def finish(process: Any, session: Session) -> Ended:
     for path in (_said(session, process.pid), used):
         path.unlink(missing_ok=True)
     return Ended(code=process.exitcode, said=said, seconds=seconds)
+
+
+@cache
+def _ensure_server() -> None:
+    """Start the server with the tests on its path: what it cannot import beforehand, it leaves out in
+    silence.
+    """
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
+    try:
+        forkserver.ensure_running()
+    finally:
+        os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
 
 
 def _said(session: Session, pid: int) -> Path:

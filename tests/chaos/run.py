@@ -58,10 +58,11 @@ class Round:
     def strike(self, *more: str, **faults: Any) -> None:
         self.ends.append(run(self.job.session(self.folder, *more, **faults)))
 
-    def moment(self, first: float = 0.0, last: float = 1.0) -> float:
+    def moment(self, first: float, last: float = 1.0) -> float:
+        """CPU seconds into a session, of which the first half is its start."""
         return self.seconds * self.dice.uniform(first, last)
 
-    def die(self, first: float = 0.3) -> None:
+    def die(self, first: float = 0.55) -> None:
         """A kill that leaves something behind to be damaged."""
         self.strike(after=("kill", self.moment(first, 0.95)))
 
@@ -82,7 +83,7 @@ class Provider:
         return drawn.choice(REPLIES) if drawn.random() < self.rate else None
 
 
-def by_signal(how: str, first: float = 0.0) -> Callable[[Round], None]:
+def by_signal(how: str, first: float = 0.4) -> Callable[[Round], None]:
     return lambda one: one.strike(after=(how, one.moment(first)))
 
 
@@ -184,7 +185,7 @@ def two_processes(one: Round) -> None:
 
 FAULTS: dict[str, Callable[[Round], None]] = {
     "kill -9": by_signal("kill"),
-    "kill -9 late, in the test or the last files": by_signal("kill", 0.7),
+    "kill -9 late, in the test or the last files": by_signal("kill", 0.8),
     "kill -9 of the group": by_signal("kill group"),
     "SIGTERM": by_signal("terminate"),
     "SIGHUP": by_signal("hang up"),
