@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import get_args
 
 from skillopt.agents import driven, driver
-from skillopt.agents.port import AgentDriver
 from skillopt.harnesses import harnesses, works_alone
+from skillopt.programs.port import AgentDriver
 from skillopt.tasks.benchmark import BenchmarkPlugin, ChoosesHarness, OffersDocuments, ShowsImages
 
 _END = "<!-- end -->"

@@ -5,7 +5,9 @@ registry.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,10 +21,11 @@ LAYERS = [
     "errors",
     "registry redact files process aio printable place services",
     "sandbox messages events skill executors",
-    "account",
+    "account json_text",
     "ledger tasks step",
     "changes transcripts",
     "plugins",
+    "programs",
     "agents",
     "models",
     "benchmarks trackers",
@@ -37,6 +40,7 @@ LAYERS = [
     "api",
     "render",
     "estimation report export",
+    "adoption",
     "library",
     "night",
     "doctor",
@@ -46,11 +50,16 @@ LAYERS = [
     "__init__ __main__ run",
 ]
 LAYER_OF = {name: number for number, line in enumerate(LAYERS) for name in line.split()}
+PRIVATE = re.compile(r"(skillopt(?:\.[a-z]\w*)*)\._[a-z]")
 PLUGIN_FOLDERS = ("models/providers", "benchmarks", "executors", "harnesses", "trackers", "agents")
 
 
 def test_imports_only_point_up_the_page() -> None:
     assert not list(layer_violations(PACKAGE))
+
+
+def test_what_has_an_underscore_is_used_in_its_own_package_alone() -> None:
+    assert not list(private_imports(PACKAGE))
 
 
 def test_no_two_public_classes_share_a_name() -> None:
@@ -120,6 +129,27 @@ def test_an_import_that_points_up_is_fine(tmp_path: Path, path: str, line: str) 
     assert not list(layer_violations(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("path", "line", "is_fine"),
+    [
+        ("cli/data.py", "from skillopt.tasks._rows import load", False),
+        ("cli/data.py", "def late():\n    from skillopt.tasks import _rows", False),
+        ("cli/data.py", "import skillopt.tasks._rows", False),
+        ("models/stack/slots.py", "from skillopt.models.wires._retry import again", False),
+        ("tasks/manifest.py", "from skillopt.tasks._rows import load", True),
+        ("tasks/scorers/exact.py", "from skillopt.tasks._rows import load", True),
+        ("cli/data.py", "from skillopt import __version__", True),
+    ],
+)
+def test_an_import_of_another_package_s_own_module_is_named(
+    tmp_path: Path, path: str, line: str, is_fine: bool
+) -> None:
+    file = tmp_path / path
+    file.parent.mkdir(parents=True)
+    file.write_text(line)
+    assert [path in found for found in private_imports(tmp_path)] == ([] if is_fine else [True])
+
+
 def test_a_class_name_that_two_files_share_is_named(tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text("class Same:\n    class Inner: ...\nclass _Own: ...\nclass Single: ...")
     (tmp_path / "two.py").write_text("class Same: ...\nclass _Own: ...\nclass Inner: ...")
@@ -164,15 +194,13 @@ def imports(file: Path, parts: tuple[str, ...]) -> Iterator[tuple[int, str]]:
     """Line and top-level module of every import of ours in a file, wherever in it: also in functions and
     under TYPE_CHECKING.
     """
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in import_lines(file):
         if isinstance(node, ast.Import):
             dotted = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             folder = ["skillopt", *parts[: len(parts) - node.level]] if node.level else []
             base = ".".join([*folder, *filter(None, [node.module])])
             dotted = [f"{base}.{alias.name}" for alias in node.names]
-        else:
-            continue
         for top, *rest in (name.split(".") for name in dotted):
             if top == "skillopt" and not (len(rest) == 1 and rest[0].startswith("__")):
                 # `from skillopt import optimize` names no module: it lands in the package itself.
@@ -180,6 +208,24 @@ def imports(file: Path, parts: tuple[str, ...]) -> Iterator[tuple[int, str]]:
                     isinstance(node, ast.ImportFrom) and len(rest) == 1 and rest[0] not in LAYER_OF
                 )
                 yield node.lineno, "__init__" if is_name else rest[0]
+
+
+@cache
+def import_lines(file: Path) -> list[ast.Import | ast.ImportFrom]:
+    """Every import statement of a file, wherever in it."""
+    nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    return [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
+
+
+def private_imports(package: Path) -> Iterator[str]:
+    """Every import of a module with an underscore by a file that is not in the same package or below it."""
+    for file in sorted(package.rglob("*.py")):
+        for node in import_lines(file):
+            base = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            names = [base + alias.name for alias in node.names]
+            for found in {match[1] for name in names if (match := PRIVATE.match(name))}:
+                if not file.is_relative_to(package.joinpath(*found.split(".")[1:])):
+                    yield f"{file.relative_to(package)}:{node.lineno}: imports a module of {found}'s own"
 
 
 def shared_class_names(root: Path) -> dict[str, list[str]]:

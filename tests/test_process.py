@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from skillopt.agents._place import remove
 from skillopt.errors import Fault
 from skillopt.process import _reaper, minimal_env, run_process
+from skillopt.programs.place import remove
 
 
 def python(code: str) -> list[str]:

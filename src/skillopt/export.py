@@ -10,7 +10,7 @@ import re
 import stat
 import unicodedata
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
@@ -101,8 +101,24 @@ def read_best(run: Path) -> Best:
         text=text,
         name=_declared(text) or slug(whole.name if whole is not None else _seed_name(run, started)),
         files={**_trained(read), **({} if whole is None else _carried(whole))},
-        remarks=tuple(_remarks(read, text)),
+        remarks=(*_remarks(read, text), *doubts_about(read)),
     )
+
+
+def doubts_about(run: RunReader) -> list[str]:
+    """Why the sealed test does not speak for the best skill of a run; none where it does, or where the best
+    skill is the seed.
+    """
+    facts, state = run.facts(), run.fold.result
+    if facts is None or state is None or state.best == state.seed:
+        return []
+    compared = facts.test.comparison
+    if compared is None:
+        return [f"The sealed test was not opened: {facts.test.why}."]
+    if compared.delta > 0:
+        return []
+    scores = f"{compared.before:.3f} with the seed, {compared.after:.3f} with the best skill"
+    return [f"The sealed test shows no improvement: {scores}."]
 
 
 def slug(text: str) -> str:
@@ -207,7 +223,7 @@ def _place(wanted: Mapping[Path, tuple[bytes, int | None]], *, force: bool) -> t
             f"Nothing was written, because this is there and differs: {', '.join(map(str, differing))}."
             " --force replaces it and keeps the old one as .bak; --into or --name puts the skill elsewhere."
         )
-    backups = {path: _free(path) for path in differing}
+    backups = {path: free_name(path) for path in differing}
     kept = [FileChange(file=followed(to), before=None, after=there[path]) for path, to in backups.items()]
     changes = [
         FileChange(file=followed(path), before=there[path], after=data, mode=mode)
@@ -234,7 +250,7 @@ def _content(path: Path) -> bytes | None:
             return None
 
 
-def _free(path: Path) -> Path:
+def free_name(path: Path) -> Path:
     """A name for the backup that takes no earlier backup's place."""
     number = 1
     while (found := path.with_name(f"{path.name}.bak{number if number > 1 else ''}")).exists():
@@ -288,7 +304,7 @@ def _seed_name(run: Path, started: RunStarted | None) -> str:
     return run.resolve().name if started is None else started.benchmark
 
 
-def _remarks(run: RunReader, text: str) -> Sequence[str]:
+def _remarks(run: RunReader, text: str) -> list[str]:
     said, state = [], run.fold.result
     if run.fold.started is not None and run.fold.started.simulated:
         said.append("Simulated: this skill was trained in the simulated world, not for a real agent.")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents.port import OWN, Access, AgentPlace, AgentWork, Ask
 from skillopt.process import Finished
+from skillopt.programs.port import OWN, Access, AgentPlace, AgentWork, Ask
 
 STREAMS = Path(__file__).parent / "streams"
 KEY = "sk-test-5f2c-not-for-argv"

@@ -11,8 +11,9 @@ import pytest
 
 from agents._places import KEY, PLACE, PROMPT, access, ask, work
 from skillopt.agents import driven, driver
-from skillopt.agents.port import Access, Launch
 from skillopt.errors import ConfigError, UnknownName
+from skillopt.programs.place import unpacked
+from skillopt.programs.port import Access, Launch
 
 LOCAL = "http://127.0.0.1:1/v1"
 POINTED = {
@@ -195,12 +196,14 @@ def test_copilot_at_work() -> None:
     assert launch.env == {
         "COPILOT_AUTO_UPDATE": "false",
         "COPILOT_HOME": "/r/home/.copilot",
+        "COPILOT_PKG_CACHE_HOME": "/r/program",
         "COPILOT_PROVIDER_BASE_URL": LOCAL,
         "COPILOT_PROVIDER_TYPE": "openai",
         "COPILOT_MODEL": "m1",
         "COPILOT_OFFLINE": "true",
         "COPILOT_PROVIDER_API_KEY": KEY,
     }
+    assert launch.links == {Path("/r/program"): unpacked()}
     assert launch.stdin.startswith("First load the skill `house-style`")
 
 
@@ -220,7 +223,9 @@ def test_opencode_at_work() -> None:
             "house-style",
         ),
     )
-    (config,) = launch.files.values()
+    config, catalogue, *locks = launch.files.values()
+    assert launch.files[Path(launch.env["OPENCODE_MODELS_PATH"])] == catalogue == "{}"
+    assert all("@opencode-ai/plugin" in lock for lock in locks)
     assert '"baseURL": "http://127.0.0.1:1/v1"' in config
     assert KEY not in config
     assert launch.env["SKILLOPT_AGENT_KEY"] == KEY
@@ -233,7 +238,7 @@ def test_opencode_beside_images_is_asked_for_the_skill_in_words_as_its_commands_
     assert "--command" not in launch.arguments
     assert "house-style" in launch.stdin.split("\n")[0]
     assert launch.stdin.endswith(PROMPT)
-    (config,) = map(json.loads, launch.files.values())
+    config = json.loads(launch.files[Path(launch.env["OPENCODE_CONFIG"])])
     assert config["provider"]["skillopt"]["models"]["m1"]["modalities"]["input"] == ["text", "image"]
 
 

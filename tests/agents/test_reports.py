@@ -14,10 +14,10 @@ import pytest
 
 from agents._places import PLACE, STREAMS, printed, said
 from skillopt.agents import driver
-from skillopt.agents._place import fresh_place
-from skillopt.agents.port import AgentPlace
 from skillopt.errors import Fault
 from skillopt.messages import Usage
+from skillopt.programs.place import fresh_place
+from skillopt.programs.port import AgentPlace
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from skillopt import api
-from skillopt.benchmarks._data import load_rows
 from skillopt.benchmarks.alfworld import PLUGIN, ALFWorldSettings
 from skillopt.benchmarks.alfworld._environment import WON, plain
 from skillopt.benchmarks.alfworld._load import places, to_task
@@ -30,6 +29,7 @@ from skillopt.harnesses.tool_loop import ToolLoop
 from skillopt.messages import Message, Reply, Request, ToolCall, Usage
 from skillopt.tasks.benchmark import Benchmark, ChoosesHarness, Conversation, Episode, UsesExecutor
 from skillopt.tasks.rollout import Scored, Trajectory
+from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import Task
 from skillopt.testing import Answer, Call, FunctionModel, LoopbackProvider
 from steps import step_at

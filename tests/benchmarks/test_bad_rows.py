@@ -15,8 +15,6 @@ import pytest
 from benchmarks._pages import draw
 from benchmarks._workbooks import make_data
 from skillopt.benchmarks import benchmarks
-from skillopt.benchmarks._data import CommonSettings, TaskLoader, load_splits
-from skillopt.benchmarks._triggers import load_queries
 from skillopt.benchmarks.alfworld._load import to_task
 from skillopt.benchmarks.spreadsheetbench._load import SpreadsheetLoader
 from skillopt.build import prepare
@@ -27,7 +25,9 @@ from skillopt.events import Event, Notice
 from skillopt.library import optimize
 from skillopt.redact import Scrubber
 from skillopt.tasks.benchmark import TellsBadRows
+from skillopt.tasks.data import CommonSettings, TaskLoader, load_splits
 from skillopt.tasks.task import SPLITS
+from skillopt.tasks.triggers import load_queries
 from skillopt.testing import ScriptedModel
 
 COUNT = 10

@@ -14,12 +14,12 @@ import pytest
 from benchmarks._pages import draw, read
 from skillopt import api
 from skillopt.benchmarks import benchmarks
-from skillopt.benchmarks._data import load_rows
 from skillopt.benchmarks.docvqa import PLUGIN, DocVQASettings, to_task
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.errors import TaskError
 from skillopt.tasks.rollout import Trajectory
+from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import SPLITS
 from skillopt.testing import Call, LoopbackProvider
 

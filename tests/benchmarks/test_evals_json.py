@@ -14,8 +14,8 @@ from skillopt.benchmarks.evals_json import PLUGIN, EvalsSettings, load_evals
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.errors import ConfigError, TaskError
-from skillopt.harnesses._workspace import carried_digest, install_skill
 from skillopt.skill.folder import load_skill
+from skillopt.skill.install import carried_digest, install_skill
 from skillopt.tasks.task import SPLITS, Task
 from skillopt.testing import Call, LoopbackProvider
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from skillopt.benchmarks import benchmarks
-from skillopt.benchmarks._data import load_rows
 from skillopt.benchmarks.livemathematicianbench import PLUGIN, LiveMathSettings, load_months, to_task
 from skillopt.errors import TaskError
 from skillopt.tasks.rollout import Trajectory
+from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import SPLITS, Task
 
 RIGHT = "Exactly one such map exists."

@@ -10,7 +10,6 @@ import pytest
 
 from benchmarks._bulletins import QUESTIONS, Question, answer, figures, write_splits
 from skillopt import api
-from skillopt.benchmarks._data import load_rows
 from skillopt.benchmarks.officeqa import PLUGIN, OfficeQASettings
 from skillopt.benchmarks.officeqa._documents import Library
 from skillopt.benchmarks.officeqa._environment import CHARACTERS, MOST_HITS, TOOLS, DocumentTools
@@ -32,6 +31,7 @@ from skillopt.harnesses.tool_loop import ToolLoop
 from skillopt.messages import Message, Reply, ToolCall, Usage
 from skillopt.tasks.benchmark import Benchmark, ChoosesHarness
 from skillopt.tasks.rollout import Trajectory
+from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import Task
 from skillopt.testing import Answer, Call, FunctionModel, LoopbackProvider
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from skillopt.benchmarks._data import load_rows
 from skillopt.errors import TaskError
+from skillopt.tasks.rows import load_rows
 
 ROWS = [
     {"id": "1", "question": 'Says "hi",\nthen é\u2028goes', "answer": "x"},

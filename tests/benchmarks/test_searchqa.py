@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from skillopt.benchmarks import benchmarks
-from skillopt.benchmarks._data import load_rows
 from skillopt.benchmarks.searchqa import CONTEXT_LIMIT, PLUGIN, SearchQASettings, shorten, to_task
 from skillopt.errors import ConfigError, TaskError
 from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.rollout import Trajectory
+from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import SPLITS
 
 

@@ -12,7 +12,6 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from benchmarks._workbooks import DOUBLE, GOLDEN_MARK, bench, make_data, row, write_cases
 from skillopt.benchmarks import benchmarks
-from skillopt.benchmarks._data import load_rows
 from skillopt.benchmarks.spreadsheetbench import PLUGIN, SpreadsheetSettings
 from skillopt.benchmarks.spreadsheetbench._code import MOST_CHARACTERS, code_in, solution_of, written_file
 from skillopt.benchmarks.spreadsheetbench._load import SpreadsheetLoader, preview
@@ -25,6 +24,7 @@ from skillopt.messages import Message, ToolCall
 from skillopt.sandbox import is_there
 from skillopt.tasks.benchmark import Benchmark, Conversation
 from skillopt.tasks.rollout import Trajectory
+from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import SPLITS
 from skillopt.testing import ScriptedModel
 

@@ -14,11 +14,11 @@ import openpyxl
 import pytest
 
 from benchmarks._workbooks import replied
-from skillopt.benchmarks._data import load_rows
 from skillopt.benchmarks.spreadsheetbench import PLUGIN, SpreadsheetSettings, _reader
 from skillopt.benchmarks.spreadsheetbench._benchmark import SpreadsheetBench, _complaint, _Read
 from skillopt.benchmarks.spreadsheetbench._load import Problem, SpreadsheetLoader
 from skillopt.sandbox import is_there
+from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import SPLITS, Task
 
 pytestmark = [

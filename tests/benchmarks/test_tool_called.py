@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from skillopt import api
-from skillopt.benchmarks._data import QuestionBenchmark
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.messages import Tool, ToolCall
 from skillopt.tasks.benchmark import Environment
+from skillopt.tasks.data import QuestionBenchmark
 from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillopt.changes.json_text import (
+from skillopt.json_text import (
     MISSING,
     NotPlainJson,
     value_at,

@@ -148,11 +148,17 @@ def _trained(folder: Path, ended: Ended) -> Any:
     run = folder / "run"
     files = public_files(run)
     return {
-        "facts": facts(run),
+        "facts": [_unpriced(fact) for fact in facts(run)],
         "history": history(run),
         "best": (run / "best_skill.md").read_text(),
         "files": {name: data for name, data in files.items() if not name.startswith("tracking/")},
     }
+
+
+def _unpriced(fact: Any) -> Any:
+    """A fact without what is set aside for the test, which is reckoned from what was paid: faults cost."""
+    state = fact.get("state")
+    return {**fact, "state": {**state, "set_aside": None}} if isinstance(state, dict) else fact
 
 
 def _nights(base_url: str) -> list[Job]:

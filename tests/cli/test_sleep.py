@@ -114,6 +114,7 @@ def test_from_the_night_to_the_morning_and_back(person: Person, model: str) -> N
     assert "No proposal is staged." in sleep("status").out
     ran = sleep("run", "--model", model, "--plain")
     assert ran.code == 0, ran.err
+    assert f"night: reading 20 of 20 sessions with {model}" in ran.err and "can be measured" in ran.err
     assert "brief-writer: held-out 0.000 to 1.000, accept" in ran.out and "skillopt sleep adopt" in ran.out
     assert person.skill.read_text() == SKILL
     assert f"+{RULE}" in sleep("diff").out
@@ -128,7 +129,9 @@ def test_from_the_night_to_the_morning_and_back(person: Person, model: str) -> N
 
 
 def test_a_night_as_json_is_one_object(person: Person, model: str) -> None:
-    told = json.loads(sleep("run", "--model", model, "--quiet", "--json").out)
+    ran = sleep("run", "--model", model, "--quiet", "--json")
+    told = json.loads(ran.out)
+    assert ran.err == ""
     assert (told["night"], told["accepted"], told["adopted"], told["n_tasks"]) == (1, True, False, 20)
     (skill,) = told["skills"]
     assert (skill["baseline"], skill["candidate"], skill["verified"]) == (0.0, 1.0, True)

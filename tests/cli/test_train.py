@@ -58,7 +58,10 @@ def test_the_closing_table_states_everything_a_reader_needs(skillopt: Command, t
     ):
         assert words in said, words
     assert re.search(r"spent +[\d,]+ calls, [\d,]+ tokens, cost unknown", said)
-    assert "Next: skillopt diff run, skillopt report run, skillopt export run --to claude-code" in said
+    assert (
+        "Next: skillopt export run --to claude-code, skillopt report run, skillopt dashboard --root run"
+        in said
+    )
 
 
 @pytest.mark.slow

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from cli._commands import Command
-from skillopt.benchmarks._rows import load_rows
 from skillopt.benchmarks.own import OwnBenchmark
 from skillopt.errors import TaskError
 from skillopt.evaluation.look import common_cause, scorer_trouble
 from skillopt.tasks.rollout import Score, Scored, Trajectory
+from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import Task
 
 ROWS = [{"id": f"t{n}", "prompt": f"How much is {n} + 1?", "answer": str(n + 1)} for n in range(70)]

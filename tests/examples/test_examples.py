@@ -13,7 +13,7 @@ import pytest
 from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load
-from skillopt.optimizer._ask import packaged
+from skillopt.optimizer.ask import packaged
 from skillopt.testing import Call, LoopbackProvider
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

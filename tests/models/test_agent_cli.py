@@ -14,8 +14,8 @@ from harnesses._stub import stub
 from skillopt.errors import ConfigError, ModelError
 from skillopt.messages import Message, Request, Tool, Usage
 from skillopt.models import PROVIDERS
+from skillopt.models.agent_chat import AgentChat
 from skillopt.models.port import Model, ModelSpec
-from skillopt.models.providers._agent_cli import AgentChat
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the stand-in is a script with a shebang")
 

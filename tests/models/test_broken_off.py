@@ -9,12 +9,12 @@ import pytest
 
 from _api import strict
 from skillopt.agents import driver
-from skillopt.agents.port import AgentPlace
 from skillopt.errors import Fault, ModelError
 from skillopt.messages import Message, Reply, Request
 from skillopt.models import PROVIDERS
 from skillopt.models.port import ModelSpec
 from skillopt.process import Finished
+from skillopt.programs.port import AgentPlace
 from skillopt.testing import LoopbackProvider, Misbehaviour
 
 HELLO = Request(

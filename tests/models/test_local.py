@@ -29,7 +29,7 @@ SCRIPTED = """
 import time
 from types import SimpleNamespace
 
-SERVERS, BODIES, SCRIPT = [], [], []
+SERVERS, BODIES, BEGINNINGS, SCRIPT = [], [], [], []
 
 class CommonParams(SimpleNamespace):
     def __init__(self):
@@ -47,6 +47,9 @@ class Server:
             SERVERS.remove(self.params)
 
     def handle_chat_completions(self, body, heard):
+        if body["messages"][-1]["content"] == "\\x01":
+            BEGINNINGS.append(body)
+            return
         BODIES.append(body)
         step = SCRIPT.pop(0) if SCRIPT else ["Hello", 0.0]
         if isinstance(step, Exception):
@@ -108,7 +111,7 @@ async def test_what_is_sent_and_what_comes_back(library: Any, gguf: Path) -> Non
         {
             "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}],
             "max_tokens": 64,
-            "cache_prompt": False,
+            "cache_prompt": True,
             "temperature": 0.0,
             "seed": 3,
             "stream": True,
@@ -121,6 +124,25 @@ async def test_what_is_sent_and_what_comes_back(library: Any, gguf: Path) -> Non
         Usage(input_tokens=7, output_tokens=2),
         "tiny.gguf",
     )
+
+
+async def test_a_beginning_is_worked_on_anew_unless_the_last_call_had_it(library: Any, gguf: Path) -> None:
+    """The memory is cut behind the beginning before every call: an answer depends on its own prompt alone."""
+    model, user = local(gguf), Message(role="user", content="Hello")
+    for skill in ("A", "A", "B", "A"):
+        await model.complete(replace(ASK, messages=(Message(role="system", content=skill), user)))
+    begun = [(body["messages"][0]["content"], body["cache_prompt"]) for body in library.BEGINNINGS]
+    assert begun == [("A", False), ("A", True), ("B", False), ("A", False)]
+    assert [len(body["messages"]) for body in library.BEGINNINGS] == [2, 2, 2, 2]
+    await model.complete(replace(ASK, messages=(user,)))
+    await model.complete(ASK)
+    assert [body["cache_prompt"] for body in library.BODIES] == [True, True, True, True, False, True]
+    assert [body["cache_prompt"] for body in library.BEGINNINGS[4:]] == [False]
+
+
+async def test_calls_at_once_share_no_memory(library: Any, gguf: Path) -> None:
+    await local(gguf, options={"parallel": 2}).complete(ASK)
+    assert not library.BEGINNINGS and not library.BODIES[0]["cache_prompt"]
 
 
 async def test_a_knob_left_unset_sends_nothing(library: Any, gguf: Path) -> None:

@@ -27,7 +27,7 @@ from skillopt.models.stack.limited import Limited, Limiter, Retry
 from skillopt.models.stack.recorded import request_key
 from skillopt.models.stack.scrubbed import Scrubbed
 from skillopt.models.wires.structured import closed, is_strict
-from skillopt.optimizer import _replies
+from skillopt.optimizer import replies
 from skillopt.redact import Scrubber
 from skillopt.testing import Call, LoopbackProvider, Misbehaviour, world_answers
 
@@ -269,8 +269,8 @@ async def test_training_goes_on_with_a_server_that_knows_no_structured_output(tm
 
 SHAPES = [
     shape
-    for shape in vars(_replies).values()
-    if isinstance(shape, type) and issubclass(shape, _replies._Reply) and shape.model_fields
+    for shape in vars(replies).values()
+    if isinstance(shape, type) and issubclass(shape, replies._Reply) and shape.model_fields
 ]
 
 

@@ -10,8 +10,7 @@ from typing import Any
 from skillopt.night.kinds import pasted
 from skillopt.night.reactions import reaction
 
-_SESSION = re.compile(r'<session number="(\d+)">\n(.*?)\n</session>', re.DOTALL)
-_PERSON = re.compile(r'<person turn="(\d+)">\n(.*?)\n</person>', re.DOTALL)
+_PERSON = re.compile(r'<person turn="(\d+\.(\d+))">\n(.*?)\n</person>', re.DOTALL)
 
 
 def plainly(text: str, number: int) -> Mapping[str, Any]:
@@ -31,14 +30,7 @@ def plainly(text: str, number: int) -> Mapping[str, Any]:
 
 def reads(prompt: str, say: Callable[[str, int], Mapping[str, Any]] = plainly) -> str:
     """The reply to a prompt: `say` tells of each turn of the person."""
-    sessions = [
-        {
-            "session": int(number),
-            "turns": [{"turn": int(turn), **say(text, int(turn))} for turn, text in _PERSON.findall(body)],
-        }
-        for number, body in _SESSION.findall(prompt)
-    ]
-    return json.dumps({"sessions": sessions})
+    return json.dumps({name: say(text, int(turn)) for name, turn, text in _PERSON.findall(prompt)})
 
 
 def one_kind(prompt: str, title: str = "Write briefs") -> str:

@@ -26,7 +26,7 @@ from skillopt.night import REMEDY, NightResult, Roles, preview, roles_of, run_ni
 from skillopt.night.earlier import earlier_nights
 from skillopt.night.gather import gather
 from skillopt.night.job import advice_of, benchmark_of
-from skillopt.optimizer._ask import packaged
+from skillopt.optimizer.ask import packaged
 from skillopt.testing import Call, LoopbackProvider
 
 
@@ -53,7 +53,11 @@ class Ear:
 
     def __init__(self, stop_after: int | None = None) -> None:
         self.heard: list[Event] = []
+        self.said: list[str] = []
         self.stop_after = stop_after
+
+    def say(self, doing: str) -> None:
+        self.said.append(doing)
 
     def sinks(self, job: Job) -> Sequence[Sink]:
         return [self.heard.append]

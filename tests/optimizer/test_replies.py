@@ -5,8 +5,8 @@ import json
 import pytest
 
 from skillopt.messages import Reply
-from skillopt.optimizer._replies import Ranking, Unusable, read
 from skillopt.optimizer.forms import FORMS
+from skillopt.optimizer.replies import Ranking, Unusable, read
 
 ANALYSIS = FORMS["patch"].shape("failure", notes=False)
 GOOD = {

@@ -12,9 +12,9 @@ import pytest
 
 from optimizer.test_stages import SKILL, evaluation, optimizer
 from skillopt.evaluation.leaks import LeakGuard
-from skillopt.optimizer._replies import WorkedRule
 from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.proof import DeadEdit
+from skillopt.optimizer.replies import WorkedRule
 from skillopt.optimizer.small import SHOWN, SmallLaneAnalyst, by_kind, is_small, worked_edits
 from skillopt.skill.edits import Edit
 from skillopt.tasks.protected import Protected

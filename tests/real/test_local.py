@@ -49,13 +49,20 @@ def tiny(test_models: Path) -> Path:
 
 
 async def test_greedy_answers_do_not_depend_on_what_was_asked_before(tiny: Path) -> None:
-    towns, sums, poems = (
-        replace(ASK, messages=(Message(role="user", content=text),))
-        for text in ("Name a town.", "2 + 2?", "A poem.")
-    )
+    """Also where prompts begin alike: the same skill, a longer one, questions with the same first words."""
+    skill = "You are a clerk. " + "Answer in one short line. " * 8
+    asked = [
+        replace(ASK, messages=(*before, Message(role="user", content=text)))
+        for before in (
+            (),
+            (Message(role="system", content=skill),),
+            (Message(role="system", content=skill * 2),),
+        )
+        for text in ("Name a town.", "Name a town in Italy.", "2 + 2?")
+    ]
     model = local(tiny)
-    forward = [(await model.complete(request)).text for request in (towns, sums, poems)]
-    backward = [(await model.complete(request)).text for request in (poems, sums, towns)]
+    forward = [(await model.complete(request)).text for request in asked]
+    backward = [(await model.complete(request)).text for request in reversed(asked)]
     assert forward == backward[::-1]
     assert all(forward)
 

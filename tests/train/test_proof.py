@@ -18,18 +18,17 @@ from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit
 from skillopt.tasks.task import Task
 from skillopt.testing import Call, LoopbackProvider, Misbehaviour, world_answers
-from skillopt.train.strategies._blame import Blame, beyond, blame, freed, not_worth_it
+from skillopt.train.blame import MANY, Blame, beyond, blame, freed, not_worth_it, parts_of
 from skillopt.train.strategies._cover import (
     Proven,
     cover,
     kept_lines,
     lines_of,
-    thirds,
     without_copies,
     wording,
 )
-from skillopt.train.strategies._trials import EditTrial, is_broken, is_fixed
 from skillopt.train.strategies.proof import distinct
+from skillopt.train.trials import EditTrial, is_broken, is_fixed
 from train._world import Trained, train
 
 SMALL = ("env.train_cases=16", "env.val_cases=12", "env.test_cases=6", "train.num_epochs=1")
@@ -103,8 +102,8 @@ def test_a_line_that_the_skill_has_is_left_out_of_an_edit():
 
 def test_thirds_are_in_order_and_hold_everything():
     edits = [edit(str(number)) for number in range(7)]
-    assert [one for part in thirds(edits) for one in part] == edits
-    assert [len(part) for part in thirds(edits[:2])] == [1, 1]
+    assert [one for part in parts_of(edits, MANY) for one in part] == edits
+    assert [len(part) for part in parts_of(edits[:2], MANY)] == [1, 1]
 
 
 @pytest.mark.parametrize(

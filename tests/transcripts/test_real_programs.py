@@ -14,8 +14,8 @@ from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, scripted
 from real._npm import cli
 from skillopt.agents import driver as driver_of
 from skillopt.agents import present
-from skillopt.agents._run import InstalledAgent
-from skillopt.agents.port import Access, AgentPlace, AgentWork
+from skillopt.programs.port import Access, AgentPlace, AgentWork
+from skillopt.programs.run import InstalledAgent
 from skillopt.testing import LoopbackProvider
 from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.session import Harvest

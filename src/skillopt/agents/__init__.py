@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from pathlib import PurePath, PurePosixPath
 from typing import TYPE_CHECKING
 
-from skillopt.agents.port import Agent, AgentDriver
+from skillopt.agents.port import Agent
 from skillopt.errors import UnknownName
+from skillopt.programs.port import AgentDriver
 from skillopt.registry import Offer, Registry
 
 if TYPE_CHECKING:

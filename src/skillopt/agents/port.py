@@ -1,190 +1,21 @@
-"""What an agent program is to us: its declaration, and the driver that starts its CLI and reads what came
-of it.
-"""
+"""What an agent program is to us: its declaration."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from fractions import Fraction
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from skillopt.messages import Finish, Message, Usage
-from skillopt.process import Finished
+from skillopt.programs.port import AgentDriver
 from skillopt.services import Service
 
 if TYPE_CHECKING:
     from skillopt.plugins.port import AgentPlugin
     from skillopt.transcripts.port import Homes, TranscriptSource
 
-OWN = "own"
-"""The provider of an `Access` that is the CLI's own service, with the CLI's own login."""
 _LOGIN = Service(needs_name=False, uses_own_login=True, default_model="", keys={})
 _PROGRAM = Service(keys={}, backs_optimizer=False)
-Activation = Literal["forced", "natural"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """Whom a CLI talks to, and as whom. Without a key it is the login that the CLI itself keeps, if it may be
-    used at all.
-    """
-
-    provider: str
-    model: str
-    base_url: str | None = None
-    key: str | None = field(default=None, repr=False)
-    effort: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentPlace:
-    """The folders of one run of a CLI, all below one root that goes away with it."""
-
-    root: Path
-    home: Path
-    workspace: Path
-    temp: Path
-    config: Path | None = None
-    """The CLI's own configuration folder that is used in place, where the user named one; else it is a fresh
-    one in `home`.
-    """
-    documents: Path | None = None
-    """A folder below `workspace` that the agent may read and not change, where its task has documents."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """A question to the model behind a CLI: no tools, no skills, one answer."""
-
-    access: Access
-    place: AgentPlace
-    settings: Mapping[str, Any]
-    system: str
-    prompt: str
-    max_tokens: int
-    images: tuple[Path, ...] = ()
-    schema: Mapping[str, Any] | None = None
-
-    @property
-    def whole(self) -> str:
-        """System and prompt as one text, for a CLI that takes no system prompt."""
-        return f"{self.system}\n\n{self.prompt}" if self.system else self.prompt
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentWork:
-    """A task for the agent in its workspace; `skill` is the name of the only skill installed there, or None
-    where there is none.
-    """
-
-    access: Access
-    place: AgentPlace
-    settings: Mapping[str, Any]
-    prompt: str
-    skill: str | None = None
-    activation: Activation = "forced"
-    images: tuple[Path, ...] = ()
-
-    @property
-    def is_forced(self) -> bool:
-        """Whether the skill is to be loaded whatever the agent thinks of it."""
-        return self.skill is not None and self.activation == "forced"
-
-    @property
-    def demanding(self) -> str:
-        """The prompt; a forced skill is asked for before it in words, for an agent that cannot be made to
-        load one from outside.
-        """
-        demand = (
-            f"First load the skill `{self.skill}` that is installed in this workspace and read all of it."
-            " Then do the task below as it says.\n\n"
-        )
-        return f"{demand if self.is_forced else ''}{self.prompt}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """How a CLI is started. Prompts travel on stdin or in files, never in `arguments`; credentials in `env`
-    only.
-    """
-
-    arguments: tuple[str, ...]
-    env: Mapping[str, str]
-    stdin: str
-    files: Mapping[Path, str] = field(default_factory=dict)
-    """Written before the start."""
-    own_home: bool = False
-    """True when the CLI runs in the user's own home, because it must use the login it keeps there."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentReport:
-    """What a CLI did, from its own structured output. Unknown usage and cost are None, never zero."""
-
-    messages: tuple[Message, ...]
-    answer: str
-    finish: Finish
-    calls: int
-    usage: Usage | None
-    usd: Fraction | None = None
-    model: str = ""
-    loaded: tuple[str, ...] = ()
-    """Files of the skill that came before the model, as proof: loaded by the CLI, or read by the agent."""
-    seconds: float | None = None
-    """How long the CLI ran, by our clock."""
-
-
-class AgentDriver(Protocol):
-    """How the CLI of an agent is started and read. Methods only read: `ask` and `work` the images they are
-    given, `report` what the CLI left in the place.
-    """
-
-    name: str
-    """That of the agent."""
-    binary: str
-    package: str
-    """What to install, in the words of a remedy."""
-    tested: str
-    """The version the driver was tried with; 'recorded' events only where no binary can be had."""
-    skills: str
-    """Where it discovers skills below the workspace: that of the agent."""
-    providers: frozenset[str]
-    """Whose models it can be pointed at, beside its own."""
-    credentials: tuple[str, ...]
-    """Variables that hold a key or token for its own service, in the order they are looked for."""
-    settings: frozenset[str]
-    """The settings it understands."""
-    flags: tuple[str, ...]
-    """What `--help` must name for the driver to work."""
-    help: tuple[str, ...]
-    """Arguments that print that help."""
-    images: bool
-    """Whether it takes images."""
-    reports_usage: bool
-    """Whether it says how many tokens it used."""
-    forced_by: str
-    """In words: how a forced skill is activated."""
-    proven_by: str
-    """In words: what shows that a skill was loaded."""
-    network: str
-    """In words: what the programs it runs can reach."""
-
-    def ask(self, ask: Ask) -> Launch:
-        """How to start it for one answer without tools. Raises `ConfigError` for what it cannot do."""
-        ...
-
-    def work(self, work: AgentWork) -> Launch:
-        """How to start it on a task. Raises `ConfigError` for what it cannot do."""
-        ...
-
-    def report(self, done: Finished, place: AgentPlace, skill: str | None) -> AgentReport:
-        """Read what it printed. Raises `Fault` with the right kind for everything that is not the model's own
-        doing.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,17 +15,10 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks._data import (
-    CommonSettings,
-    DataRow,
-    QuestionBenchmark,
-    TaskLoader,
-    load_rows,
-    load_splits,
-    package_text,
-)
 from skillopt.errors import ConfigError, TaskError
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+from skillopt.tasks.data import CommonSettings, QuestionBenchmark, TaskLoader, load_splits, package_text
+from skillopt.tasks.rows import DataRow, load_rows
 from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.task import Task
 

@@ -18,17 +18,11 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks._data import (
-    CommonSettings,
-    DataRow,
-    QuestionBenchmark,
-    TaskLoader,
-    load_splits,
-    package_text,
-)
 from skillopt.errors import ConfigError, TaskError, suggest
 from skillopt.files import as_usage_error, read_text
 from skillopt.tasks.benchmark import OPTIMIZER_STAGES, Benchmark, BenchmarkPlugin
+from skillopt.tasks.data import CommonSettings, QuestionBenchmark, TaskLoader, load_splits, package_text
+from skillopt.tasks.rows import DataRow
 from skillopt.tasks.scorers import Scorer, ScorerSpec, as_text, get_scorer
 from skillopt.tasks.splits import Splits, canonical_split, parse_ratio, ratio_split
 from skillopt.tasks.task import Split, Task

@@ -14,18 +14,17 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from skillopt.benchmarks._data import (
+from skillopt.errors import TaskError
+from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+from skillopt.tasks.data import (
     CommonSettings,
-    DataRow,
     QuestionBenchmark,
     TaskLoader,
-    load_rows,
     load_splits,
     package_text,
     published_defaults,
 )
-from skillopt.errors import TaskError
-from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+from skillopt.tasks.rows import DataRow, load_rows
 from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.task import Task
 

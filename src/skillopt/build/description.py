@@ -7,15 +7,15 @@ from pathlib import Path
 
 from skillopt.agents import agent, driven
 from skillopt.agents.port import Agent
-from skillopt.benchmarks._triggers import TriggerBenchmark, load_queries
 from skillopt.config import Config, parse_model_string
 from skillopt.errors import ConfigError, SkillError, TaskError
-from skillopt.harnesses._workspace import installable
-from skillopt.optimizer._ask import packaged
-from skillopt.optimizer._render import clipped
+from skillopt.optimizer.ask import packaged
+from skillopt.optimizer.render import clipped
 from skillopt.skill.description import SkillListing, description_of, listed_in, problem_with
 from skillopt.skill.folder import load_skill
+from skillopt.skill.install import installable
 from skillopt.tasks.template import fill
+from skillopt.tasks.triggers import TriggerBenchmark, load_queries
 
 LONGEST_BODY = 6_000
 """Characters of the skill's body that analysts are shown."""

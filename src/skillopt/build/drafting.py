@@ -9,7 +9,6 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from skillopt.benchmarks import benchmarks
-from skillopt.benchmarks._triggers import DRAFTED, TriggerBenchmark
 from skillopt.build.assembly import open_run
 from skillopt.build.description import about_description, listing_of
 from skillopt.build.job import Job
@@ -18,13 +17,14 @@ from skillopt.errors import Fault, ProviderDown, ReviewWanted, UnusableReplies
 from skillopt.files import write_text
 from skillopt.messages import Message
 from skillopt.models.reading import Unusable, read, tries
-from skillopt.optimizer._ask import packaged
-from skillopt.optimizer._render import clipped, section
+from skillopt.optimizer.ask import packaged
+from skillopt.optimizer.render import clipped, section
 from skillopt.redact import Scrubber
 from skillopt.skill.description import description_of
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
+from skillopt.tasks.triggers import DRAFTED, TriggerBenchmark
 
 STAGE = "draft_queries"
 _TASKS, _LONGEST = 20, 400

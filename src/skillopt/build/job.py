@@ -17,13 +17,13 @@ from skillopt.config.model_string import provider_of
 from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.files import read_text
 from skillopt.harnesses import identity_of, works_alone
-from skillopt.harnesses._workspace import carried_digest
 from skillopt.models import provider
 from skillopt.redact import Scrubber
 from skillopt.runs.log import EVENTS
 from skillopt.skill.description import SkillListing, description_of
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
+from skillopt.skill.install import carried_digest
 from skillopt.skill.paths import ONE_DOCUMENT, SKILL_FILE, EditableFiles
 from skillopt.tasks.benchmark import Benchmark, TellsBadRows, Undivided, WantsJudge
 from skillopt.tasks.folds import FEWEST, FOLDS, MANY, in_folds, in_rounds, rounds_for

@@ -14,11 +14,11 @@ from skillopt.evaluation.runner import Evaluator, Rollouts
 from skillopt.evaluation.several import SeveralTargets
 from skillopt.executors import Executor
 from skillopt.harnesses import Allowance, RolloutBudget, harnesses, works_alone
-from skillopt.harnesses._workspace import carried_digest
 from skillopt.harnesses.port import Harness, NotAsked, Setup
 from skillopt.ledger import Ledger
 from skillopt.models.port import UNBOUNDED
 from skillopt.skill.folder import Skill
+from skillopt.skill.install import carried_digest
 from skillopt.tasks.benchmark import Benchmark
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from skillopt.account import Entry
 from skillopt.build.assembly import OpenRun
+from skillopt.build.delivery import Delivery
 from skillopt.config.schema import TrackingConfig
 from skillopt.errors import ConfigError
 from skillopt.events import Called
 from skillopt.runs.database import stored_text
 from skillopt.runs.log import DATABASE
 from skillopt.trackers import trackers
-from skillopt.trackers._delivery import Delivery
 from skillopt.trackers.port import Opening, TrackerPlugin
 
 FOLDER = "tracking"

@@ -11,9 +11,10 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
-from skillopt.changes import block, json_text
-from skillopt.changes.json_text import MISSING, NotPlainJson
+from skillopt import json_text
+from skillopt.changes import block
 from skillopt.errors import UsageError
+from skillopt.json_text import MISSING, NotPlainJson
 
 
 class _Action(BaseModel):

@@ -121,7 +121,9 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
     console.say(f"Best skill: {result.folder / best}")
     if not quiet:
         folder = shlex.quote(os.path.relpath(result.folder))
-        commands = (f"diff {folder}", f"report {folder}", f"export {folder} --to claude-code")
+        take = f"adopt {folder}" if job.seed.path is not None else f"export {folder} --to claude-code"
+        is_new = result.state.best != result.state.seed
+        commands = (*((take,) if is_new else ()), f"report {folder}", f"dashboard --root {folder}")
         console.say(f"Next: {', '.join(f'skillopt {one}' for one in commands)}")
 
 

@@ -198,6 +198,11 @@ class NightView:
     plain: bool
     _view: Any = None
 
+    def say(self, doing: str) -> None:
+        """Show what the night begins to do before its runs."""
+        if not self.quiet:
+            echo(f"night: {doing}", err=True)
+
     def sinks(self, job: Job) -> Sequence[Sink]:
         """The view of this run."""
         self._view = _run.choose_view(job, quiet=self.quiet, plain=self.plain)

@@ -11,12 +11,12 @@ from typing import Annotated, Any
 import typer
 
 from skillopt.benchmarks import benchmarks
-from skillopt.benchmarks._manifest import Materialises, pick, read_manifest
 from skillopt.cli._console import echo
 from skillopt.cli._options import option, simple
 from skillopt.errors import TaskError, UsageError
 from skillopt.files import write_text
 from skillopt.tasks.benchmark import TellsBadRows
+from skillopt.tasks.manifest import Materialises, pick, read_manifest
 from skillopt.tasks.splits import told_bad_rows
 from skillopt.tasks.task import Split
 

@@ -10,13 +10,13 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from skillopt.benchmarks._triggers import LEAVE, LOAD
 from skillopt.cli._console import SafeConsole, open_console, print_json
 from skillopt.cli._options import Json, simple
 from skillopt.runs import words
 from skillopt.runs.evidence import JudgedRow, VerdictEvidence, find, gather
 from skillopt.runs.proofs import EditProof, StepProof, read_proof
 from skillopt.runs.reader import read_run
+from skillopt.tasks.triggers import LEAVE, LOAD
 
 PANEL, PLACE = "Look at runs", 1
 _ARMS = ("incumbent", "candidate")

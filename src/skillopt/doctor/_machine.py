@@ -12,12 +12,12 @@ from functools import partial
 
 from skillopt import sandbox
 from skillopt.agents import driven, driver
-from skillopt.agents._binary import check_flags, installed
-from skillopt.agents._place import fresh_place
-from skillopt.agents._wall import wall
-from skillopt.agents.port import AgentDriver
 from skillopt.doctor._result import CheckResult
 from skillopt.errors import ConfigError, Fault
+from skillopt.programs.binary import check_flags, installed
+from skillopt.programs.place import fresh_place
+from skillopt.programs.port import AgentDriver
+from skillopt.programs.wall import wall
 
 _result = partial(CheckResult, area="machine")
 OLDEST = (3, 10)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from skillopt.benchmarks._triggers import LEAVE, LOAD
 from skillopt.events import RowFact
+from skillopt.tasks.triggers import LEAVE, LOAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,19 +15,13 @@ from typing import Any, get_args
 
 from skillopt.agents import agent
 from skillopt.agents import driver as driver_of
-from skillopt.agents._run import InstalledAgent
-from skillopt.agents._settings import choice
-from skillopt.agents.port import OWN, Access, Activation, AgentPlace, AgentReport, AgentWork
 from skillopt.errors import ConfigError, Fault
 from skillopt.executors import Executor
 from skillopt.harnesses._workspace import (
     are_untouched,
     as_prompt,
-    carried_digest,
     changed,
     each_text,
-    install_listed,
-    install_skill,
     put_documents,
     put_files,
     scrubbed_file,
@@ -35,6 +29,10 @@ from skillopt.harnesses._workspace import (
 )
 from skillopt.harnesses.port import Session, Setup, rollout_prompt
 from skillopt.messages import Message
+from skillopt.programs.port import OWN, Access, Activation, AgentPlace, AgentReport, AgentWork
+from skillopt.programs.run import InstalledAgent
+from skillopt.programs.settings import choice
+from skillopt.skill.install import carried_digest, install_listed, install_skill
 from skillopt.tasks.benchmark import Environment, Reading, Workplace
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task

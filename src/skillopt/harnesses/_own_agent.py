@@ -13,23 +13,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents._events import kind_of
-from skillopt.agents._place import fresh_place
-from skillopt.agents.port import AgentReport
 from skillopt.errors import Fault, Kind, ModelError
-from skillopt.harnesses._workspace import (
-    changed,
-    each_text,
-    install_skill,
-    put_documents,
-    put_files,
-    snapshot,
-)
+from skillopt.harnesses._workspace import changed, each_text, put_documents, put_files, snapshot
 from skillopt.harnesses.port import Session, Setup, rollout_prompt
 from skillopt.messages import Message, Speaker, ToolCall, Usage
 from skillopt.models.wires.http import HttpRefusal
+from skillopt.programs.events import kind_of
+from skillopt.programs.place import fresh_place
+from skillopt.programs.port import AgentReport
 from skillopt.redact import Scrubber, looks_secret
 from skillopt.skill.bundle import as_prompt
+from skillopt.skill.install import install_skill
 from skillopt.skill.paths import SKILL_FILE
 from skillopt.tasks.benchmark import Environment, Reading
 from skillopt.tasks.commands import argv_of

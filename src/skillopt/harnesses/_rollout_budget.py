@@ -10,13 +10,13 @@ from fractions import Fraction
 from typing import Any
 
 from skillopt.account import Amount, Entry
-from skillopt.agents.port import AgentReport
 from skillopt.aio import to_the_end
 from skillopt.errors import ConfigError, Fault, ModelError
 from skillopt.executors.port import WorkerLost
 from skillopt.ledger import MARGIN, Ledger
 from skillopt.messages import Role, Usage
 from skillopt.models.prices import Price, cost
+from skillopt.programs.port import AgentReport
 
 FIRST_TOKENS = 60_000
 """What a rollout takes before any has been seen; an agent's system prompt alone is 10,000 tokens a turn."""

@@ -7,12 +7,12 @@ import os
 import shlex
 from pathlib import Path
 
-from skillopt.agents._events import kind_of
 from skillopt.errors import Fault
 from skillopt.harnesses._own_agent import OwnAgent, OwnAgentWork
 from skillopt.harnesses.port import Harness, Setup
 from skillopt.models.port import ModelSpec
 from skillopt.process import run_process
+from skillopt.programs.events import kind_of
 from skillopt.tasks.commands import argv_of, files_hash, found
 
 _MOST_OUTPUT = 16 << 20

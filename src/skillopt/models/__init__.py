@@ -25,7 +25,7 @@ def _logins() -> dict[str, Offer]:
 
 
 def _login(name: str) -> Provider:
-    from skillopt.models.providers._agent_cli import agent_chat
+    from skillopt.models.agent_chat import agent_chat
 
     return agent_chat(name)
 

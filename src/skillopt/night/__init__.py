@@ -15,7 +15,7 @@ from skillopt.night.preview import Preview, preview
 from skillopt.night.roles import REMEDY, Roles, roles_of
 from skillopt.night.settings import NightSettings, find_settings, read_settings
 from skillopt.night.state import NightHome, NightRecord, ProjectState, SkillRow, project_id
-from skillopt.night.training import TrainingObserver
+from skillopt.night.training import NightObserver
 
 __all__ = [
     "REMEDY",
@@ -23,6 +23,7 @@ __all__ = [
     "Gathered",
     "NightContext",
     "NightHome",
+    "NightObserver",
     "NightRecord",
     "NightResult",
     "NightSettings",
@@ -30,7 +31,6 @@ __all__ = [
     "ProjectState",
     "Roles",
     "SkillRow",
-    "TrainingObserver",
     "check_night",
     "clean",
     "find_settings",

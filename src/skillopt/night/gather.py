@@ -14,6 +14,7 @@ from pathlib import Path
 
 from skillopt.agents import pick
 from skillopt.build import Job, OpenRun, open_run
+from skillopt.build.trainer import asks_small
 from skillopt.changes.proposal import Cost
 from skillopt.errors import BudgetSpent
 from skillopt.evaluation.judge import ModelJudge
@@ -22,7 +23,7 @@ from skillopt.night.earlier import earlier_nights, remembered_tasks
 from skillopt.night.job import NightJobs, cost_of
 from skillopt.night.mining import Mined, home_of, lines_of, mine
 from skillopt.night.plan import NightTarget, PinnedSessions, total_cost
-from skillopt.night.readings import SessionReading, kinds_with_model, read_with_model, unread
+from skillopt.night.readings import AT_ONCE, SessionReading, kinds_with_model, read_with_model, unread
 from skillopt.night.roles import Roles
 from skillopt.night.settings import NightSettings
 from skillopt.night.targets import SkillPlaces, near_agents, targets_for
@@ -59,11 +60,14 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMining:
-    """How the optimizer is asked about sessions; replies lie in `folder`, and `fresh` forgets those."""
+    """How the optimizer is asked about sessions; replies lie in `folder`, and `fresh` forgets those. `say`
+    hears what is asked next.
+    """
 
     jobs: NightJobs
     folder: Path
     terms: str
+    say: Callable[[str], None]
     fresh: bool = False
 
 
@@ -204,12 +208,14 @@ async def _mine_with_model(
     titles: dict[str, str] = {}
     paid = Cost(calls=0, tokens=0, dollars=0.0, minutes=0.0)
     if wanted := unread(sessions, known):
+        asking.say(f"reading {len(wanted)} of {len(sessions)} sessions with {reader.roles.optimizer}")
         async with _asked(asking, reader, "reading", paid) as (opened, job):
             model = opened.models.of("optimizer", job.optimizer)
-            read, notes = await read_with_model(model, wanted, context.home.readings)
+            read, notes = await read_with_model(model, wanted, context.home.readings, at_once(job))
             known = {**known, **read}
             paid = total_cost([paid, cost_of(opened)])
     if len(lines := lines_of(sessions, known)) > 1:
+        asking.say(f"sorting {len(lines)} sorts of requests into kinds with {reader.roles.optimizer}")
         async with _asked(asking, reader, "kinds", paid) as (opened, job):
             model = opened.models.of("optimizer", job.optimizer)
             try:
@@ -219,6 +225,7 @@ async def _mine_with_model(
                     "Tonight's allowance for reading did not pay for kinds: they are found by words."
                 )
             paid = total_cost([paid, cost_of(opened)])
+    asking.say(f"asking {asking.jobs.roles.optimizer} how answers to each kind can be measured")
     async with _asked(asking, asking.jobs, "mining", paid) as (opened, job):
         assert job.judge is not None, "its tasks have rubrics"
         judge = opened.models.of("judge", job.judge)
@@ -230,6 +237,11 @@ async def _mine_with_model(
         )
         paid = total_cost([paid, cost_of(opened)])
     return replace(mined, notes=(*notes, *mined.notes)), paid
+
+
+def at_once(job: Job) -> int:
+    """How many sessions the reader of this job is asked about together; a small model mixes them up."""
+    return 1 if asks_small(job) else AT_ONCE
 
 
 @asynccontextmanager

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from skillopt.benchmarks._data import QuestionBenchmark
 from skillopt.build import Job, OpenRun, prepare
 from skillopt.changes.block import with_learned
 from skillopt.changes.proposal import Cost
@@ -23,10 +22,11 @@ from skillopt.night.roles import Roles
 from skillopt.night.settings import NightSettings
 from skillopt.night.targets import without_frontmatter
 from skillopt.night.worktrees import WORKTREE, Checkout, Worktree
-from skillopt.optimizer._ask import packaged
+from skillopt.optimizer.ask import packaged
 from skillopt.skill.bundle import pack
 from skillopt.skill.document import Document
 from skillopt.tasks.benchmark import AGENT_PROMPT, Environment
+from skillopt.tasks.data import QuestionBenchmark
 from skillopt.tasks.protected import Protected
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task

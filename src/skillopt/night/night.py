@@ -21,7 +21,7 @@ from skillopt.night.readings import name_of
 from skillopt.night.roles import Roles
 from skillopt.night.state import NightRecord, ProjectState, SkillRow
 from skillopt.night.suggestions import drafts_with, suggestions_for
-from skillopt.night.training import REFUSED, UNMEASURED, NightTraining, TrainingObserver, drafts_of
+from skillopt.night.training import REFUSED, UNMEASURED, NightObserver, NightTraining, drafts_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ async def run_night(
     *,
     environ: Mapping[str, str],
     now: Callable[[], datetime],
-    observer: TrainingObserver | None = None,
+    observer: NightObserver | None = None,
     restart: bool = False,
 ) -> NightResult:
     """Run tonight's night, or go on with one that is open. Without news since the last one nobody is asked.
@@ -66,7 +66,8 @@ async def run_night(
             return same
         if night is None:
             folder = kept.night(state.night + 1)
-            asking = ModelMining(jobs=jobs, folder=folder, terms=terms, fresh=restart)
+            say = observer.say if observer is not None else lambda doing: None
+            asking = ModelMining(jobs=jobs, folder=folder, terms=terms, say=say, fresh=restart)
             asked = asking if context.settings.llm_mine else None
             night = await _begin(context, state, now(), terms, asked, replays=roles.replays)
             state = state.model_copy(update={"night": night.number, "open": night.number})

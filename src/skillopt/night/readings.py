@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
 
 from skillopt.aio import together
 from skillopt.errors import BudgetSpent
@@ -30,8 +30,8 @@ from skillopt.transcripts.session import RecordedSession, Turn
 
 MOST_READ = 200
 """Sessions that are read in a night at most, the newest; the others wait for the next one."""
-_REVISION = 1
-_BATCH = 6
+_REVISION = 2
+AT_ONCE = 6
 _BATCH_CHARS = 16_000
 _TURNS = 24
 _SAID, _DONE = 1_200, 500
@@ -45,12 +45,11 @@ _SHORT = 8
 
 
 class ReadTurn(BaseModel):
-    """What one turn of the person says. Turns of the person are numbered from 1 on."""
+    """What one turn of the person says."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    turn: int
-    reaction: Reaction = "none"
+    reaction: Reaction
     wanted: str = Field(default="", max_length=4_000)
     """The person's own words, out of the turn."""
     lasting: bool = False
@@ -59,26 +58,25 @@ class ReadTurn(BaseModel):
     needs: str = Field(default="", max_length=400)
 
 
+class _FirstTurn(BaseModel):
+    """What a model says of the turn that opens a session: there is nothing yet to react to."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    about: str = Field(max_length=400)
+    needs: str = Field(default="", max_length=400)
+
+
+_Told = ReadTurn | _FirstTurn
+
+
 class SessionReading(BaseModel):
-    """A session as it was read, and by whom."""
+    """A session as it was read, and by whom: a turn for each of the person's, as far as they were read."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     turns: tuple[ReadTurn, ...]
     by: Literal["model", "rules"] = "model"
-
-
-class _ReadSession(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-    session: int
-    turns: list[ReadTurn]
-
-
-class _Reply(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-    sessions: list[_ReadSession]
 
 
 class _Kind(BaseModel):
@@ -134,13 +132,13 @@ def unread(sessions: Iterable[RecordedSession], known: Mapping[str, SessionReadi
     return sorted(worth, key=lambda one: (one.ended, name_of(one)))[-MOST_READ:]
 
 
-def batches(sessions: Sequence[RecordedSession]) -> Iterator[list[RecordedSession]]:
+def batches(sessions: Sequence[RecordedSession], at_once: int = AT_ONCE) -> Iterator[list[RecordedSession]]:
     """Sessions that are asked about together."""
     batch: list[RecordedSession] = []
     size = 0
     for session in sessions:
         room = len(_shown(1, session))
-        if batch and (len(batch) == _BATCH or size + room > _BATCH_CHARS):
+        if batch and (len(batch) == at_once or size + room > _BATCH_CHARS):
             yield batch
             batch, size = [], 0
         batch.append(session)
@@ -155,7 +153,7 @@ def read_messages(batch: Sequence[RecordedSession]) -> tuple[Message, ...]:
 
 
 async def read_with_model(
-    model: Model, sessions: Sequence[RecordedSession], kept: Readings
+    model: Model, sessions: Sequence[RecordedSession], kept: Readings, at_once: int = AT_ONCE
 ) -> tuple[dict[str, SessionReading], list[str]]:
     """The readings of these sessions, each kept as soon as it is there; and what was not read, in words."""
     found: dict[str, SessionReading] = {}
@@ -163,21 +161,22 @@ async def read_with_model(
 
     async def read_batch(batch: Sequence[RecordedSession]) -> None:
         try:
+            shape = _reply_shape(batch)
             reply = await ask(
-                model, read_messages(batch), _Reply, stage="read", max_tokens=_CAP, about="to read sessions"
+                model, read_messages(batch), shape, stage="read", max_tokens=_CAP, about="to read sessions"
             )
         except BudgetSpent:
             lost["tonight's allowance for reading was spent"] += len(batch)
             return
-        told = {} if reply is None else {one.session: one.turns for one in reply.sessions}
+        told = {} if reply is None else reply.root
         for number, session in enumerate(batch, start=1):
-            if (reading := _checked(session, told.get(number, ()))) is None:
+            if (reading := _checked(session, [told.get(name) for name in _names(number, session)])) is None:
                 lost["the model's reply about them could not be used"] += 1
             else:
                 found[name_of(session)] = reading
                 kept.put(session, reading)
 
-    await together(*(read_batch(batch) for batch in batches(sessions)))
+    await together(*(read_batch(batch) for batch in batches(sessions, at_once)))
     return found, [
         f"{count} of {len(sessions)} sessions were read by rules in code alone: {why}."
         for why, count in sorted(lost.items())
@@ -210,14 +209,12 @@ def read_by_rules(session: RecordedSession) -> SessionReading:
     turns: list[ReadTurn] = []
     request: Turn | None = None
     answered = False
-    number = 0
     for turn in session.turns:
         if turn.role != "user":
             answered = answered or turn.role == "assistant"
             continue
-        number += 1
         if request is None or not answered:  # two messages before an answer are one request
-            turns.append(ReadTurn(turn=number, asks=request is None))
+            turns.append(ReadTurn(reaction="none", asks=request is None))
             request = request or turn
             continue
         told = reaction(turn.text)
@@ -226,9 +223,7 @@ def read_by_rules(session: RecordedSession) -> SessionReading:
         asks = asks and len(turn.text.split()) >= _SHORT
         said: Reaction = "redone" if again and told.reaction != "accepted" else told.reaction
         wanted = turn.text if said in ("corrected", "redone") else ""
-        turns.append(
-            ReadTurn(turn=number, reaction=said, wanted=wanted[:4_000], lasting=told.lasting, asks=asks)
-        )
+        turns.append(ReadTurn(reaction=said, wanted=wanted[:4_000], lasting=told.lasting, asks=asks))
         if asks:
             request, answered = turn, False
     return SessionReading(turns=tuple(turns), by="rules")
@@ -238,30 +233,44 @@ def _is_repeat(request: Turn, turn: Turn) -> bool:
     return alike(features(normal(request.text)), features(normal(turn.text))) >= _REPEATED
 
 
-def _checked(session: RecordedSession, told: Sequence[ReadTurn]) -> SessionReading | None:
-    """What a model said, as far as it can be so: known turns, and the person's words only where they stand in
-    the turn; the first turn asks. None where a turn was left out.
+def _checked(session: RecordedSession, told: Sequence[_Told | None]) -> SessionReading | None:
+    """What a model said, as far as it can be so: the person's words only where they stand in the turn. None
+    where a turn was left out.
     """
-    persons = _persons(session)
-    by_turn = {one.turn: one for one in told}
-    if not set(range(1, min(len(persons), _TURNS) + 1)) <= set(by_turn):
-        return None
     turns: list[ReadTurn] = []
-    for number, turn in enumerate(persons, start=1):
-        one = by_turn.get(number, ReadTurn(turn=number))
-        is_against = one.reaction in ("corrected", "redone")
-        wanted = one.wanted.strip()
+    for turn, one in zip(_persons(session), told, strict=False):  # no more than are shown
+        if one is None or (turns and isinstance(one, _FirstTurn)):
+            return None
+        read = one if isinstance(one, ReadTurn) and turns else ReadTurn(reaction="none", asks=True)
+        is_against = read.reaction in ("corrected", "redone")
+        wanted = read.wanted.strip() if is_against else ""
         if is_against and (not wanted or _plain(wanted) not in _plain(turn.text)):
             wanted = turn.text[:4_000]
-        changed = {
-            "wanted": wanted if is_against else "",
-            "asks": one.asks or number == 1,
-            "reaction": "none" if number == 1 else one.reaction,
-            "about": _line(redact_transcript(one.about), 80),
-            "needs": _line(redact_transcript(one.needs), 200),
-        }
-        turns.append(one.model_copy(update=changed))
+        about, needs = _line(redact_transcript(one.about), 80), _line(redact_transcript(one.needs), 200)
+        turns.append(read.model_copy(update={"wanted": wanted, "about": about, "needs": needs}))
     return SessionReading(turns=tuple(turns))
+
+
+def _reply_shape(batch: Sequence[RecordedSession]) -> type[RootModel[dict[str, _Told]]]:
+    """A reply by the name of each turn. Its schema demands every one of them: a small model that may end
+    earlier does.
+    """
+    names = [name for number, one in enumerate(batch, start=1) for name in _names(number, one)]
+
+    def demand(schema: dict[str, Any]) -> None:
+        later, first = schema["additionalProperties"]["anyOf"]
+        shapes = {name: first if name.endswith(".1") else later for name in names}
+        schema.update(properties=shapes, required=names, additionalProperties=False)
+
+    class Reply(RootModel[dict[str, _Told]]):
+        model_config = ConfigDict(json_schema_extra=demand)
+
+    return Reply
+
+
+def _names(number: int, session: RecordedSession) -> list[str]:
+    """`2.1`: the first turn of the person in the second session, as a model is shown and names it."""
+    return [f"{number}.{turn}" for turn in range(1, min(len(_persons(session)), _TURNS) + 1)]
 
 
 def _persons(session: RecordedSession) -> list[Turn]:
@@ -270,13 +279,12 @@ def _persons(session: RecordedSession) -> list[Turn]:
 
 def _shown(number: int, session: RecordedSession) -> str:
     lines: list[str] = []
-    said = 0
+    names = iter(_names(number, session))
     for turn in session.turns:
         if turn.role == "user":
-            said += 1
-            if said > _TURNS:
+            if (name := next(names, None)) is None:
                 break
-            lines.append(tagged("person", turn.text, _SAID, f' turn="{said}"'))
+            lines.append(tagged("person", turn.text, _SAID, f' turn="{name}"'))
         elif turn.role == "assistant" and (turn.text or turn.tools):
             tools = ", ".join(dict.fromkeys(tool.name for tool in turn.tools))[:100]
             lines.append(tagged("assistant", turn.text, _DONE, f' tools="{tools}"' if tools else ""))

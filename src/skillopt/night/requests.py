@@ -115,15 +115,13 @@ def in_worktree(request: PastRequest, find: FindWorktree) -> PastRequest:
 def requests_of(session: RecordedSession, reading: SessionReading | None = None) -> Iterator[PastRequest]:
     """The requests of a session in order, each with all that belongs to it; read by rules unless told."""
     reading = reading or read_by_rules(session)
-    read = {one.turn: one for one in reading.turns}
+    read = iter(reading.turns)
     group: list[tuple[Turn, ReadTurn | None]] = []
-    number = 0
     is_first = True
     for turn in session.turns:
         told = None
         if turn.role == "user":
-            number += 1
-            told = read.get(number, ReadTurn(turn=number))
+            told = next(read, ReadTurn(reaction="none"))
             if group and told.asks and told.reaction not in ("corrected", "redone"):
                 yield _request(session, [*group, (turn, told)], is_first, reading.by)
                 group, is_first = [], False

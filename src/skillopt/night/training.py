@@ -25,8 +25,12 @@ UNMEASURED, REFUSED = "not measured", "refused"
 """Actions beside the gate's: nothing was measured, or what it accepted may not be staged."""
 
 
-class TrainingObserver(Protocol):
-    """Follows the runs of a night while they train."""
+class NightObserver(Protocol):
+    """Follows a night: what it does before its runs, and the runs while they train."""
+
+    def say(self, doing: str) -> None:
+        """What the night begins to do, in a line."""
+        ...
 
     def sinks(self, job: Job) -> Sequence[Sink]:
         """Who hears the events of a run."""
@@ -43,7 +47,7 @@ class NightTraining:
 
     context: NightContext
     jobs: NightJobs
-    observer: TrainingObserver | None = None
+    observer: NightObserver | None = None
 
     async def train(self, night: NightPlan, place: int) -> NightPlan:
         """The night with the skill's outcome."""

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 from skillopt.aio import together
 from skillopt.events import Aggregated
-from skillopt.optimizer._ask import OptimizerModel
-from skillopt.optimizer._render import proposals_section, section, skill_section
-from skillopt.optimizer._replies import Unusable
+from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.forms import Form
 from skillopt.optimizer.reflect import Reflection
+from skillopt.optimizer.render import proposals_section, section, skill_section
+from skillopt.optimizer.replies import Unusable
 from skillopt.skill.edits import Outcome, Proposal
 from skillopt.step import Step
 

@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from skillopt.optimizer._ask import OptimizerModel
-from skillopt.optimizer._render import section
-from skillopt.optimizer._replies import Consolidated, Unusable
+from skillopt.optimizer.ask import OptimizerModel
+from skillopt.optimizer.render import section
+from skillopt.optimizer.replies import Consolidated, Unusable
 from skillopt.skill.document import Document, problem_with, to_lf
 from skillopt.step import Step
 

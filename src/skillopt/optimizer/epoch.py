@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from skillopt.events.records import ArmRecord, PairRecord
-from skillopt.optimizer._ask import OptimizerModel
-from skillopt.optimizer._render import section, trajectory
-from skillopt.optimizer._replies import MetaSkill, SlowUpdate, Unusable
+from skillopt.optimizer.ask import OptimizerModel
+from skillopt.optimizer.render import section, trajectory
+from skillopt.optimizer.replies import MetaSkill, SlowUpdate, Unusable
 from skillopt.skill.document import Document, problem_with, to_lf
 from skillopt.step import Step
 from skillopt.tasks.rollout import Rollout, Scored, means

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import create_model
 
 from skillopt.errors import suggest
-from skillopt.optimizer._replies import (
+from skillopt.optimizer.replies import (
     Analysis,
     Candidates,
     Edits,

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from skillopt.events.records import LimitRecord
-from skillopt.optimizer._ask import OptimizerModel
-from skillopt.optimizer._render import memory_section, proposals_section, section, skill_section
-from skillopt.optimizer._replies import LearningRate, Unusable
+from skillopt.optimizer.ask import OptimizerModel
+from skillopt.optimizer.render import memory_section, proposals_section, section, skill_section
+from skillopt.optimizer.replies import LearningRate, Unusable
 from skillopt.skill.edits import Proposal
 from skillopt.step import Step
 from skillopt.tasks.rollout import Means

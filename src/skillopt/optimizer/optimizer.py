@@ -10,9 +10,9 @@ from typing import Literal, TypeVar
 
 from skillopt.evaluation.stage import Evaluation
 from skillopt.models.port import Model
-from skillopt.optimizer._ask import OptimizerModel, packaged
 from skillopt.optimizer.aggregate import Aggregator, Merged
 from skillopt.optimizer.appendix import AppendixWriter
+from skillopt.optimizer.ask import OptimizerModel, packaged
 from skillopt.optimizer.epoch import EPOCH_AGO, Advice, EpochAdvisor, TaskPair
 from skillopt.optimizer.forms import Mode, form_of
 from skillopt.optimizer.limit import LimitChooser

@@ -8,8 +8,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from skillopt.optimizer._ask import OptimizerModel
-from skillopt.optimizer._render import (
+from skillopt.optimizer.ask import OptimizerModel
+from skillopt.optimizer.minibatches import Studied
+from skillopt.optimizer.reflect import Minibatch
+from skillopt.optimizer.render import (
     clipped,
     contrasts_section,
     proposals_section,
@@ -18,9 +20,7 @@ from skillopt.optimizer._render import (
     skill_section,
     told_answer,
 )
-from skillopt.optimizer._replies import Groups, NamedEdits, NamedFileEdits, Unusable
-from skillopt.optimizer.minibatches import Studied
-from skillopt.optimizer.reflect import Minibatch
+from skillopt.optimizer.replies import Groups, NamedEdits, NamedFileEdits, Unusable
 from skillopt.skill.edits import Edit, parse_edit
 from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 from skillopt.step import Step

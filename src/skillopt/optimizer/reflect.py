@@ -10,17 +10,17 @@ from typing import Any
 from skillopt.aio import together
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events import PatchFact, Reflected
-from skillopt.optimizer._ask import OptimizerModel
-from skillopt.optimizer._render import (
+from skillopt.optimizer.ask import OptimizerModel
+from skillopt.optimizer.forms import Form
+from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
+from skillopt.optimizer.render import (
     contrasts_section,
     memory_section,
     rollouts_section,
     section,
     skill_section,
 )
-from skillopt.optimizer._replies import FailureAnalysis, SuccessAnalysis, Unusable
-from skillopt.optimizer.forms import Form
-from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
+from skillopt.optimizer.replies import FailureAnalysis, SuccessAnalysis, Unusable
 from skillopt.skill.edits import Proposal
 from skillopt.step import Step
 from skillopt.tasks.rollout import Rollout

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from skillopt.optimizer._render import proposals_section, section, skill_section
-from skillopt.optimizer._replies import Rewrite, Suggestions, Unusable, WrittenSkill
 from skillopt.optimizer.forms import read_suggestion
 from skillopt.optimizer.proof import ANALYST, LaneAnalyst
+from skillopt.optimizer.render import proposals_section, section, skill_section
+from skillopt.optimizer.replies import Rewrite, Suggestions, Unusable, WrittenSkill
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit
 from skillopt.skill.hunks import split

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from skillopt.events import Selected
 from skillopt.events.records import LimitRecord, RankingRecord
-from skillopt.optimizer._ask import OptimizerModel
-from skillopt.optimizer._render import memory_section, proposals_section, section, skill_section
-from skillopt.optimizer._replies import Ranking, Unusable
 from skillopt.optimizer.aggregate import Merged
+from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.forms import Form
+from skillopt.optimizer.render import memory_section, proposals_section, section, skill_section
+from skillopt.optimizer.replies import Ranking, Unusable
 from skillopt.skill.edits import Edit, Outcome, Proposal, apply
 from skillopt.step import Step
 

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from skillopt.evaluation.leaks import RUN
-from skillopt.optimizer._ask import OptimizerModel
-from skillopt.optimizer._render import as_text, clipped, section, skill_section
-from skillopt.optimizer._replies import Unusable, WorkedRule
+from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.proof import ANALYST, DeadEdit
 from skillopt.optimizer.reflect import Minibatch
+from skillopt.optimizer.render import as_text, clipped, section, skill_section
+from skillopt.optimizer.replies import Unusable, WorkedRule
 from skillopt.skill.edits import Edit, parse_edit
 from skillopt.step import Step
 

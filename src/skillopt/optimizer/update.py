@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from skillopt.events.records import RewriteRecord
-from skillopt.optimizer._ask import OptimizerModel
-from skillopt.optimizer._render import memory_section, proposals_section, section, skill_section
-from skillopt.optimizer._replies import Rewrite, Unusable
 from skillopt.optimizer.appendix import Appendix, AppendixWriter
+from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.forms import Candidate, Form
+from skillopt.optimizer.render import memory_section, proposals_section, section, skill_section
+from skillopt.optimizer.replies import Rewrite, Unusable
 from skillopt.optimizer.select import Selection
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit, Outcome, Proposal, apply

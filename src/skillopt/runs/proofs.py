@@ -27,14 +27,14 @@ from skillopt.events.state import Metric
 from skillopt.gate.decision import RowId, worth_of
 from skillopt.gate.gate import STAGE
 from skillopt.models.reading import Unusable, read
-from skillopt.optimizer._replies import Groups
 from skillopt.optimizer.proof import JOINING, groups_in
+from skillopt.optimizer.replies import Groups
 from skillopt.place import Place
 from skillopt.runs.database import stored_replies
 from skillopt.runs.evidence import FoundVerdict, measured_in_full
 from skillopt.runs.log import DATABASE
 from skillopt.runs.reader import RunReader
-from skillopt.train.strategies._blame import (
+from skillopt.train.blame import (
     Blame,
     beyond,
     halves_of,
@@ -43,7 +43,7 @@ from skillopt.train.strategies._blame import (
     suspects,
     without_flakes,
 )
-from skillopt.train.strategies._trials import broken_in, fixed_in, noise_in
+from skillopt.train.trials import broken_in, fixed_in, noise_in
 
 Worths: TypeAlias = dict[RowId, Fraction]
 

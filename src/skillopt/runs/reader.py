@@ -242,14 +242,20 @@ def is_finished(folder: Path) -> bool:
 
 
 def find_run(folder: Path) -> Path:
-    """The one run that is meant: the folder itself, or the newest run below it."""
+    """The one run that is meant: the folder itself (also by a file of it, or by its name below `outputs`), or
+    the newest run below it.
+    """
+    if not folder.exists() and ("outputs" / folder).exists():
+        folder = "outputs" / folder
+    if folder.is_file():
+        folder = next((one for one in folder.parents[:3] if is_run(one)), folder)
     if (folder / EVENTS).is_file():
         return folder
     logs = sorted(folder.rglob(EVENTS), key=lambda path: path.stat().st_mtime) if folder.is_dir() else []
     found = [path.parent for path in logs if _is_training(path) and not is_part(path.parent)]
     if not found:
         raise UsageError(
-            f"There is no run in {folder} or below it. Name a run folder: skillopt runs watch FOLDER."
+            f"There is no run in {folder} or below it. 'skillopt runs' lists those below 'outputs'."
         )
     return found[-1]
 

@@ -11,7 +11,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents._events import (
+from skillopt.agents.claude_code import PLUGIN
+from skillopt.errors import Fault, Kind
+from skillopt.messages import Finish, Message
+from skillopt.process import Finished
+from skillopt.programs.events import (
     call_message,
     count,
     events,
@@ -25,12 +29,8 @@ from skillopt.agents._events import (
     usage_of,
     with_read_files,
 )
-from skillopt.agents._settings import refuse_sdk, text_setting
-from skillopt.agents.claude_code import PLUGIN
-from skillopt.agents.port import OWN, Access, AgentPlace, AgentReport, AgentWork, Ask, Launch
-from skillopt.errors import Fault, Kind
-from skillopt.messages import Finish, Message
-from skillopt.process import Finished
+from skillopt.programs.port import OWN, Access, AgentPlace, AgentReport, AgentWork, Ask, Launch
+from skillopt.programs.settings import refuse_sdk, text_setting
 
 _TOOLS = "Bash,Read,Edit,Write,Glob,Grep,Skill"
 _RETRIES = "3"

@@ -9,7 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents._events import (
+from skillopt.agents.codex import PLUGIN
+from skillopt.errors import ConfigError, Fault
+from skillopt.messages import Message
+from skillopt.process import Finished
+from skillopt.programs.events import (
     call_message,
     events,
     fault,
@@ -23,12 +27,8 @@ from skillopt.agents._events import (
     usage_of,
     with_read_files,
 )
-from skillopt.agents._settings import choice, refuse_sdk, switch, text_setting
-from skillopt.agents.codex import PLUGIN
-from skillopt.agents.port import OWN, Access, AgentPlace, AgentReport, AgentWork, Ask, Launch
-from skillopt.errors import ConfigError, Fault
-from skillopt.messages import Message
-from skillopt.process import Finished
+from skillopt.programs.port import OWN, Access, AgentPlace, AgentReport, AgentWork, Ask, Launch
+from skillopt.programs.settings import choice, refuse_sdk, switch, text_setting
 
 KEY_VARIABLE = "SKILLOPT_AGENT_KEY"
 _PROVIDER = "skillopt"

@@ -8,7 +8,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from skillopt.agents._events import (
+from skillopt.agents.cursor import PLUGIN
+from skillopt.errors import ConfigError
+from skillopt.messages import Message
+from skillopt.process import Finished
+from skillopt.programs.events import (
     call_message,
     events,
     fault,
@@ -19,12 +23,8 @@ from skillopt.agents._events import (
     tool_message,
     with_read_files,
 )
-from skillopt.agents._settings import choice
-from skillopt.agents.cursor import PLUGIN
-from skillopt.agents.port import OWN, Access, AgentPlace, AgentReport, AgentWork, Ask, Launch
-from skillopt.errors import ConfigError
-from skillopt.messages import Message
-from skillopt.process import Finished
+from skillopt.programs.port import OWN, Access, AgentPlace, AgentReport, AgentWork, Ask, Launch
+from skillopt.programs.settings import choice
 
 _DENY_ALL = {
     "version": 1,

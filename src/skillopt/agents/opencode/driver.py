@@ -9,7 +9,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents._events import (
+from skillopt.agents.opencode import PLUGIN
+from skillopt.errors import ConfigError, Fault
+from skillopt.messages import Finish, Message, Usage
+from skillopt.process import Finished
+from skillopt.programs.events import (
     call_message,
     count,
     events,
@@ -21,16 +25,13 @@ from skillopt.agents._events import (
     tool_message,
     with_read_files,
 )
-from skillopt.agents._settings import text_setting
-from skillopt.agents.opencode import PLUGIN
-from skillopt.agents.port import Access, AgentPlace, AgentReport, AgentWork, Ask, Launch
-from skillopt.errors import ConfigError, Fault
-from skillopt.messages import Finish, Message, Usage
-from skillopt.process import Finished
+from skillopt.programs.port import Access, AgentPlace, AgentReport, AgentWork, Ask, Launch
+from skillopt.programs.settings import text_setting
 from skillopt.transcripts.blocks import mapping
 
 KEY_VARIABLE = "SKILLOPT_AGENT_KEY"
 _PROVIDER = "skillopt"
+_PLUGIN_PACKAGE = "@opencode-ai/plugin"
 _PACKAGES = {
     "anthropic": "@ai-sdk/anthropic",
     "openai": "@ai-sdk/openai",
@@ -101,14 +102,24 @@ class OpenCodeDriver:
             *(f"--file={path}" for path in work.images),
         ]
         off = ("AUTOUPDATE", "LSP_DOWNLOAD", "MODELS_FETCH", "CLAUDE_CODE")
-        env = {"OPENCODE_CONFIG": str(config)} | {f"OPENCODE_DISABLE_{name}": "1" for name in off}
+        # Without these every start reads a catalogue of thousands of models and asks npm for a package that
+        # only plug-ins use: a third of the CPU of a short rollout, and a registry that must be up.
+        catalogue, home = work.place.root / "models.json", work.place.home / ".config" / "opencode"
+        lock = {"packages": {"": {"dependencies": {_PLUGIN_PACKAGE: "*"}}}}
+        env = {"OPENCODE_CONFIG": str(config), "OPENCODE_MODELS_PATH": str(catalogue)}
+        env |= {f"OPENCODE_DISABLE_{name}": "1" for name in off}
         if access.key:
             env[KEY_VARIABLE] = access.key
         return Launch(
             arguments=tuple(arguments),
             env=env,
             stdin=work.prompt if is_command else work.demanding,
-            files={config: json.dumps(_config(access, bool(work.images)), indent=1)},
+            files={
+                config: json.dumps(_config(access, bool(work.images)), indent=1),
+                catalogue: "{}",
+                home / "package-lock.json": json.dumps(lock),
+                home / "node_modules" / ".package-lock.json": json.dumps(lock),
+            },
         )
 
     def report(self, done: Finished, place: AgentPlace, skill: str | None) -> AgentReport:

@@ -16,17 +16,11 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks._data import (
-    CommonSettings,
-    TaskLoader,
-    load_splits,
-    package_text,
-    published_defaults,
-)
 from skillopt.benchmarks.alfworld._benchmark import ALFWorld
 from skillopt.benchmarks.alfworld._load import to_task
 from skillopt.errors import ConfigError
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+from skillopt.tasks.data import CommonSettings, TaskLoader, load_splits, package_text, published_defaults
 
 _text = partial(package_text, folder="alfworld")
 

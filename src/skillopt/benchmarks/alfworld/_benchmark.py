@@ -9,12 +9,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from skillopt.benchmarks._data import SplitBenchmark
 from skillopt.benchmarks.alfworld._environment import NOTHING, WON, Room
 from skillopt.executors import Executor
 from skillopt.executors.in_process import InProcess
 from skillopt.messages import Message
 from skillopt.tasks.benchmark import Environment
+from skillopt.tasks.data import SplitBenchmark
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Task
 

@@ -9,8 +9,8 @@ import json
 import re
 from pathlib import Path
 
-from skillopt.benchmarks._data import DataRow
 from skillopt.benchmarks.alfworld._names import by_number, short_names
+from skillopt.tasks.rows import DataRow
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
 

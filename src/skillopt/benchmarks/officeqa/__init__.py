@@ -17,7 +17,13 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks._data import (
+from skillopt.benchmarks.officeqa._documents import Library
+from skillopt.benchmarks.officeqa._environment import DocumentTools
+from skillopt.benchmarks.officeqa._load import OfficeQALoader
+from skillopt.benchmarks.officeqa._score import TOLERANCE, OfficeAnswer
+from skillopt.errors import ConfigError
+from skillopt.tasks.benchmark import AGENT_PROMPT, Benchmark, BenchmarkPlugin, Environment
+from skillopt.tasks.data import (
     CommonSettings,
     QuestionBenchmark,
     TaskLoader,
@@ -25,12 +31,6 @@ from skillopt.benchmarks._data import (
     package_text,
     published_defaults,
 )
-from skillopt.benchmarks.officeqa._documents import Library
-from skillopt.benchmarks.officeqa._environment import DocumentTools
-from skillopt.benchmarks.officeqa._load import OfficeQALoader
-from skillopt.benchmarks.officeqa._score import TOLERANCE, OfficeAnswer
-from skillopt.errors import ConfigError
-from skillopt.tasks.benchmark import AGENT_PROMPT, Benchmark, BenchmarkPlugin, Environment
 from skillopt.tasks.task import Task
 
 _text = partial(package_text, folder="officeqa")

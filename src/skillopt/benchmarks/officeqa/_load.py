@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from skillopt.benchmarks._data import DataRow
 from skillopt.benchmarks.officeqa._documents import Library
 from skillopt.benchmarks.officeqa._pages import page_text, shown, sources
+from skillopt.tasks.rows import DataRow
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
 

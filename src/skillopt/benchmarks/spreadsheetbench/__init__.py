@@ -16,17 +16,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks._data import (
-    CommonSettings,
-    TaskLoader,
-    load_splits,
-    package_text,
-    published_defaults,
-)
 from skillopt.benchmarks.spreadsheetbench._benchmark import SpreadsheetBench
 from skillopt.benchmarks.spreadsheetbench._load import SpreadsheetLoader, openpyxl
 from skillopt.sandbox import Mode, ProcessLimits, Sandbox, require
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+from skillopt.tasks.data import CommonSettings, TaskLoader, load_splits, package_text, published_defaults
 
 _WEAKER = (
     "set env.sandbox: limits to run programs with limits only: they then see your files and the network"

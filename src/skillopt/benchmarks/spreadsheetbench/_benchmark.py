@@ -16,7 +16,6 @@ from importlib.resources import files
 from typing import Any
 
 from skillopt.aio import together
-from skillopt.benchmarks._data import SplitBenchmark
 from skillopt.benchmarks.spreadsheetbench._code import OUTPUT, clipped, run_code, solution_of, trouble_of
 from skillopt.benchmarks.spreadsheetbench._compare import Cells, Value, differences, shown
 from skillopt.benchmarks.spreadsheetbench._load import Problem, SpreadsheetCase
@@ -26,6 +25,7 @@ from skillopt.executors import Executor
 from skillopt.executors.port import run_again
 from skillopt.sandbox import Sandbox
 from skillopt.tasks.benchmark import Environment
+from skillopt.tasks.data import SplitBenchmark
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers import no_answer
 from skillopt.tasks.task import Task

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skillopt.benchmarks._data import DataRow, load_rows
 from skillopt.benchmarks.spreadsheetbench._position import Area, parse_position
 from skillopt.errors import ConfigError
+from skillopt.tasks.rows import DataRow, load_rows
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
 

@@ -9,7 +9,7 @@ import importlib.util
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,8 @@ from weakref import WeakValueDictionary
 from skillopt.errors import ConfigError, ModelError
 
 MAGIC = b"GGUF"
+_NO_QUESTION = "\x01"
+"""Stands where a question would: no question begins with it."""
 SAMPLES = 256
 BLOCK = 4096
 
@@ -42,6 +44,8 @@ class Llama:
         self._server: Any = None
         self._loading = threading.Lock()
         self._pool = ThreadPoolExecutor(build.parallel, thread_name_prefix="skillopt-local")
+        self._held: Mapping[str, Any] | None = None
+        """What begins the prompt that the server has in memory."""
 
     @classmethod
     def shared(cls, build: Build) -> Llama:
@@ -53,15 +57,33 @@ class Llama:
             return llama
 
     async def chat(self, body: Mapping[str, Any], timeout: float) -> list[Mapping[str, Any]]:
-        """Send a body and return the chunks of its answer. Time in line does not count."""
+        """Send a body and return the chunks of its answer. Time in line does not count.
+
+        What stands before a last message of the user is kept in memory for the next call. The answer is the
+        same with and without it: the memory is always cut exactly there, and filled anew for another
+        beginning.
+        """
         call = _Call(body=body, timeout=timeout)
         try:
-            return await asyncio.wrap_future(self._pool.submit(call.run, self._loaded))
+            return await asyncio.wrap_future(self._pool.submit(call.run, self))
         except asyncio.CancelledError:
             call.give_up()
             raise
 
-    def _loaded(self) -> Any:
+    def begin(self, server: Any, body: Mapping[str, Any]) -> bool:
+        """Whether the server now has the beginning of this prompt in memory, and nothing behind it."""
+        beginning = _beginning(body) if self._build.parallel == 1 else None
+        held, self._held = self._held, None
+        if beginning is None:
+            return False
+        messages = [*beginning["messages"], {"role": "user", "content": _NO_QUESTION}]
+        how = {"max_tokens": 1, "cache_prompt": beginning == held, "stream": True}
+        server.handle_chat_completions({**beginning, "messages": messages, **how}, lambda chunk: False)
+        self._held = beginning
+        return True
+
+    def loaded(self) -> Any:
+        """The server; the first call loads it."""
         with self._loading:
             if self._server is None:
                 self._server = _load(self._build)
@@ -87,12 +109,12 @@ class _Call:
         self._given_up = False
         self._chunks: list[Mapping[str, Any]] = []
 
-    def run(self, loaded: Callable[[], Any]) -> list[Mapping[str, Any]]:
-        server = loaded()
+    def run(self, llama: Llama) -> list[Mapping[str, Any]]:
+        server = llama.loaded()
         self._deadline = time.monotonic() + self._timeout
-        server.handle_chat_completions(
-            {**self._body, "stream": True, "stream_options": {"include_usage": True}}, self._heard
-        )
+        how = {"cache_prompt": llama.begin(server, self._body), "stream": True}
+        body = {**self._body, **how, "stream_options": {"include_usage": True}}
+        server.handle_chat_completions(body, self._heard)
         # usage is the last thing that is said
         if self._late() and not (self._chunks and self._chunks[-1].get("usage")):
             raise ModelError("timeout", f"no complete answer within {self._timeout:g} s")
@@ -108,6 +130,14 @@ class _Call:
 
     def _late(self) -> bool:
         return time.monotonic() > self._deadline
+
+
+def _beginning(body: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What of a prompt stands before the user's last message, where it ends with one."""
+    *before, last = body["messages"]
+    if not before or last["role"] != "user":
+        return None
+    return {"messages": before, **{key: body[key] for key in ("tools",) if key in body}}
 
 
 def require_xllamacpp() -> None:
@@ -153,7 +183,7 @@ def _load(build: Build) -> Any:
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = build.threads
     params.verbosity = -1
     params.warmup = False
-    params.cache_ram_mib = 0  # prompts are never cached, see local.py
+    params.cache_ram_mib = 0  # one beginning is kept, and no older prompts
     params.hostnames = ["127.0.0.1"]
     params.api_keys = [secrets.token_hex()]  # it also listens on a port, and nobody is to use it
     try:

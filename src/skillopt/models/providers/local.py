@@ -63,12 +63,11 @@ class LocalModel:
     def body(self, request: Request) -> dict[str, Any]:
         """What the server is asked, without the form of the answer.
 
-        Prompts are never cached: with the cache a greedy answer depends on what was asked before it.
+        What stands before the question - the skill - is worked on once for all questions (`Llama.chat`).
         """
         body: dict[str, Any] = {
             "messages": [self._message(message) for message in request.messages],
             "max_tokens": request.max_tokens,
-            "cache_prompt": False,
             **self._spec.sampling(),
         }
         if request.tools:

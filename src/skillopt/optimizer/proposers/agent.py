@@ -15,20 +15,20 @@ from skillopt.errors import ConfigError
 from skillopt.evaluation.runner import Row
 from skillopt.evaluation.stage import Evaluation
 from skillopt.files import write_text
-from skillopt.harnesses._workspace import EVALS
 from skillopt.messages import Tool
 from skillopt.models.reading import Unusable
-from skillopt.optimizer._ask import packaged
-from skillopt.optimizer._render import clipped, memory_section, section, told_answer, trajectory
+from skillopt.optimizer.ask import packaged
 from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.proof import LONGEST_PROMPT
 from skillopt.optimizer.proposers.port import Evidence, ProposerSetup
+from skillopt.optimizer.render import clipped, memory_section, section, told_answer, trajectory
 from skillopt.optimizer.rewrites import naming_tasks
 from skillopt.redact import MARK, redact_patterns
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit
 from skillopt.skill.folder import copy_skill
 from skillopt.skill.hunks import split
+from skillopt.skill.install import EVALS
 from skillopt.skill.paths import SKILL_FILE, EditableFiles
 from skillopt.step import Step
 from skillopt.tasks.rollout import Score, Scored, Trajectory

@@ -14,10 +14,10 @@ from skillopt.optimizer.reflect import patch_fact
 from skillopt.optimizer.select import Selection
 from skillopt.skill.edits import Edit, Outcome
 from skillopt.step import Step
-from skillopt.train.strategies._blame import beyond, blame, not_worth_it
+from skillopt.train.blame import beyond, blame, not_worth_it
 from skillopt.train.strategies._cover import Proven, cover
 from skillopt.train.strategies._joining import Joined, Lanes, evident, head, proved
-from skillopt.train.strategies._trials import EditTrial, Trials, broken_in, fixed_in
+from skillopt.train.trials import EditTrial, Trials, broken_in, fixed_in
 
 ROUNDS = 3
 """How often a choice is controlled and mended before it goes to the gate as it is."""

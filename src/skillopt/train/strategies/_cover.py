@@ -7,11 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from skillopt.skill.edits import Edit
 
-T = TypeVar("T")
 _MARKS = re.compile(r"^\s*(?:[-*+>#]|\d+[.)])+\s*", re.MULTILINE)
 _AROUND = ".,;:!?\"'`*_"
 """Marks around a word that say nothing; others do, as in =SUM(A1:A9)."""
@@ -81,13 +79,6 @@ def cover(proven: Sequence[Proven], covered: Collection[str] = ()) -> list[Prove
         covered |= set(best.fixed)
         left.remove(best)
     return chosen
-
-
-def thirds(edits: Sequence[T]) -> list[tuple[T, ...]]:
-    """Three parts of about equal size, in order; fewer where there are fewer edits."""
-    n = len(edits)
-    parts = [tuple(edits[at * n // 3 : (at + 1) * n // 3]) for at in range(3)]
-    return [part for part in parts if part]
 
 
 def kept_lines(content: str, known: Collection[str]) -> str:

@@ -22,7 +22,7 @@ from skillopt.step import Step
 from skillopt.tasks.task import Task
 from skillopt.train.strategies._cover import Proven, by_strength, copies_of, without_copies
 from skillopt.train.strategies._lanes import Lane, LaneSearch
-from skillopt.train.strategies._trials import EditTrial, Trials, fixed_in
+from skillopt.train.trials import EditTrial, Trials, fixed_in
 
 SHARED = 2
 """Tasks of another edit on which one must show that it can stand for it."""

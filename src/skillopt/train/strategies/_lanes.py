@@ -19,7 +19,7 @@ from skillopt.skill.edits import Edit, Outcome, apply
 from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
 from skillopt.train.strategies._cover import Proven, kept_lines, lines_of, repeats, without_copies, wording
-from skillopt.train.strategies._trials import EditTrial, Trials, Worths, fixed_in
+from skillopt.train.trials import EditTrial, Trials, Worths, fixed_in
 
 HARDLY_ANY = 0.1
 """Share of an analyst's edits that must fix something for it to be asked again; a tenth comes right by luck

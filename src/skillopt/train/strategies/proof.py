@@ -24,13 +24,13 @@ from skillopt.skill.edits import Edit, Outcome, Proposal, apply
 from skillopt.skill.paths import SKILL_FILE
 from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
-from skillopt.train.strategies._blame import blame, freed, not_worth_it
+from skillopt.train.blame import blame, freed, not_worth_it
 from skillopt.train.strategies._choice import Choice
 from skillopt.train.strategies._cover import cover, kept_lines, lines_of, repeats, without_copies
 from skillopt.train.strategies._joining import Joined, Lanes, evident, join, proved
 from skillopt.train.strategies._lanes import Lane, LaneSearch
-from skillopt.train.strategies._trials import EditTrial, Trials, broken_in, is_broken, noise_in
 from skillopt.train.strategies.port import JudgedCandidate, Parts, Unfinished, essentials, taken
+from skillopt.train.trials import EditTrial, Trials, broken_in, is_broken, noise_in
 
 SMALLEST_PAIRED = 15
 """Val tasks below which no test of chance has the power to accept anything but miracles."""

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents.port import AgentPlace
 from skillopt.errors import Fault, Kind
 from skillopt.messages import Message, ToolCall, Usage
 from skillopt.process import Finished
+from skillopt.programs.port import AgentPlace
 from skillopt.redact import redact_patterns
 
 _SHOWN = 500

@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from skillopt.agents._place import CERTIFICATES, bare_env, fresh_place
-from skillopt.agents.port import AgentPlace
 from skillopt.errors import Fault
 from skillopt.process import ask_process
+from skillopt.programs.place import CERTIFICATES, bare_env, fresh_place, unpacked
+from skillopt.programs.port import AgentPlace
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix/store")
 _RESOLVERS = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager")
@@ -57,7 +57,7 @@ def _arguments(program: Path, place: AgentPlace, also: Iterable[Path]) -> list[s
     bwrap = shutil.which("bwrap")
     assert bwrap is not None, "it was looked for before"
     seen = [*_SYSTEM, *_RESOLVERS, *(os.environ[name] for name in CERTIFICATES if os.environ.get(name))]
-    seen += [str(path) for path in (*_roots(program), *also)]
+    seen += [str(path) for path in (*_roots(program), unpacked(), *also)]
     writable = [str(path) for path in (place.root, place.config) if path is not None]
     return [
         *(bwrap, "--die-with-parent", "--unshare-pid", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),

@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from skillopt.changes.json_text import json_parts, skip_space
 from skillopt.errors import TaskError
+from skillopt.json_text import json_parts, skip_space
 
 DATA_SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv")
 _FIELD_LIMIT = (1 << 31) - 1

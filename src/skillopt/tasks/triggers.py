@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from importlib.resources import files
 from itertools import zip_longest
 from pathlib import Path
 
-from skillopt.benchmarks._data import DataRow, SplitBenchmark, TaskLoader, package_text
 from skillopt.errors import TaskError
 from skillopt.skill.description import SkillListing, description_of
 from skillopt.skill.paths import SKILL_FILE
 from skillopt.tasks.benchmark import AGENT_PROMPT
+from skillopt.tasks.data import SplitBenchmark, TaskLoader
 from skillopt.tasks.protected import Protected
 from skillopt.tasks.rollout import Score, Trajectory
+from skillopt.tasks.rows import DataRow
 from skillopt.tasks.splits import Splits, ratio_split
 from skillopt.tasks.task import SPLITS, Task
 from skillopt.tasks.template import fill
@@ -43,9 +45,10 @@ class TriggerBenchmark(SplitBenchmark):
         listed = {one.name: one.description.replace("{skill}", "{ skill }") for one in listing.others}
         listed[listing.skill.name] = "{skill}"
         lines = [fill(line, {"name": name, "description": listed[name]}) for name in sorted(listed)]
+        system = (files("skillopt.tasks") / "triggers_system.md").read_text(encoding="utf-8")
         super().__init__(
             splits=splits,
-            system=fill(package_text("triggers_system.md"), {"skills": "\n".join(lines)}),
+            system=fill(system, {"skills": "\n".join(lines)}),
             seed_skill=description_of(listing.skill),
             prompts={AGENT_PROMPT: ""},
         )

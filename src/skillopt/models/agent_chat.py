@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.agents import agent, driver
-from skillopt.agents._run import InstalledAgent
-from skillopt.agents.port import OWN, Access, Ask
 from skillopt.errors import ConfigError, Fault, ModelError
 from skillopt.messages import Image, Message, Reply, Request
 from skillopt.models.port import ModelSpec, Provider
 from skillopt.models.wires.http import clean_text, fingerprint
+from skillopt.programs.port import OWN, Access, Ask
+from skillopt.programs.run import InstalledAgent
 from skillopt.services import AnyOptions
 
 _WIRES = {"claude_code": "anthropic", "codex": "openai", "copilot": "openai"}

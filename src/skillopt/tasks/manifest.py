@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from skillopt.benchmarks._rows import DATA_SUFFIXES, DataRow, load_rows
 from skillopt.errors import TaskError
+from skillopt.tasks.rows import DATA_SUFFIXES, DataRow, load_rows
 from skillopt.tasks.splits import ALIASES, canonical_split, listed, repeated
 from skillopt.tasks.task import SPLITS, Split
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from skillopt.agents._place import bare_env, fresh_place
-from skillopt.agents.port import AgentDriver
 from skillopt.errors import ConfigError, Fault
 from skillopt.process import ask_process
+from skillopt.programs.place import bare_env, fresh_place
+from skillopt.programs.port import AgentDriver
 
 _PATIENCE = 60.0
 _VERSION = re.compile(r"\d+\.\d+[\w.+-]*")

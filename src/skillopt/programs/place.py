@@ -15,10 +15,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+<<<<<<< HEAD:src/skillopt/agents/_place.py
 from skillopt.agents.port import Access, AgentPlace
 from skillopt.errors import RunConflict
 from skillopt.files import lock
+=======
+>>>>>>> main:src/skillopt/programs/place.py
 from skillopt.process import minimal_env
+from skillopt.programs.port import Access, AgentPlace
 
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS")
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
@@ -26,7 +30,12 @@ _OUTSIDE = (*CERTIFICATES, *_PROXIES, *map(str.lower, _PROXIES))
 """What it takes to reach a provider through a company's network; not passed where the provider is on this
 machine.
 """
+<<<<<<< HEAD:src/skillopt/agents/_place.py
 _PREFIX, _LOCK = "skillopt-agent-", ".lock"
+=======
+UNPACKED = "COPILOT_PKG_CACHE_HOME"
+"""The variable that says where Copilot unpacks its 235 MB; unset, in the home of every run anew."""
+>>>>>>> main:src/skillopt/programs/place.py
 _LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
 
 
@@ -81,9 +90,18 @@ def environment(
     return env | dict(extra)
 
 
+def unpacked() -> Path:
+    """The user's folder where a CLI that unpacks itself leaves that for all its runs: asking its version does
+    it, and a run behind a wall only reads it.
+    """
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(caches) / "skillopt" / "programs"
+
+
 def bare_env(place: AgentPlace) -> dict[str, str]:
     """An environment to ask a CLI its version in, so that even that touches nothing of the user's."""
-    return environment(place, Access(provider="", model="", base_url=_LOOPBACK[0]), {})
+    nobody = Access(provider="", model="", base_url=_LOOPBACK[0])
+    return environment(place, nobody, {UNPACKED: str(unpacked())})
 
 
 def remove(root: Path) -> None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from skillopt.errors import Fault, ProviderDown
 from skillopt.messages import Message, Reply, Request
 from skillopt.models.port import Model
-from skillopt.optimizer._replies import Unusable, read
+from skillopt.optimizer.replies import Unusable, read
 from skillopt.place import Place
 from skillopt.step import Step
 from skillopt.tasks.benchmark import OPTIMIZER_STAGES

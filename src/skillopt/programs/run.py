@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents._binary import Installed, check_flags, installed
-from skillopt.agents._events import kind_of
-from skillopt.agents._place import environment, fresh_place
-from skillopt.agents._settings import check_settings, text_setting
-from skillopt.agents._wall import wall
-from skillopt.agents.port import OWN, Access, AgentDriver, AgentPlace, AgentReport, Launch
 from skillopt.errors import ConfigError, Fault
 from skillopt.files import write_text
 from skillopt.process import TimedOut, run_process
+from skillopt.programs.binary import Installed, check_flags, installed
+from skillopt.programs.events import kind_of
+from skillopt.programs.place import environment, fresh_place
+from skillopt.programs.port import OWN, Access, AgentDriver, AgentPlace, AgentReport, Launch
+from skillopt.programs.settings import check_settings, text_setting
+from skillopt.programs.wall import wall
 
 MOST_OUTPUT = 64 << 20
 """Bytes of events that are kept; a longer stream loses its end, and with it the result."""
@@ -66,6 +66,10 @@ class InstalledAgent:
         before = wall(self.cli.path, place, self._named) if walled else []
         for path, text in launch.files.items():
             write_text(path, text)
+        for path, target in launch.links.items():
+            with contextlib.suppress(OSError):  # Windows lets few people make one; the CLI goes without
+                if target.exists():
+                    path.symlink_to(target)
         env = environment(place, self.access, launch.env, own_home=launch.own_home)
         try:
             done = await run_process(

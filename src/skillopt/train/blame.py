@@ -11,8 +11,7 @@ from skillopt.aio import together
 from skillopt.evaluation.runner import Row
 from skillopt.gate.decision import RowId
 from skillopt.skill.edits import Edit
-from skillopt.train.strategies._cover import thirds
-from skillopt.train.strategies._trials import EditTrial, Trials, Worths, broken_in, fixed_in
+from skillopt.train.trials import EditTrial, Trials, Worths, broken_in, fixed_in
 
 T = TypeVar("T")
 ACCIDENT = 0.05
@@ -57,8 +56,10 @@ async def blame(
 
 
 def parts_of(edits: Sequence[T], rows: int) -> list[tuple[T, ...]]:
-    """What is tried by itself to find the edits that break so many rows."""
-    return [(edit,) for edit in edits] if rows > MANY else thirds(edits)
+    """What is tried by itself to find the edits that break so many rows: each one, or thirds in order."""
+    n = len(edits)
+    count = n if rows > MANY else min(n, 3)
+    return [tuple(edits[at * n // count : (at + 1) * n // count]) for at in range(count)]
 
 
 def suspects(

@@ -13,29 +13,16 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from skillopt.benchmarks._rows import DATA_SUFFIXES, DataRow, load_rows
 from skillopt.errors import ConfigError, TaskError
 from skillopt.executors import Executor
 from skillopt.tasks.benchmark import Environment
 from skillopt.tasks.judge import Judge, ScoredByJudge
 from skillopt.tasks.protected import Protected, protected_by
 from skillopt.tasks.rollout import Score, Trajectory
+from skillopt.tasks.rows import DataRow, load_rows
 from skillopt.tasks.scorers import CommandScorer, Scorer, rule_of, score_trajectory
 from skillopt.tasks.splits import ALIASES, Splits, ratio_split, told_bad_rows
 from skillopt.tasks.task import SPLITS, Split, Task
-
-__all__ = [
-    "DATA_SUFFIXES",
-    "CommonSettings",
-    "DataRow",
-    "QuestionBenchmark",
-    "SplitBenchmark",
-    "TaskLoader",
-    "load_rows",
-    "load_splits",
-    "package_text",
-    "published_defaults",
-]
 
 
 class CommonSettings(BaseModel):

@@ -1,0 +1,185 @@
+"""Writes the best skill of a run back to where its seed came from, and takes that back.
+
+What a file held before lies in `RUN/adopted/` before the first file changes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from skillopt.changes.apply import FileChange, apply, digest
+from skillopt.changes.safe_file import SafeFile, followed
+from skillopt.errors import UsageError
+from skillopt.export import doubts_about, free_name, read_best
+from skillopt.files import as_usage_error, write_bytes
+from skillopt.runs.reader import is_run, read_run
+from skillopt.skill.description import with_description
+from skillopt.skill.diff import unified
+from skillopt.skill.document import Document
+from skillopt.skill.paths import SKILL_FILE
+
+ADOPTED = "adopted"
+_RECEIPT = "receipt.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptionPlan:
+    """What adopting a run would do; nothing is written yet."""
+
+    run: Path
+    skill: Path
+    """SKILL.md, or the one document."""
+    changes: Sequence[FileChange]
+    """None where the skill is adopted already."""
+    diff: str
+    claim: str
+    doubts: Sequence[str]
+    """Why a person should be asked twice."""
+    remarks: Sequence[str] = ()
+
+
+class AdoptedFile(BaseModel):
+    """A file that was replaced. `backup` is the name of what it held; None where there was no file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: Path
+    backup: str | None
+    after: str
+    made: int
+    """Folders that were made for it."""
+
+
+class AdoptionReceipt(BaseModel):
+    """One adoption of a run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    time: datetime
+    files: tuple[AdoptedFile, ...]
+
+
+def plan_adoption(run: Path, to: Path | None = None) -> AdoptionPlan:
+    """What the best skill of a run changes where its seed came from, or at `to`: a folder or an .md file.
+
+    Raises `UsageError` where there is nothing to adopt, or no place for it.
+    """
+    best, reader = read_best(run), read_run(run)
+    facts, state = reader.facts(), reader.fold.result
+    if facts is None or state is None or state.best == state.seed:
+        raise UsageError(f"There is nothing to adopt: the best skill of {run} is its seed.")
+    skill = _place(run, reader.config.get("env", {}).get("skill_init"), to)
+    seed, trained = reader.skills.get(state.seed), reader.skills.get(state.best)
+    wanted = {skill: best.text}
+    expected: dict[Path, str | None] = {skill: seed.rendered_text}
+    if reader.config.get("train", {}).get("part") == "description":
+        expected[skill] = with_description(best.text, seed.text)
+    for name, text in trained.files.items():
+        if text != seed.files.get(name):
+            wanted[skill.parent / name], expected[skill.parent / name] = text, seed.files.get(name)
+    changes, diffs, doubts = [], [], list(doubts_about(reader))
+    for path, text in wanted.items():
+        file = followed(path)
+        held = file.content()
+        with as_usage_error(path, "read", ""):
+            was = None if held is None else held.decode()
+        if was == text:
+            continue
+        if was is not None and Document(was).rendered_text != expected[path]:
+            doubts.append(f"{path} was changed since the run read it: adopting replaces those changes.")
+        mode = 0o755 if path.parent.name == "scripts" else None
+        changes.append(
+            FileChange(file=file, before=held, after=text.encode(), mode=mode, made=file.missing())
+        )
+        diffs.append(unified(was or "", text, str(path), f"{run}:best"))
+    return AdoptionPlan(
+        run=run,
+        skill=skill,
+        changes=changes,
+        diff="".join(diffs),
+        claim=facts.claim,
+        doubts=doubts,
+        remarks=[one for one in best.remarks if one not in doubts],
+    )
+
+
+def adopt(plan: AdoptionPlan) -> Path | None:
+    """Carry a plan out: all files or none, and only while they hold what the plan read. Returns the folder of
+    the backups; None where nothing had to change.
+    """
+    if not plan.changes:
+        return None
+    home = plan.run / ADOPTED / f"{1 + max((int(one.name) for one in _kept(plan.run)), default=0):03d}"
+    files = []
+    with as_usage_error(home, "written", "Nothing was changed."):
+        for number, change in enumerate(plan.changes, 1):
+            backup = None if change.before is None else f"{number}-{change.file.name}"
+            if backup is not None and change.before is not None:
+                write_bytes(home / backup, change.before)
+            after = digest(change.after) or ""
+            files.append(AdoptedFile(path=change.file.path, backup=backup, after=after, made=change.made))
+        receipt = AdoptionReceipt(time=datetime.now(timezone.utc), files=tuple(files))
+        write_bytes(home / _RECEIPT, receipt.model_dump_json(indent=1).encode() + b"\n")
+    try:
+        apply(plan.changes)
+    except BaseException:  # also on Ctrl-C: no receipt for what did not happen
+        shutil.rmtree(home, ignore_errors=True)
+        raise
+    return home
+
+
+def undo_adoption(run: Path, *, force: bool = False) -> list[Path]:
+    """Give every file that the last adoption of a run changed its bytes of before; returns their paths.
+
+    A file that was changed since is refused; with `force` it is put back too, and its text kept beside it.
+    """
+    homes = _kept(run)
+    if not homes:
+        raise UsageError(f"Nothing of {run} is adopted, so there is nothing to undo.")
+    home, changes, kept = homes[-1], [], []
+    with as_usage_error(home, "read", "Put it back, or take the change back by hand."):
+        receipt = AdoptionReceipt.model_validate_json((home / _RECEIPT).read_bytes())
+        befores = [None if one.backup is None else (home / one.backup).read_bytes() for one in receipt.files]
+    for one, before in zip(receipt.files, befores, strict=True):
+        above = one.path.parents[one.made]  # the paths of a receipt are resolved
+        file = SafeFile(root=above, parts=one.path.relative_to(above).parts)
+        now = file.content()
+        if now == before:  # a killed adoption did not come so far
+            continue
+        if digest(now) != one.after and not force:
+            raise UsageError(
+                f"{one.path} was changed since it was adopted; nothing was taken back. --force puts back what"
+                f" it held before and keeps your text beside it."
+            )
+        if digest(now) != one.after and now is not None:
+            kept.append(FileChange(file=followed(free_name(one.path)), before=None, after=now))
+        changes.append(FileChange(file=file, before=now, after=before, made=one.made))
+    apply([*kept, *changes])
+    shutil.rmtree(home)
+    return [change.file.path for change in changes]
+
+
+def _kept(run: Path) -> list[Path]:
+    """The receipts of a run, the oldest first."""
+    return sorted(path.parent for path in (run / ADOPTED).glob(f"[0-9]*/{_RECEIPT}"))
+
+
+def _place(run: Path, seed: str | None, to: Path | None) -> Path:
+    """The file that SKILL.md, or the one document, goes to."""
+    place = to if to is not None else None if seed is None else Path(seed)
+    if place is None:
+        raise UsageError(
+            f"{run} started from the benchmark's own skill, so there is no place it belongs to. Name one:"
+            " --to FOLDER or FILE.md; 'skillopt export' puts it where an agent looks."
+        )
+    if to is None and any(is_run(folder) for folder in place.resolve().parents[:3]):
+        raise UsageError(
+            f"{run} started from {place}, a file of another run. Name the skill's own: --to PATH."
+        )
+    return place if place.suffix.lower() == ".md" else place / SKILL_FILE

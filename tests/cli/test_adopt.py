@@ -1,0 +1,100 @@
+"""`skillopt adopt`: the best skill goes back to where its seed came from, byte for byte there and back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cli._commands import SMALL, Command, run
+from skillopt.models.world.rules import SEED_SKILL
+
+HEAD = "---\nname: cases\ndescription: Answers cases with their code. Use it for cases.\n---\n"
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A skill folder in a project, and two runs on it: one with a sealed test, one without."""
+    folder = tmp_path_factory.mktemp("adopting") / "project"
+    seed = folder / "skills/cases/SKILL.md"
+    seed.parent.mkdir(parents=True)
+    seed.write_text(HEAD + SEED_SKILL)
+    for name, more in (("tested", ()), ("untested", ("evaluation.eval_test=false", "train.num_epochs=1"))):
+        words = ("--quiet", "--out_root", str(folder / "outputs" / name), "--skill_init", str(seed.parent))
+        options = (*SMALL, *more)
+        assert run("train", "quickstart", *words, "--cfg-options", *options).code == 0
+    return folder
+
+
+@pytest.fixture
+def skill(skillopt: Command, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """SKILL.md of a copy of the project, whose runs say that it lies there; the working directory."""
+    copy = tmp_path / "project"
+    shutil.copytree(project, copy)
+    for settings in copy.glob("outputs/*/settings.json"):
+        settings.write_text(settings.read_text().replace(str(project), str(copy)))
+    monkeypatch.chdir(copy)
+    return copy / "skills/cases/SKILL.md"
+
+
+def test_the_best_skill_is_shown_written_and_taken_back_byte_for_byte(skillopt: Command, skill: Path) -> None:
+    before, best = skill.read_bytes(), Path("outputs/tested/best_skill.md").read_bytes()
+    shown = skillopt("adopt", "tested", "--dry-run")
+    assert shown.code == 0 and skill.read_bytes() == before
+    assert "+" in shown.out and f"--- {skill}" in shown.out and "doubt" not in shown.err
+    done = skillopt("adopt", "outputs/tested/best_skill.md", "--yes")
+    assert (done.code, skill.read_bytes()) == (0, best), done.err
+    assert "skillopt adopt outputs/tested --undo" in done.out
+    assert "already" in skillopt("adopt", "tested", "--yes").err
+    assert skillopt("adopt", "tested", "--undo").code == 0
+    assert skill.read_bytes() == before
+    again = skillopt("adopt", "tested", "--undo")
+    assert again.code == 2 and "nothing to undo" in again.err
+
+
+def test_a_skill_without_a_sealed_test_needs_force(skillopt: Command, skill: Path) -> None:
+    before = skill.read_bytes()
+    refused = skillopt("adopt", "untested", "--yes")
+    assert refused.code == 2 and "The sealed test was not opened" in refused.err and "--force" in refused.err
+    assert skill.read_bytes() == before
+    assert skillopt("adopt", "untested", "--yes", "--force").code == 0
+    assert skill.read_bytes() == Path("outputs/untested/best_skill.md").read_bytes() != before
+    said = skillopt("export", "outputs/untested", "--to", "zip")
+    assert said.code == 0 and "The sealed test was not opened" in said.err
+
+
+def test_a_file_that_was_edited_meanwhile_is_replaced_or_restored_only_by_force(
+    skillopt: Command, skill: Path
+) -> None:
+    skill.write_text(mine := skill.read_text() + "My own line.\n")
+    refused = skillopt("adopt", "tested", "--json")
+    assert refused.code == 2 and "changed since the run read it" in refused.err and skill.read_text() == mine
+    told = json.loads(skillopt("adopt", "tested", "--json", "--force").out)
+    assert told["adopted"] and (Path(told["backups"]) / "1-SKILL.md").read_text() == mine
+    skill.write_text(later := skill.read_text() + "Later.\n")
+    refused = skillopt("adopt", "tested", "--undo")
+    assert refused.code == 2 and "changed since it was adopted" in refused.err and skill.read_text() == later
+    assert skillopt("adopt", "tested", "--undo", "--force").code == 0
+    assert skill.read_text() == mine
+    assert skill.with_name("SKILL.md.bak").read_text() == later
+
+
+def test_nobody_who_answers_is_a_no(skillopt: Command, skill: Path) -> None:
+    before = skill.read_bytes()
+    ran = skillopt("adopt", "tested")
+    assert ran.code == 2 and "nobody answered" in ran.err and skill.read_bytes() == before
+
+
+def test_another_place_can_be_named_and_a_run_without_one_says_so(skillopt: Command, skill: Path) -> None:
+    assert skillopt("adopt", "tested", "--to", "elsewhere", "--yes").code == 0
+    assert Path("elsewhere/SKILL.md").read_bytes() == Path("outputs/tested/best_skill.md").read_bytes()
+    assert skillopt("adopt", "tested", "--undo").code == 0
+    assert not Path("elsewhere").exists()
+    settings = Path("outputs/tested/settings.json")
+    told = json.loads(settings.read_text())
+    told["env"]["skill_init"] = None
+    settings.write_text(json.dumps(told))
+    ran = skillopt("adopt", "tested", "--yes")
+    assert ran.code == 2 and "--to FOLDER" in ran.err
