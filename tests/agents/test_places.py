@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import os
-<<<<<<< HEAD
-import tempfile
-=======
 import shutil
 import subprocess
->>>>>>> main
+import tempfile
 from pathlib import Path
 
 import pytest
 
-<<<<<<< HEAD
-from skillopt.agents._place import _sweep, fresh_place, remove
-=======
-from skillopt.programs.place import bare_env, fresh_place, remove, unpacked
+from skillopt.programs.place import _sweep, bare_env, fresh_place, remove, unpacked
 from skillopt.programs.wall import wall
->>>>>>> main
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there are no such permissions")
 
@@ -43,7 +36,6 @@ def test_what_a_link_in_a_place_leads_to_is_not_touched(tmp_path: Path) -> None:
     assert (mine.read_text(), mine.stat().st_mode & 0o777) == ("mine", 0o444)
 
 
-<<<<<<< HEAD
 def test_what_a_killed_process_left_goes_with_the_next_one_and_a_living_ones_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,7 +50,8 @@ def test_what_a_killed_process_left_goes_with_the_next_one_and_a_living_ones_sta
         with fresh_place():
             assert place.root.is_dir(), "its process is alive"
     assert [path.name for path in tmp_path.iterdir()] == [foreign.name]
-=======
+
+
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap (apt install bubblewrap)")
 def test_what_a_cli_unpacked_at_its_first_start_is_read_by_all_and_changed_by_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -74,4 +67,3 @@ def test_what_a_cli_unpacked_at_its_first_start_is_read_by_all_and_changed_by_no
             [*wall(shell, place), str(shell), "sh", "-c", script], capture_output=True, text=True, check=False
         )
     assert (done.stdout, "Read-only file system" in done.stderr) == ("unpacked", True)
->>>>>>> main

@@ -15,12 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-<<<<<<< HEAD:src/skillopt/agents/_place.py
-from skillopt.agents.port import Access, AgentPlace
 from skillopt.errors import RunConflict
 from skillopt.files import lock
-=======
->>>>>>> main:src/skillopt/programs/place.py
 from skillopt.process import minimal_env
 from skillopt.programs.port import Access, AgentPlace
 
@@ -30,12 +26,9 @@ _OUTSIDE = (*CERTIFICATES, *_PROXIES, *map(str.lower, _PROXIES))
 """What it takes to reach a provider through a company's network; not passed where the provider is on this
 machine.
 """
-<<<<<<< HEAD:src/skillopt/agents/_place.py
 _PREFIX, _LOCK = "skillopt-agent-", ".lock"
-=======
 UNPACKED = "COPILOT_PKG_CACHE_HOME"
 """The variable that says where Copilot unpacks its 235 MB; unset, in the home of every run anew."""
->>>>>>> main:src/skillopt/programs/place.py
 _LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
 
 
