@@ -64,6 +64,8 @@ class Job:
     """Where tasks are cross-fitted, the rounds of each fold; its last one has the tasks that judge it."""
     listing: SkillListing | None = None
     """Set where the description is trained, among the skills that the agent lists."""
+    reuses: tuple[Path, ...] = ()
+    """Folders of runs whose rollouts need not be paid again."""
 
     @property
     def skill(self) -> Document:

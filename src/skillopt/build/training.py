@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.build.assembly import OpenRun
+from skillopt.build.continuing import carry_looks
 from skillopt.build.crossfit import earlier_rounds, pooled_rows, told_plan
 from skillopt.build.description import told_beside
 from skillopt.build.job import Job
@@ -67,6 +68,7 @@ async def train(opened: OpenRun) -> Result:
     keeps = job.config.store.tasks
     if keeps:
         write_tasks(opened.folder / TASKS, job.splits, job.scrubber)
+    carry_looks(job, opened.folder)
     exports = Exports(
         opened.run,
         job.splits.all if keeps else (),

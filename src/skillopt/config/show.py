@@ -18,9 +18,9 @@ from skillopt.config.load import Resolved
 from skillopt.config.names import DEAD, FLAT, REFUSED, aliases
 from skillopt.config.role_schema import RARE_ROLES, ROLES
 from skillopt.config.services import declared
+from skillopt.config.source import SET
 from skillopt.redact import Scrubber, looks_secret, without_password
 
-SET = "[set]"
 OF_A_BENCHMARK = "A key of the benchmark."
 _RARE = re.compile(r"model\.((optimizer|target)\.(options|agent)|judge|proposer)\.")
 
