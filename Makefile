@@ -13,7 +13,7 @@ PYTEST  := $(BIN)/python -m pytest -q
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-slow test-real test-model games-wheels check bench docs screenshots clean
+.PHONY: help setup demo test test-slow test-real chaos fuzz test-model games-wheels check bench docs screenshots clean
 
 help:                   ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -59,6 +59,12 @@ $(RAY): $(READY)
 # pytest ends with 5 when a marker selects nothing; that is no failure.
 test-real: $(READY) $(GAMES) $(RAY) ## tests on real components: other programs, wheels, servers
 	@$(PYTEST) -m "real and not model" -n $(WORKERS) --dist loadgroup || [ $$? -eq 5 ]
+
+chaos: $(READY)         ## 200 rounds of training, nights, adoptions and checks, each struck by a fault; all simulated
+	@$(BIN)/python tests/chaos/run.py --rounds 200
+
+fuzz: $(READY)          ## 100,000 broken inputs for each reader of what others write
+	@SKILLOPT_FUZZ=100000 $(PYTEST) tests/fuzz -n $(WORKERS) --dist worksteal
 
 test-model: $(READY)    ## tests with a real model, by hand; SKILLOPT_TEST_MODELS names the folder of models
 	@$(PYTEST) -m model || [ $$? -eq 5 ]
