@@ -32,7 +32,7 @@ from skillopt.models.port import ModelSpec
 from skillopt.models.reading import Unusable, read
 from skillopt.night.settings import NightSettings, read_settings
 from skillopt.night.tasks_file import read_tasks
-from skillopt.optimizer import _replies
+from skillopt.optimizer import replies
 from skillopt.skill.document import Document
 from skillopt.skill.edits import apply, parse_edit
 from skillopt.skill.folder import load_skill
@@ -53,12 +53,12 @@ ANALYSIS = {
     "patch": {"reasoning": "r", "edits": EDITS},
 }
 SHAPES = {
-    _replies.Edits: {"edits": EDITS, "reasoning": "r"},
-    _replies.NamedEdits: {"edits": EDITS},
-    _replies.WrittenSkill: {"new_skill": SKILL, "changes": [{"words": "short", "tasks": ["1"]}]},
-    _replies.Ranking: {"ranking": [0, 1], "selected_indices": [0], "reasoning": "r"},
-    _replies.SlowUpdate: {"guidance": "- x", "slow_update_content": "x", "reasoning": "r"},
-    _replies.MetaSkill: {"meta_skill": "x", "meta_skill_content": "x"},
+    replies.Edits: {"edits": EDITS, "reasoning": "r"},
+    replies.NamedEdits: {"edits": EDITS},
+    replies.WrittenSkill: {"new_skill": SKILL, "changes": [{"words": "short", "tasks": ["1"]}]},
+    replies.Ranking: {"ranking": [0, 1], "selected_indices": [0], "reasoning": "r"},
+    replies.SlowUpdate: {"guidance": "- x", "slow_update_content": "x", "reasoning": "r"},
+    replies.MetaSkill: {"meta_skill": "x", "meta_skill_content": "x"},
 }
 CONFIG = "model:\n  target: openai:gpt-5.4-mini\n  optimizer: world\nenv:\n  name: own\n  data_path: t.jsonl\ntrain:\n  batch_size: 8\n"
 NIGHT = {"model": "openai:m", "lookback_hours": 12, "skill_roots": ["~/x"], "gate_mode": "on", "options": {}}
@@ -148,7 +148,7 @@ def test_json() -> None:
     def work(dice: Random) -> None:
         frame = dice.choice(("{}", "```json\n{}\n```", "{}\n{}", "So: {}, and so on"))
         text = frame.replace("{}", dice.choice(FRAGMENTS) + written(dice, ANALYSIS))
-        refused(Unusable, lambda: read(Reply(text=text, finish="stop", usage=USED), _replies.Analysis))
+        refused(Unusable, lambda: read(Reply(text=text, finish="stop", usage=USED), replies.Analysis))
 
     tried(work)
 
