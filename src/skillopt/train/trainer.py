@@ -309,7 +309,7 @@ class Trainer:
         self.test.provide(state.set_aside, self.skills.get(state.seed))
         self.test.provide_gate(state.gate_share)
         if self.test.is_too_dear:
-            refused = f"Test will not be measured: {self.test.refused}."
+            refused = f"Test will not be measured unless enough is left at the end: {self.test.refused}."
             self.log.emit(Notice(text=refused, level="warning"))
 
     def measured(self, skill: Document) -> Measured:
