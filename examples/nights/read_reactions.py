@@ -19,9 +19,16 @@ from typing import Any
 
 from skillopt.build import open_run
 from skillopt.night import NightSettings, Roles
-from skillopt.night.gather import NO_SKILL
+from skillopt.night.gather import NO_SKILL, at_once
 from skillopt.night.job import NightJobs
-from skillopt.night.readings import Readings, SessionReading, name_of, read_by_rules, read_with_model, unread
+from skillopt.night.readings import (
+    Readings,
+    SessionReading,
+    name_of,
+    read_by_rules,
+    read_with_model,
+    unread,
+)
 from skillopt.transcripts.session import RecordedSession, Turn
 from skillopt_sleep.experiments import _face as face
 
@@ -91,7 +98,8 @@ async def read_all(
     job = jobs.job(NO_SKILL)
     async with open_run(job, out / "run", {"reading": 1, **job.config.identity()}) as opened:
         model = opened.models.of("optimizer", job.optimizer)
-        _, lost = await read_with_model(model, unread(sessions, kept.of(sessions)), kept)
+        wanted = unread(sessions, kept.of(sessions))
+        _, lost = await read_with_model(model, wanted, kept, at_once(job))
         await opened.drain()
     print("\n".join(lost), file=sys.stderr)
     return kept.of(sessions)

@@ -12,6 +12,7 @@ import pytest
 from agents._places import KEY, PLACE, PROMPT, access, ask, work
 from skillopt.agents import driven, driver
 from skillopt.errors import ConfigError, UnknownName
+from skillopt.programs.place import unpacked
 from skillopt.programs.port import Access, Launch
 
 LOCAL = "http://127.0.0.1:1/v1"
@@ -195,12 +196,14 @@ def test_copilot_at_work() -> None:
     assert launch.env == {
         "COPILOT_AUTO_UPDATE": "false",
         "COPILOT_HOME": "/r/home/.copilot",
+        "COPILOT_PKG_CACHE_HOME": "/r/program",
         "COPILOT_PROVIDER_BASE_URL": LOCAL,
         "COPILOT_PROVIDER_TYPE": "openai",
         "COPILOT_MODEL": "m1",
         "COPILOT_OFFLINE": "true",
         "COPILOT_PROVIDER_API_KEY": KEY,
     }
+    assert launch.links == {Path("/r/program"): unpacked()}
     assert launch.stdin.startswith("First load the skill `house-style`")
 
 

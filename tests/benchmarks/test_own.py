@@ -188,19 +188,6 @@ def test_from_python_splits_may_be_given_by_name() -> None:
 @pytest.mark.parametrize(
     ("content", "settings", "error", "words"),
     [
-        (
-            [*rows(3), {"id": "x", "answer": "1"}],
-            {},
-            TaskError,
-            "line 4: has no field prompt, question, input or task",
-        ),
-        ([*rows(3), {"id": "x", "question": " "}], {}, TaskError, "line 4: the field 'question' is empty"),
-        (
-            [*rows(3, hint="h"), {"id": "x", "question": "q", "answer": "a"}],
-            {"prompt": "{question} {hint}"},
-            TaskError,
-            "line 4: has no field 'hint'",
-        ),
         (rows(5), {"prompt": "{question} {answer}"}, TaskError, "which is the reference"),
         (rows(5), {"prompt": "{qestion}"}, TaskError, "Did you mean 'question'"),
         (rows(5), {"prompt": "always the same"}, TaskError, "names no field"),
@@ -210,12 +197,6 @@ def test_from_python_splits_may_be_given_by_name() -> None:
         ([{**rows(1)[0], "id": f"x{n}"} for n in range(5)], {}, TaskError, "val split is empty"),
         (rows(1), {}, TaskError, "val split is empty"),
         (rows(5), {"scorer": "exct_match"}, UnknownName, "Did you mean 'exact_match'"),
-        (
-            [{**row, "answer": "(" if row["id"] == "q4" else "x"} for row in rows(5)],
-            {"scorer": "regex"},
-            TaskError,
-            "Task 'q4'",
-        ),
         (rows(5), {"scorer": "cmd: no-such-program-here"}, ConfigError, "there is no program"),
         (rows(5), {"scorer": "missing.py:score"}, ConfigError, "there is no file missing.py"),
         ([{"question": str(n)} for n in range(5)], {}, TaskError, "has no reference"),
@@ -243,6 +224,36 @@ def test_bad_input_ends_with_one_clear_message(
     with pytest.raises(error, match=words) as caught:
         build(data_path=jsonl(tmp_path / "tasks.jsonl", content), **settings)
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "settings", "words"),
+    [
+        (
+            [*rows(5), {"id": "x", "answer": "1"}],
+            {},
+            "line 6: has no field prompt, question, input or task",
+        ),
+        ([*rows(5), {"id": "x", "question": " "}], {}, "line 6: the field 'question' is empty"),
+        (
+            [*rows(5, hint="h"), {"id": "x", "question": "q", "answer": "a"}],
+            {"prompt": "{question} {hint}"},
+            "line 6: has no field 'hint'",
+        ),
+        (
+            [{**row, "answer": "(" if row["id"] == "q4" else "x"} for row in rows(5)],
+            {"scorer": "regex"},
+            "Task 'q4'",
+        ),
+    ],
+)
+def test_a_row_that_gives_no_task_is_told_and_the_others_are_used(
+    tmp_path: Path, content: list[dict[str, Any]], settings: dict[str, Any], words: str
+) -> None:
+    made = build(data_path=jsonl(tmp_path / "tasks.jsonl", content), **settings)
+    (told,) = made.bad_rows
+    assert words in told
+    assert sum(len(made.tasks(split)) for split in SPLITS) == len(content) - 1
 
 
 def test_a_missing_file_and_no_file_at_all_are_errors(tmp_path: Path) -> None:

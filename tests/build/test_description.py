@@ -16,9 +16,10 @@ from skillopt.config import Resolved, load
 from skillopt.errors import ConfigError, ReviewWanted, SkillError, TaskError
 from skillopt.estimation import estimate
 from skillopt.events import Judged
-from skillopt.runs.evidence import find, gather
+from skillopt.runs.evidence import gather
 from skillopt.runs.log import read_events
 from skillopt.runs.reader import read_run
+from skillopt.runs.verdicts import find
 from skillopt.skill.folder import load_skill
 from skillopt.tasks.task import SPLITS
 from skillopt.testing import Answer, Call, LoopbackProvider, SimulatedRouter

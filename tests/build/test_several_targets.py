@@ -16,9 +16,10 @@ from skillopt.errors import ConfigError
 from skillopt.estimation import estimate
 from skillopt.events import Judged, RunStarted, StageClosed, TestMeasured
 from skillopt.models.world.rules import CASE, SEED_SKILL, code_of
-from skillopt.runs.evidence import find, gather
+from skillopt.runs.evidence import gather
 from skillopt.runs.log import read_events
 from skillopt.runs.reader import read_run
+from skillopt.runs.verdicts import find
 from skillopt.testing import Call, LoopbackProvider, world_answers
 
 Say = Callable[[Call], str]

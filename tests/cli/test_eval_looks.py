@@ -46,7 +46,7 @@ def test_a_skill_that_lies_in_a_run_tells_whose_test_is_looked_at(
 def test_the_report_and_the_list_of_runs_count_it(skillopt: Command, trained: Path) -> None:
     skillopt(*WORDS, "--skill", str(trained), "--against", "none")
     skillopt("report", str(trained))
-    said = "The test split was looked at 2 times, 1 of them by 'skillopt eval'."
+    said = "The test split was looked at 2 times, 1 of them outside this run."
     assert said in (trained / "report.md").read_text()
     assert "looked at 2 times" in (trained / "report.html").read_text()
     assert "(2 looks)" in skillopt("runs", str(trained)).out

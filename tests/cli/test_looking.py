@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -119,6 +120,28 @@ def test_runs_lists_what_is_there_without_touching_it(skillopt: Command, finishe
     said = skillopt("runs", str(finished.parent)).out
     assert "finished" in said
     assert "cost unknown" in said
+
+
+def test_runs_are_one_line_each_with_date_skill_and_scores_the_newest_first(
+    skillopt: Command, finished: Path, tmp_path: Path
+) -> None:
+    for number, name in enumerate(("old", "new")):
+        shutil.copytree(finished, tmp_path / "outputs" / name)
+        settings = tmp_path / "outputs" / name / "settings.json"
+        told = json.loads(settings.read_text())
+        told["env"]["skill_init"] = f"/skills/{name}-cases/SKILL.md"
+        settings.write_text(json.dumps(told))
+        os.utime(settings.with_name("events.jsonl"), (1_699_963_200 + 86_400 * number,) * 2)
+    first, second = skillopt("runs").out.splitlines()
+    assert (
+        first.startswith("2023-11-15") and "outputs/new  finished" in first and "  new-cases  val 0." in first
+    )
+    assert second.startswith("2023-11-14") and "outputs/old  finished" in second
+    rows = json.loads(skillopt("runs", "--json").out)["runs"]
+    assert [(row["skill"], row["changed"][:10]) for row in rows] == [
+        ("new-cases", "2023-11-15"),
+        ("old-cases", "2023-11-14"),
+    ]
 
 
 def test_a_run_at_work_is_called_running_and_a_dead_one_stopped(

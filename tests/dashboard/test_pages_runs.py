@@ -153,7 +153,7 @@ def test_the_stairs_are_a_scrubber_for_skill_and_tasks(
 def test_a_square_opens_the_question_and_the_answers_of_two_versions(
     shown: Shown, browser: Browser, pictures: Path
 ) -> None:
-    asked = {one.id: one for one in stored_tasks(shown.root / "whole" / "tasks.jsonl")}
+    asked = {one.id: one for one in stored_tasks(shown.root / "whole")}
     version = next(one for one in shown.facts.versions if one.score == shown.facts.best)
     with tab(browser, pictures) as desk:
         page = desk.open(shown.url("whole"))

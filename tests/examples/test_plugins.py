@@ -146,33 +146,51 @@ def test_a_scorer_of_a_package_scores_your_own_tasks(python: Path, tmp_path: Pat
     assert json.loads(ran.stdout)["test_hard"] > json.loads(ran.stdout)["baseline_test_hard"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--target", "acme:one"), "set ACME_API_KEY or model.target.api_key"),
-        (("--target", "acme"), "write 'acme:MODEL'"),
-        (
-            ("--target", "acme:one", "--cfg-options", "model.target.options.tier=glod"),
-            "is not one of silver, gold. Did you mean 'gold'?",
-        ),
-        (
-            ("--target", "world", "--cfg-options", "model.target.options.tier=gold"),
-            "model.target.options.tier is an option of acme, and model.target is 'world'",
-        ),
-        (("--target", "world", "--cfg-options", "gate.policy=margn"), "Did you mean 'margin'?"),
-        (("--target", "world", "--cfg-options", "train.proposer=shear"), "Did you mean 'shears'?"),
-        (
-            ("--target", "world", "--cfg-options", "tracking.diary.titel=x"),
-            "Did you mean 'tracking.diary.title'?",
-        ),
-    ],
-)
-def test_a_slip_is_said_with_the_packages_own_names(
-    arguments: tuple[str, ...], said: str, python: Path, tmp_path: Path
-) -> None:
-    ran = skillopt(python, tmp_path, "train", "--env", "parcels", "--optimizer", "world", *arguments)
-    assert ran.returncode == 2
-    assert said in ran.stderr
+SLIPS = [
+    (("--target", "acme:one"), "set ACME_API_KEY or model.target.api_key"),
+    (("--target", "acme"), "write 'acme:MODEL'"),
+    (
+        ("--target", "acme:one", "--cfg-options", "model.target.options.tier=glod"),
+        "is not one of silver, gold. Did you mean 'gold'?",
+    ),
+    (
+        ("--target", "world", "--cfg-options", "model.target.options.tier=gold"),
+        "model.target.options.tier is an option of acme, and model.target is 'world'",
+    ),
+    (("--target", "world", "--cfg-options", "gate.policy=margn"), "Did you mean 'margin'?"),
+    (("--target", "world", "--cfg-options", "train.proposer=shear"), "Did you mean 'shears'?"),
+    (
+        ("--target", "world", "--cfg-options", "tracking.diary.titel=x"),
+        "Did you mean 'tracking.diary.title'?",
+    ),
+]
+ONE_AFTER_THE_OTHER = """
+import contextlib, io, json, sys
+from skillopt.cli import main
+for words in json.loads(sys.argv[1]):
+    with contextlib.redirect_stderr(io.StringIO()) as told:
+        try:
+            main(words)
+        except SystemExit as ended:
+            code = ended.code
+    print(json.dumps([code, told.getvalue()]))
+"""
+
+
+def test_a_slip_is_said_with_the_packages_own_names(python: Path, tmp_path: Path) -> None:
+    common = ["train", "--env", "parcels", "--optimizer", "world"]
+    commands = json.dumps([[*common, *arguments] for arguments, _ in SLIPS])
+    ran = subprocess.run(
+        [str(python), "-c", ONE_AFTER_THE_OTHER, commands],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    answers = [json.loads(line) for line in ran.stdout.splitlines()]
+    for (code, told), (_, said) in zip(answers, SLIPS, strict=True):
+        assert code == 2 and said in told, told
     assert not (tmp_path / "outputs").exists()
 
 

@@ -53,7 +53,11 @@ class Ear:
 
     def __init__(self, stop_after: int | None = None) -> None:
         self.heard: list[Event] = []
+        self.said: list[str] = []
         self.stop_after = stop_after
+
+    def say(self, doing: str) -> None:
+        self.said.append(doing)
 
     def sinks(self, job: Job) -> Sequence[Sink]:
         return [self.heard.append]

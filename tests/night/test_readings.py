@@ -248,19 +248,25 @@ async def test_a_night_reads_new_sessions_only_and_a_preview_says_what_that_take
         roles = Roles(target=name, optimizer=name)
         before = await preview(person.around(), roles, environ={}, now=NOW)
         assert before.to_read == 20 and before.calls.likely >= 4 and not asked
+        alone = person.around(reader_model=f"compatible:tiny-1.5b@{provider.base_url}")
+        one_by_one = await preview(alone, roles, environ={}, now=NOW)
+        assert one_by_one.calls.likely == before.calls.likely - 4 + 20
         await run_night(person.around(), roles, environ={}, now=clock)
         assert asked.count("read") == 4
         assert (await preview(person.around(), roles, environ={}, now=NOW)).to_read == 0
 
 
-async def test_the_reader_may_be_another_model(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("reader", "calls"), [("cheap", 1), ("tiny-1.5b", 4)])
+async def test_the_reader_may_be_another_model_and_a_small_one_reads_a_session_a_call(
+    tmp_path: Path, reader: str, calls: int
+) -> None:
     person = Person(tmp_path / "home").write(sessions=4)
     async with LoopbackProvider(scripted(RULE)) as provider, LoopbackProvider(scripted(RULE)) as cheap:
         name = f"compatible:m@{provider.base_url}"
-        around = person.around(reader_model=f"compatible:small@{cheap.base_url}")
+        around = person.around(reader_model=f"compatible:{reader}@{cheap.base_url}")
         await run_night(around, Roles(target=name, optimizer=name), environ={}, now=clock)
-        places = [{(one.place or "").partition("/")[0] for one in each.log} for each in (provider, cheap)]
-    assert places[1] == {"read"} and "read" not in places[0]
+        places = [[(one.place or "").partition("/")[0] for one in each.log] for each in (provider, cheap)]
+    assert places[1] == ["read"] * calls and "read" not in places[0]
 
 
 def test_rules_read_a_whole_session(tmp_path: Path) -> None:

@@ -403,6 +403,7 @@ def test_a_launchd_agent_is_printed_with_the_commands_that_load_and_remove_it(tm
     path = tmp_path / "Library" / "LaunchAgents" / f"skillopt.night.{ID}.plist"
     told = PRINTED["launchd"].how_to_install(FULL, tmp_path)
     assert _launchd.render(FULL).decode() in told and f"launchctl bootstrap gui/$(id -u) {path}" in told
+    assert PRINTED["launchd"].how_to_look(ID) == f"launchctl print gui/$(id -u)/skillopt.night.{ID}"
     assert PRINTED["launchd"].how_to_remove(ID, tmp_path) == (
         f"launchctl bootout gui/$(id -u)/skillopt.night.{ID}; rm {path}"
     )
@@ -416,6 +417,7 @@ def test_a_windows_task_is_printed_without_a_script_or_a_shell(tmp_path: Path) -
     assert "<StartWhenAvailable>true" in definition and "LeastPrivilege" in definition
     told = PRINTED["task_scheduler"].how_to_install(schedule, tmp_path)
     assert definition in told and f"Register-ScheduledTask -TaskName SkillOpt-Sleep-{ID} " in told
+    assert PRINTED["task_scheduler"].how_to_look(ID) == f"schtasks /query /tn SkillOpt-Sleep-{ID}"
     assert (
         PRINTED["task_scheduler"].how_to_remove(ID, tmp_path)
         == f"schtasks /delete /tn SkillOpt-Sleep-{ID} /f"

@@ -20,8 +20,9 @@ from skillopt.errors import BudgetSpent
 from skillopt.ledger import HEDGE_STAGE
 from skillopt.models.stack import hedged
 from skillopt.models.stack.hedged import SHARE, Hedged
-from skillopt.runs.evidence import find, gather
+from skillopt.runs.evidence import gather
 from skillopt.runs.reader import read_run
+from skillopt.runs.verdicts import find
 from skillopt.testing import Call, LoopbackProvider, world_answers
 
 MORE = ("env.val_cases=24", "env.test_cases=24", "gradient.minibatch_size=1")

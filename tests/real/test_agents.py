@@ -30,7 +30,6 @@ pytestmark = [
 ]
 SKILL = "---\nname: skillopt-target\ndescription: House rules.\n---\n\nHOUSE-RULE-7: name the city only.\n"
 ALL = [pytest.param(agent, id=agent.harness) for agent in (CLAUDE, CODEX, COPILOT, OPENCODE)]
-QUICK = (CLAUDE, CODEX)
 
 
 class Seen:
@@ -189,10 +188,8 @@ async def test_a_spreadsheet_task_solved_with_a_file(
 async def test_a_training_run_of_two_steps(
     agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]
 ) -> None:
-    # The other two take ten times as long for a rollout.
-    sizes = ["env.train_cases=4", "env.val_cases=3", "env.test_cases=2", "train.batch_size=2"]
-    if agent in QUICK:
-        sizes = ["env.train_cases=8", "env.val_cases=6", "env.test_cases=4", "train.batch_size=4"]
+    # A rollout takes some of these programs six seconds of CPU.
+    sizes = ["env.train_cases=2", "env.val_cases=2", "env.test_cases=1", "train.batch_size=1"]
     async with LoopbackProvider(agent_world(agent), lenient=True) as provider:
         options = [
             *(

@@ -85,6 +85,7 @@ def plant(home: Path) -> Path:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "home"
     folder.mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(Path.home() / ".cache"))  # what Copilot unpacked before
     monkeypatch.setenv("HOME", str(folder))
     return folder
 

@@ -40,3 +40,19 @@ def test_a_score_is_never_that_of_another_trajectory(tmp_path: Path) -> None:
     assert third.finished("r") == (0, said("b"))
     assert third.scored("r", "judge") is None
     assert third.scored("r", "other") == (0, said("b"), Score(hard=0, soft=0))
+
+
+def test_an_earlier_run_lends_rollouts_with_their_own_scores_and_is_only_read(tmp_path: Path) -> None:
+    earlier = Database(tmp_path / "earlier.db")
+    earlier.keep("r", 0, said("a"))
+    earlier.keep_score("r", 0, "judge", Score(hard=1, soft=1))
+    paths = [tmp_path / "gone.db", tmp_path / "earlier.db"]
+    run = SharedRollouts(Database(tmp_path / "run.db"), None, paths)
+    assert run.scored("r", "judge") == (0, said("a"), Score(hard=1, soft=1))
+    assert run.scored("r", "another judge") is None
+    run.keep("new", 0, said("b"))
+    run.keep_score("new", 0, "judge", Score(hard=0, soft=0))
+    assert earlier.finished("new") is None and not (tmp_path / "gone.db").exists()
+    own = SharedRollouts(Database(tmp_path / "own.db"), None, paths)
+    own.keep("r", 0, said("mine"))
+    assert own.scored("r", "judge") is None

@@ -12,60 +12,6 @@ from skillopt.events import EpochEnded, Judged, RunStarted, StageClosed, TestMea
 from skillopt.models.world.rules import HARMFUL, needs_of
 from train._world import Trained, train
 
-STEP_FIELDS = [
-    "step",
-    "epoch",
-    "step_in_epoch",
-    "timing",
-    "tokens",
-    "rollout_hard",
-    "rollout_soft",
-    "rollout_n",
-    "n_patches",
-    "n_failure_patches",
-    "n_success_patches",
-    "n_edits_merged",
-    "n_edits_ranked",
-    "edit_budget",
-    "lr_control_mode",
-    "support_counts",
-    "candidate_hash",
-    "candidate_skill_len",
-    "edit_apply_summary",
-    "selection_hard",
-    "selection_soft",
-    "gate_metric",
-    "candidate_gate_score",
-    "action",
-    "current_score",
-    "best_score",
-    "best_step",
-    "current_origin",
-    "best_origin",
-    "skill_len",
-    "wall_time_s",
-]
-SUMMARY_FIELDS = [
-    "version",
-    "baseline_selection_hard",
-    "best_selection_hard",
-    "best_step",
-    "current_origin",
-    "best_origin",
-    "total_steps",
-    "total_accepts",
-    "total_rejects",
-    "total_skips",
-    "epoch_stats",
-    "baseline_test_hard",
-    "baseline_test_soft",
-    "test_hard",
-    "test_soft",
-    "test_delta_hard",
-    "total_wall_time_s",
-    "token_summary",
-]
-
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Trained:
@@ -73,12 +19,9 @@ def trained(tmp_path_factory) -> Trained:
 
 
 @pytest.mark.slow
-def test_the_public_files_are_there_with_their_fields(trained):
-    history = trained.json("history.json")
-    assert len(history) == 6
-    assert all(set(STEP_FIELDS) <= set(record) for record in history)
-    summary = trained.json("summary.json")
-    assert set(SUMMARY_FIELDS) <= set(summary)
+def test_the_public_files_are_there(trained):
+    """With which fields: tests/protocol/test_public_reader.py."""
+    assert len(trained.json("history.json")) == 6
     state = trained.json("runtime_state.json")
     assert state["last_completed_step"] == 6
     assert (trained.folder / state["current_skill_path"]).is_file()

@@ -25,7 +25,7 @@ from skillopt.ledger import Budget, Ledger
 from skillopt.models.stack.limited import Retry
 from skillopt.runs.answers import SHARED
 from skillopt.runs.cache import SharedRollouts
-from skillopt.runs.log import Run
+from skillopt.runs.log import DATABASE, Run
 from skillopt.tasks.benchmark import RunsPrograms, UsesExecutor
 
 DRAIN_SECONDS = 10.0
@@ -137,8 +137,9 @@ async def open_run(
         if within is not None:
             path = within.whole.rollouts_path
         rollouts: Rollouts = database
-        if path is not None:
-            rollouts = shared = SharedRollouts(database, path)
+        if path is not None or job.reuses:
+            paid = [other / name for other in job.reuses for name in (DATABASE, SHARED)]
+            rollouts = shared = SharedRollouts(database, path, paid)
             stack.callback(shared.shut)
         executor = _executor(job)
         if executor is not None:

@@ -22,7 +22,7 @@ from skillopt.evaluation.stage import Evaluation, fact
 from skillopt.events import Notice, RowFact, Sink
 from skillopt.models.stack.limited import Retry
 from skillopt.place import Place
-from skillopt.runs.reader import is_run, read_figures
+from skillopt.runs.reader import is_run, read_figures, read_run
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
 from skillopt.step import Outbox, Step
@@ -235,7 +235,7 @@ def skill_digest(target: Target, skill: Skill) -> str:
     return hashlib.sha256(f"{text} {files}".encode()).hexdigest()[: len(text)] if files else text
 
 
-NO_SKILL = "none"
+NO_SKILL, SEED, BEST = "none", "seed", "best"
 
 
 def target_only(resolved: Resolved) -> Resolved:
@@ -266,12 +266,16 @@ def eval_folder(job: Job, resolved: Resolved) -> Path:
     return Path.cwd() / "outputs" / f"eval_{job.benchmark.name}_{digest}"
 
 
-def skill_named(name: str) -> Skill:
+def skill_named(name: str, run: Path | None = None) -> Skill:
     """A skill with its own files; the best one of a run with its trained files and those of its seed; `none`
-    is the empty one.
+    is the empty one. Beside a `run` its `best` and its `seed` have names.
     """
     if name == NO_SKILL:
         return Skill(path=None, name=name, document=Document(""))
+    if run is not None and name == SEED:
+        return seed_of(run)
+    if run is not None and name == BEST:
+        name = str(run)
     if not is_run(Path(name)):
         return load_skill(name)
     best = Path(name) / "best_skill.md"
@@ -283,10 +287,27 @@ def skill_named(name: str) -> Skill:
     # As for an export: a seed folder that was renamed between two sessions leaves two, and the later one
     # belongs to the text.
     whole = [path for path in (Path(name) / "best_skill").glob("*") if path.is_dir()]
-    run, skill = read_figures(Path(name)), load_skill(best)
-    trained = {} if run.fold.state is None else run.skills.get(run.fold.state.best).files
+    kept, skill = read_figures(Path(name)), load_skill(best)
+    trained = {} if kept.fold.result is None else kept.skills.get(kept.fold.result.best).files
     return replace(
         skill,
         document=replace(skill.document, files=trained),
         folder=max(whole, key=lambda path: path.stat().st_mtime_ns, default=None),
     )
+
+
+def seed_of(run: Path) -> Skill:
+    """The skill that a run started from, as it was then, with the other files of its folder."""
+    reader = read_run(run)
+    state, settings = reader.fold.state, reader.config
+    if state is None:
+        raise UsageError(f"{run} has measured nothing yet, so its seed is not known.")
+    if settings.get("train", {}).get("part") == "description":
+        raise UsageError(
+            f"{run} trained a description, so its seed is no whole skill. Name the skill itself."
+        )
+    path = settings.get("env", {}).get("skill_init")
+    document = reader.skills.get(state.seed)
+    if path is None or not Path(path).exists():
+        return Skill(path=None, name=SEED, document=document)
+    return replace(load_skill(path), document=document)

@@ -64,6 +64,8 @@ class Job:
     """Where tasks are cross-fitted, the rounds of each fold; its last one has the tasks that judge it."""
     listing: SkillListing | None = None
     """Set where the description is trained, among the skills that the agent lists."""
+    reuses: tuple[Path, ...] = ()
+    """Folders of runs whose rollouts need not be paid again."""
 
     @property
     def skill(self) -> Document:
@@ -200,6 +202,10 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         )
     if config.train.strategy == "proof":
         _check_proof(config)
+    if config.optimizer.prune and not config.evaluation.use_gate:
+        raise ConfigError(
+            "optimizer.prune asks the gate, which evaluation.use_gate switches off. Change one."
+        )
     seed = _seed(config, benchmark) if listing is None else listing.skill
     target, targets = resolve_role(config, "target", needs_key=needs_key), _targets(resolved, needs_key)
     for spec in [one.spec for one in targets] or [target]:

@@ -20,6 +20,7 @@ from skillopt.config import FLAT, Flag, Resolved, flags, load
 from skillopt.config.services import declared
 from skillopt.config.show import OF_A_BENCHMARK
 from skillopt.errors import ConfigError
+from skillopt.runs.reader import is_run
 
 _LIST_FLAG = ("--cfg-options", "--cfg_options")
 _EITHER_SPELLING = {"token_normalize_func": lambda name: name.replace("-", "_")}
@@ -39,7 +40,9 @@ _CONFIG = (
     parameter(
         "config_argument",
         str,
-        argument("CONFIG", "Config file, packaged name, or a folder with train.yaml; the same as --config."),
+        argument(
+            "CONFIG", "Config file, packaged name, folder with train.yaml, or a run; the same as --config."
+        ),
     ),
     parameter(
         "config", str, option("--config", "Config file, or a packaged name such as searchqa.", "CONFIG")
@@ -67,6 +70,11 @@ class Given:
     def load(self) -> Resolved:
         """The configuration of this, the environment and the working directory."""
         return load(self.config, flags=self.flags, options=self.options, environ=os.environ, cwd=Path.cwd())
+
+    @property
+    def run(self) -> Path | None:
+        """The training run that stands in the place of a config: it is its own."""
+        return Path(self.config) if self.config is not None and is_run(Path(self.config)) else None
 
     def with_flag(self, name: str, value: str) -> Given:
         """The same with one flag more."""

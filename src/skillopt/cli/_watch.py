@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand
 
+from skillopt.cli._answers import show
 from skillopt.cli._console import SafeConsole, echo, open_console
 from skillopt.cli._options import argument
 from skillopt.cli._progress import LiveView, PlainLines, panel
@@ -21,20 +23,19 @@ EVERY = 0.5
 """Seconds between two looks."""
 FIRST_LINES = 8
 """How many of the latest decisions are shown at the start."""
-NAME = "watch"
 
 
 class RunsCommand(TyperCommand):
-    """`runs`, which lists, and behind it `runs watch`. A folder of that name is `./watch`."""
+    """`runs`, which lists, and behind it `runs watch` and `runs show`. A folder of that name is `./watch`."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context of whichever of the two was asked for."""
-        if args[:1] != [NAME]:
+        """The context of whichever was asked for."""
+        if args[:1] not in ([name] for name in _COMMANDS):
             return super().make_context(info_name, args, parent=parent, **extra)
         app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
-        app.command(NAME)(watch)
+        app.command(args[0])(_COMMANDS[args[0]])
         command: Any = typer.main.get_command(app)
-        return command.make_context(f"{info_name} {NAME}", args[1:], parent=parent, **extra)
+        return command.make_context(f"{info_name} {args[0]}", args[1:], parent=parent, **extra)
 
 
 def watch(
@@ -116,3 +117,6 @@ def _conclude(watcher: RunReader, console: SafeConsole) -> None:
         "stopped": "No process works on it. Run the same training command again to go on.",
     }
     console.say(said.get(watcher.state, ""))
+
+
+_COMMANDS: Mapping[str, Callable[..., None]] = {"watch": watch, "show": show}

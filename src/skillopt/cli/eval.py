@@ -7,14 +7,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
 from skillopt import api
 from skillopt.api import Evaluated, Matrix, Missing, Versus
 from skillopt.build import Job, prepare
-from skillopt.build.evaluation import eval_folder, skill_named, target_only
+from skillopt.build.evaluation import BEST, eval_folder, skill_named, target_only
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import echo, open_console, print_json
 from skillopt.cli._flags import Given, flagged
@@ -42,7 +41,11 @@ def evaluate(
     given: Given,
     skill: Annotated[
         list[str] | None,
-        option("--skill", f"What to measure: {_SKILLS}; repeatable. Unset: the config's skill_init.", "PATH"),
+        option(
+            "--skill",
+            f"What to measure: {_SKILLS}; repeatable. Unset: a run's best, else skill_init.",
+            "PATH",
+        ),
     ] = None,
     target: Annotated[
         list[str] | None, option("--target", "What to measure with, as --target_model; repeatable.", "MODEL")
@@ -51,12 +54,20 @@ def evaluate(
         str | None, option("--against", f"Compare each skill in pairs with this one: {_SKILLS}.", "PATH")
     ] = None,
     split: Annotated[
-        str, typer.Option("--split", metavar="SPLIT", help=f"What to measure on: {_NAMES}.")
-    ] = "all",
+        str | None,
+        option(
+            "--split", f"What to measure on: {_NAMES}. Unset: all; of a run val, as test is sealed.", "SPLIT"
+        ),
+    ] = None,
     repeats: Annotated[
-        int,
-        typer.Option("--repeats", metavar="N", min=1, help="Draws per task; their mean is the task's score."),
-    ] = 1,
+        int | None,
+        option(
+            "--repeats",
+            "Draws per task; their mean is the task's score. Unset: 1; of a run as many as its gate took.",
+            "N",
+            min=1,
+        ),
+    ] = None,
     run: Annotated[
         list[Path] | None,
         option("--run", "A training run whose test split this may look at; repeatable.", "RUN"),
@@ -65,20 +76,27 @@ def evaluate(
     quiet: Quiet = False,
     plain: Plain = False,
 ) -> None:
-    """Measure skills with one target or several, alone or in pairs. Nothing is paid twice in one folder."""
+    """Measure skills with one target or several, alone or in pairs. Nothing is paid twice in one folder.
+
+    A run folder in the place of a config is its own: 'eval RUN' measures its best skill on its val tasks,
+    'eval RUN --against seed' compares the two, and what the run measured is not paid again.
+    """
     resolved = resolve(given, target or [])
-    seed = resolved[0].config.env.skill_init
-    skills = load_skills(skill or ([] if seed is None else [str(seed)]), against)
-    runs = runs_of([*skills], run or [])
+    seed, own = resolved[0].config.env.skill_init, given.run
+    unnamed = [BEST] if own is not None else [] if seed is None else [str(seed)]
+    skills = load_skills(skill or unnamed, against, own)
+    runs = runs_of([*skills], [*(run or []), *([] if own is None else [own])])
     targets = [api.Target.of(one.config) for one in resolved]
     job = _with_targets(prepare(target_only(resolved[0])), [one.name for one in targets])
-    splits = api.eval_splits(split, job)
+    job = replace(job, reuses=tuple(runs))
+    splits = api.eval_splits(split or ("all" if own is None else "val"), job)
+    draws = repeats or (1 if own is None else job.repeats)
     folder = eval_folder(job, resolved[0])
     view = _run.choose_view(job, quiet=quiet, plain=plain, target=", ".join(one.name for one in targets))
     if "test" in splits and json:
         view.say(LOOK)
     with _run.scrubbed(job.scrubber):
-        sizes: Any = {"targets": targets, "against": against, "repeats": repeats, "runs": runs}
+        sizes: Any = {"targets": targets, "against": against, "repeats": draws, "runs": runs}
         found = _run.measured(api.matrix(job, skills, splits, folder, **sizes, sinks=[view]), folder, view)
         if not found.evaluations:
             found.whole()
@@ -91,8 +109,12 @@ def evaluate(
 add = flagged(evaluate, _KEYS, epilog=EXIT_CODES)
 
 
-def load_skills(names: Sequence[str], against: str | None = None) -> dict[str, Skill]:
-    """The skills by the name they were given, the one to compare with among them; `none` is an empty one."""
+def load_skills(
+    names: Sequence[str], against: str | None = None, run: Path | None = None
+) -> dict[str, Skill]:
+    """The skills by the name they were given, the one to compare with among them; `none` is an empty one, and
+    `seed` and `best` are those of the run.
+    """
     if not names:
         raise ConfigError(
             "No skill is named: --skill PATH takes a folder with SKILL.md or a .md file, --skill none"
@@ -106,7 +128,7 @@ def load_skills(names: Sequence[str], against: str | None = None) -> dict[str, S
             f"--against {against} is the only skill that --skill names; a comparison needs two."
         )
     wanted = dict.fromkeys([*names, *([] if against is None else [against])])
-    return {name: skill_named(name) for name in wanted}
+    return {name: skill_named(name, run) for name in wanted}
 
 
 def runs_of(skills: Sequence[str], named: Sequence[Path]) -> list[Path]:

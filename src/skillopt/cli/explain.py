@@ -10,12 +10,15 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from skillopt.cli._answers import lines, outcome
 from skillopt.cli._console import SafeConsole, open_console, print_json
 from skillopt.cli._options import Json, simple
 from skillopt.runs import words
-from skillopt.runs.evidence import JudgedRow, VerdictEvidence, find, gather
+from skillopt.runs.answers import RunAnswers, read_answers
+from skillopt.runs.evidence import JudgedRow, VerdictEvidence, gather
 from skillopt.runs.proofs import EditProof, StepProof, read_proof
-from skillopt.runs.reader import read_run
+from skillopt.runs.reader import RunReader, find_run, read_run
+from skillopt.runs.verdicts import VERDICT, find
 from skillopt.tasks.triggers import LEAVE, LOAD
 
 PANEL, PLACE = "Look at runs", 1
@@ -24,7 +27,7 @@ MOST_TASKS = 4
 """Tasks that an edit's line names."""
 _STEP = (
     "A step's number, or 'epoch-N' for the slow update of epoch N; 'N/c0', 'N/c1' where a step tried several"
-    " candidates."
+    " candidates; or a task's id for its answers."
 )
 
 
@@ -37,18 +40,49 @@ def explain(
     json: Json = False,
 ) -> None:
     """Recompute a step's verdict and proofs of edits from stored rows; ends with 1 if the record differs."""
-    reader = read_run(run)
+    reader = read_run(find_run(run))
+    if not VERDICT.fullmatch(step) and (answers := read_answers(reader, tasks=[step])).tasks:
+        _show_task(answers, json)
+        return
     found = find(reader, step)
     evidence, proof = gather(reader, found), read_proof(reader, found)
     if json:
         print_json(evidence.as_json() | {"proof": None if proof is None else proof.as_json()})
     else:
         _show(evidence, proof, everything)
+        _show_answers(reader, evidence, everything)
     if not evidence.agrees or (proof is not None and proof.differences):
         raise typer.Exit(1)
 
 
 add = simple(explain)
+
+
+def _show_task(answers: RunAnswers, json: bool) -> None:
+    if json:
+        told = {"seed": answers.seed, "best": answers.best, "folds": answers.folds}
+        print_json(told | {"tasks": [one.as_json() for one in answers.tasks]})
+        return
+    for task in answers.tasks:
+        names = {answers.seed: "seed", answers.best: "best"}
+        open_console().say("\n".join(lines(task, names, outcome(task, answers))))
+
+
+def _show_answers(reader: RunReader, evidence: VerdictEvidence, everything: bool) -> None:
+    """What incumbent and candidate answered where they differ; the first few, unless all are wanted."""
+    differ = list(
+        dict.fromkeys(row.task for row in evidence.rows if row.candidate not in (None, row.incumbent))
+    )
+    names = {evidence.incumbent: "incumbent", evidence.judged.skill: "candidate"}
+    if not differ:
+        return
+    console = open_console()
+    shown = differ if everything else differ[:MOST_TASKS]
+    for task in read_answers(reader, tasks=shown, skills=names).tasks:
+        if task.split == "val":
+            console.say("\n".join(lines(task, names)))
+    if len(shown) < len(differ):
+        console.say(f"{len(differ) - len(shown)} more tasks went differently: --all shows them.", "dim")
 
 
 def _show(evidence: VerdictEvidence, proof: StepProof | None, everything: bool) -> None:

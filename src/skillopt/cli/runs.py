@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -35,9 +36,10 @@ def runs(
     ] = False,
     json: Json = False,
 ) -> None:
-    """List runs, or compare them: scores, spending, and the settings in which they differ. Reads only.
+    """List runs, the newest first, or compare them: scores, spending, settings that differ. Reads only.
 
-    'skillopt runs watch [RUN]' follows one that is at work; its help says more.
+    'skillopt runs watch [RUN]' follows one that is at work, 'skillopt runs show [RUN] [TASK...]' shows what
+    was asked and answered; their help says more.
     """
     places = folders or [Path("outputs")]
     found = []
@@ -54,7 +56,9 @@ def runs(
             print_json(told.as_json())
         else:
             _show_side_by_side(told)
-    elif json:
+        return
+    found.sort(key=lambda run: run.changed, reverse=True)
+    if json:
         print_json({"runs": [run.as_json() for run in found]})
     elif not found:
         echo(f"No runs in {places[0]}.")
@@ -82,20 +86,18 @@ def _below(places: Sequence[Path]) -> list[Path]:
 
 
 def _show(run: RunOverview) -> None:
-    console = open_console()
-    head = Text(str(run.folder), style="bold")
-    head.append(f"  {run.status}", style={"finished": "green", "running": "cyan"}.get(run.status, "yellow"))
-    head.append(f"  step {run.step}/{run.steps}")
-    if run.simulated:
-        head.append("  simulated", style="yellow")
-    console.say(head)
-    console.say(f"  {run.benchmark} · target {run.target} · optimizer {run.optimizer}")
+    """One line: when, where, how it stands, of which skill, scores, cost."""
+    line = Text(f"{datetime.fromtimestamp(run.changed):%Y-%m-%d %H:%M}  ", style="dim")
+    line.append(str(run.folder), style="bold")
+    line.append(f"  {run.status}", style={"finished": "green", "running": "cyan"}.get(run.status, "yellow"))
     test = words.NOT_MEASURED
     if run.test:
         test = f"{words.score(run.test.get('seed'))} -> {words.score(run.test.get('best'))}"
     looks = f" ({run.looks} looks)" if run.looks > 1 else ""
     val = f"{words.score(run.baseline)} -> {words.score(run.best)}"
-    console.say(f"  val {val} · test {test}{looks} · {words.spent(run.calls, run.tokens, run.usd)}")
+    line.append(f"  step {run.step}/{run.steps}  {run.skill or run.benchmark}  val {val}  test {test}{looks}")
+    line.append(f"  cost {words.money(run.usd)}{'  simulated' if run.simulated else ''}")
+    open_console().say(line)
 
 
 def _show_side_by_side(told: side_by_side.Compared) -> None:

@@ -167,7 +167,8 @@ def status(flags: Flags, json: Json = False) -> None:
     try:
         for kind in _kinds(None):
             if kind in PRINTED:
-                trouble = f"what you gave to {kind} is not read; ask it yourself"
+                look = PRINTED[kind].how_to_look(project_id(context.project))
+                trouble = f"what you gave to {kind} is not read; ask it: {look}"
             else:
                 schedules += _scheduler(kind, context).entries()
     except UsageError as error:

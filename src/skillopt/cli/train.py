@@ -2,31 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
 from skillopt.aio import run_gently
 from skillopt.build import prepare
+from skillopt.build.continuing import continued
 from skillopt.build.drafting import draft_queries, wants_draft
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import print_json
 from skillopt.cli._flags import Given, flagged
-from skillopt.cli._options import Json, Plain, Quiet
+from skillopt.cli._options import Json, Plain, Quiet, option
 from skillopt.estimation import estimate as estimated
 from skillopt.redact import Scrubber
+from skillopt.runs.reader import find_run
 
 PANEL, PLACE = "Train and measure", 1
 
 
-def train(given: Given, json: Json = False, quiet: Quiet = False, plain: Plain = False) -> None:
-    """Train a skill. Running the same command again goes on where it stopped.
+def train(
+    given: Given,
+    source: Annotated[
+        Path | None,
+        option(
+            "--from", "A run to go on from in a new folder: its best skill, settings and rollouts.", "RUN"
+        ),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    plain: Plain = False,
+) -> None:
+    """Train a skill. Running the same command again goes on where it stopped, as does 'skillopt train RUN'.
 
     Ctrl-C sends nothing further; what was sent is waited for and kept. A second Ctrl-C ends at once.
     """
+    source = None if source is None else find_run(source)
+    if source is not None and given.config is None:
+        given = replace(given, config=str(source))
+        if "out_root" not in given.flags:
+            given = given.with_flag("out_root", "")
+    elif given.run is not None and "out_root" not in given.flags:
+        given = given.with_flag("out_root", str(given.run))
     resolved = _run.configure(given)
     if wants_draft(resolved.config):
         with _run.scrubbed(Scrubber(resolved.secrets)):
             run_gently(draft_queries(resolved, Path.cwd() / "outputs" / "drafted_queries"))
     job = prepare(resolved)
+    if source is not None:
+        job = continued(job, source)
     said = ""
     if job.folds and not quiet:  # many small runs
         said = f"{estimated(job).in_words()}; 'skillopt estimate' has the parts."

@@ -13,6 +13,7 @@ from skillopt import api
 from skillopt.build import Job, prepare
 from skillopt.build.evaluation import eval_folder, skill_named, target_only
 from skillopt.cli import EXIT_CODES, _run
+from skillopt.cli._answers import cut
 from skillopt.cli._console import echo, print_json
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet, option
@@ -25,7 +26,6 @@ from skillopt.tasks.task import Task
 
 PANEL, PLACE = "Train and measure", 0
 _KEYS = ("model.", "env.", "budget", "train.seed")
-_LONGEST = 600
 
 
 def look(
@@ -117,12 +117,12 @@ def _lines(
         yield f"{head} {number} of {len(rows)}: {task.id}"
         sent = [one for one in row.trajectory.messages if one.role != "assistant"]
         for message in sent:
-            yield f"  {message.role:<9} {_cut(message.content)}"
+            yield f"  {message.role:<9} {cut(message.content)}"
         if not sent:  # an agent of one's own makes its own prompt
-            yield f"  prompt    {_cut(task.prompt)}"
-        yield f"  answer    {_cut(row.trajectory.answer or f'(none: {row.trajectory.failure})')}"
+            yield f"  prompt    {cut(task.prompt)}"
+        yield f"  answer    {cut(row.trajectory.answer or f'(none: {row.trajectory.failure})')}"
         if task.reference is not None:
-            yield f"  expected  {_cut(str(task.reference))}"
+            yield f"  expected  {cut(str(task.reference))}"
         why = f" - {row.score.feedback}" if row.score.feedback else ""
         yield f"  score     {row.score.hard:g}{why}"
         yield ""
@@ -133,8 +133,3 @@ def _lines(
         yield f"warning: {one}."
     if cause:
         yield f"warning: {cause}"
-
-
-def _cut(text: str) -> str:
-    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ... ({len(text):,} characters)"
-    return shown.replace("\n", "\n            ")

@@ -14,6 +14,8 @@ PACKAGED = Path(__file__).resolve().parent.parent / "configs"
 BASE_KEY = "_base_"
 IN_FOLDER = "train.yaml"
 """The config of a folder that is named instead of a file."""
+OF_A_RUN = "settings.json"
+"""What a run keeps of its own."""
 _LINE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$")
 
 
@@ -37,9 +39,11 @@ def packaged_names() -> list[str]:
 
 
 def find(name: str, folder: Path) -> Path:
-    """The file a name means: a path from `folder`, a folder there with a `train.yaml`, a packaged config."""
+    """The file a name means: a path from `folder`, a folder there with a `train.yaml` or a run, a packaged
+    config.
+    """
     path = folder / Path(name).expanduser()
-    for found in (path, path / IN_FOLDER):
+    for found in (path, path / IN_FOLDER, *([path / OF_A_RUN] if (path / "run.db").is_file() else [])):
         if found.is_file():
             return found.resolve()
     inner = name.removeprefix("configs/")

@@ -14,7 +14,7 @@ from skillopt.benchmarks import benchmarks
 from skillopt.config import complain
 from skillopt.config.connect import connect
 from skillopt.config.fields import file_in, leaves
-from skillopt.config.files import read_chain, read_dotenv, resolve_path
+from skillopt.config.files import OF_A_RUN, ConfigFile, read_chain, read_dotenv, resolve_path
 from skillopt.config.layers import (
     default_layer,
     file_layer,
@@ -32,7 +32,7 @@ from skillopt.config.names import DEAD_VARIABLES
 from skillopt.config.role_schema import RARE_ROLES, ROLES, RoleName
 from skillopt.config.schema import Config
 from skillopt.config.services import CHAT, declared
-from skillopt.config.source import CHOSEN, DEFAULT, ConfigEntry, Layer, Source
+from skillopt.config.source import CHOSEN, DEFAULT, SET, ConfigEntry, Layer, Source
 from skillopt.config.typed import typed
 from skillopt.errors import ConfigError, SkillOptError
 from skillopt.redact import Scrubber, looks_secret
@@ -78,7 +78,7 @@ def load(
     documents = read_chain(config, cwd) if config is not None else []
     problems: list[str] = []
     warnings = _about_dead(variables)
-    files = [file_layer(document, problems) for document in documents]
+    files = [_as_written(document, file_layer(document, problems)) for document in documents]
     plugin, name = _benchmark(
         [*files, option_layer(options, None, []), flag_layer(flags, None, [])], registry, problems
     )
@@ -123,6 +123,17 @@ def load(
         for name in names
     ]
     return _together(found, one_by_one)
+
+
+def _as_written(document: ConfigFile, layer: dict[str, ConfigEntry]) -> dict[str, ConfigEntry]:
+    """A file's entries; those that a run keeps without what it does not tell, a credential or an endpoint."""
+    if document.path.name != OF_A_RUN:
+        return layer
+    return {
+        key: entry
+        for key, entry in layer.items()
+        if entry.value != SET and not (entry.value is None and key.startswith("model."))
+    }
 
 
 def _together(asked: Resolved, found: Sequence[Resolved]) -> Resolved:

@@ -29,6 +29,8 @@ class Source:
 
 
 DEFAULT = Source(layer="default")
+SET = "[set]"
+"""Stands for a credential where settings are shown or kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from skillopt.aio import together
 from skillopt.evaluation.runner import Evaluator, Row
@@ -46,29 +47,10 @@ class SeveralTargets(Evaluator):
         found = target.known(skill, own, stage)
         return None if found is None else replace(found, draw=row.draw, target=name)
 
-    async def measure(
-        self,
-        skill: str,
-        row: Row,
-        *,
-        stage: str,
-        background: bool = False,
-        in_empty_slots: bool = False,
-        batch: bool = False,
-        after: int | None = None,
-    ) -> Rollout:
+    async def measure(self, skill: str, row: Row, **how: Any) -> Rollout:
         """See `Evaluator`."""
         name, target, own = self._of(row)
-        found = await target.measure(
-            skill,
-            own,
-            stage=stage,
-            background=background,
-            in_empty_slots=in_empty_slots,
-            batch=batch,
-            after=after,
-        )
-        return replace(found, draw=row.draw, target=name)
+        return replace(await target.measure(skill, own, **how), draw=row.draw, target=name)
 
     def works_on(self, task: asyncio.Future[Rollout]) -> bool:
         """See `Evaluator`."""

@@ -37,18 +37,6 @@ def remembered_tasks(nights: Sequence[NightPlan]) -> list[NightTask]:
     return list(found.values())[::-1]
 
 
-def targets_of(nights: Iterable[NightPlan]) -> list[NightTarget]:
-    """The skills of all these nights."""
-    return [target for night in nights for target in night.targets]
-
-
-def held_out_forms(targets: Iterable[NightTarget]) -> frozenset[str]:
-    """The normal forms of all requests that decide or are sealed, for whichever skill."""
-    return frozenset(
-        normal(task.prompt) for target in targets for task in target.tasks if task.split != "train"
-    )
-
-
 def with_earlier_skill(
     target: NightTarget,
     earlier: Sequence[NightPlan],
@@ -76,7 +64,8 @@ def with_earlier_skill(
         )
     # Each task once; of one that is asked tonight too, tonight's form of it, with tonight's measure.
     mine = {task.id: task for task in target.tasks}
-    tasks = {task.id: mine.get(task.id, task) for task in _lessons(target, targets_of(earlier))}
+    before = [other for night in earlier for other in night.targets]
+    tasks = {task.id: mine.get(task.id, task) for task in _lessons(target, before)}
     if not tasks:
         return (
             target,
@@ -94,6 +83,7 @@ def with_earlier_skill(
 
 def _lessons(target: NightTarget, earlier: Sequence[NightTarget]) -> list[NightTask]:
     """The person's tasks this skill was trained on in earlier nights, oldest first; none ever held out."""
-    held_out = held_out_forms([target, *earlier])
+    every = [task for other in (target, *earlier) for task in other.tasks]
+    held_out = {normal(task.prompt) for task in every if task.split != "train"}
     same = (task for other in earlier if other.path == target.path for task in other.tasks)
     return [task for task in same if task.split == "train" and normal(task.prompt) not in held_out]

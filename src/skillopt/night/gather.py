@@ -14,6 +14,7 @@ from pathlib import Path
 
 from skillopt.agents import pick
 from skillopt.build import Job, OpenRun, open_run
+from skillopt.build.trainer import asks_small
 from skillopt.changes.proposal import Cost
 from skillopt.errors import BudgetSpent
 from skillopt.evaluation.judge import ModelJudge
@@ -22,7 +23,7 @@ from skillopt.night.earlier import earlier_nights, remembered_tasks
 from skillopt.night.job import NightJobs, cost_of
 from skillopt.night.mining import Mined, home_of, lines_of, mine
 from skillopt.night.plan import NightTarget, PinnedSessions, total_cost
-from skillopt.night.readings import SessionReading, kinds_with_model, read_with_model, unread
+from skillopt.night.readings import AT_ONCE, SessionReading, kinds_with_model, read_with_model, unread
 from skillopt.night.roles import Roles
 from skillopt.night.settings import NightSettings
 from skillopt.night.targets import SkillPlaces, near_agents, targets_for
@@ -210,7 +211,7 @@ async def _mine_with_model(
         asking.say(f"reading {len(wanted)} of {len(sessions)} sessions with {reader.roles.optimizer}")
         async with _asked(asking, reader, "reading", paid) as (opened, job):
             model = opened.models.of("optimizer", job.optimizer)
-            read, notes = await read_with_model(model, wanted, context.home.readings)
+            read, notes = await read_with_model(model, wanted, context.home.readings, at_once(job))
             known = {**known, **read}
             paid = total_cost([paid, cost_of(opened)])
     if len(lines := lines_of(sessions, known)) > 1:
@@ -236,6 +237,11 @@ async def _mine_with_model(
         )
         paid = total_cost([paid, cost_of(opened)])
     return replace(mined, notes=(*notes, *mined.notes)), paid
+
+
+def at_once(job: Job) -> int:
+    """How many sessions the reader of this job is asked about together; a small model mixes them up."""
+    return 1 if asks_small(job) else AT_ONCE
 
 
 @asynccontextmanager

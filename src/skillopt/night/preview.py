@@ -12,7 +12,7 @@ from skillopt.estimation import NOTHING, Range, estimate
 from skillopt.messages import Usage
 from skillopt.models.prices import cost
 from skillopt.night.context import NightContext
-from skillopt.night.gather import NO_SKILL, Gathered, gather, since_of
+from skillopt.night.gather import NO_SKILL, Gathered, at_once, gather, since_of
 from skillopt.night.job import NightJobs
 from skillopt.night.readings import batches, read_messages, unread
 from skillopt.night.roles import REMEDY, Roles
@@ -71,11 +71,15 @@ async def preview(
 
 def _reading(jobs: NightJobs, sessions: Sequence[RecordedSession]) -> tuple[Range, Range, Range | None]:
     """Calls, tokens and dollars of reading these sessions."""
-    asked = [sum(len(message.content) for message in read_messages(batch)) for batch in batches(sessions)]
+    job = jobs.reader.job(NO_SKILL)
+    asked = [
+        sum(len(message.content) for message in read_messages(batch))
+        for batch in batches(sessions, at_once(job))
+    ]
     turns = sum(turn.role == "user" for session in sessions for turn in session.turns)
     # Four characters a token is the middle of what texts take; a turn is told in some fifty.
     used = Usage(input_tokens=sum(asked) // 4, output_tokens=50 * turns)
-    price = known_price(jobs.reader.job(NO_SKILL).optimizer)
+    price = known_price(job.optimizer)
     tokens = used.input_tokens + used.output_tokens
     return (
         Range(low=len(asked), likely=len(asked), high=2 * len(asked)),

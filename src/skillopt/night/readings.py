@@ -31,7 +31,7 @@ from skillopt.transcripts.session import RecordedSession, Turn
 MOST_READ = 200
 """Sessions that are read in a night at most, the newest; the others wait for the next one."""
 _REVISION = 2
-_BATCH = 6
+AT_ONCE = 6
 _BATCH_CHARS = 16_000
 _TURNS = 24
 _SAID, _DONE = 1_200, 500
@@ -132,13 +132,13 @@ def unread(sessions: Iterable[RecordedSession], known: Mapping[str, SessionReadi
     return sorted(worth, key=lambda one: (one.ended, name_of(one)))[-MOST_READ:]
 
 
-def batches(sessions: Sequence[RecordedSession]) -> Iterator[list[RecordedSession]]:
+def batches(sessions: Sequence[RecordedSession], at_once: int = AT_ONCE) -> Iterator[list[RecordedSession]]:
     """Sessions that are asked about together."""
     batch: list[RecordedSession] = []
     size = 0
     for session in sessions:
         room = len(_shown(1, session))
-        if batch and (len(batch) == _BATCH or size + room > _BATCH_CHARS):
+        if batch and (len(batch) == at_once or size + room > _BATCH_CHARS):
             yield batch
             batch, size = [], 0
         batch.append(session)
@@ -153,7 +153,7 @@ def read_messages(batch: Sequence[RecordedSession]) -> tuple[Message, ...]:
 
 
 async def read_with_model(
-    model: Model, sessions: Sequence[RecordedSession], kept: Readings
+    model: Model, sessions: Sequence[RecordedSession], kept: Readings, at_once: int = AT_ONCE
 ) -> tuple[dict[str, SessionReading], list[str]]:
     """The readings of these sessions, each kept as soon as it is there; and what was not read, in words."""
     found: dict[str, SessionReading] = {}
@@ -176,7 +176,7 @@ async def read_with_model(
                 found[name_of(session)] = reading
                 kept.put(session, reading)
 
-    await together(*(read_batch(batch) for batch in batches(sessions)))
+    await together(*(read_batch(batch) for batch in batches(sessions, at_once)))
     return found, [
         f"{count} of {len(sessions)} sessions were read by rules in code alone: {why}."
         for why, count in sorted(lost.items())

@@ -11,9 +11,12 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from skillopt.errors import RunConflict
+from skillopt.files import lock
 from skillopt.process import minimal_env
 from skillopt.programs.port import Access, AgentPlace
 
@@ -23,20 +26,47 @@ _OUTSIDE = (*CERTIFICATES, *_PROXIES, *map(str.lower, _PROXIES))
 """What it takes to reach a provider through a company's network; not passed where the provider is on this
 machine.
 """
+_PREFIX, _LOCK = "skillopt-agent-", ".lock"
+UNPACKED = "COPILOT_PKG_CACHE_HOME"
+"""The variable that says where Copilot unpacks its 235 MB; unset, in the home of every run anew."""
 _LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
 
 
 @contextlib.contextmanager
 def fresh_place() -> Iterator[AgentPlace]:
-    """Folders for one run of a CLI, private and empty, gone afterwards."""
-    root = Path(tempfile.mkdtemp(prefix="skillopt-agent-")).resolve()
-    place = AgentPlace(root=root, home=root / "home", workspace=root / "workspace", temp=root / "tmp")
-    try:
-        for folder in (place.home, place.workspace, place.temp):
-            folder.mkdir()
-        yield place
-    finally:
-        remove(root)
+    """Folders for one run of a CLI, private and empty, gone afterwards. What a killed process left of them
+    goes with the first of the next one.
+    """
+    _sweep(Path(tempfile.gettempdir()))
+    with contextlib.ExitStack() as held:
+        while True:
+            root = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+            try:
+                held.enter_context(lock(root / _LOCK))
+                break
+            except RunConflict:  # another process sweeps, and took it for left behind
+                continue
+        place = AgentPlace(root=root, home=root / "home", workspace=root / "workspace", temp=root / "tmp")
+        try:
+            for folder in (place.home, place.workspace, place.temp):
+                folder.mkdir()
+            yield place
+        finally:
+            if sys.platform == "win32":  # no file is removed there while it is open
+                held.close()
+            remove(root)
+
+
+@cache
+def _sweep(folder: Path) -> None:
+    """Remove the folders of processes that are gone: the lock of a living one is held."""
+    for root in folder.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError, RunConflict):
+            is_ours = not root.is_symlink() and root.stat().st_uid == getattr(os, "getuid", int)()
+            if is_ours and (root / _LOCK).is_file():
+                with lock(root / _LOCK):
+                    remove(root)
+                remove(root)  # Windows keeps a file while it is open
 
 
 def environment(
@@ -48,7 +78,6 @@ def environment(
     env = minimal_env()
     if not own_home:
         env |= {"HOME": str(place.home), "TMPDIR": str(place.temp)}
-        env["COPILOT_PKG_CACHE_HOME"] = str(unpacked() / "copilot")
         if sys.platform == "win32":
             env |= {name: str(place.home) for name in ("USERPROFILE", "APPDATA", "LOCALAPPDATA")}
             env |= {"TEMP": str(place.temp), "TMP": str(place.temp)}
@@ -58,8 +87,8 @@ def environment(
 
 
 def unpacked() -> Path:
-    """Where a CLI that unpacks itself at its first start (Copilot: 235 MB) leaves that for all runs: asking
-    its version does it, and runs behind a wall only read it.
+    """The user's folder where a CLI that unpacks itself leaves that for all its runs: asking its version does
+    it, and a run behind a wall only reads it.
     """
     caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(caches) / "skillopt" / "programs"
@@ -67,7 +96,8 @@ def unpacked() -> Path:
 
 def bare_env(place: AgentPlace) -> dict[str, str]:
     """An environment to ask a CLI its version in, so that even that touches nothing of the user's."""
-    return environment(place, Access(provider="", model="", base_url=_LOOPBACK[0]), {})
+    nobody = Access(provider="", model="", base_url=_LOOPBACK[0])
+    return environment(place, nobody, {UNPACKED: str(unpacked())})
 
 
 def remove(root: Path) -> None:

@@ -108,6 +108,8 @@ class Launch:
     stdin: str
     files: Mapping[Path, str] = field(default_factory=dict)
     """Written before the start."""
+    links: Mapping[Path, Path] = field(default_factory=dict)
+    """Made before the start, each where what it leads to is there."""
     own_home: bool = False
     """True when the CLI runs in the user's own home, because it must use the login it keeps there."""
 

@@ -66,6 +66,10 @@ class InstalledAgent:
         before = wall(self.cli.path, place, self._named) if walled else []
         for path, text in launch.files.items():
             write_text(path, text)
+        for path, target in launch.links.items():
+            with contextlib.suppress(OSError):  # Windows lets few people make one; the CLI goes without
+                if target.exists():
+                    path.symlink_to(target)
         env = environment(place, self.access, launch.env, own_home=launch.own_home)
         try:
             done = await run_process(

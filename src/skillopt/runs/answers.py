@@ -125,7 +125,7 @@ def read_answers(
         if skill in wanted and (not tasks or row.task in tasks):
             draws = found.setdefault((split, row.task), {}).setdefault(skill, {})
             draws[row.draw, row.target or ""] = row
-    known = {one.id: one for one in stored_tasks(run.folder / TASKS)}
+    known = {one.id: one for one in stored_tasks(run.folder)}
     rows = [row for skills_of in found.values() for draws in skills_of.values() for row in draws.values()]
     texts, scores = _answered(run.folder, [row.rollout for row in rows if row.rollout is not None])
 
@@ -177,8 +177,9 @@ def _rows(sections: Iterable[LogSection], skills: Skills) -> Iterator[tuple[Spli
                 yield from (("test", look.skills[name], row) for row in rows)
 
 
-def stored_tasks(path: Path) -> list[StoredTask]:
-    """The tasks that a run keeps; none where it keeps none."""
+def stored_tasks(folder: Path) -> list[StoredTask]:
+    """The tasks of a run; none where it keeps none."""
+    path = folder / TASKS
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
         return [StoredTask.model_validate_json(line) for line in lines]

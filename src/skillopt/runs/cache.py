@@ -1,10 +1,10 @@
-"""Scored rollouts shared between runs: what one run measured, an equal one need not pay again."""
+"""Rollouts shared between runs: what one run measured, an equal one need not pay again."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from skillopt.errors import Kind
@@ -14,24 +14,32 @@ from skillopt.tasks.rollout import Invalid, Score, Trajectory
 
 
 class SharedRollouts:
-    """A run's own rollouts first, then those of the shared file, which holds only scored ones."""
+    """A run's own rollouts first, then those of earlier runs, which are only read, then those of the shared
+    file, which holds only scored ones.
+    """
 
-    def __init__(self, own: Database, path: Path) -> None:
+    def __init__(self, own: Database, path: Path | None, earlier: Sequence[Path] = ()) -> None:
+        """`earlier` are databases of runs; one that is not there is passed over."""
         self._own = own
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._shared = Database(path)
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        self._shared = None if path is None else Database(path)
+        self._earlier = [Database.reading(one) for one in earlier if one.is_file()]
 
     def shut(self) -> None:
-        self._shared.shut()
+        for one in (*self._earlier, *([] if self._shared is None else [self._shared])):
+            one.shut()
 
     def finished(self, rollout: str) -> tuple[int, Trajectory] | None:
         own = self._own.finished(rollout)
         if own is not None:
             return own
-        found = self._shared.finished(rollout)
-        if found is not None:
-            self._own.keep(rollout, found[0], found[1])
-        return found
+        for other in (*self._earlier, *([] if self._shared is None else [self._shared])):
+            found = other.finished(rollout)
+            if found is not None:
+                self._own.keep(rollout, found[0], found[1])
+                return found
+        return None
 
     def next_attempt(self, rollout: str) -> int:
         return self._own.next_attempt(rollout)
@@ -45,16 +53,19 @@ class SharedRollouts:
         done = None if own else self.finished(rollout)
         if done is None:
             return own
-        found = self._shared.scored(rollout, _of(scorer, done[1]))
-        if found is None or found[0] != done[0]:
-            return None
-        self._own.keep_score(rollout, done[0], scorer, found[2])
-        return (*done, found[2])
+        given = [one.scored(rollout, scorer) for one in self._earlier]
+        if self._shared is not None:
+            given.append(self._shared.scored(rollout, _of(scorer, done[1])))
+        for found in given:
+            if found is not None and found[:2] == done:
+                self._own.keep_score(rollout, done[0], scorer, found[2])
+                return found
+        return None
 
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
         self._own.keep_score(rollout, attempt, scorer, score)
         done = self._own.finished(rollout)
-        if done is not None and done[0] == attempt:
+        if self._shared is not None and done is not None and done[0] == attempt:
             self._shared.keep(rollout, attempt, done[1])
             self._shared.keep_score(rollout, attempt, _of(scorer, done[1]), score)
 

@@ -116,7 +116,7 @@ def _remarks(
         yield f"Left out of the test, not measurable: {', '.join(facts.test.left_out)}."
     is_told = f"This was look {facts.looks} at" in facts.claim and not facts.looks_by_eval
     if (facts.looks > 1 or facts.looks_by_eval) and not is_told:
-        by_eval = f", {facts.looks_by_eval} of them by 'skillopt eval'" if facts.looks_by_eval else ""
+        by_eval = f", {facts.looks_by_eval} of them outside this run" if facts.looks_by_eval else ""
         times = "time" if facts.looks == 1 else "times"
         yield f"The test split was looked at {facts.looks} {times}{by_eval}."
     yield from _about_the_end(facts, summary)

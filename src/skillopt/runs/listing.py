@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from skillopt.events import RowFact
 from skillopt.runs.log import EVENTS
 from skillopt.runs.looks import read_looks
 from skillopt.runs.reader import RunReader
+from skillopt.skill.paths import SKILL_FILE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,8 @@ class RunOverview:
 
     folder: Path
     benchmark: str = ""
+    skill: str = ""
+    """What the seed is called; empty where it is the benchmark's own."""
     target: str = ""
     optimizer: str = ""
     simulated: bool = False
@@ -44,10 +48,11 @@ class RunOverview:
 
     def as_json(self) -> dict[str, Any]:
         """The figures for programs."""
-        left_out = ("actions", "in_flight", "changed", "trouble")
+        left_out = ("actions", "in_flight", "trouble")
         return {
             **{key: item for key, item in asdict(self).items() if key not in left_out},
             "folder": str(self.folder),
+            "changed": datetime.fromtimestamp(self.changed, timezone.utc).isoformat(timespec="seconds"),
         }
 
 
@@ -84,6 +89,7 @@ def _overview(reader: RunReader) -> RunOverview | None:
     return RunOverview(
         folder=folder,
         benchmark=started.benchmark,
+        skill=_name(reader.config.get("env", {}).get("skill_init")),
         target=started.target,
         optimizer=started.optimizer,
         simulated=started.simulated,
@@ -101,6 +107,12 @@ def _overview(reader: RunReader) -> RunOverview | None:
         in_flight=reader.spending.in_flight,
         changed=changed,
     )
+
+
+def _name(seed: str | None) -> str:
+    if seed is None:
+        return ""
+    return Path(seed).parent.name if Path(seed).name == SKILL_FILE else Path(seed).name
 
 
 def _means(skills: Mapping[str, Iterable[RowFact]]) -> dict[str, float | None]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.errors import UsageError
-from skillopt.runs.answers import TASKS, StoredTask, stored_tasks
+from skillopt.runs.answers import StoredTask, stored_tasks
 from skillopt.runs.matrix import MARKS, Shown, trajectories
 from skillopt.runs.values import Facts
 
@@ -49,7 +49,7 @@ def look_at(
     found = [one for one in facts.versions if one.short in ("seed", version)]
     if version not in {one.short for one in found}:
         raise UsageError(f"There is no version {version[:40]!r} in this run.")
-    stored = stored or next((one for one in stored_tasks(folder / TASKS) if one.id == task), None)
+    stored = stored or next((one for one in stored_tasks(folder) if one.id == task), None)
     sides = []
     for one in found:
         cell = one.cells.get(task)

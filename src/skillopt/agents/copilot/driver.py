@@ -25,6 +25,7 @@ from skillopt.programs.events import (
     usage_of,
     with_read_files,
 )
+from skillopt.programs.place import UNPACKED, unpacked
 from skillopt.programs.port import OWN, Access, AgentPlace, AgentReport, AgentWork, Ask, Launch
 from skillopt.programs.settings import switch, text_setting
 from skillopt.transcripts.blocks import mapping
@@ -37,6 +38,8 @@ _COMMON = (
 _NO_TOOL = "none"
 """The name of no tool: an empty list would mean all of them."""
 _USAGE = "usage.json"
+_PROGRAM = "program"
+"""The link by which a run finds the unpacked program: its environment tells nothing of the user's home."""
 _KINDS: Mapping[str, Kind] = {
     "authentication": "auth",
     "authorization": "auth",
@@ -91,6 +94,7 @@ class CopilotDriver:
             arguments=tuple(arguments),
             env=env,
             stdin=ask.whole,
+            links={ask.place.root / _PROGRAM: unpacked()},
             own_home=ask.access.provider == OWN and ask.access.key is None,
         )
 
@@ -110,7 +114,8 @@ class CopilotDriver:
             *_attached(work.images),
         ]
         env = self._env(work.access, work.place)
-        return Launch(arguments=tuple(arguments), env=env, stdin=work.demanding)
+        links = {work.place.root / _PROGRAM: unpacked()}
+        return Launch(arguments=tuple(arguments), env=env, stdin=work.demanding, links=links)
 
     def report(self, done: Finished, place: AgentPlace, skill: str | None) -> AgentReport:
         """Read the session's events and the usage file it wrote at the end."""
@@ -144,6 +149,7 @@ class CopilotDriver:
         env = {"COPILOT_AUTO_UPDATE": "false"}
         if place.config is not None or access.provider != OWN or access.key is not None:
             env["COPILOT_HOME"] = str(place.config or place.home / ".copilot")
+            env[UNPACKED] = str(place.root / _PROGRAM)
         if access.provider == OWN:
             return env | ({"COPILOT_GITHUB_TOKEN": access.key} if access.key else {})
         kind = "anthropic" if access.provider == "anthropic" else "openai"

@@ -8,7 +8,6 @@ from skillopt.dashboard._forms import box, choice, field, pager
 from skillopt.dashboard._page import Page, Parts, Visit
 from skillopt.render.markup import card, tag
 from skillopt.render.run import heat
-from skillopt.runs.answers import TASKS as FILE
 from skillopt.runs.answers import stored_tasks
 from skillopt.runs.matrix import MARKS, TaskMatrix, matrix
 from skillopt.runs.values import Facts
@@ -33,7 +32,7 @@ async def build(visit: Visit) -> Parts:
             "tasks": tag("p", "No task was measured yet: the table begins with the baseline.", cls="empty")
         }
     found, taken = matrix(facts), _taken(facts)
-    kinds = {one.id: one.kind for one in stored_tasks(visit.run.folder / FILE) if one.kind}
+    kinds = {one.id: one.kind for one in stored_tasks(visit.run.folder) if one.kind}
     show, words, kind = (visit.query.get(name, "") for name in ("show", "words", "kind"))
     only = bool(visit.query.get("only"))
     fields = [

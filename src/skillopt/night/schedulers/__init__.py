@@ -16,7 +16,9 @@ from skillopt.night.schedulers.systemd import Systemd
 from skillopt.process import Finished, minimal_env, run_process
 
 PRINTED = {"launchd": launchd, "task_scheduler": task_scheduler}
-"""Schedulers whose definition is printed: `how_to_install(schedule, home)` and `how_to_remove(id, home)`."""
+"""Schedulers whose definition is printed: `how_to_install(schedule, home)`, `how_to_look(id)` and
+`how_to_remove(id, home)`.
+"""
 KINDS = ("systemd", "cron", *PRINTED)
 _KEPT = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "XDG_CONFIG_HOME", "USER", "LOGNAME")
 """What `systemctl --user` and `crontab` need to find the user's own."""

@@ -34,6 +34,11 @@ def how_to_install(schedule: Schedule, home: Path) -> str:
     return f"{render(schedule).decode()}\nSave this as {path}, then run:\n  {command}"
 
 
+def how_to_look(id: str) -> str:
+    """The command that says whether the agent is loaded."""
+    return f"launchctl print gui/$(id -u)/{_LABEL}{id}"
+
+
 def how_to_remove(id: str, home: Path) -> str:
     """The commands that unload the agent and take it away."""
     path = shlex.quote(str(home / "Library" / "LaunchAgents" / f"{_LABEL}{id}.plist"))

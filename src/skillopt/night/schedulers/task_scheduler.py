@@ -54,6 +54,11 @@ def how_to_install(schedule: Schedule, home: Path) -> str:
     )
 
 
+def how_to_look(id: str) -> str:
+    """The command that says whether the task is registered."""
+    return f"schtasks /query /tn {_NAME}{id}"
+
+
 def how_to_remove(id: str, home: Path) -> str:
     """The command that takes the task out."""
     return f"schtasks /delete /tn {_NAME}{id} /f"

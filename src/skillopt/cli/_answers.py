@@ -1,0 +1,117 @@
+"""Answers on a terminal: what was asked, what was expected, and what each skill made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skillopt.cli._console import open_console, print_json
+from skillopt.cli._options import Json, argument
+from skillopt.errors import UsageError
+from skillopt.runs import words
+from skillopt.runs.answers import AnsweredTask, GivenAnswer, RunAnswers, read_answers
+from skillopt.runs.reader import find_run, read_run
+from skillopt.runs.side_by_side import score_table
+from skillopt.tasks.scorers import as_text
+
+MOST = 5
+"""Tasks that are shown unless more are asked for."""
+LONGEST = 600
+_ORDER = ("broken", "fails", "fixed", "passes")
+
+
+def show(
+    run: Annotated[
+        Path | None, argument("RUN", "A run folder; left out, the newest below 'outputs'.")
+    ] = None,
+    tasks: Annotated[
+        list[str] | None, argument("TASK...", "Ids of tasks; left out, the telling ones.")
+    ] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Only tasks that the best skill fails.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All tasks, not the first ones alone.")] = False,
+    json: Json = False,
+) -> None:
+    """Show a run's answers: question, expected, the seed's answer and the best skill's, score and why.
+
+    Broken tasks come first, then those that fail still, then those that were fixed.
+    """
+    reader = read_run(find_run(Path("outputs") if run is None else run))
+    found = read_answers(reader, tasks=tasks or ())
+    if tasks and (unknown := set(tasks) - {one.id for one in found.tasks}):
+        raise UsageError(
+            f"{reader.folder} measured no task {', '.join(sorted(unknown))} with its seed or its best skill."
+            " 'skillopt runs show RUN --all' has them all; those of a sealed test are not told."
+        )
+    shown = [one for one in found.tasks if not failed or outcome(one, found) in ("broken", "fails")]
+    shown.sort(key=lambda one: _ORDER.index(outcome(one, found)))
+    if json:
+        about = {"run": str(reader.folder), "seed": found.seed, "best": found.best, "folds": found.folds}
+        print_json(about | {"tasks": [one.as_json() | {"outcome": outcome(one, found)} for one in shown]})
+        return
+    console = open_console()
+    facts = reader.facts()
+    if facts is not None and not tasks:
+        for head, val, test in score_table(facts):
+            console.say(f"{head:<8}{val:<16}{test}".rstrip())
+        console.say(facts.claim or "No claim yet.", "bold")
+    several = shown if everything or tasks else shown[:MOST]
+    for one in several:
+        console.say(
+            "\n".join(["", *lines(one, {found.seed: "seed", found.best: "best"}, outcome(one, found))])
+        )
+    if len(several) < len(shown):
+        console.say(f"\n{len(shown) - len(several)} more: --all shows them, --failed those that fail.", "dim")
+
+
+def outcome(task: AnsweredTask, run: RunAnswers) -> str:
+    """How a task went with the best skill, and whether the seed did better or worse."""
+    before, after = (_mean(task.answers.get(digest, ())) for digest in (run.seed, run.best))
+    if before is not None and after is not None and before != after:
+        return "fixed" if after > before else "broken"
+    return "passes" if (after if after is not None else before) == 1 else "fails"
+
+
+def lines(task: AnsweredTask, names: Mapping[str, str], how: str = "") -> Iterator[str]:
+    """A task with the answers of the skills that have a name."""
+    yield f"{task.split} {task.id}" + (f": {how}" if how else "")
+    if task.question is not None:
+        yield f"  question  {cut(task.question)}"
+        if task.expected is not None:
+            yield f"  expected  {cut(as_text(task.expected))}"
+    for digest, name in names.items():
+        draws = task.answers.get(digest, ())
+        alike = len({(answer.text, answer.hard) for answer in draws}) == 1
+        for one in draws[:1] if alike else draws:
+            which = f"all {len(draws)} draws, " if alike else f"draw {one.draw + 1}, "
+            yield f"  {name:<9} {cut(_said(one))}"
+            yield f"            {which if len(draws) > 1 else ''}{_worth(one)}"
+
+
+def _said(answer: GivenAnswer) -> str:
+    if answer.invalid is not None:
+        return f"(not measured: {answer.invalid})"
+    return answer.text or f"(none: {answer.failure or 'empty'})"
+
+
+def _worth(answer: GivenAnswer) -> str:
+    score = "no score" if answer.hard is None else f"score {answer.hard:g}"
+    if answer.hard is not None and answer.soft not in (None, answer.hard):
+        score += f", soft {answer.soft:g}"
+    took = "" if answer.seconds is None else f", {answer.seconds:.1f} s"
+    why = f" - {cut(answer.feedback)}" if answer.feedback else ""
+    target = "" if answer.target is None else f"{answer.target}: "
+    return f"{target}{score}; {words.amount(answer.tokens)} tokens{took}{why}"
+
+
+def _mean(answers: Sequence[GivenAnswer]) -> float | None:
+    scored = [one.hard for one in answers if one.hard is not None]
+    return sum(scored) / len(scored) if scored else None
+
+
+def cut(text: str) -> str:
+    """A text as long as a person may want to read, set under its label."""
+    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]} ... ({len(text):,} characters)"
+    return shown.replace("\n", "\n            ")
