@@ -52,6 +52,8 @@ def fresh_place() -> Iterator[AgentPlace]:
                 folder.mkdir()
             yield place
         finally:
+            if sys.platform == "win32":  # no file is removed there while it is open
+                held.close()
             remove(root)
 
 
@@ -64,6 +66,7 @@ def _sweep(folder: Path) -> None:
             if is_ours and (root / _LOCK).is_file():
                 with lock(root / _LOCK):
                     remove(root)
+                remove(root)  # Windows keeps a file while it is open
 
 
 def environment(
