@@ -7,13 +7,14 @@ READY   := .venv/.ready
 WHEELS  := .venv/.wheels-of-games
 GAMES   := .venv/.games
 RAY     := .venv/.ray
+SITE    := .venv/.site
 PYTEST  := $(BIN)/python -m pytest -q
 
 # Without bytecode every worker rewrites all assertions anew, and every command a test starts compiles all of src.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-slow test-real test-model games-wheels check bench docs screenshots clean
+.PHONY: help setup demo test test-slow test-real chaos fuzz test-model games-wheels check audit lock bench docs screenshots clean
 
 help:                   ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -26,7 +27,7 @@ $(READY): pyproject.toml
 	@echo "Setting up .venv (once, a minute or so) ..."
 	@$(PYTHON) -m venv .venv || { echo "Could not make .venv. On Debian and Ubuntu: apt install python3-venv. Then 'make clean' and try again." >&2; exit 1; }
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --upgrade 'pip>=25.1' || { echo "Could not update pip in .venv; is a package index reachable?" >&2; exit 1; }
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable . --group dev || { echo "Could not install the dependencies; the lines above say which one." >&2; exit 1; }
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable . --group dev $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS)) || { echo "Could not install the dependencies; the lines above say which one." >&2; exit 1; }
 	@touch $@
 
 demo: $(READY)          ## train on the simulated world; no key needed
@@ -60,21 +61,43 @@ $(RAY): $(READY)
 test-real: $(READY) $(GAMES) $(RAY) ## tests on real components: other programs, wheels, servers
 	@$(PYTEST) -m "real and not model" -n $(WORKERS) --dist loadgroup || [ $$? -eq 5 ]
 
+chaos: $(READY)         ## 200 rounds of training, nights, adoptions and checks, each struck by a fault; all simulated
+	@$(BIN)/python tests/chaos/run.py --rounds 200
+
+fuzz: $(READY)          ## 100,000 broken inputs for each reader of what others write
+	@SKILLOPT_TEST_FUZZ=100000 $(PYTEST) tests/fuzz -n $(WORKERS) --dist worksteal
+
 test-model: $(READY)    ## tests with a real model, by hand; SKILLOPT_TEST_MODELS names the folder of models
 	@$(PYTEST) -m model || [ $$? -eq 5 ]
 
-check: $(READY)         ## format, lint, types, layers
+check: $(READY)         ## format, lint, types, layers, licences
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(PYTEST) tests/test_layers.py
+	@$(BIN)/python docs/licences.py
+
+# pip-audit asks a service on the network, and not every index has it: apart from check, which must work without both.
+audit: $(READY)         ## look for known faults in the installed packages; needs the network
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check pip-audit || { echo "The package index has no pip-audit; nothing was looked at." >&2; exit 1; }
+	@$(BIN)/python -m pip_audit --local --skip-editable
+
+# The versions that the tests last ran with; `make setup CONSTRAINTS=constraints.txt` installs exactly these.
+lock: $(READY)          ## write the versions of .venv to constraints.txt
+	@{ echo "# Written by 'make lock' with Python $$($(BIN)/python -c 'import platform; print(platform.python_version())')."; $(BIN)/python -m pip freeze --exclude-editable --disable-pip-version-check | grep '=='; } > constraints.txt
 
 bench: $(READY)         ## run every program in perf/
 	@set -e; for program in $(filter-out perf/_%,$(sort $(wildcard perf/*.py))); do echo "== $$program"; $(BIN)/python $$program; done
 
-docs: $(READY)          ## write the generated pages and check the links of the documentation
+docs: $(SITE)           ## write the generated pages, check all links, and make the site in site/ (works offline)
 	@$(BIN)/python docs/generate.py
 	@$(PYTEST) tests/test_docs.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --clean
+	@echo "Open site/index.html"
+
+$(SITE): $(READY)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --group docs
+	@touch $@
 
 screenshots: $(READY)   ## make the pictures of docs/dashboard.md anew; needs a Chromium
 	@$(BIN)/python docs/screenshots.py

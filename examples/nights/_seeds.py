@@ -68,6 +68,8 @@ def _read(folder: Path) -> ExperimentSkill:
     read = OwnBenchmark.from_settings(
         OwnSettings(data_path=folder / ROWS, test_path=folder / SEALED, scorer="checks")
     )
+    if read.bad_rows:  # an experiment is about all rows of its seed
+        raise TaskError(f"{read.bad_rows[0]} Correct the seed, or leave it out.")
     rows = sorted((*read.tasks("train"), *read.tasks("val")), key=lambda task: task.id)
     tasks = [_pinned(task, split_of(_form(task), _HASH)) for task in rows]
     if len({task.split for task in tasks}) < 2:

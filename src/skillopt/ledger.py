@@ -165,6 +165,11 @@ class Ledger:
         self._stopped = self._stopped or reason
         self._refuse_all(reason)
 
+    def leaves(self, amount: Amount, seconds: float = 0.0) -> bool:
+        """Whether what is not spent yet would pay for that much."""
+        in_time = self.budget.seconds is None or self.elapsed() + seconds <= self.budget.seconds
+        return in_time and self.budget.holds(self.spent + amount)
+
     async def reserve(
         self, role: Role, stage: str, place: str, need: Amount, *, background: bool = False
     ) -> Entry:

@@ -164,6 +164,8 @@ BASELINE = Place(scope="baseline")
 FINISH = Place(scope="finish")
 START = Place.named("start")
 """The skill that training starts from where it is not the seed."""
+PRUNING = Place.named("prune")
+"""The end of training, where idle lines are left out."""
 EARLY_TEST = Place.named("test", "seed")
 """The seed's rows of the sealed test, measured in idle slots before anybody looks."""
 

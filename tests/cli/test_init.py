@@ -92,3 +92,29 @@ def test_a_simulated_target_brings_the_simulated_optimizer_unless_one_is_named(s
     alone = skillopt("train", "demo-skill")
     assert alone.code == 2
     assert "needs an API key" in alone.err
+
+
+def test_a_skill_that_is_there_gets_a_config_around_it_and_stays_as_it_is(
+    skillopt: Command, tmp_path: Path
+) -> None:
+    skill = tmp_path / "skills" / "sums"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: sums\ndescription: Adds.\n---\n\nAdd.\n")
+    rows = [
+        json.dumps({"prompt": f"{n} + 1?", "checks": [{"op": "contains", "arg": f"{n}"}]}) for n in range(6)
+    ]
+    (tmp_path / "mine.jsonl").write_text("\n".join(rows))
+    made = skillopt("init", "--skill", "skills/sums", "--tasks", "mine.jsonl")
+    assert made.code == 0, made.err
+    assert "6 tasks, scored by checks" in made.out and "Next: skillopt try sums-training" in made.out
+    shown = json.loads(skillopt("config", "show", "sums-training", "--json").out)["config"]["env"]
+    assert Path(shown["skill_init"]).samefile(skill)
+    assert Path(shown["data_path"]).samefile(tmp_path / "mine.jsonl")
+    assert shown["scorer"] == "checks"
+    again = skillopt("init", "--skill", "skills/sums")
+    assert again.code == 2 and "is there already" in again.err
+    bare = skillopt("init", "elsewhere", "--skill", "skills/sums/SKILL.md")
+    assert (
+        bare.code == 0 and "skillopt tasks draft skills/sums/SKILL.md --out elsewhere/tasks.jsonl" in bare.out
+    )
+    assert skillopt("init").code == 2 and skillopt("init", "--skill", "nowhere").code == 2

@@ -379,6 +379,7 @@ CASES = [
         "events",
         {**LONGER, "env.train_cases": 40, "env.val_cases": 30, "train.batch_size": 10},
     ),
+    case("optimizer.prune", True, "events", LONGER),
     case("model.rewrite_reasoning_effort", "high", "requests", REWRITING),
     case("model.rewrite_max_completion_tokens", 5000, "requests", REWRITING),
     case("gate.alpha", 0.9, "events", {**SHORT, "gate.policy": "paired"}),

@@ -244,3 +244,26 @@ async def test_a_demand_of_conventional_commits_is_learned_and_not_met_without_i
     assert (ended.proposal is not None) == (rule == CONVENTIONAL)
     if ended.proposal is not None:
         assert CONVENTIONAL in (ended.proposal.targets[0].text({1}) or "")
+
+
+def test_a_small_number_says_nothing_of_the_subject_where_a_name_does() -> None:
+    """As a real target did: it copied the example of a skill, in which the same figure stood by accident."""
+    names = ("hash_key", "load_cart", "refund", "page_of", "slugify")
+    asked = [
+        (
+            f"Review this diff:\n\n@@ -1,2 +1,3 @@\n def {name}(value):\n+    return value[{number}]",
+            [f"Blockers:\n- {name} indexes value[{number}] without a check."],
+        )
+        for number, name in enumerate(names, start=2)
+    ]
+    copied = "Blockers:\n- open_door reads keys[7] without a check.\n\nRest:\n- 5 annoyances, 9 more."
+    for (prompt, accepted), guards in zip(asked, guards_of(asked), strict=True):
+        assert guards.failing(prompt, accepted[0]) == ""
+        assert guards.failing(prompt, copied) == "The answer is not about this request."
+
+
+def test_where_only_a_number_tells_requests_apart_it_counts() -> None:
+    asked = [(f"Write a note on release 2.{n}.", [f"2.{n}: you find things faster."]) for n in (3, 4, 5, 6)]
+    for (prompt, accepted), guards in zip(asked, guards_of(asked), strict=True):
+        assert guards.tell_subjects and guards.failing(prompt, accepted[0]) == ""
+        assert guards.failing(prompt, "7.8: you find things faster.") != ""

@@ -331,6 +331,24 @@ async def test_a_test_that_would_take_more_than_half_is_declared_not_measured_be
     assert "test" not in spending["stages"]
 
 
+@pytest.mark.parametrize(
+    ("world", "cases", "opened"),
+    [(1, 12, True), (2, 12, False), (1, 16, False)],
+    ids=["enough is left", "nothing was accepted", "too little is left"],
+)
+async def test_a_test_that_was_too_dear_is_opened_where_training_found_something_and_left_enough(
+    world: int, cases: int, opened: bool, tmp_path: Path
+) -> None:
+    small = ("train.num_epochs=1", "env.val_cases=6", "evaluation.repeats=1", "budget.calls=65")
+    sizes = (f"env.train_cases={cases}", f"env.world_seed={world}")
+    async with provider_of() as provider:
+        result, spending = await train(provider, tmp_path, *IN_FLIGHT, *small, *sizes)
+        assert provider.calls == spending["calls"] <= 65
+    assert result.status == "finished" and (result.test is not None) is opened
+    assert ("better than the seed on 12 sealed" if opened else "more than half of the budget") in result.claim
+    assert (result.state.best != result.state.seed) is ((world, cases) != (2, 12))
+
+
 async def test_the_declared_budget_would_have_paid_for_the_test(tmp_path: Path) -> None:
     async with provider_of() as provider:
         refused, _ = await train(provider, tmp_path / "a", *IN_FLIGHT, "budget.calls=65")

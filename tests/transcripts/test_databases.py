@@ -5,6 +5,7 @@ passed over if unknown.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 from pathlib import Path
@@ -165,3 +166,15 @@ def test_sessions_of_opencode_under_the_public_engine_s_agent_are_not_the_person
     found = harvest(present(Homes(home=tmp_path, platform="linux")))
     assert [session.id for session in found.sessions] == ["mine"]
     assert found.dropped["our own call"] == 1
+
+
+@pytest.mark.parametrize("name", DATABASES)
+def test_a_database_whose_schema_is_no_text_is_passed_over(name: str, tmp_path: Path) -> None:
+    path = WRITERS[name](tmp_path, TALK)
+    data = path.read_bytes().replace(b"CREATE TABLE", b"XREATE TABLE")
+    path.write_bytes(
+        re.sub(rb"table(\w+?)\1", lambda found: b"table" + b"\x80" * len(found[1]) + found[1], data)
+    )
+    tally = HarvestTally()
+    assert read(tmp_path, name, tally) == []
+    assert tally.skipped == {"unreadable file": 1}

@@ -30,6 +30,8 @@ from skillopt.tasks.template import fill, placeholders
 
 PROMPT_FIELDS = ("prompt", "question", "input", "task")
 REFERENCE_FIELDS = ("reference", "answer", "answers", "expected", "expected_output")
+DRAFTED_BY = "drafted_by"
+"""The field of a row that a model drafted and that no person has kept yet."""
 _DIVIDES = {"split_mode", "split_ratio", "limit"}
 """Settings that say how tasks are divided."""
 _TEXT_FILES = (".md", ".txt")
@@ -231,6 +233,11 @@ class _Reader:
     def task(self, row: DataRow) -> Task:
         """The task of a row."""
         settings = self._settings
+        if DRAFTED_BY in row.data:
+            raise row.error(
+                f"was drafted by {row.data[DRAFTED_BY]}, and nobody has kept it yet: skillopt tasks review"
+                f" {row.path}"
+            )
         reference_field = settings.reference_field or next(
             (field for field in REFERENCE_FIELDS if field in row.data), None
         )

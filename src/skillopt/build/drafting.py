@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from itertools import chain, zip_longest
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel
 
 from skillopt.benchmarks import benchmarks
-from skillopt.build.assembly import open_run
+from skillopt.build.assembly import OpenRun, open_run
 from skillopt.build.description import about_description, listing_of
 from skillopt.build.job import Job
 from skillopt.config import Config, Resolved, as_json, resolve_role
@@ -26,6 +27,7 @@ from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
 from skillopt.tasks.triggers import DRAFTED, TriggerBenchmark
 
+S = TypeVar("S", bound=BaseModel)
 STAGE = "draft_queries"
 _TASKS, _LONGEST = 20, 400
 _NONE_YET = Splits(train=(Task(id="none-1", prompt="none"),), val=(Task(id="none-2", prompt="yet"),))
@@ -71,27 +73,29 @@ async def draft_queries(resolved: Resolved, folder: Path) -> None:
     user = section("The description", description_of(listing.skill)) + section("Tasks it is for", shown)
     asked = (Message(role="system", content=system), Message(role="user", content=user))
     async with open_run(job, folder, {"kind": STAGE, "asked": [one.content for one in asked]}) as opened:
-        model = opened.models.of("optimizer", job.optimizer)
-        requests = tries(
-            asked, DraftedQueries, role="optimizer", stage=STAGE, max_tokens=job.optimizer.max_tokens
-        )
-        problem = ""
-        for request in requests:
-            try:
-                drafted = read(await model.complete(request), DraftedQueries)
-                break
-            except Unusable as error:
-                problem = str(error)
-            except Fault as fault:
-                raise ProviderDown(f"The optimizer could not be asked for queries: {fault}.") from fault
-        else:
-            raise UnusableReplies(f"The optimizer drafted no queries that can be read: {problem}.")
+        drafted = await ask_draft(opened, asked, DraftedQueries, stage=STAGE, what="queries")
     _write(config.triggers.path, drafted, config.model.optimizer.name)
     raise ReviewWanted(
         f"{len(drafted.should_load)} queries that should load the skill and {len(drafted.should_not_load)}"
         f" that should not were drafted: {config.triggers.path}\nRead every line, correct what is wrong,"
         " delete the first line, and run the same command again. Nothing is trained on them before."
     )
+
+
+async def ask_draft(
+    opened: OpenRun, asked: tuple[Message, ...], shape: type[S], *, stage: str, what: str
+) -> S:
+    """What the optimizer model drafts, in its shape; asked twice where a reply cannot be read."""
+    role, problem = opened.job.optimizer, ""
+    model = opened.models.of("optimizer", role)
+    for request in tries(asked, shape, role="optimizer", stage=stage, max_tokens=role.max_tokens):
+        try:
+            return read(await model.complete(request), shape)
+        except Unusable as error:
+            problem = str(error)
+        except Fault as fault:
+            raise ProviderDown(f"The optimizer could not be asked for {what}: {fault}.") from fault
+    raise UnusableReplies(f"The optimizer drafted no {what} that can be read: {problem}.")
 
 
 def _write(path: Path, drafted: DraftedQueries, model: str) -> None:

@@ -202,6 +202,10 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         )
     if config.train.strategy == "proof":
         _check_proof(config)
+    if config.optimizer.prune and not config.evaluation.use_gate:
+        raise ConfigError(
+            "optimizer.prune asks the gate, which evaluation.use_gate switches off. Change one."
+        )
     seed = _seed(config, benchmark) if listing is None else listing.skill
     target, targets = resolve_role(config, "target", needs_key=needs_key), _targets(resolved, needs_key)
     for spec in [one.spec for one in targets] or [target]:

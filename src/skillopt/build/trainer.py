@@ -36,6 +36,7 @@ from skillopt.train.epoch_end import EpochSettings
 from skillopt.train.log import Log
 from skillopt.train.plan import Plan
 from skillopt.train.pooled_test import PooledRows, PooledTest
+from skillopt.train.pruning import Pruner
 from skillopt.train.schedule import SCHEDULES
 from skillopt.train.sealed_test import SealedTest, TestSettings
 from skillopt.train.strategies import STRATEGIES
@@ -106,6 +107,7 @@ def trainer_from(
         look_back=job.look_back,
         start=job.start,
         ahead=_may_run_ahead(job, ledger),
+        pruner=Pruner(gate, job.splits.train) if config.optimizer.prune else None,
     )
 
 

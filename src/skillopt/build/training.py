@@ -26,6 +26,7 @@ from skillopt.files import write_json
 from skillopt.gate.gate import Measured
 from skillopt.runs.answers import TASKS, write_tasks
 from skillopt.runs.exports import Exports
+from skillopt.skill.document import Document
 from skillopt.skill.folder import copy_skill
 from skillopt.skill.spec import file_violations, violations
 from skillopt.train.sealed_test import claim
@@ -137,10 +138,7 @@ def _result(opened: OpenRun, trainer: Trainer, fitted: TrainingEnd) -> Result:
     if fitted.ended_early:
         figures["ended_early"] = fitted.ended_early
     write_json(opened.folder / "summary.json", job.scrubber.scrub_json(figures))
-    if job.seed.folder is not None:  # with references/ and scripts/, so that the folder can be used as it is
-        whole = opened.folder / "best_skill" / job.seed.name
-        shutil.rmtree(whole, ignore_errors=True)
-        copy_skill(job.seed, job.whole(best_skill.rendered), whole)
+    carry_folder(job, best_skill, opened.folder)
     return Result(
         best_skill=job.whole(best_skill.rendered_text),
         best_files=best_skill.files,
@@ -154,6 +152,14 @@ def _result(opened: OpenRun, trainer: Trainer, fitted: TrainingEnd) -> Result:
         seed_on_val=seed,
         best_on_val=best,
     )
+
+
+def carry_folder(job: Job, best: Document, folder: Path) -> None:
+    """Write a skill folder with its references and scripts, so that it can be used as it is."""
+    if job.seed.folder is not None:
+        whole = folder / "best_skill" / job.seed.name
+        shutil.rmtree(whole, ignore_errors=True)
+        copy_skill(job.seed, job.whole(best.rendered), whole)
 
 
 def _announce(opened: OpenRun, trainer: Trainer) -> None:

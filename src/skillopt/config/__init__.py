@@ -10,7 +10,7 @@ from skillopt.config.names import FLAT
 from skillopt.config.role_schema import PriceConfig, RoleConfig
 from skillopt.config.roles import RoleSpec, resolve_role
 from skillopt.config.schema import Config
-from skillopt.config.show import Flag, as_json, describe, describe_providers, flags, render
+from skillopt.config.show import Flag, as_json, as_options, describe, describe_providers, flags, render
 from skillopt.config.source import Source
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "RoleSpec",
     "Source",
     "as_json",
+    "as_options",
     "describe",
     "describe_providers",
     "flags",

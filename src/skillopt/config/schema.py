@@ -104,6 +104,8 @@ class OptimizerConfig(Section):
     """Notes above which the appendix is condensed by one call; 0 is never."""
     salvage: bool = True
     """Try a rejected bundle of several edits once more as its two halves."""
+    prune: bool = False
+    """At the end, leave out learned lines that no val or train task needs, as long as val is no worse."""
 
     @model_validator(mode="after")
     def _ordered(self) -> OptimizerConfig:
@@ -289,7 +291,9 @@ class Config(Section):
             },
             "train": self.train.model_dump(mode="json", exclude={"ahead"}),
             "gradient": self.gradient.model_dump(mode="json", exclude={"analyst_workers"}),
-            "optimizer": self.optimizer.model_dump(mode="json"),
+            "optimizer": self.optimizer.model_dump(
+                mode="json", exclude=None if self.optimizer.prune else {"prune"}
+            ),
             "evaluation": self.evaluation.model_dump(mode="json", exclude={"batch"}),
             "gate": self.gate.model_dump(mode="json"),
             "env": {"name": self.env.name, **self._settings_identity()},

@@ -230,6 +230,27 @@ class EpochEnded(_Event):
     """The training tasks that were compared, as they went with either skill."""
 
 
+class LineWorth(Fact):
+    """What a learned line of the best skill is worth."""
+
+    text: str
+    val: float
+    """Mean loss on val without it."""
+    needed: list[str]
+    """Tasks that are worse without it twice: those of val, or where there is none those of train."""
+    removed: bool
+
+
+class Pruned(_Event):
+    """The best skill at the end, without the lines that nothing measured was worse without."""
+
+    type: Literal["pruned"] = "pruned"
+    place: Place
+    skill: str
+    score: float
+    lines: list[LineWorth]
+
+
 class TestMeasured(_Event):
     """The sealed test was opened; `look` counts how often."""
 
@@ -335,6 +356,7 @@ Event: TypeAlias = Annotated[
     | Judged
     | Checkpoint
     | EpochEnded
+    | Pruned
     | TestMeasured
     | HandedOver
     | Notice

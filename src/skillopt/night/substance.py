@@ -62,10 +62,13 @@ def guards_of(asked: Sequence[tuple[str, Sequence[str]]]) -> list[Guards]:
     answers = [(place, text) for place, (_, texts) in enumerate(asked) for text in texts]
     own_words = bool(answers) and not any(is_echo(asked[place][0], text) for place, text in answers)
     filled = bool(answers) and not any(has_empty_section(text) for _, text in answers)
-    least = next((least for least in (2, 1) if _tells(words, answers, least)), 0)
+    # A small number stands in many an answer by accident: it counts only where no name tells.
+    named = [tuple(word for word in mine if len(word) > 2 or not word.isdigit()) for mine in words]
+    tries = ((one, least) for one in (named, words) for least in (2, 1))
+    found, least = next((pair for pair in tries if _tells(pair[0], answers, pair[1])), (words, 0))
     return [
         Guards(words=mine if least else (), least=min(least, len(mine)), own_words=own_words, filled=filled)
-        for mine in words
+        for mine in found
     ]
 
 

@@ -106,7 +106,7 @@ class Database:
                     table: {row[0] for row in self._db.execute(f"SELECT {key} FROM {table}")}
                     for table, key in keys.items()
                 }
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: SQLite quotes a damaged schema
             raise RunConflict(
                 f"{path} cannot be opened as a run's database: {error}. Put the right file back, or use"
                 " another folder."

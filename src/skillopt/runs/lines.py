@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from skillopt.events import Checkpoint, EpochEnded, Event, HandedOver, Notice, StageClosed, TestMeasured
+from skillopt.events import (
+    Checkpoint,
+    EpochEnded,
+    Event,
+    HandedOver,
+    Notice,
+    Pruned,
+    StageClosed,
+    TestMeasured,
+)
 from skillopt.events.records import ReopenedRecord, StepRecord
 from skillopt.runs.words import count, outcome, score
 
@@ -56,6 +65,9 @@ def line_of(event: Event, steps: int) -> LogLine | None:
     elif isinstance(event, HandedOver):
         edits = count(len(event.edits), "edit")
         head = f"step {event.place.step}/{steps} stays open; handed over: {event.why} ({edits})"
+    elif isinstance(event, Pruned):
+        out, learned = sum(line.removed for line in event.lines), count(len(event.lines), "learned line")
+        head = f"pruned: {out} of {learned} left out, {score(event.score)} on val"
     elif isinstance(event, TestMeasured):
         opened = f"{event.folds} folds pooled" if event.folds else "sealed test opened"
         head = f"{opened} (look {event.look})"

@@ -17,7 +17,7 @@ from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update
-from skillopt.place import BASELINE, EARLY_TEST, FINISH, START, Place
+from skillopt.place import BASELINE, EARLY_TEST, FINISH, PRUNING, START, Place
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Outcome
 from skillopt.skill.store import SkillStore
@@ -28,6 +28,7 @@ from skillopt.train.epoch_end import EpochEnd, EpochSettings, LookBack
 from skillopt.train.handover import Handover
 from skillopt.train.log import Log
 from skillopt.train.plan import Batch, Plan
+from skillopt.train.pruning import Pruner
 from skillopt.train.sealed_test import SealedTest, TestReport
 from skillopt.train.state import TrainingEnd
 from skillopt.train.strategies.paper import Paper
@@ -57,12 +58,10 @@ class Trainer:
         look_back: LookBack | None = None,
         start: Document | None = None,
         ahead: bool = False,
+        pruner: Pruner | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.gate = gate
-        self.optimizer = optimizer
-        self.plan = plan
-        self.test = test
+        self.gate, self.optimizer, self.plan, self.test = gate, optimizer, plan, test
         self.log = log
         self.skills = skills
         self.epoch_settings = epoch_settings
@@ -88,7 +87,7 @@ class Trainer:
             judge=self.consider,
             earlier=look_back,
         )
-        self._clock = clock
+        self._clock, self._pruner = clock, pruner
         self._measured: dict[str, Measured] = {}
 
     @property
@@ -258,7 +257,9 @@ class Trainer:
         )
 
     async def finish(self, state: State, stopped: str = "") -> TrainingEnd:
-        """Open the seal: seed against best on the test split."""
+        """Prune the best skill where that is wanted, then open the seal: seed against best on test."""
+        if self._pruner is not None:
+            state = await self._pruner.onto(state, self.at(PRUNING, state, skill=state.best), self.skills)
         step = self.at(FINISH, state)
         if stopped:
             end = f"Training ends after step {state.step} of {self.plan.total_steps}: {stopped}."
@@ -308,7 +309,7 @@ class Trainer:
         self.test.provide(state.set_aside, self.skills.get(state.seed))
         self.test.provide_gate(state.gate_share)
         if self.test.is_too_dear:
-            refused = f"Test will not be measured: {self.test.refused}."
+            refused = f"Test will not be measured unless enough is left at the end: {self.test.refused}."
             self.log.emit(Notice(text=refused, level="warning"))
 
     def measured(self, skill: Document) -> Measured:

@@ -92,7 +92,8 @@ class FileSource(ABC):
                         ids.add(session.id)
                         tally.read += 1
                         yield session
-            except (OSError, EOFError, sqlite3.Error):  # also what decompressing a broken file raises
+            # Also what decompressing a broken file raises, and what SQLite says in damaged words.
+            except (OSError, EOFError, sqlite3.Error, UnicodeDecodeError):
                 tally.skip("unreadable file")
 
 

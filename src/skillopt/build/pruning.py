@@ -1,0 +1,56 @@
+"""Prunes the best skill of a training run in a folder of its own; what the run measured is not paid again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from skillopt.build.assembly import open_run
+from skillopt.build.evaluation import target_only
+from skillopt.build.job import Job, prepare
+from skillopt.build.trainer import gate_of
+from skillopt.build.training import carry_folder
+from skillopt.config import Resolved
+from skillopt.errors import UsageError
+from skillopt.events import Sink
+from skillopt.files import write_text
+from skillopt.place import PRUNING
+from skillopt.runs.log import DATABASE
+from skillopt.runs.reader import read_figures
+from skillopt.step import Outbox, Step
+from skillopt.train.pruning import PrunedSkill, Pruner
+
+
+def pruning_job(resolved: Resolved, run: Path) -> Job:
+    """The job of a run, for its target alone; its rollouts are those of the run."""
+    config, alone = resolved.config, target_only(resolved)
+    cache = config.cache.model_copy(update={"path": config.cache.path or run / DATABASE})
+    same_tasks = {"train": config.train, "cache": cache}
+    return prepare(replace(alone, config=alone.config.model_copy(update=same_tasks)))
+
+
+async def prune_run(job: Job, run: Path, folder: Path, *, sinks: Sequence[Sink] = ()) -> PrunedSkill:
+    """Leave idle learned lines out of the run's best skill, and write what is left to `folder`. Stopped, the
+    same call goes on.
+    """
+    figures = read_figures(run)
+    state = figures.fold.state
+    if state is None or state.best == state.seed:
+        raise UsageError(
+            f"{run} has learned nothing: its best skill is the seed, and there is no line to prune."
+        )
+    best, seed = figures.skills.get(state.best), figures.skills.get(state.seed)
+    identity = {**job.identity(), "kind": "prune", "best": best.digest}
+    async with open_run(job, folder, identity, sinks=sinks) as opened:
+        gate = gate_of(job, opened.evaluator)
+        gate.metric = state.metric
+        gate.leave_out(state.left_out)
+        step = Step(place=PRUNING, emit=Outbox(opened.run.emit), skill=best)
+        try:
+            found = await Pruner(gate, job.splits.train).prune(step, seed)
+        finally:
+            await opened.drain()
+    write_text(folder / "best_skill.md", job.whole(found.document.rendered_text))
+    carry_folder(job, found.document, folder)
+    return found

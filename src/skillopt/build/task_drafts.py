@@ -1,0 +1,158 @@
+"""Lets the optimizer model draft tasks with checks from a bare skill, and drops what does not hold."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from skillopt.benchmarks.own import DRAFTED_BY, OwnBenchmark
+from skillopt.build.assembly import open_run
+from skillopt.build.drafting import ask_draft
+from skillopt.build.job import Job
+from skillopt.config import Resolved, as_json, resolve_role
+from skillopt.errors import Fault, TaskError, UnusableReplies
+from skillopt.events import Sink
+from skillopt.messages import Message
+from skillopt.optimizer.ask import packaged
+from skillopt.optimizer.render import clipped, section
+from skillopt.redact import Scrubber
+from skillopt.skill.folder import Skill
+from skillopt.tasks.rollout import Trajectory
+from skillopt.tasks.scorers import get_scorer
+from skillopt.tasks.splits import Splits
+from skillopt.tasks.task import Task
+from skillopt.tasks.template import fill
+
+STAGE = "draft_tasks"
+_AT_ONCE, _FRUITLESS = 5, 3
+"""Tasks of one question, and questions in a row that may bring none."""
+ALIKE = 0.7
+"""Share of words in common from which on two requests are one."""
+_WORDS = re.compile(r"\w+")
+
+
+class DraftedTask(BaseModel):
+    """A task as the model drafts it."""
+
+    prompt: str = Field(min_length=1)
+    checks: list[dict[str, Any]] = Field(min_length=1)
+    good: str
+    bad: str
+
+
+class DraftedTasks(BaseModel):
+    """One reply."""
+
+    tasks: list[DraftedTask]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskDrafts:
+    """Rows for a tasks file, and how many drafts were dropped for which reason."""
+
+    rows: tuple[dict[str, Any], ...]
+    dropped: Counter[str]
+
+
+async def draft_tasks(
+    resolved: Resolved,
+    skill: Skill,
+    folder: Path,
+    *,
+    count: int,
+    known: Sequence[str] = (),
+    sinks: Sequence[Sink] = (),
+) -> TaskDrafts:
+    """Ask until there are so many tasks whose checks pass the good sample and fail the bad one, or until
+    several questions in a row brought none. `known` are requests that are there already.
+
+    The questions pass the same stack as those of a run; asked again with the same words they cost nothing.
+    """
+    model = resolved.config.model
+    config = resolved.config.model_copy(
+        update={"model": model.model_copy(update={"target": model.optimizer})}  # no target is asked
+    )
+    spec = resolve_role(config, "optimizer")
+    none_yet = Splits(train=(Task(id="none-1", prompt="none"),), val=(Task(id="none-2", prompt="yet"),))
+    job = Job(
+        config=config,
+        benchmark=OwnBenchmark.from_tasks(
+            {"train": none_yet.train, "val": none_yet.val}, scorer=lambda *_: True
+        ),
+        splits=none_yet,
+        seed=skill,
+        target=spec,
+        optimizer=spec,
+        scrubber=Scrubber(resolved.secrets),
+        settings=as_json(replace(resolved, config=config)),
+    )
+    rows: list[dict[str, Any]] = []
+    dropped: Counter[str] = Counter()
+    fruitless = 0
+    async with open_run(job, folder, {"kind": STAGE, "skill": skill.document.digest}, sinks=sinks) as opened:
+        while len(rows) < count and fruitless < _FRUITLESS:
+            wanted = min(_AT_ONCE, count - len(rows))
+            there = [*known, *(row["prompt"] for row in rows)]
+            listed = "\n".join(f"- {clipped(prompt, 200)}" for prompt in there)
+            asked = (
+                Message(role="system", content=fill(packaged(STAGE), {"count": str(wanted)})),
+                Message(
+                    role="user",
+                    content=section("The skill", skill.document.rendered)
+                    + section("Tasks that are there already", listed)
+                    + (f"\nQuestion {fruitless + 1}.\n" if fruitless else ""),
+                ),
+            )
+            before = len(rows)
+            try:
+                found = (await ask_draft(opened, asked, DraftedTasks, stage=STAGE, what="tasks")).tasks
+            except UnusableReplies:
+                dropped["a reply that cannot be read"] += 1
+                found = []
+            for one in found[: count - len(rows)]:
+                if why := await _trouble(one, [*known, *(row["prompt"] for row in rows)]):
+                    dropped[why] += 1
+                else:
+                    id = f"draft-{len(known) + len(rows) + 1}"
+                    rows.append(
+                        {
+                            "id": id,
+                            "prompt": one.prompt,
+                            "checks": one.checks,
+                            DRAFTED_BY: config.model.optimizer.name,
+                        }
+                    )
+            fruitless = 0 if len(rows) > before else fruitless + 1
+        await opened.drain()
+    return TaskDrafts(rows=tuple(rows), dropped=dropped)
+
+
+async def _trouble(drafted: DraftedTask, there: Collection[str]) -> str:
+    """Why a draft is no task, in words; empty where it is one."""
+    if any(alike(drafted.prompt, prompt) for prompt in there):
+        return "much like another task"
+    task = Task(id="drafted", prompt=drafted.prompt, data={"checks": drafted.checks})
+    scorer = get_scorer("checks")
+    try:
+        scorer.check_task(task)
+        good, bad = [
+            (await scorer.score(task, Trajectory(messages=(), answer=text, calls=1, usage=None))).hard
+            for text in (drafted.good, drafted.bad)
+        ]
+    except (TaskError, Fault):
+        return "a check that cannot be used"
+    if not good:
+        return "its checks fail the good sample"
+    return "its checks pass the bad sample" if bad else ""
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two requests are one in other words, by the words they share."""
+    left, right = ({*_WORDS.findall(text.casefold())} for text in (one, other))
+    return len(left & right) >= ALIKE * len(left | right)

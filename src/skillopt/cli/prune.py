@@ -1,0 +1,72 @@
+"""`skillopt prune`: leave out learned lines that no task needs, and say what each line is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from skillopt.build.pruning import prune_run, pruning_job
+from skillopt.cli import EXIT_CODES, _run
+from skillopt.cli._console import echo, print_json
+from skillopt.cli._flags import Given, flagged
+from skillopt.cli._options import Json, Plain, Quiet, argument
+from skillopt.config import as_options
+from skillopt.runs import words
+from skillopt.runs.reader import find_run, read_figures
+from skillopt.tasks.splits import listed
+from skillopt.train.pruning import PrunedSkill
+
+PANEL, PLACE = "Train and measure", 3
+_KEYS = ("model.", "env.", "budget")
+_LONGEST = 100
+
+
+def prune(
+    given: Given,
+    run: Annotated[Path | None, argument("RUN", "Training run; unset: the newest below outputs/.")] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    plain: Plain = False,
+) -> None:
+    """Leave out learned lines of a run's best skill that no val or train task needs, as long as val is no
+    worse, and say what each line is worth.
+
+    The run itself stays as it is: what is left goes to RUN/pruned. Models and tasks are those of the run.
+    Running the same command again goes on where it stopped.
+    """
+    folder = find_run(run or Path("outputs"))
+    known = as_options(read_figures(folder).config)
+    resolved = _run.configure(replace(given, options=[*known, *given.options]))
+    job = pruning_job(resolved, folder)
+    view = _run.choose_view(job, quiet=quiet, plain=plain)
+    out = folder / "pruned"
+    with _run.scrubbed(job.scrubber):
+        found = _run.measured(prune_run(job, folder, out, sinks=[view]), out, view)
+        if json:
+            told = {"run": str(folder), "folder": str(out), "simulated": job.simulated}
+            told |= {"before": found.before, "after": found.score}
+            lines = [line.model_dump() for line in found.lines]
+            print_json(job.scrubber.scrub_json({**told, "lines": lines}))
+            return
+        for line in _lines(found, out, simulated=job.simulated):
+            echo(job.scrubber.scrub(line))
+
+
+add = flagged(prune, _KEYS, short=("target",), epilog=EXIT_CODES, config_argument=False)
+
+
+def _lines(found: PrunedSkill, folder: Path, *, simulated: bool) -> Iterator[str]:
+    if simulated:
+        yield "Simulated."
+    for line in found.lines:
+        text = " ".join(line.text.split())
+        cut = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
+        yield f"{'out ' if line.removed else 'stays'} {line.val:+.3f} on val  {cut}"
+        if line.needed:
+            yield f"      needed by {words.count(len(line.needed), 'task')}: {listed(line.needed, 5)}"
+    out = sum(line.removed for line in found.lines)
+    learned = words.count(len(found.lines), "learned line")
+    yield f"{out} of {learned} left out: {found.before:.3f} to {found.score:.3f} on val."
+    yield f"Pruned skill: {folder / 'best_skill.md'}"
