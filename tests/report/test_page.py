@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,12 @@ from runs._log import SEED, baseline, fold, look, row, six, started, state, step
 from skillopt.events import Checkpoint, Event, PatchFact
 from skillopt.render.document import SCRIPT
 from skillopt.render.markup import diff
+from skillopt.render.stairs import stairs
 from skillopt.report import Facts, page, summary
+from skillopt.runs.growth import growth
 from skillopt.runs.reader import read_facts
+from skillopt.runs.words import interval
+from skillopt.train.sealed_test import TestReport
 from train._world import Trained
 
 MARKED = ("pass", "partial", "fail", "invalid", "not-evaluated")
@@ -98,6 +103,15 @@ def test_a_page_is_well_formed_and_holds_every_part(real: Page, trained: Trained
 
 
 @pytest.mark.slow
+def test_one_interval_for_one_number_and_none_of_a_sealed_test(trained: Trained) -> None:
+    facts = read_facts(trained.folder)
+    assert facts.test.comparison is not None
+    told = interval(facts.test.comparison)
+    assert page(facts).count(told) >= 2 and told in summary(facts), "hero, stairs and summary say the same"
+    sealed = replace(facts, test=TestReport(measured=False, why="sealed"))
+    assert "interval" not in str(stairs(sealed, growth(sealed)))
+
+
 def test_a_page_needs_nothing_but_itself(real: Page) -> None:
     assert {"link", "img", "iframe", "object", "use"}.isdisjoint(real.tags)
     assert real.tags.count("script") == 1

@@ -1,10 +1,9 @@
-"""What the pages about a run are made of: curves, versions, lines with their origin, the table of tasks, the
+"""What the pages about a run are made of: moments, versions, lines with their origin, the table of tasks, the
 list of runs.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,32 +13,22 @@ from runs._big import big_run, first_state
 from skillopt.errors import UsageError
 from skillopt.events import Checkpoint
 from skillopt.events.records import ReopenedRecord
-from skillopt.runs.curves import curves
+from skillopt.runs.growth import growth
 from skillopt.runs.listing import Listing
 from skillopt.runs.log import read_events
 from skillopt.runs.matrix import MARKS, matrix, trajectories
-from skillopt.runs.provenance import moved, provenance, skill_versions
+from skillopt.runs.provenance import moved, skill_versions
 from skillopt.runs.reader import RunReader
 from skillopt.runs.values import Facts
 from skillopt.skill.document import Document
-from skillopt.train.sealed_test import TestReport
 
 
-def test_curves_begin_with_the_seed_and_test_is_there_only_once_it_was_opened(facts: Facts) -> None:
-    drawn = curves(facts)
-    assert drawn.val[0] == (0.0, facts.baseline)
-    assert len(drawn.tried) == len(facts.changes) and {"accepted", "rejected"} <= {
-        one.outcome for one in drawn.tried
-    }
-    assert drawn.test is not None and facts.test.comparison is not None
-    compared = facts.test.comparison
-    assert drawn.test.best[1] == compared.after
-    assert drawn.test.interval == tuple(min(1.0, compared.before + end) for end in compared.interval), (
-        "one interval for one number: that of the change, as the claim and the report tell it"
-    )
-    assert [at for at, _ in drawn.limits] == [change.at for change in facts.steps]
-    sealed = curves(replace(facts, test=TestReport(measured=False, why="sealed")))
-    assert sealed.test is None
+def test_moments_begin_with_the_seed_and_tell_every_change(facts: Facts) -> None:
+    found = growth(facts)
+    assert (found.moments[0].short, found.moments[0].score) == ("seed", facts.baseline)
+    assert [one.short for one in found.moments[1:]] == [change.short for change in facts.changes]
+    assert {True, False} == {one.is_taken for one in found.moments[1:]}
+    assert found.moments[found.last].score == facts.best
 
 
 def test_every_version_has_the_text_that_was_measured(finished: Path, facts: Facts) -> None:
@@ -58,19 +47,20 @@ def test_every_version_has_the_text_that_was_measured(finished: Path, facts: Fac
 
 
 def test_a_line_names_the_step_that_added_it_and_the_failures_behind_it(facts: Facts) -> None:
-    last = [one for one in skill_versions(facts) if one.is_taken][-1]
-    found = provenance(facts, last.short)
-    assert [line.text for line in found.lines] == last.text.removesuffix("\n").split("\n")
-    for line in found.lines:
-        versions = {one.short: one for one in skill_versions(facts)}
-        assert line.text in versions[line.origin].text
-        if line.origin != "seed" and line.text:
-            assert line.text not in versions[line.origin].base.split("\n")
-    written = [line for line in found.lines if line.edit]
-    assert written
-    for line in written:
-        edit = found.edits[line.edit]
-        studied = {task for change in facts.changes for study in change.studies for task in study.tasks}
+    found = growth(facts)
+    versions = {one.short: one for one in skill_versions(facts)}
+    last = [one for one in versions.values() if one.is_taken][-1]
+    alive = [line for line in found.lines if line.gone is None]
+    assert [line.text for line in alive] == last.text.removesuffix("\n").split("\n")
+    for line in alive:
+        origin = versions[found.moments[line.first].short]
+        assert line.text in origin.text
+        if line.first and line.text:
+            assert line.text not in origin.base.split("\n")
+    behind = [line.edit for line in alive if line.edit is not None]
+    assert behind
+    studied = {task for change in facts.changes for study in change.studies for task in study.tasks}
+    for edit in behind:
         assert edit.tasks and set(edit.tasks) <= studied
         assert edit.kind in ("failure", "success")
 

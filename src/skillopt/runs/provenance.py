@@ -1,11 +1,10 @@
-"""Where each line of a skill comes from: the step and failures behind it, what it fixed and broke."""
+"""Where a skill comes from: its versions, what each fixed and broke, the failures behind an edit."""
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from skillopt.runs.values import EditFact, Facts, SkillChange, Version
 
@@ -29,19 +28,6 @@ class SkillVersion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """A version that brought text, and what it did to the val tasks."""
-
-    name: str
-    short: str
-    action: str = ""
-    why: str = ""
-    fixed: Sequence[str] = ()
-    """Val tasks that went better with this version than with the skill before it."""
-    broke: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Edited:
     """The edit that wrote a line; `tasks` are the training tasks that its analysts had before them."""
 
@@ -52,24 +38,6 @@ class Edited:
     support: str
     tasks: Sequence[str]
     patterns: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleLine:
-    """One line of a skill: the version that brought it, and the edit that wrote it, where one did."""
-
-    text: str
-    origin: str
-    edit: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provenance:
-    """Every line of a skill, and the versions and edits they name."""
-
-    lines: Sequence[RuleLine]
-    origins: Mapping[str, Origin] = field(default_factory=dict)
-    edits: Mapping[str, Edited] = field(default_factory=dict)
 
 
 def skill_versions(facts: Facts) -> list[SkillVersion]:
@@ -96,36 +64,6 @@ def skill_versions(facts: Facts) -> list[SkillVersion]:
     return found
 
 
-def provenance(facts: Facts, short: str) -> Provenance:
-    """Where the lines of a version come from, followed through every change taken before it."""
-    lines: list[RuleLine] = []
-    versions = {version.short: version for version in facts.versions}
-    changes = {change.short: change for change in facts.changes}
-    before: Version | None = None
-    origins: dict[str, Origin] = {}
-    edits: dict[str, Edited] = {}
-    for one in skill_versions(facts):
-        if one.is_taken or one.short == short:
-            change = changes.get(one.short)
-            lines = _carried(lines, one, change)
-            fixed, broke = moved(before, versions[one.short])
-            why = "" if change is None else change.why
-            origins[one.short] = Origin(
-                name=one.name, short=one.short, action=one.action, why=why, fixed=fixed, broke=broke
-            )
-            if change is not None:
-                edits |= {edit.id: edited(edit, change) for edit in change.edits if edit.state == "applied"}
-            before = versions[one.short]
-        if one.short == short:
-            break
-    used, by = {line.origin for line in lines}, {line.edit for line in lines}
-    return Provenance(
-        lines=lines,
-        origins={name: origin for name, origin in origins.items() if name in used},
-        edits={name: edit for name, edit in edits.items() if name in by},
-    )
-
-
 def moved(before: Version | None, after: Version) -> tuple[list[str], list[str]]:
     """Val tasks that went better, and worse, with the later version, of those measured with both."""
     if before is None:
@@ -138,27 +76,6 @@ def moved(before: Version | None, after: Version) -> tuple[list[str], list[str]]
             continue
         (better if _ORDER[cell.mark] > _ORDER[was.mark] else worse).append(task)
     return better, worse
-
-
-def _carried(old: Sequence[RuleLine], version: SkillVersion, change: SkillChange | None) -> list[RuleLine]:
-    """The lines of a version; those of the text before keep their origin."""
-    new = version.text.split("\n")
-    if not new[-1]:
-        new.pop()
-    applied = [edit for edit in (() if change is None else change.edits) if edit.state == "applied"]
-    writers = [(edit.id, {line.strip() for line in edit.content.split("\n")}) for edit in applied]
-    carried = [
-        RuleLine(
-            text=line,
-            origin=version.short,
-            edit=next((id for id, wrote in writers if line.strip() and line.strip() in wrote), ""),
-        )
-        for line in new
-    ]
-    matcher = difflib.SequenceMatcher(a=[line.text for line in old], b=new, autojunk=False)
-    for start, into, size in matcher.get_matching_blocks():
-        carried[into : into + size] = old[start : start + size]
-    return carried
 
 
 def edited(edit: EditFact, change: SkillChange) -> Edited:
