@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from skillopt.aio import run_gently
 from skillopt.build import prepare
 from skillopt.build.drafting import draft_queries, wants_draft
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import print_json
-from skillopt.cli._flags import Given, flagged
+from skillopt.cli._effort import Effort, with_effort
+from skillopt.cli._flags import Given, flagged, show_all
 from skillopt.cli._options import Json, Plain, Quiet
 from skillopt.estimation import estimate as estimated
 from skillopt.redact import Scrubber
@@ -17,12 +21,51 @@ from skillopt.redact import Scrubber
 PANEL, PLACE = "Train and measure", 1
 
 
-def train(given: Given, json: Json = False, quiet: Quiet = False, plain: Plain = False) -> None:
+BRIEF = (
+    *(
+        "config_argument",
+        "config",
+        "cfg_options",
+        "target",
+        "optimizer",
+        "effort",
+        "budget",
+        "judge",
+        "targets",
+    ),
+    *(
+        "env",
+        "skill_init",
+        "data_path",
+        "scorer",
+        "out_root",
+        "num_epochs",
+        "strategy",
+        "part",
+        "workers",
+        "targets",
+    ),
+    *("prune", "seed", "eval_test", "json", "quiet", "plain", "all_options", "help"),
+)
+"""The options that most people need."""
+
+
+def train(
+    given: Given,
+    effort: Effort = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    plain: Plain = False,
+    all_options: Annotated[
+        bool,
+        typer.Option("--help-all", callback=show_all, is_eager=True, help="Show every option and exit."),
+    ] = False,
+) -> None:
     """Train a skill. Running the same command again goes on where it stopped.
 
     Ctrl-C sends nothing further; what was sent is waited for and kept. A second Ctrl-C ends at once.
     """
-    resolved = _run.configure(given)
+    resolved = _run.configure(with_effort(given, effort))
     if wants_draft(resolved.config):
         with _run.scrubbed(Scrubber(resolved.secrets)):
             run_gently(draft_queries(resolved, Path.cwd() / "outputs" / "drafted_queries"))
@@ -39,4 +82,4 @@ def train(given: Given, json: Json = False, quiet: Quiet = False, plain: Plain =
     _run.leave(result)
 
 
-add = flagged(train, short=("target", "optimizer"), epilog=EXIT_CODES)
+add = flagged(train, short=("target", "optimizer"), epilog=EXIT_CODES, brief=BRIEF)
