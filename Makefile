@@ -7,6 +7,7 @@ READY   := .venv/.ready
 WHEELS  := .venv/.wheels-of-games
 GAMES   := .venv/.games
 RAY     := .venv/.ray
+SITE    := .venv/.site
 PYTEST  := $(BIN)/python -m pytest -q
 
 # Without bytecode every worker rewrites all assertions anew, and every command a test starts compiles all of src.
@@ -64,7 +65,7 @@ chaos: $(READY)         ## 200 rounds of training, nights, adoptions and checks,
 	@$(BIN)/python tests/chaos/run.py --rounds 200
 
 fuzz: $(READY)          ## 100,000 broken inputs for each reader of what others write
-	@SKILLOPT_FUZZ=100000 $(PYTEST) tests/fuzz -n $(WORKERS) --dist worksteal
+	@SKILLOPT_TEST_FUZZ=100000 $(PYTEST) tests/fuzz -n $(WORKERS) --dist worksteal
 
 test-model: $(READY)    ## tests with a real model, by hand; SKILLOPT_TEST_MODELS names the folder of models
 	@$(PYTEST) -m model || [ $$? -eq 5 ]
@@ -88,9 +89,15 @@ lock: $(READY)          ## write the versions of .venv to constraints.txt
 bench: $(READY)         ## run every program in perf/
 	@set -e; for program in $(filter-out perf/_%,$(sort $(wildcard perf/*.py))); do echo "== $$program"; $(BIN)/python $$program; done
 
-docs: $(READY)          ## write the generated pages and check the links of the documentation
+docs: $(SITE)           ## write the generated pages, check all links, and make the site in site/ (works offline)
 	@$(BIN)/python docs/generate.py
 	@$(PYTEST) tests/test_docs.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --clean
+	@echo "Open site/index.html"
+
+$(SITE): $(READY)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --group docs
+	@touch $@
 
 screenshots: $(READY)   ## make the pictures of docs/dashboard.md anew; needs a Chromium
 	@$(BIN)/python docs/screenshots.py

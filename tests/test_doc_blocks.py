@@ -35,7 +35,7 @@ PAGES = sorted(
 BLOCK = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 ABOVE = re.compile(r"<!-- (not run|first): (.*?) -->\s*\Z", re.DOTALL)
 DATA = ("json", "yaml", "toml", "text", "console")
-SECONDS = 120.0
+SECONDS = 300.0
 HOME = "home"
 
 

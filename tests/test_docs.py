@@ -47,6 +47,13 @@ def test_every_page_is_reached_from_the_readme() -> None:
     assert not [str(page.relative_to(ROOT)) for page in PAGES if page not in reached]
 
 
+def test_every_page_is_in_the_menu_of_the_site() -> None:
+    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = re.findall(r"^ +- ([\w/-]+\.md)$", settings, re.MULTILINE)
+    pages = sorted(page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md"))
+    assert sorted(listed) == pages
+
+
 def test_a_dead_link_is_named_and_code_is_not_read_as_links(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(

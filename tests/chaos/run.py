@@ -297,8 +297,6 @@ class Chaos:
     def _reference(self, job: Job) -> tuple[Any, set[str], float, int]:
         if job.name not in self._undisturbed:
             fresh(self._folder, job, self._templates)
-            run(job.session(self._folder))  # the first session of a server reads further modules
-            fresh(self._folder, job, self._templates)
             ended = run(job.session(self._folder))
             assert ended.code in job.ends, ended.said
             files = names(self._folder)

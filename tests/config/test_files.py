@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from skillopt.config import FLAT, packaged_names
+from skillopt.config.files import resolve_path
+from skillopt.errors import ConfigError
 
 
 def test_a_file_inherits_key_by_key_from_its_base(run, write):
@@ -270,3 +274,8 @@ def test_a_public_file_with_the_public_defaults_loads_as_it_is(run, write):
     assert resolved.config.model.target.base_url == "http://az/v1"
     assert resolved.config.model.reasoning_effort == "medium"
     assert resolved.config.env.settings.split_dir is None
+
+
+def test_a_name_that_is_too_long_for_a_path_is_said_and_not_raised(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is no path: File name too long"):
+        resolve_path("x" * 5000, folder=tmp_path, cwd=tmp_path, output=False)

@@ -132,11 +132,9 @@ class Tab:
         )
 
     def open(self, url: str) -> Page:
-        """Go to an address and wait until the page is live: its socket is connected."""
+        """Go to an address and wait until the page is live: its stream is open."""
         self.page.goto(url, wait_until="load")
-        self.page.wait_for_function(
-            "() => window.socket !== undefined && window.socket.connected", timeout=PATIENCE * 1000
-        )
+        self.page.locator("html[data-ready]").wait_for(state="attached")
         return self.page
 
     def picture(self, name: str, *, full: bool = True) -> Path:

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from cli._commands import run
 
 
@@ -33,12 +31,6 @@ def test_share_and_a_host_of_its_own_are_refused_together() -> None:
 def test_a_root_that_is_not_there_is_refused(tmp_path: Path) -> None:
     done = run("dashboard", "--root", str(tmp_path / "none"), "--no-open")
     assert done.code == 2 and "There is no folder" in done.err
-
-
-def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "nicegui", None)
-    done = run("dashboard", "--no-open")
-    assert done.code == 2 and "pip install 'skillopt-trainer[webui]'" in done.err
 
 
 def test_the_door_of_the_public_name_takes_the_public_options() -> None:

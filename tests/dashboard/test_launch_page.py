@@ -101,7 +101,7 @@ def test_a_key_of_the_environment_is_used_and_never_shown(
         page.get_by_label("Batch size (train.batch_size)").blur()
         page.get_by_role("region", name="Command").get_by_text("openai:gpt-5.4-mini").wait_for()
         page.get_by_role("button", name="Estimate the cost").click()
-        page.get_by_role("cell", name="total").wait_for()
+        page.get_by_role("rowheader", name="total").wait_for()
         shown = page.locator(":not(textarea)").evaluate_all(
             "all => all.map(e => e.outerText + [...e.attributes].map(a => a.value)).join()"
         )
@@ -112,7 +112,7 @@ def test_the_estimate_is_that_of_the_command_line(server: Server, browser: Brows
     with tab(browser, pictures) as desk:
         page = desk.open(f"{server.url}/launch")
         page.get_by_role("button", name="Estimate the cost").click()
-        page.get_by_role("cell", name="total").wait_for()
+        page.get_by_role("rowheader", name="total").wait_for()
         assert "12 steps" in page.get_by_role("main").inner_text()
         assert page.get_by_text("simulated", exact=True).count() == 1
         desk.picture("launch")
@@ -134,10 +134,9 @@ def test_a_run_is_started_watched_stopped_and_resumed_without_a_reload(
         link.wait_for()
         seen = watcher.open(f"{server.url}{link.get_attribute('href')}")
         seen.evaluate("window.notReloaded = true")
-        curve = "() => document.querySelectorAll('.so-chart svg path').length"
-        seen.wait_for_function(f"({curve})() > 0")
-        before = seen.evaluate(curve)
-        seen.wait_for_function(f"({curve})() > {before} + 4")
+        moments = seen.locator(".moment")
+        moments.first.wait_for(state="attached")
+        moments.nth(moments.count()).wait_for(state="attached")  # one more than there were
         assert seen.evaluate("window.notReloaded") is True
         seen.get_by_text("simulated", exact=True).first.wait_for()
         watcher.picture("run-live")

@@ -4,37 +4,48 @@ and stay quick.
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import re
 import shutil
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from cli._commands import SMALL, run
 from dashboard._browser import Server, serving, tab
 from runs._big import big_run
 from skillopt.account import Amount
-from skillopt.dashboard._charts import scores, spoken, together
-from skillopt.dashboard._markup import joined, tag
+from skillopt.dashboard._launch import Launches
+from skillopt.dashboard._page import Parts, StillReading, Surroundings, Visit
 from skillopt.dashboard._runs import Roots
-from skillopt.dashboard._text import side_by_side
+from skillopt.dashboard.pages import pages
+from skillopt.dashboard.pages.skill import side_by_side
 from skillopt.files import lock
-from skillopt.runs.curves import Curves, curves
+from skillopt.models.world.rules import SEED_SKILL
+from skillopt.render.markup import joined, tag
+from skillopt.render.stairs import stairs
+from skillopt.report import page as report
+from skillopt.runs.answers import stored_tasks
 from skillopt.runs.database import Database
+from skillopt.runs.growth import growth
 from skillopt.runs.provenance import skill_versions
-from skillopt.runs.reader import RunReader
+from skillopt.runs.reader import RunReader, read_facts
 from skillopt.runs.values import Facts
+from skillopt.train.sealed_test import TestReport
 
 SCRIPT = '<img src=x onerror="alert(1)">"\'&'
 
-# From the press of a button to the other tasks on the screen, measured where it is seen.
+# From the press of a link to the other tasks on the screen, measured where it is seen.
 TURN = """async () => {
-  const shown = () => document.querySelector('.so-map tbody th').textContent, before = shown(), began = performance.now();
-  document.querySelector('.so-pages').querySelectorAll('button')[1].click();
+  const shown = () => document.querySelector('.heat tbody th').textContent, before = shown(), began = performance.now();
+  [...document.querySelectorAll('nav a')].find(link => link.textContent === 'Next').click();
   while (shown() === before && performance.now() - began < 20000) await new Promise(done => requestAnimationFrame(done));
   return performance.now() - began;
 }"""
@@ -55,8 +66,10 @@ class Shown:
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     home = tmp_path_factory.mktemp("pages")
-    root = home / "runs"
-    ended = run("train", "quickstart", "--quiet", "--out_root", str(root / "whole"), "--cfg-options", *SMALL)
+    root, skill = home / "runs", home / "SKILL.md"
+    skill.write_text(SEED_SKILL)
+    told = ("--quiet", "--out_root", str(root / "whole"), "--skill_init", str(skill))
+    ended = run("train", "quickstart", *told, "--cfg-options", *SMALL)
     assert ended.code == 0, ended.err
     watcher = RunReader(root / "whole")
     watcher.read()
@@ -65,11 +78,6 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     big_run(root / "long")
     with serving(home / "work", roots=[root]) as server:
         yield Shown(server=server, root=root, facts=facts)
-
-
-def points(page: Page) -> int:
-    """Marks that the chart has drawn."""
-    return int(page.evaluate("document.querySelectorAll('.so-chart svg path').length"))
 
 
 def test_a_run_is_followed_without_a_reload_and_test_stays_sealed(
@@ -81,7 +89,7 @@ def test_a_run_is_followed_without_a_reload_and_test_stays_sealed(
     opened = (number for number, line in enumerate(lines) if '"type":"stage_opened"' in line)
     first = next(number for number in opened if number > closed) + 1
     folder.mkdir()
-    for name in ("settings.json", "run.db"):
+    for name in ("settings.json", "run.db", "tasks.jsonl"):
         shutil.copy(whole / name, folder / name)
     (folder / "events.jsonl").write_text("".join(lines[:first]))
     database = Database(folder / "run.db")
@@ -90,26 +98,101 @@ def test_a_run_is_followed_without_a_reload_and_test_stays_sealed(
         page = desk.open(shown.url("growing"))
         page.evaluate("window.mine = 'still here'")
         expect(page.get_by_text("running", exact=True)).to_be_visible()
-        expect(
-            page.get_by_role("list", name="Stages of this step").locator("[aria-current=step]")
-        ).to_contain_text("rollout")
-        expect(page.get_by_role("cell", name="target")).to_be_visible()  # a call in flight
-        expect(page.get_by_text("sealed until the end")).to_be_visible()
-        page.locator(".so-chart svg").wait_for()
-        before = points(page)
+        now = page.get_by_role("list", name="Stages of this step").locator("[aria-current=step]")
+        expect(now).to_contain_text("rollout")
+        expect(page.get_by_role("rowheader", name="target").first).to_be_visible()  # a call in flight
+        expect(page.get_by_text("not opened yet")).to_be_visible()
+        assert page.locator(".stairs .test").count() == 0
+        before = page.locator(".moment").count()
+        # A question outlives whatever the run prints meanwhile.
+        page.get_by_role("button", name="Stop").click()
         desk.picture("run-growing")
-        with (folder / "events.jsonl").open("a", encoding="utf-8") as log:
-            log.write("".join(lines[first:]))
+        for at in range(first, len(lines), 4):
+            with (folder / "events.jsonl").open("a", encoding="utf-8") as log:
+                log.write("".join(lines[at : at + 4]))
         expect(page.get_by_text("sealed test opened (look 1)")).to_be_visible()
-        expect(
-            page.get_by_text(f"{len(shown.facts.steps)} of {shown.facts.planned}", exact=True)
-        ).to_be_visible()
-        assert points(page) > before
+        page.get_by_role("dialog", name="Stop this run?").get_by_role("button", name="Cancel").click()
+        steps = f"{len(shown.facts.steps)} of {shown.facts.planned} steps"
+        expect(page.get_by_text(steps, exact=True)).to_be_visible()
+        assert page.locator(".moment").count() > before
         assert page.evaluate("window.mine") == "still here"
     database.shut()
 
 
-def test_the_list_is_filtered_and_runs_are_compared(shown: Shown, browser: Browser, pictures: Path) -> None:
+def test_the_stairs_are_a_scrubber_for_skill_and_tasks(
+    shown: Shown, browser: Browser, pictures: Path
+) -> None:
+    grown = growth(shown.facts)
+    alive = [
+        sum(one.first <= k and (one.gone is None or k < one.gone) for one in grown.lines) for k in (0, 1)
+    ]
+    with tab(browser, pictures) as desk:
+        page = desk.open(shown.url("whole"))
+        scrubber = page.get_by_role("slider")
+        lines = page.locator(".skill li:visible")
+        scrubber.focus()
+        page.keyboard.press("Home")
+        expect(page.locator("#moment")).to_have_text(f"the seed: val {shown.facts.baseline:.3f}")
+        assert lines.count() == alive[0]
+        passing = [task for task, cell in shown.facts.versions[0].cells.items() if cell.mark == "pass"]
+        expect(page.locator("#passing")).to_have_text(f"{len(passing)} of {len(shown.facts.tasks)} pass")
+        page.keyboard.press("ArrowRight")
+        assert lines.count() == alive[1]
+        one = grown.moments[1]
+        expect(page.locator("#moment")).to_contain_text(f"{one.name}: ")
+        assert page.locator(".wall .better").count() == len(one.fixed)
+        assert page.locator(".wall .worse").count() == len(one.broke)
+        for mark in page.locator(".moment").all():  # a pointer over the chart takes nothing away
+            mark.hover()
+        assert page.locator(".stairs .val").count() == 1
+        page.locator(".moment").last.click()
+        assert scrubber.input_value() == str(len(grown.moments) - 1)
+        desk.picture("run-scrubbed")
+
+
+def test_a_square_opens_the_question_and_the_answers_of_two_versions(
+    shown: Shown, browser: Browser, pictures: Path
+) -> None:
+    asked = {one.id: one for one in stored_tasks(shown.root / "whole")}
+    version = next(one for one in shown.facts.versions if one.score == shown.facts.best)
+    with tab(browser, pictures) as desk:
+        page = desk.open(shown.url("whole"))
+        page.locator(".wall button").first.focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+        task = page.locator("#task")
+        name = shown.facts.tasks[1]
+        expect(task.get_by_role("heading", name=name)).to_be_visible()
+        expect(task.get_by_role("region", name="Question")).to_contain_text(asked[name].question[:40])
+        expect(task).to_contain_text(f"Expected: {asked[name].expected}")
+        for side in (shown.facts.versions[0].name, version.name):
+            expect(task.get_by_role("region", name=re.compile(f", {side}$")).first).to_be_visible()
+        assert page.locator(".wall :focus").get_attribute("data-task") == name  # the focus stays
+        again = desk.open(page.url)  # the address leads to the task in this version
+        expect(again.locator("#task").get_by_role("heading", name=name)).to_be_visible()
+        desk.picture("run-task")
+
+
+def test_the_best_skill_is_adopted_and_taken_back(shown: Shown, browser: Browser, pictures: Path) -> None:
+    skill = shown.root.parent / "SKILL.md"
+    before = skill.read_bytes()
+    with tab(browser, pictures) as desk:
+        page = desk.open(shown.url("whole"))
+        for button, said, chips, text in (
+            ("Adopt", "Adopted: ", 1, (shown.root / "whole" / "best_skill.md").read_bytes()),
+            ("Undo the adoption", "Undone: ", 0, before),
+        ):
+            page.get_by_role("button", name=button, exact=True).click()
+            assert skill.read_bytes() != text
+            page.get_by_role("dialog").get_by_role("button", name=button, exact=True).click()
+            page.get_by_role("status").get_by_text(said).wait_for()
+            assert skill.read_bytes() == text
+            expect(page.get_by_text("adopted", exact=True)).to_have_count(chips)
+
+
+def test_the_list_is_filtered_sorted_and_runs_are_compared(
+    shown: Shown, browser: Browser, pictures: Path
+) -> None:
     with tab(browser, pictures) as desk:
         page = desk.open(f"{shown.server.url}/")
         table = page.get_by_role("region", name="Runs")
@@ -120,17 +203,22 @@ def test_the_list_is_filtered_and_runs_are_compared(shown: Shown, browser: Brows
         page.get_by_label("Filter by name, benchmark or model").fill("long openai")
         expect(row).to_have_count(0)
         expect(table.get_by_role("link", name="long")).to_be_visible()
+        assert page.get_by_label("Filter by name, benchmark or model").input_value() == "long openai"
         page.get_by_label("Filter by name, benchmark or model").fill("")
-        page.get_by_role("checkbox", name="Compare whole").click()
-        expect(page.get_by_role("button", name="Compare 1")).to_be_disabled()
-        page.get_by_role("checkbox", name="Compare long").click()
-        page.get_by_role("button", name="Compare 2").click()
+        expect(row).to_have_count(1)
+        names = [one.inner_text() for one in table.locator("tbody th").all()]
+        table.get_by_role("link", name="run", exact=True).click()
+        expect(table.locator("[aria-sort]")).to_have_text("run")
+        assert [one.inner_text() for one in table.locator("tbody th").all()] == sorted(names)
+        page.get_by_role("checkbox", name="Compare whole").check()
+        page.get_by_role("checkbox", name="Compare long").check()
+        page.get_by_role("button", name="Compare the chosen runs").click()
         side = page.get_by_role("region", name="Side by side")
-        expect(side.get_by_role("row", name=re.compile("^val best"))).to_contain_text(
-            f"{shown.facts.best:.3f}"
-        )
+        best = side.get_by_role("row", name=re.compile("^val best"))
+        expect(best).to_contain_text(f"{shown.facts.best:.3f}")
         expect(side.get_by_text("their val scores cannot be compared")).to_be_visible()
-        side.locator(".so-chart svg").wait_for()
+        assert side.locator(".chart .val").count() == 2
+        assert page.url.count("run=") == 2  # the address leads to the same comparison
         desk.picture("runs-compared")
 
 
@@ -142,16 +230,16 @@ def test_a_version_is_read_inline_side_by_side_and_line_by_line(
     with tab(browser, pictures) as desk:
         page = desk.open(shown.url("whole", f"/skill?version={version.short}"))
         expect(page.get_by_role("region", name="Difference between")).to_contain_text(f"+{added}")
-        page.get_by_role("radio", name="Side by side").click()
-        expect(
-            page.get_by_role("region", name="before on the left").locator(".so-added").first
-        ).to_contain_text("+ ")
-        rule = page.locator(".so-rules li", has_text=added).first
+        page.get_by_label("Shown").select_option("sides")
+        sides = page.get_by_role("region", name="before on the left")
+        expect(sides.locator(".added").first).to_contain_text("+ ")
+        page = desk.open(shown.url("whole"))
+        rule = page.locator(".skill li", has_text=added).first
         expect(rule).to_contain_text(version.name)
         rule.locator("summary").press("Enter")  # by keyboard
         expect(rule.get_by_text("fixed on val")).to_be_visible()
         expect(rule.get_by_text("from failures").or_(rule.get_by_text("from successes"))).to_be_visible()
-        desk.picture("skill-sides")
+        desk.picture("skill-line")
 
 
 def test_edits_are_found_by_their_state_and_tell_the_gates_numbers(
@@ -161,16 +249,14 @@ def test_edits_are_found_by_their_state_and_tell_the_gates_numbers(
     applied = [one for one in edits if one[1].state == "applied"]
     with tab(browser, pictures) as desk:
         page = desk.open(shown.url("whole", "/edits"))
-        expect(page.get_by_text(f"of {len(edits)} edits")).to_be_visible()
-        page.get_by_role("combobox", name="State").click()
-        page.get_by_role("option", name=re.compile("^applied")).click()
-        expect(page.get_by_text(f"of {len(applied)} edits")).to_be_visible()
-        item = page.locator(".so-rules li").first
-        item.locator("summary").click()
+        expect(page.get_by_text(f"{len(edits)} edits in")).to_be_visible()
+        page.get_by_label("State").select_option("applied")
+        expect(page.get_by_text(f"{len(applied)} edits in")).to_be_visible()
+        item = page.locator("details.step").first
+        item.locator("summary").first.click()
         change = applied[-1][0]
-        expect(
-            item.get_by_text(re.compile(rf"on {change.rows_used} of {change.rows_total} rows"))
-        ).to_be_visible()
+        read = f"val rows read: {change.rows_used} of {change.rows_total}"
+        expect(item.get_by_text(read, exact=False)).to_be_visible()
         desk.picture("edits-applied")
 
 
@@ -178,17 +264,17 @@ def test_a_cell_is_reached_by_keyboard_and_shows_its_rollout(
     shown: Shown, browser: Browser, pictures: Path
 ) -> None:
     with tab(browser, pictures) as desk:
-        page = desk.open(shown.url("whole", "/tasks"))
-        first = page.locator(".so-map td button").first
-        first.focus()
+        page = desk.open(shown.url("whole", "/tasks?show=all"))
+        page.locator(".heat td a").first.focus()
         for key in ("ArrowRight", "ArrowDown"):
             page.keyboard.press(key)
-        task, version = shown.facts.tasks[1], shown.facts.versions[1]
-        expect(page.locator(":focus")).to_have_attribute("data-task", task)
+        label = page.locator(":focus").get_attribute("aria-label") or ""
+        assert label.startswith(page.locator(".heat tbody th").nth(1).inner_text())
         page.keyboard.press("Enter")
-        mark = version.cells[task].mark if task in version.cells else "not evaluated"
-        expect(page.get_by_text(f"{task} with {version.name}: {mark}")).to_be_visible()
+        task = label.partition(", ")[0]
+        expect(page.locator("#task").get_by_role("heading", name=task)).to_be_visible()
         expect(page.get_by_role("region", name=re.compile("Message of assistant")).first).to_be_visible()
+        assert "task=" in page.url and "version=" in page.url
         desk.picture("tasks-cell")
 
 
@@ -202,54 +288,56 @@ def test_a_damaged_run_is_said_so_first_and_one_that_is_deleted_keeps_its_last_f
     try:
         with tab(browser, pictures) as desk:
             page = desk.open(shown.url("gone"))
-            assert "line 5, is not an event" in page.get_by_role("alert").inner_text()
+            assert "line 5, is not an event" in page.get_by_role("alert").first.inner_text()
             assert page.get_by_text("Waiting for the run to begin").count() == 0
-            page.get_by_role("region", name="Now").wait_for()
-            alert, section = (
-                page.get_by_role("alert").bounding_box(),
-                page.get_by_role("region", name="Now").bounding_box(),
-            )
-            assert alert is not None and section is not None and alert["y"] < section["y"]
             (folder / "events.jsonl").write_text("".join(lines))
             page.get_by_text("finished", exact=True).first.wait_for()
-            assert page.get_by_role("alert").count() == 0
+            expect(page.get_by_role("alert")).to_have_count(0)
             shutil.rmtree(folder)
-            page.get_by_role("alert").get_by_text("There is no run in").wait_for()
-            assert "finished" in page.get_by_role("region", name="Now").inner_text()
+            page.get_by_role("alert").get_by_text("There is no run").wait_for()
+            assert page.get_by_text("finished", exact=True).first.is_visible()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_cost_adds_up(shown: Shown, browser: Browser, pictures: Path) -> None:
     with tab(browser, pictures) as desk:
-        page = desk.open(shown.url("whole", "/cost"))
-        last = page.locator("tfoot tr")
+        page = desk.open(shown.url("whole"))
+        last = page.locator("#spending tfoot tr")
         expect(last).to_contain_text(f"{shown.facts.spent.calls:,}")
         expect(last).to_contain_text(f"{shown.facts.spent.tokens:,}")
         expect(last).to_contain_text("unknown")  # the simulated world has no price
-        page.locator(".so-chart svg").wait_for()
+        assert page.locator("#spending meter").count() == len(shown.facts.spending)
+        page.keyboard.press("c")  # the configuration is one key away
+        expect(page.locator("#configuration").get_by_text("train.batch_size")).to_be_visible()
 
 
-def test_every_page_fits_a_phone_in_the_dark_and_says_simulated(
-    shown: Shown, browser: Browser, pictures: Path
+@pytest.mark.parametrize("width", [390, 900, 1440])
+def test_every_page_fits_in_the_dark_and_says_simulated(
+    shown: Shown, browser: Browser, pictures: Path, width: int
 ) -> None:
-    with tab(browser, pictures, dark=True, phone=True) as desk:
-        for page in ("", "/skill", "/edits", "/tasks", "/cost"):
+    with tab(browser, pictures, dark=True, phone=width == 390) as desk:
+        if width != 390:
+            desk.page.set_viewport_size({"width": width, "height": 900})
+        for page in ("", "/skill", "/edits", "/tasks"):
             opened = desk.open(shown.url("whole", page))
-            expect(opened.get_by_text("simulated", exact=True).first).to_be_visible()
-            opened.wait_for_timeout(400)  # a chart is drawn after its page
+            if page == "":
+                expect(opened.get_by_text("simulated", exact=True).first).to_be_visible()
             assert desk.fits(), page
-            desk.picture(f"phone{page.replace('/', '-')}")
+            desk.picture(f"{width}{page.replace('/', '-')}")
+        desk.open(f"{shown.server.url}/")
+        assert desk.fits()
 
 
 def test_a_long_run_stays_smooth(shown: Shown, browser: Browser, pictures: Path) -> None:
     with tab(browser, pictures) as desk:
-        desk.open(shown.url("long"))  # the first reader reads the log for all
+        page = desk.open(shown.url("long"))  # the first reader reads the log for all
+        page.locator(".stairs").wait_for()
         began = time.monotonic()
         page = desk.open(shown.url("long", "/tasks"))
         expect(page.get_by_text("1 to 50 of 5,000 tasks")).to_be_visible()
         opened = time.monotonic() - began
-        assert page.locator(".so-map td button").count() <= 50 * 24
+        assert page.locator(".heat td a").count() <= 50 * 24
         turned = float(page.evaluate(TURN)) / 1000
         expect(page.get_by_text("51 to 100 of 5,000 tasks")).to_be_visible()
         print(f"opened in {opened:.2f} s, the next part in {turned:.2f} s")
@@ -272,28 +360,37 @@ def test_markup_escapes_every_text_and_attribute() -> None:
 
 
 def test_a_diff_side_by_side_has_signs_and_only_text() -> None:
-    made = side_by_side("one\ntwo\n", f"one\n{SCRIPT}\n")
+    made = joined(side_by_side("one\ntwo\n", f"one\n{SCRIPT}\n"))
     assert "<img" not in made
     assert "- two" in made and "+ &lt;img" in made
 
 
-def test_no_half_step_is_read_out() -> None:
-    said = spoken(
-        Curves(
-            planned=8,
-            metric="hard",
-            val=[(at, 0.5) for at in (0, 8, 8.5)],
-        )
+def test_the_chart_holds_no_point_of_the_test_before_it_was_opened(shown: Shown) -> None:
+    sealed = dataclasses.replace(shown.facts, test=TestReport(measured=False))
+    assert 'class="test"' in stairs(shown.facts, growth(shown.facts))
+    assert 'class="test"' not in stairs(sealed, growth(sealed))
+
+
+def test_page_and_report_draw_the_same_facts_with_the_same_markup(shown: Shown) -> None:
+    """The figures, the screen and the settings of the live page stand in the report, letter by letter."""
+    place = Roots([shown.root]).runs()
+    run = next(one for one in place if one.name == "whole")
+    around = Surroundings(
+        roots=Roots([shown.root]),
+        cwd=shown.root,
+        environ={},
+        pages={name: pages.get(name) for name in pages.names()},
+        launches=Launches(Roots([shown.root]), shown.root, {}),
     )
-    assert said == "Score chart. Val: 0.500 with the seed, 0.500 after the slow update of step 8 of 8."
+    visit = Visit(around=around, page=pages.get("run"), place=run)
 
+    async def build() -> Parts:
+        while True:
+            with suppress(StillReading):
+                return await visit.page.build(visit)
 
-def test_charts_hold_no_point_of_the_test_before_it_was_opened(shown: Shown) -> None:
-    drawn = scores(curves(shown.facts))
-    sealed = scores(Curves(planned=4, metric="hard", val=curves(shown.facts).val))
-    assert len(drawn["series"]) == len(sealed["series"])  # replaced in place, never rebuilt
-    test = {one["name"]: one["data"] for one in drawn["series"] if one["name"].startswith("test")}
-    assert all(test.values())
-    assert not any(one["data"] for one in sealed["series"] if one["name"].startswith("test"))
-    # names of runs are no markup
-    assert drawn["tooltip"]["renderMode"] == together([])["tooltip"]["renderMode"] == "richText"
+    with ThreadPoolExecutor(1) as pool:  # the browser of this file holds the event loop of this thread
+        parts = pool.submit(lambda: asyncio.run(build())).result(60)
+    frozen = report(read_facts(run.folder))
+    for name in ("hero", "screen", "spending"):
+        assert parts[name] and parts[name] in frozen, name

@@ -1,7 +1,7 @@
 """What others write, broken in many ways: JSON with wrong parts, text with broken pieces, torn bytes.
 
 Inputs are functions of a `Random`. Hypothesis brings it in `make test`, so that a failing input shrinks; with
-`SKILLOPT_FUZZ=100000` so many plain seeds are tried, which is a hundred times quicker.
+`SKILLOPT_TEST_FUZZ=100000` so many plain seeds are tried, which is a hundred times quicker.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-SEEDS = int(os.environ.get("SKILLOPT_FUZZ", "0"))
-FIRST = int(os.environ.get("SKILLOPT_FUZZ_FIRST", "0"))
+SEEDS = int(os.environ.get("SKILLOPT_TEST_FUZZ", "0"))
+FIRST = int(os.environ.get("SKILLOPT_TEST_FUZZ_FIRST", "0"))
 FRAGMENTS = (
     *("", "\0", "\x1b[2J", "\ud800", "\udcff", "\ufeff", "\u2028", "\r", "\n", "\r\n", "é", "😀", " ", "\t"),
     *(

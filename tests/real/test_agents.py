@@ -25,7 +25,7 @@ from skillopt.testing import Answer, Call, LoopbackProvider
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(os.name == "nt", reason="the programs are started as on Unix"),
 ]
 SKILL = "---\nname: skillopt-target\ndescription: House rules.\n---\n\nHOUSE-RULE-7: name the city only.\n"
@@ -97,7 +97,7 @@ def searchqa(folder: Path) -> list[str]:
         f"env.data_path={folder / 'qa.json'}",
         "env.split_ratio=2:2:2",
         skill,
-        "env.exec_timeout=60",
+        "env.exec_timeout=300",
     ]
 
 
@@ -140,7 +140,7 @@ async def test_a_task_whose_result_is_an_edited_file(
         options = [
             *agent.options(provider, machine_env),
             f"model.optimizer=compatible:o@{provider.base_url}",
-            "env.exec_timeout=60",
+            "env.exec_timeout=300",
         ]
         job = prepare(resolved(tmp_path, *options), benchmark=Ledgers(tmp_path))
         async with open_run(job, tmp_path / "run", {}) as opened:
@@ -170,7 +170,7 @@ async def test_a_spreadsheet_task_solved_with_a_file(
         options = [
             *agent.options(provider, machine_env),
             f"model.optimizer=compatible:o@{provider.base_url}",
-            "env.exec_timeout=60",
+            "env.exec_timeout=300",
         ]
         job = prepare(resolved(tmp_path, *options), benchmark=bench(data))
         async with open_run(job, tmp_path / "run", {}) as opened:
@@ -198,7 +198,7 @@ async def test_a_training_run_of_two_steps(
                 "env.workers=4",
                 "evaluation.repeats=1",
                 "train.num_epochs=1",
-                "env.exec_timeout=120",
+                "env.exec_timeout=300",
             ),
             *agent.options(provider, machine_env),
             f"model.optimizer=compatible:o@{provider.base_url}",

@@ -25,7 +25,7 @@ from skillopt.testing import Answer, Call, LoopbackProvider
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(os.name == "nt", reason="the programs are started as on Unix"),
     pytest.mark.skipif(
         not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
@@ -62,7 +62,7 @@ def officeqa(folder: Path) -> list[str]:
         "env.name=officeqa",
         f"env.split_dir={folder / 'splits'}",
         f"env.data_dirs=[{folder / 'docs'}]",
-        "env.exec_timeout=60",
+        "env.exec_timeout=300",
     ]
 
 
@@ -186,7 +186,7 @@ async def test_an_agent_sees_the_page_that_it_is_asked_about(
         ]
         (folder / "rows.json").write_text(json.dumps(rows))
     async with LoopbackProvider(looker(agent), lenient=True) as provider:
-        data = ["env.name=docvqa", f"env.split_dir={tmp_path / 'splits'}", "env.exec_timeout=60"]
+        data = ["env.name=docvqa", f"env.split_dir={tmp_path / 'splits'}", "env.exec_timeout=300"]
         options = [
             *data,
             *agent.options(provider, machine_env),

@@ -23,7 +23,7 @@ from skillopt.testing import LoopbackProvider
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(os.name == "nt", reason="the programs are started as on Unix"),
 ]
 ALL = [pytest.param(agent, id=agent.harness) for agent in (CLAUDE, CODEX, COPILOT, OPENCODE)]
@@ -54,7 +54,7 @@ async def rollout(
         "env.name=searchqa",
         f"env.data_path={folder / 'qa.json'}",
         "env.split_ratio=2:2:2",
-        "env.exec_timeout=60",
+        "env.exec_timeout=300",
     ]
     async with LoopbackProvider(seen, lenient=True) as provider:
         models = [*agent.options(provider, env), f"model.optimizer=compatible:o@{provider.base_url}"]

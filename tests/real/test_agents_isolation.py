@@ -29,7 +29,7 @@ from skillopt.testing import Call, LoopbackProvider, Misbehaviour
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(os.name == "nt", reason="the programs are started as on Unix"),
 ]
 PLANTED = "PLANTED-BY-THE-USER"
@@ -152,7 +152,7 @@ async def test_the_planted_things_are_seen_where_nothing_keeps_them_out(
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER", "DISABLE_TELEMETRY"), "1"
         )
         await run_process(
-            [str(program), "-p"], input=b"hi", env={**env, **quiet}, cwd=tmp_path, timeout=60, guarded=True
+            [str(program), "-p"], input=b"hi", env={**env, **quiet}, cwd=tmp_path, timeout=300, guarded=True
         )
     bodies = "\n".join(json.dumps(call.body) for call in seen.calls)
     assert {what for what in ("skill", "memory", "hook") if f"{PLANTED} {what}" in bodies} == {
@@ -268,7 +268,7 @@ async def test_a_chat_through_the_cli_has_no_tools_and_nothing_of_the_users(
             base_url=url,
             api_key="sk-loopback-chat-key",
             options={"path": str(program)},
-            timeout=60,
+            timeout=300,
         )
         reply = await PROVIDERS.get(name)(spec).complete(QUESTION)
     assert (reply.text, reply.finish) == ("Hello there.", "stop")
@@ -299,7 +299,7 @@ async def test_an_image_in_a_chat_through_the_cli_reaches_the_model(
             base_url=url,
             api_key="sk-loopback-chat-key",
             options={"path": str(program)},
-            timeout=60,
+            timeout=300,
         )
         reply = await PROVIDERS.get(name)(spec).complete(
             replace(QUESTION, messages=(QUESTION.messages[0], asked))
@@ -315,7 +315,7 @@ async def test_a_cli_that_nobody_logged_in_is_a_dead_login(
 ) -> None:
     program = cli(agent.package, agent.version, agent.binary, env=machine_env)
     model = PROVIDERS.get(name)(
-        ModelSpec(provider=name, name="sonnet", options={"path": str(program)}, timeout=60)
+        ModelSpec(provider=name, name="sonnet", options={"path": str(program)}, timeout=300)
     )
     with pytest.raises(ModelError) as caught:
         await model.complete(QUESTION)

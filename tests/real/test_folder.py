@@ -18,7 +18,7 @@ from skillopt.testing import Answer, Call, LoopbackProvider
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(os.name == "nt", reason="the programs are started as on Unix"),
 ]
 READ = "cat $(find . -path '*skills/house/references/*.md')"
@@ -57,7 +57,7 @@ async def test_an_agent_reads_what_was_learned_for_a_new_reference(
         options = [
             *("env.name=own", f"env.data_path={tmp_path / 'tasks.json'}", "env.split_ratio=2:5:1"),
             *("train.num_epochs=1", "train.strategy=paper", "evaluation.eval_test=false"),
-            *("evaluation.repeats=1", "env.workers=4", "env.exec_timeout=120", f"env.skill_init={house}"),
+            *("evaluation.repeats=1", "env.workers=4", "env.exec_timeout=300", f"env.skill_init={house}"),
             *agent.options(provider, machine_env),
             f"model.optimizer=compatible:o@{provider.base_url}",
         ]

@@ -19,7 +19,7 @@ from skillopt.testing import Answer, Call, LoopbackProvider
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(os.name == "nt", reason="the programs are started as on Unix"),
 ]
 LOOK = "ls documents; cat skill/SKILL.md documents/verdicts.md documents/failed-*.md"
@@ -67,7 +67,7 @@ async def test_an_agent_reads_the_rollouts_and_its_change_of_the_skill_is_judged
         options = [
             *("env.name=world", *sizes, "train.num_epochs=1", "evaluation.repeats=1"),
             *("model.target=world:seed=3", "model.optimizer=world:seed=3", f"train.strategy={strategy}"),
-            *("train.proposer=agent", "model.proposer.timeout=100", *named),
+            *("train.proposer=agent", "model.proposer.timeout=300", *named),
         ]
         job = prepare(resolved(tmp_path, *options))
         async with open_run(job, tmp_path / "run") as opened:

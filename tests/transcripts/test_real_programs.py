@@ -22,7 +22,7 @@ from skillopt.transcripts.session import Harvest
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(os.name == "nt", reason="the programs are started as on Unix"),
 ]
 PROMPT = "Which city lies on the river Seine? Name it in one word."
@@ -44,7 +44,7 @@ async def worked(agent: RealAgent, program: Path, root: Path) -> tuple[AgentPlac
     ) as provider:
         url = provider.url if agent.provider == "anthropic" else provider.base_url
         access = Access(provider=agent.provider, model="m1", base_url=url, key="sk-loopback-target-key")
-        driver = InstalledAgent(one, access, {"path": str(program)}, timeout=90)
+        driver = InstalledAgent(one, access, {"path": str(program)}, timeout=300)
         work = AgentWork(
             access=access, place=place, settings=driver.settings, prompt=PROMPT, skill="skillopt-target"
         )

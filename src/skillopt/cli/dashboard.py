@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 import typer
 
 from skillopt.cli._options import option, simple
-from skillopt.errors import ConfigError, UsageError
+from skillopt.errors import UsageError
 from skillopt.night import NightHome, find_settings, read_settings
 
 PANEL, PLACE = "Look at runs", 6
@@ -48,8 +47,6 @@ def dashboard(
 
     Only this machine can reach it, unless --host or --share says otherwise; that asks for a token.
     """
-    if importlib.util.find_spec("nicegui") is None:
-        raise ConfigError("The dashboard needs nicegui: pip install 'skillopt-trainer[webui]'")
     if share and host != "127.0.0.1":
         raise UsageError("--share listens on all addresses and --host names one. Keep one of them.")
     from skillopt.dashboard.app import ANY, Settings, serve

@@ -99,8 +99,11 @@ def resolve_path(text: str, *, folder: Path | None, cwd: Path, output: bool) -> 
     if path.is_absolute() or folder is None or output:
         return here
     beside = folder / path
-    if not beside.exists():
-        return here
+    try:
+        if not beside.exists():
+            return here
+    except OSError as error:  # a name that is too long for the system
+        raise ConfigError(f"{text[:60]!r}... is no path: {error.strerror}. Correct it.") from error
     if here.exists() and here.resolve() != beside.resolve():
         raise ConfigError(
             f"{text!r} exists both as {beside} (beside the config file) and as {here}; write the absolute"

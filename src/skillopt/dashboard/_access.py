@@ -8,22 +8,17 @@ import hmac
 import html
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Asgi: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+from aiohttp import web
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_FORWARDED = re.compile(rb"(x-forwarded-.*|forwarded|x-original-.*|x-rewrite-.*)", re.IGNORECASE)
-_SCRIPT = re.compile(rb"<script(?=[\s>])")
+NONCE = "nonce"
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -58,6 +53,28 @@ class AccessRefusal:
     asks_token: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestHead:
+    """What the rules read of a request. A header that comes twice is taken with a comma, so that it matches
+    nothing.
+    """
+
+    method: str = "GET"
+    path: str = "/"
+    query: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """By name in small letters."""
+
+    @classmethod
+    def of(cls, request: web.Request) -> RequestHead:
+        found: dict[str, str] = {}
+        for name, value in request.headers.items():
+            key = name.lower()
+            between = "; " if key == "cookie" else ","
+            found[key] = f"{found[key]}{between}{value}" if key in found else value
+        return cls(method=request.method, path=request.path, query=request.query_string, headers=found)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Gatekeeper:
     """The rules. Pure: it reads a request's head and says what is wrong with it, or nothing."""
@@ -69,42 +86,48 @@ class Gatekeeper:
     token: str | None
     cookie: str
 
-    def refusal(self, scope: Scope) -> AccessRefusal | None:
-        """What is wrong with a request or a websocket handshake; None where it may pass."""
-        headers = _headers(scope)
-        host = headers.get("host", "")
-        if self.loopback and _hostname(host) not in LOOPBACK_NAMES:
+    def refusal(self, head: RequestHead) -> AccessRefusal | None:
+        """What is wrong with a request; None where it may pass."""
+        if self.loopback and _hostname(head.headers.get("host", "")) not in LOOPBACK_NAMES:
             return AccessRefusal(
                 status=421,
                 sentence="This dashboard answers only as localhost. Open it by the address it printed.",
             )
-        return self._origin(scope, headers, host) or self._login(scope, headers)
+        return self._origin(head) or self._login(head)
 
-    def presents_token(self, scope: Scope) -> bool:
+    def presents_token(self, head: RequestHead) -> bool:
         """Whether the address itself carries the right token."""
         return self.token is not None and any(
-            name == "token" and _equal(value, self.token)
-            for name, value in parse_qsl(scope.get("query_string", b"").decode("latin-1"))
+            name == "token" and _equal(value, self.token) for name, value in parse_qsl(head.query)
         )
 
-    def _origin(self, scope: Scope, headers: Mapping[str, str], host: str) -> AccessRefusal | None:
+    def welcome(self, head: RequestHead) -> web.Response:
+        """Keep the token in a cookie and take it out of the address."""
+        rest = [pair for pair in parse_qsl(head.query) if pair[0] != "token"]
+        # One slash: a path of two would be read as the name of another host.
+        path = "/" + head.path.lstrip("/")
+        where = _ascii(f"{path}?{urlencode(rest)}" if rest else path)
+        cookie = f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
+        return web.Response(status=303, headers={"Location": where, "Set-Cookie": cookie})
+
+    def _origin(self, head: RequestHead) -> AccessRefusal | None:
         refused = AccessRefusal(
             status=403, sentence="This request came from another web page, so nothing was done."
         )
-        origin = headers.get("origin")
+        origin = head.headers.get("origin")
         if origin is not None:
-            return None if _is_origin_of(origin, host) else refused
-        if scope["type"] == "websocket" or scope.get("method", "GET") not in _SAFE:
+            return None if _is_origin_of(origin, head.headers.get("host", "")) else refused
+        if head.method not in _SAFE:
             return refused  # every browser names the origin of these
-        came_from = headers.get("sec-fetch-site", "none")
-        if came_from in ("none", "same-origin"):
+        if head.headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
             return None
         # A link on another page may lead here; a script, frame or image of another page may not.
-        is_visit = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
-        return None if is_visit else refused
+        mode, dest = (head.headers.get(f"sec-fetch-{name}") for name in ("mode", "dest"))
+        return None if (mode, dest) == ("navigate", "document") else refused
 
-    def _login(self, scope: Scope, headers: Mapping[str, str]) -> AccessRefusal | None:
-        if self.token is None or _equal(_cookies(headers.get("cookie", "")).get(self.cookie, ""), self.token):
+    def _login(self, head: RequestHead) -> AccessRefusal | None:
+        kept = _cookies(head.headers.get("cookie", "")).get(self.cookie, "")
+        if self.token is None or _equal(kept, self.token):
             return None
         return AccessRefusal(
             status=401,
@@ -113,90 +136,39 @@ class Gatekeeper:
         )
 
 
-class Guard:
-    """Stands before the whole application, websockets included: asks the gatekeeper, takes the token, adds
-    the security headers.
+def guard(keeper: Gatekeeper) -> Any:
+    """The middleware before all pages: asks the gatekeeper and takes the token. What a proxy says of a
+    request is anybody's to write and is read nowhere.
     """
 
-    def __init__(self, app: Asgi, keeper: Gatekeeper) -> None:
-        self.app = app
-        self.keeper = keeper
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request, handshake or lifespan."""
-        if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-            return
-        # What a proxy says of a request is anybody's to write: addresses in the page would be built from it.
-        scope["headers"] = [
-            (name, value) for name, value in scope["headers"] if not _FORWARDED.fullmatch(name)
-        ]
-        refusal = self.keeper.refusal(scope)
+    @web.middleware
+    async def ask(request: web.Request, handler: Any) -> web.StreamResponse:
+        head = RequestHead.of(request)
+        request[NONCE] = secrets.token_urlsafe(16)
+        refusal = keeper.refusal(head)
         may_enter = refusal is None or refusal.asks_token
-        if (
-            may_enter
-            and scope["type"] == "http"
-            and scope["method"] == "GET"
-            and self.keeper.presents_token(scope)
-        ):
+        if may_enter and head.method == "GET" and keeper.presents_token(head):
             # also who has the cookie: the token must not stay in the address
-            await self._welcome(scope, send)
-        elif refusal is None:
-            await self.app(scope, receive, send if scope["type"] == "websocket" else _Secured(send))
-        elif scope["type"] == "websocket":
-            await receive()
-            await send({"type": "websocket.close", "code": 1008, "reason": refusal.sentence})
-        else:
-            await _answer(send, refusal.status, _page(refusal))
+            return keeper.welcome(head)
+        if refusal is None:
+            answer: web.StreamResponse = await handler(request)
+            return answer
+        return web.Response(status=refusal.status, text=_page(refusal), content_type="text/html")
 
-    async def _welcome(self, scope: Scope, send: Send) -> None:
-        """Keep the token in a cookie and take it out of the address."""
-        rest = [
-            pair for pair in parse_qsl(scope.get("query_string", b"").decode("latin-1")) if pair[0] != "token"
-        ]
-        # One slash: a path of two would be read as the name of another host.
-        path = "/" + scope["path"].lstrip("/")
-        where = f"{path}?{urlencode(rest)}" if rest else path
-        cookie = f"{self.keeper.cookie}={self.keeper.token}; HttpOnly; SameSite=Strict; Path=/"
-        await _answer(send, 303, "", {"location": _ascii(where), "set-cookie": cookie})
+    return ask
 
 
-class _Secured:
-    """Adds the security headers to a response, and to a page the nonce without which no script runs."""
-
-    def __init__(self, send: Send) -> None:
-        self.send = send
-        self.nonce = secrets.token_urlsafe(16)
-        self.held: Message | None = None
-        self.body = b""
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message["headers"] = [
-                *message.get("headers", []),
-                *_encoded({**_HEADERS, "content-security-policy": _policy(self.nonce)}),
-            ]
-            if _is_html(message):
-                self.held = message
-                return
-        elif message["type"] == "http.response.body" and self.held is not None:
-            self.body += message.get("body", b"")
-            if message.get("more_body", False):
-                return
-            # All text of ours and of runs stands escaped in the page, so every `<script` in it is the
-            # library's own.
-            body = _SCRIPT.sub(b'<script nonce="%s"' % self.nonce.encode(), self.body)
-            kept = [pair for pair in self.held["headers"] if pair[0].lower() != b"content-length"]
-            await self.send({**self.held, "headers": [*kept, (b"content-length", str(len(body)).encode())]})
-            message, self.held = {"type": "http.response.body", "body": body}, None
-        await self.send(message)
+async def secure(request: web.Request, answer: web.StreamResponse) -> None:
+    """Add the security headers to any answer; only a script with the nonce of its page runs."""
+    answer.headers.update(_HEADERS)
+    answer.headers.popall("Server", None)
+    answer.headers["Content-Security-Policy"] = _policy(request.get(NONCE, secrets.token_urlsafe(16)))
+    answer.headers.setdefault("Cache-Control", "no-store")
 
 
 def _policy(nonce: str) -> str:
-    # The library compiles its components in the browser, hence unsafe-eval; inline scripts and handlers
-    # without the nonce do not run.
     return (
-        f"default-src 'none'; script-src 'self' 'nonce-{nonce}' 'unsafe-eval'; style-src 'self'"
+        f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self'"
         " 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src"
         " 'self' blob:; manifest-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self';"
         " frame-ancestors 'none'"
@@ -216,33 +188,6 @@ def _page(refusal: AccessRefusal) -> str:
         "input{font:inherit}</style></head><body><main><h1>SkillOpt</h1>"
         f"<p>{html.escape(refusal.sentence)}</p>{form if refusal.asks_token else ''}</main></body></html>"
     )
-
-
-async def _answer(send: Send, status: int, text: str, extra: Mapping[str, str] | None = None) -> None:
-    policy = (
-        "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri"
-        " 'none'"
-    )
-    body = text.encode()
-    headers = {
-        **_HEADERS,
-        "content-type": "text/html; charset=utf-8",
-        "content-length": str(len(body)),
-        "cache-control": "no-store",
-        "content-security-policy": policy,
-        **(extra or {}),
-    }
-    await send({"type": "http.response.start", "status": status, "headers": _encoded(headers)})
-    await send({"type": "http.response.body", "body": body})
-
-
-def _headers(scope: Scope) -> dict[str, str]:
-    """The headers by name; one that comes twice is taken with a comma, so that it matches nothing."""
-    found: dict[str, str] = {}
-    for name, value in scope["headers"]:
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        found[key] = f"{found[key]}{'; ' if key == 'cookie' else ','}{text}" if key in found else text
-    return found
 
 
 def _hostname(host: str) -> str:
@@ -267,17 +212,6 @@ def _cookies(text: str) -> dict[str, str]:
 
 def _equal(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
-
-
-def _is_html(message: Message) -> bool:
-    return any(
-        name.lower() == b"content-type" and value.startswith(b"text/html")
-        for name, value in message["headers"]
-    )
-
-
-def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 
 def _ascii(text: str) -> str:

@@ -195,6 +195,11 @@ class Launches:
                     continue
         return found
 
+    def of(self, folder: Path) -> Launched | None:
+        """The last start of a run folder; None for a run that was not started from here."""
+        real = os.path.realpath(folder)
+        return next((one for one in self.all() if os.path.realpath(one.folder) == real), None)
+
     def load(self, id: str) -> Launched:
         """One start by its id. Raises `UsageError` for what is none."""
         try:

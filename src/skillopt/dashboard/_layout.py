@@ -1,119 +1,92 @@
-"""The frame around every page: header, navigation, theme, and what stands there when a page
-cannot be shown.
-"""
+"""The frame around every page: header, navigation, theme, and the parts of the page inside."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+import hashlib
+from importlib.resources import files
 
-from nicegui import ui
-
-from skillopt.dashboard import _widgets as w
-from skillopt.dashboard._page import Page, Surroundings
+from skillopt.dashboard._page import Page, Parts, Surroundings
 from skillopt.dashboard._runs import RunPlace
+from skillopt.render.document import SCRIPT, document
+from skillopt.render.markup import Markup, joined, tag
 
 THEME_COOKIE = "skillopt_theme"
-_THEMES: dict[str, bool | None] = {"system": None, "light": False, "dark": True}
-_ICONS = {"system": "brightness_auto", "light": "light_mode", "dark": "dark_mode"}
-_STYLE = (Path(__file__).parent / "_style.css").read_text(encoding="utf-8")
+THEMES = ("system", "light", "dark")
+_LIVE = files("skillopt.dashboard").joinpath("live.js").read_text(encoding="utf-8")
+_ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Crect width='32'"
+    " height='32' rx='7' fill='%232563c9'/%3E%3Cpath d='M6 23l7-8 5 4 8-11' fill='none' stroke='%23fff'"
+    " stroke-width='3.2' stroke-linecap='round' stroke-linejoin='round'/%3E%3C/svg%3E"
+)
+_HOLE = '<div id="task" data-part="task"></div>'
+"""Where a part of its own stands inside another one."""
 
 
-@contextmanager
 def frame(
-    around: Surroundings, page: Page | None, title: str, place: RunPlace | None = None
-) -> Iterator[None]:
-    """Everything but the page's own content, which is made inside of it."""
-    ui.add_css(_STYLE)
-    ui.page_title(f"{title} · SkillOpt" if place is None else f"{title} · {place.name} · SkillOpt")
-    ui.colors(primary="#2563c9", negative="#b3261e", positive="#12703c")
-    # The library's own page element is the `main` of the document, so header and skip link stand beside it,
-    # not inside.
-    client = ui.context.client
-    assert client.content.parent_slot is not None
-    main = client.content.parent_slot.parent.props('tabindex="-1"')
-    with ui.header(fixed=False).classes("so-header"):
-        ui.link("SkillOpt", "/").classes("so-brand")
-        _navigation("Main", [one for one in _ordered(around) if not one.is_of_run], page, None)
-        ui.element("div").classes("so-spread")
-        _theme()
-    with client.layout:
-        ui.link("Skip to the content", f"#{main.html_id}").classes("so-skip").move(target_index=0)
-    with client.content.classes("so-main"):
-        with ui.element("div").classes("so-title"):
-            w.heading(title if place is None else place.name, level=1)
-            if place is not None:
-                _mark_simulated(place.folder)
-        if place is not None:
-            _navigation(
-                "Pages of this run", [one for one in _ordered(around) if one.is_of_run], page, place.id
-            )
-        yield
+    around: Surroundings,
+    page: Page | None,
+    title: str,
+    parts: Parts,
+    *,
+    nonce: str,
+    theme: str,
+    place: RunPlace | None = None,
+) -> str:
+    """A whole page as it is sent."""
+    theme = theme if theme in THEMES else THEMES[0]
+    ordered = sorted((one for one in around.pages.values() if one.place >= 0), key=lambda one: one.place)
+    header = tag(
+        "header",
+        tag("a", "SkillOpt", href="/", cls="brand"),
+        _navigation("Main", [one for one in ordered if not one.is_of_run], page, None),
+        tag("span", cls="spread"),
+        tag("button", f"Theme: {theme}", id="theme", type="button", data_theme=theme),
+    )
+    head = [tag("h1", title if place is None else place.name)]
+    if place is not None:
+        tabs = [one for one in ordered if one.is_of_run]
+        head.append(_navigation("Pages of this run", tabs, page, place.id))
+    said = joined(
+        [
+            tag("p", cls="note", id="said", role="status", hidden=True),
+            tag("div", id="refused"),
+            tag("div", id="trouble"),
+        ]
+    )
+    shown = "".join(_part(name, made) for name, made in parts.items() if name != "task")
+    if "task" in parts:
+        shown = shown.replace(_HOLE, _part("task", parts["task"]).replace("<div ", '<div id="task" ', 1))
+    main = tag(
+        "main",
+        *head,
+        said,
+        tag("div", Markup(shown), id="parts"),
+        id="content",
+        tabindex=-1,
+        data_live=bool(page and page.is_live),
+    )
+    body = joined([tag("a", "Skip to the content", href="#content", cls="skip"), header, main])
+    return document(
+        f"{title} · SkillOpt" if place is None else f"{title} · {place.name} · SkillOpt",
+        body,
+        head=Markup(f'<link rel="icon" href="{_ICON}">'),
+        script=Markup(f'<script nonce="{nonce}">{SCRIPT}\n{_LIVE}</script>'),
+        theme=None if theme == "system" else theme,
+    )
 
 
-def _mark_simulated(folder: Path) -> None:
-    """The chip of a run in which no real model takes part; a run that was just started says so a moment
-    later.
-    """
-
-    def look() -> None:
-        said = _simulated(folder)
-        if said:
-            w.simulated()
-        if said is not None:
-            again.deactivate()
-
-    again = ui.timer(0.5, look, immediate=False)
-    look()
+def digest(made: Markup) -> str:
+    """What tells a part from the same part as it was before."""
+    return hashlib.sha256(made.encode("utf-8", "replace")).hexdigest()[:12]
 
 
-def _simulated(folder: Path) -> bool | None:
-    """What the run's first event says; None before there is one."""
-    try:
-        with (folder / "events.jsonl").open(encoding="utf-8") as lines:
-            first = json.loads(lines.readline())
-    except (OSError, ValueError):  # being written at this moment, or no log; the page itself says more
-        return None
-    return isinstance(first, dict) and first.get("simulated") is True
+def _part(name: str, made: Markup) -> str:
+    return tag("div", made, data_part=name, data_v=digest(made))
 
 
-def _ordered(around: Surroundings) -> list[Page]:
-    return sorted(around.pages.values(), key=lambda one: one.place)
-
-
-def _navigation(label: str, entries: list[Page], current: Page | None, run: str | None) -> None:
-    with w.named(ui.element("nav"), label).classes("so-nav" if run is None else "so-nav so-tabs"):
-        for entry in entries:
-            with ui.link(target=entry.url(run)) as link:
-                if entry.icon:
-                    ui.icon(entry.icon).props('aria-hidden="true"')
-                ui.label(entry.title)
-            if entry is current:
-                link.props('aria-current="page"')
-
-
-def _theme() -> None:
-    """A button that goes through system, light and dark; the choice is kept in the browser."""
-    chosen = ui.context.client.request.cookies.get(THEME_COOKIE, "system")
-    names = list(_THEMES)
-    state = {"name": chosen if chosen in _THEMES else "system"}
-    dark = ui.dark_mode(_THEMES[state["name"]])
-
-    def told() -> None:
-        button.props["icon"] = _ICONS[state["name"]]
-        w.named(button, f"Theme: {state['name']}. Press to change.")
-        button.text = state["name"].capitalize()
-        button.update()
-
-    def turn() -> None:
-        state["name"] = names[(names.index(state["name"]) + 1) % len(names)]
-        dark.value = _THEMES[state["name"]]
-        ui.run_javascript(
-            f"document.cookie = '{THEME_COOKIE}={state['name']}; path=/; SameSite=Strict; max-age=31536000'"
-        )
-        told()
-
-    button = ui.button("", on_click=turn).props("flat no-caps dense color=primary").classes("so-theme")
-    told()
+def _navigation(label: str, entries: list[Page], current: Page | None, run: str | None) -> Markup:
+    links = (
+        tag("a", one.title, href=one.url(run), aria_current="page" if one is current else None)
+        for one in entries
+    )
+    return tag("nav", *links, aria_label=label)

@@ -1,36 +1,68 @@
-"""The contract of a page: decides what a file in `pages/` must offer, and what a page is told about the
-visit.
-"""
+"""The contract of a page: what a file in `pages/` must offer, and what a page is told about the visit."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 from urllib.parse import quote, urlencode
+
+from multidict import MultiDict, MultiMapping
 
 from skillopt.dashboard._launch import Launches
 from skillopt.dashboard._runs import Roots, RunPlace
+from skillopt.errors import SkillOptError, UsageError
+from skillopt.render.markup import Markup, trouble
+from skillopt.render.task import task_card
+from skillopt.runs.reader import RunReader, RunReaders, is_run
+from skillopt.runs.task_look import look_at
+from skillopt.runs.values import Facts
 
-Build = Callable[["Visit"], "Awaitable[None] | None"]
+PATIENCE = 0.3
+"""Seconds a page waits for a long log before it is sent without it."""
+Parts: TypeAlias = Mapping[str, Markup]
+"""What a page shows, by names that stay: a part that changed is replaced in the browser, the others stay."""
+
+
+class StillReading(Exception):
+    """A long log is being read; the page is filled when it was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionReply:
+    """What a press of a button led to."""
+
+    said: str = ""
+    go: str = ""
+    """Where the browser goes now; empty: it stays."""
+    parts: Parts = field(default_factory=dict)
+    hints: Mapping[str, str] = field(default_factory=dict)
+    """Grey texts of fields, by name."""
+
+
+Build: TypeAlias = Callable[["Visit"], Awaitable[Parts]]
+Act: TypeAlias = Callable[["Visit", MultiMapping[str]], Awaitable[ActionReply]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """One page. A path with `{run}` is about one run: it stands in that run's own navigation and is given the
-    run's folder.
-
-    `build` makes the elements of the page inside the frame's `main`; it may be a coroutine function. A
-    `UsageError` it raises is shown as a sentence.
+    run's folder. A `UsageError` that `build` or `act` raises is shown as a sentence.
     """
 
     path: str
     title: str
     place: int
-    """Order in the navigation, the smallest first."""
+    """Order in the navigation, the smallest first; below zero it stands in none."""
     build: Build
-    icon: str = ""
-    """Name of a Material icon beside the title; decoration only."""
+    act: Act | None = None
+    """What a form of the page does."""
+    is_live: bool = True
+    """Whether the page changes by itself."""
+    files: Mapping[str, Callable[[Visit], str]] = field(default_factory=dict)
+    """Files to keep that stand below the page, by name."""
 
     @property
     def is_of_run(self) -> bool:
@@ -56,6 +88,7 @@ class Surroundings:
     """Every page by the name of its file."""
     launches: Launches
     """What was started from here."""
+    readers: RunReaders = field(default_factory=RunReaders)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +97,7 @@ class Visit:
 
     around: Surroundings
     page: Page
-    query: Mapping[str, str]
+    query: MultiMapping[str] = field(default_factory=MultiDict)
     """What stands behind `?` in the address: written by anybody, to be checked like any input."""
     place: RunPlace | None = None
     """The run, on pages that are about one."""
@@ -78,3 +111,39 @@ class Visit:
     def url(self, page: str, run: str | None = None, **query: str) -> str:
         """The address of another page, by the name of its file; of this visit's run, where none is named."""
         return self.around.pages[page].url(run or (self.place.id if self.place else None), **query)
+
+    def here(self, **changed: str | None) -> str:
+        """The address of this page with parts of its query changed; None takes one out."""
+        query = {key: value for key, value in {**self.query, **changed}.items() if value}
+        return self.page.url(self.place.id if self.place else None, **query)
+
+    async def look(self, folder: Path | None = None) -> RunReader:
+        """A run as it stands now, this visit's own where none is named. A long log is read beside the event
+        loop; raises `StillReading` while that takes long.
+        """
+        place = folder or self.run.folder
+        if not is_run(place):
+            raise UsageError(f"There is no run in {place} any more.")
+        reading = asyncio.ensure_future(asyncio.to_thread(_read, self.around.readers, place))
+        done, _ = await asyncio.wait([reading], timeout=PATIENCE)
+        if not done:
+            reading.add_done_callback(lambda task: task.cancelled() or task.exception())
+            raise StillReading
+        return reading.result()
+
+    async def task(self, facts: Facts) -> Markup:
+        """The task that the address names, with the version that it names; empty where it names none."""
+        task, version = self.query.get("task"), self.query.get("version")
+        if not task or not version:
+            return Markup()
+        try:
+            look = await asyncio.to_thread(look_at, self.run.folder, facts, task, version)
+        except SkillOptError as error:
+            return trouble(str(error))
+        return task_card(look)
+
+
+def _read(readers: RunReaders, folder: Path) -> RunReader:
+    reader = readers(folder)
+    reader.facts()  # not while drawing: somebody else may be in the middle of the first reading
+    return reader

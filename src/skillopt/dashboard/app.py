@@ -1,8 +1,10 @@
-"""The server of the dashboard: decides where it listens, who may come in, and which pages there are."""
+"""The server of the dashboard: where it listens, who may come in, and how an open page learns of news."""
 
 from __future__ import annotations
 
-import inspect
+import asyncio
+import contextlib
+import signal
 import socket
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
@@ -10,27 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-from fastapi import FastAPI
-from nicegui import ui
-from starlette.middleware.gzip import GZipMiddleware
+from aiohttp import web
 
-from skillopt.dashboard import _widgets as w
-from skillopt.dashboard._access import Gatekeeper, Guard, is_loopback, new_token
+from skillopt.dashboard._access import NONCE, Gatekeeper, guard, is_loopback, new_token, secure
 from skillopt.dashboard._launch import Launches
-from skillopt.dashboard._layout import frame
-from skillopt.dashboard._page import Page, Surroundings, Visit
+from skillopt.dashboard._layout import THEME_COOKIE, digest, frame
+from skillopt.dashboard._page import Page, Parts, StillReading, Surroundings, Visit
 from skillopt.dashboard._runs import Roots, RunPlace
 from skillopt.dashboard.pages import pages as registry
 from skillopt.errors import SkillOptError, UsageError
+from skillopt.render.markup import tag, trouble
 
 ANY = "0.0.0.0"
-_LONGEST_BUILD = 20.0
-_ICON = (
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7"'
-    ' fill="#2563c9"/><path d="M6 23l7-8 5 4 8-11" fill="none" stroke="#fff" stroke-width="3.2"'
-    ' stroke-linecap="round" stroke-linejoin="round"/></svg>'
-)
+EVERY = 0.5
+"""Seconds between two looks at what an open page shows."""
+_SMALLEST_COMPRESSED = 2000
+_LARGEST_FORM = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +56,18 @@ def serve(settings: Settings, say: Callable[[str], None]) -> None:
     bound = _listen(settings.host, settings.port)
     port = bound.getsockname()[1]
     address = f"http://{_spoken(settings.host)}:{port}/" + ("" if token is None else f"?token={token}")
+    keeper = Gatekeeper(loopback=loopback, token=token, cookie=f"skillopt_{port}")
 
-    def told() -> None:
+    async def main() -> None:
+        stop = asyncio.Event()
+        # No access log: it would hold the token.
+        runner = web.AppRunner(application(settings, keeper, stop), access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        await web.SockSite(runner, bound).start()
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(NotImplementedError):  # Windows ends by KeyboardInterrupt
+                loop.add_signal_handler(name, stop.set)
         say(f"Dashboard: {address}")
         if token is not None:
             say("The token is shown this once; whoever has it can start runs and adopt proposals here.")
@@ -68,101 +75,168 @@ def serve(settings: Settings, say: Callable[[str], None]) -> None:
         if settings.opens_browser:
             # Without the token, which every user of this machine could read in the list of processes: the
             # page asks for it.
-            webbrowser.open(address.partition("?")[0])
+            await asyncio.to_thread(webbrowser.open, address.partition("?")[0])
+        try:
+            await stop.wait()
+        finally:
+            stop.set()
+            await runner.cleanup()
 
-    guard = Guard(
-        _application(settings), Gatekeeper(loopback=loopback, token=token, cookie=f"skillopt_{port}")
-    )
-    config = uvicorn.Config(
-        GZipMiddleware(guard, minimum_size=2000),
-        log_level="warning",
-        access_log=False,  # it would hold the token
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=1,
-        ws="wsproto",
-    )
-    _Server(config, told).run(sockets=[bound])
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(main())
 
 
-class _Server(uvicorn.Server):
-    """Says where it listens once it does."""
-
-    def __init__(self, config: uvicorn.Config, told: Callable[[], None]) -> None:
-        super().__init__(config)
-        self.told = told
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen."""
-        await super().startup(sockets=sockets)
-        self.told()
-
-
-def _application(settings: Settings) -> FastAPI:
-    """All pages inside the frame; nothing of it knows who may come in."""
+def application(settings: Settings, keeper: Gatekeeper, stop: asyncio.Event) -> web.Application:
+    """All pages behind the guard. `stop` ends the streams."""
     pages: dict[str, Page] = {name: registry.get(name) for name in registry.names()}
     roots, cwd, environ = Roots(settings.roots), settings.cwd, settings.environ
     around = Surroundings(
         roots=roots, cwd=cwd, environ=environ, pages=pages, launches=Launches(roots, cwd, environ)
     )
+    made = web.Application(middlewares=[guard(keeper), _missing(around)], client_max_size=_LARGEST_FORM)
+    made.on_response_prepare.append(secure)
     for page in pages.values():
-        ui.page(page.path, title=page.title, language="en-US", dark=None, response_timeout=_LONGEST_BUILD)(
-            _shown(around, page)
-        )
-    application = FastAPI(openapi_url=None)
-    ui.run_with(
-        application,
-        root=_missing(around),
-        title="SkillOpt",
-        favicon=_ICON,
-        dark=None,
-        language="en-US",
-        tailwind=False,  # our own style sheet is smaller and needs no compiler in the browser
-        gzip_middleware_factory=None,  # the guard reads pages before they are compressed
-        show_welcome_message=False,
-    )
-    return application
+        made.router.add_get(page.path, _shown(around, page, stop))
+        if page.act is not None:
+            made.router.add_post(page.path, _acted(around, page))
+        for name, write in page.files.items():
+            made.router.add_get(f"{page.path}/{name}", _written(around, page, name, write))
+    return made
 
 
-def _shown(around: Surroundings, page: Page) -> Callable[[], Any]:
-    """The page inside the frame. What is wrong with the address or the files becomes a sentence."""
-
-    async def show() -> None:
-        request = ui.context.client.request
-        place: RunPlace | None = None
-        try:
-            if page.is_of_run:
-                place = around.roots.find(request.path_params["run"])
-        except UsageError as error:
-            ui.context.client.status_code = 404
-            with frame(around, None, "Not found"):
-                w.trouble(str(error))
-                w.link("All runs", "/")
-            return
-        visit = Visit(around=around, page=page, query=dict(request.query_params), place=place)
-        with frame(around, page, page.title, place):
-            try:
-                made = page.build(visit)
-                if inspect.isawaitable(made):
-                    await made
-            except SkillOptError as error:
-                w.trouble(str(error))
-
-    return show
-
-
-def _missing(around: Surroundings) -> Callable[[], None]:
-    """What stands at every address that is no page. The library's own page has no way back, and prints the
-    address, whoever wrote it.
+def _shown(around: Surroundings, page: Page, stop: asyncio.Event) -> Any:
+    """The page inside the frame; the parts of it that a browser does not have; or a stream that says when
+    there are any. Which of them is wanted the request says in its head.
     """
 
-    def show() -> None:
-        ui.context.client.status_code = 404
-        with frame(around, None, "Not found"):
-            w.trouble("There is no page at this address.")
-            w.link("All runs", "/")
+    async def show(request: web.Request) -> web.StreamResponse:
+        visit = _visit(around, page, request)
+        if request.headers.get("Accept") == "text/event-stream":
+            return await _stream(request, visit, stop)
+        parts, wrong = await _built(visit)
+        if "X-Parts" in request.headers:
+            pairs = (pair.partition("=") for pair in request.headers["X-Parts"].split(","))
+            return _json(parts, {name: version for name, _, version in pairs}, trouble=wrong)
+        if wrong:
+            parts = {"wrong": trouble(wrong), **parts}
+        nonce, theme = _dress(request)
+        return _html(frame(around, page, page.title, parts, place=visit.place, nonce=nonce, theme=theme))
 
     return show
+
+
+def _acted(around: Surroundings, page: Page) -> Any:
+    async def act(request: web.Request) -> web.Response:
+        visit = _visit(around, page, request)
+        assert page.act is not None
+        try:
+            reply = await page.act(visit, await request.post())  # type: ignore[arg-type]
+        except SkillOptError as error:
+            return web.json_response({"trouble": str(error)})
+        return _json(reply.parts, {}, said=reply.said, go=reply.go, hints=dict(reply.hints), order=None)
+
+    return act
+
+
+def _written(around: Surroundings, page: Page, name: str, write: Callable[[Visit], str]) -> Any:
+    """A file of a run to keep."""
+
+    async def show(request: web.Request) -> web.Response:
+        visit = _visit(around, page, request)
+        try:
+            text = await asyncio.to_thread(write, visit)
+        except SkillOptError as error:
+            return _html(_sorry(around, str(error), request), status=404)
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+        return web.Response(text=text, content_type="application/octet-stream", headers=headers)
+
+    return show
+
+
+async def _built(visit: Visit) -> tuple[Parts, str]:
+    """The parts, or what is wrong. What stands on a page stays when its run cannot be read any more."""
+    try:
+        return await visit.page.build(visit), ""
+    except StillReading:
+        return {"reading": tag("p", "Reading the run; a long log takes a moment.", cls="empty")}, ""
+    except SkillOptError as error:
+        return {}, str(error)
+
+
+async def _stream(request: web.Request, visit: Visit, stop: asyncio.Event) -> web.StreamResponse:
+    """Say that the page has changed, whenever it has."""
+    answer = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
+    await answer.prepare(request)
+    await answer.write(b": open\n\n")
+    seen = None
+    with contextlib.suppress(ConnectionError):
+        while not stop.is_set():
+            parts, wrong = await _built(visit)
+            told = (wrong, {name: digest(made) for name, made in parts.items()})
+            if told != seen:
+                if seen is not None:
+                    await answer.write(b"data: changed\n\n")
+                seen = told
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(stop.wait(), EVERY)
+    return answer
+
+
+def _json(parts: Parts, seen: Mapping[str, str], **more: Any) -> web.Response:
+    found = {name: (digest(made), made) for name, made in parts.items()}
+    fresh = {name: pair for name, pair in found.items() if seen.get(name) != pair[0]}
+    # Of a page that cannot be built nothing is taken away.
+    order = [name for name in parts if name != "task"] if parts else None
+    answer = web.json_response({"parts": fresh, "order": order, **more})
+    answer.enable_compression()
+    return answer
+
+
+def _html(text: str, status: int = 200) -> web.Response:
+    answer = web.Response(text=text, content_type="text/html", status=status)
+    if len(text) > _SMALLEST_COMPRESSED:
+        answer.enable_compression()
+    return answer
+
+
+def _visit(around: Surroundings, page: Page, request: web.Request) -> Visit:
+    place: RunPlace | None = None
+    if page.is_of_run:
+        try:
+            place = around.roots.find(request.match_info["run"])
+        except UsageError as error:
+            raise web.HTTPNotFound(reason="Not Found", text=str(error)) from error
+    return Visit(around=around, page=page, query=request.query, place=place)
+
+
+def _missing(around: Surroundings) -> Any:
+    """What stands at every address that is no page: a sentence, and the way back."""
+
+    @web.middleware
+    async def look(request: web.Request, handler: Any) -> web.StreamResponse:
+        try:
+            answer: web.StreamResponse = await handler(request)
+        except web.HTTPException as error:
+            if error.status < 400:
+                raise
+            is_ours = error.status == 404 and error.text != "404: Not Found"
+            text = error.text if is_ours and error.text else "There is no page at this address."
+            if "X-Parts" in request.headers:  # what stands on the page stays
+                return web.json_response({"trouble": text})
+            return _html(_sorry(around, text, request), status=error.status)
+        return answer
+
+    return look
+
+
+def _sorry(around: Surroundings, text: str, request: web.Request) -> str:
+    parts = {"wrong": trouble(text), "back": tag("p", tag("a", "All runs", href="/"))}
+    nonce, theme = _dress(request)
+    return frame(around, None, "Not found", parts, nonce=nonce, theme=theme)
+
+
+def _dress(request: web.Request) -> tuple[str, str]:
+    return request[NONCE], request.cookies.get(THEME_COOKIE, "")
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import urlencode
 
 from skillopt.account import Total
 from skillopt.messages import Role
@@ -18,7 +19,7 @@ from skillopt.render.markup import (
     table,
     tag,
 )
-from skillopt.render.stairs import stairs, told
+from skillopt.render.stairs import legend, stairs, told
 from skillopt.runs.growth import GrownLine, Growth
 from skillopt.runs.matrix import MARKS, TaskMatrix
 from skillopt.runs.provenance import Edited
@@ -112,6 +113,7 @@ def screen(facts: Facts, grown: Growth) -> Markup:
                 "section",
                 tag("h2", "Val score: ", tag("span", told(grown.moments[shown]), id="moment", role="status")),
                 tag("div", stairs(facts, grown), scrubber, cls="wide"),
+                legend(facts),
                 _compared(facts),
                 cls="card",
                 aria_label="Scores",
@@ -273,14 +275,14 @@ def heat(found: TaskMatrix, rows: Sequence[int], columns: Sequence[int], base: s
             label = f"{name}, {found.names[column]}: {mark_}"
             inside: str = _SIGNS[mark_]
             if base:
-                href = f"{base}&row={row}&version={found.versions[column]}#task"
+                href = f"{base}&{urlencode({'task': name, 'version': found.versions[column]})}"
                 is_first = row == rows[0] and column == columns[0]
                 inside = tag("a", inside, href=href, aria_label=label, tabindex=0 if is_first else -1)
             cells.append(tag("td", inside, cls=mark_.replace(" ", "-")))
         body.append(tag("tr", tag("th", name, scope="row"), *cells))
     made = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body))
     label = "Val tasks by version"
-    legend = tag(
+    keys = tag(
         "ul",
         *(
             tag("li", tag("span", _SIGNS[mark], cls=f"swatch {mark.replace(' ', '-')}"), words)
@@ -289,7 +291,7 @@ def heat(found: TaskMatrix, rows: Sequence[int], columns: Sequence[int], base: s
         cls="legend",
     )
     box = tag("div", made, cls="scroll heat", role="region", aria_label=label, tabindex=0)
-    return joined([legend, box])
+    return joined([keys, box])
 
 
 def spending(groups: Mapping[tuple[Role, str], Total], whole: Total) -> Markup:

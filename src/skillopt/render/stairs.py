@@ -65,7 +65,7 @@ def stairs(facts: Facts, grown: Growth) -> Markup:
         role="img",
         aria_label=title,
     )
-    return joined([picture, _legend(facts)])
+    return picture
 
 
 def together(runs: Sequence[tuple[str, Facts]]) -> Markup:
@@ -143,7 +143,7 @@ def _val(grown: Growth, plot: _Plot) -> Iterator[Markup]:
             at = one.score
         known = one.score is not None
         y = plot.y(at)
-        inside = [tag("title", told(one))]
+        inside = [tag("title", told(one)), tag("path", d=f"M{x} {_TOP}V{_BOTTOM}", cls="hit")]
         if not one.is_taken and one.reached is not None:
             y = plot.y(min(one.reached, before))
             inside.append(tag("path", d=f"M{x} {plot.y(before)}V{y}", cls="hang"))
@@ -170,11 +170,12 @@ def _test(test: TestReport, plot: _Plot) -> Iterator[Markup]:
     for name, x, at in (("seed", seed, compared.before), ("best", best, compared.after)):
         shape = tag("path", d=f"M{x} {plot.y(at) - 7:.1f}l6 12h-12z", cls="test")
         yield tag("g", tag("title", f"{name}: test {score(at)}"), shape)
-        yield tag("text", f"{at:.2f}", x=x + 10, y=plot.y(at) + 4)
+        yield tag("text", score(at), x=x + 10, y=plot.y(at) + 4)
         yield tag("text", name, x=x, y=_BOTTOM + 20, cls="mid")
 
 
-def _legend(facts: Facts) -> Markup:
+def legend(facts: Facts) -> Markup:
+    """What the shapes of the chart mean."""
     happened = {outcome(change.action) for change in facts.changes}
     keys = [
         (tag("path", d="M0 9h28", cls="val"), f"val score of the current skill ({facts.metric})"),

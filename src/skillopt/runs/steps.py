@@ -178,15 +178,18 @@ class ChangeBuilder:
         row = rows[0]
         if len(rows) == 1 and row.invalid is None and row.rollout is not None:  # a run has thousands of these
             mark, note = _mark(((row.hard or 0.0, row.soft or 0.0),), metric, self.weight)
-            return Cell(mark=mark, note=row.failure or note, rollouts=((row.rollout, row.attempt),))
+            key, note = (row.rollout, row.attempt), row.failure or note
+            return Cell(mark=mark, note=note, rollouts=(key,), tokens=row.tokens, seconds=row.seconds)
         keys = tuple((row.rollout, row.attempt) for row in rows if row.rollout is not None)
+        tokens = sum(row.tokens or 0 for row in rows) or None
+        seconds = sum(row.seconds or 0.0 for row in rows) or None
         lost = [row for row in rows if row.invalid is not None]
         if lost:
             note = "; ".join(f"{row.invalid}: {cut(row.detail)}" for row in lost)
-            return Cell(mark="invalid", note=note, rollouts=keys)
+            return Cell(mark="invalid", note=note, rollouts=keys, tokens=tokens, seconds=seconds)
         mark, note = _mark(tuple((row.hard or 0.0, row.soft or 0.0) for row in rows), metric, self.weight)
         failures = "; ".join(dict.fromkeys(row.failure for row in rows if row.failure))
-        return Cell(mark=mark, note=failures or note, rollouts=keys)
+        return Cell(mark=mark, note=failures or note, rollouts=keys, tokens=tokens, seconds=seconds)
 
 
 _OF_VERDICT = (

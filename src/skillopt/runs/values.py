@@ -93,6 +93,9 @@ class Cell:
     note: str = ""
     rollouts: Sequence[tuple[str, int]] = ()
     """Key and attempt of each stored trajectory, one a draw."""
+    tokens: int | None = None
+    """Over all draws; None is unknown."""
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import groupby
 
-from nicegui import ui
+from multidict import MultiMapping
 
 from skillopt.config import load, packaged_names
-from skillopt.dashboard import _widgets as w
-from skillopt.dashboard._page import Page, Surroundings, Visit
+from skillopt.dashboard._forms import box, choice, field
+from skillopt.dashboard._page import ActionReply, Page, Parts, Surroundings, Visit
 from skillopt.doctor import CheckResult, Examination, Subject, examine
 from skillopt.errors import UsageError
+from skillopt.render.markup import Markup, Tone, card, chip, joined, soft, tag, verbatim
 
-_STATES: dict[str, tuple[str, w.Tone]] = {
+_STATES: dict[str, tuple[str, Tone]] = {
     "fine": ("✓ fine", "good"),
     "note": ("! note", "warn"),
     "fix": ("✗ must be fixed", "bad"),
@@ -21,90 +21,67 @@ _STATES: dict[str, tuple[str, w.Tone]] = {
 }
 
 
-class _Checks:
-    """The checks of one visit."""
-
-    def __init__(self, around: Surroundings) -> None:
-        self.around = around
-        self.open: list[str] = []
-
-    def build(self) -> None:
-        """Make the form and the place for what is found."""
-        with w.section("Examine"):
-            w.paragraph(
-                "Checks models, logins, prices, agent programs, sandbox and data of a configuration. Nothing"
-                " is written."
-            )
-            with ui.element("div").classes("so-grid"):
-                self.packaged = ui.select(
-                    ["(none)", *packaged_names()], label="Packaged config", value="(none)"
-                )
-                self.packaged.props("outlined dense options-dense")
-                self.file = ui.input("Or a config file, or a folder with train.yaml").props(
-                    "outlined dense stack-label"
-                )
-            self.calls = ui.checkbox(
-                "Ask each model a few tiny questions; this may cost a little", value=False
-            )
-            with ui.element("div").classes("so-actions"):
-                self.go = ui.button("Run the checks", on_click=self.examine, icon="health_and_safety").props(
-                    "unelevated no-caps"
-                )
-            self.news = ui.label("").classes("so-soft").props('role="status"')
-        self.found = ui.element("div").classes("so-main so-bare")
-
-    async def examine(self) -> None:
-        """Run the checks and show what they found."""
-        self.go.props("loading")
-        self.found.clear()
-        try:
-            found = await examine(self._subject(), calls=bool(self.calls.value), news=self._told)
-        finally:
-            self.go.props(remove="loading")
-        with self.found:
-            _show(found)
-
-    def _subject(self) -> Subject:
-        name = (self.file.value or "").strip() or (
-            None if self.packaged.value == "(none)" else str(self.packaged.value)
-        )
-        try:
-            resolved = load(name, flags={}, options=[], environ=self.around.environ, cwd=self.around.cwd)
-        except UsageError as error:  # the machine can be examined all the same
-            return Subject(resolved=None, environ=self.around.environ, problem=str(error))
-        return Subject(resolved=resolved, environ=self.around.environ)
-
-    def _told(self, title: str, findings: Sequence[CheckResult] | None) -> None:
-        (self.open.append if findings is None else self.open.remove)(title)
-        self.news.text = f"Checking {', '.join(self.open)}." if self.open else "All checks have ended."
+async def build(visit: Visit) -> Parts:
+    """The form, and the place for what is found."""
+    names = {"": "(none)", **{name: name for name in packaged_names()}}
+    about = (
+        "Checks models, logins, prices, agent programs, sandbox and data of a configuration. Nothing is"
+        " written."
+    )
+    form = tag(
+        "form",
+        tag(
+            "div",
+            choice("packaged", "Packaged config", names, ""),
+            field("file", "Or a config file, or a folder with train.yaml"),
+            cls="fields",
+        ),
+        box("calls", "Ask each model a few tiny questions; this may cost a little"),
+        tag(
+            "div",
+            tag("button", "Run the checks", name="verb", value="examine", cls="main", data_busy="Checking."),
+            cls="actions",
+        ),
+        method="post",
+    )
+    return {"form": card("Examine", tag("p", about), form), "found": Markup()}
 
 
-def _show(found: Examination) -> None:
+async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
+    """Run the checks and show what they found."""
+    name = form.get("file", "").strip() or form.get("packaged", "") or None
+    subject = _subject(visit.around, name)
+    found = await examine(subject, calls=bool(form.get("calls")), news=lambda title, findings: None)
+    return ActionReply(parts={"found": _found(found)})
+
+
+def _subject(around: Surroundings, name: str | None) -> Subject:
+    try:
+        resolved = load(name, flags={}, options=[], environ=around.environ, cwd=around.cwd)
+    except UsageError as error:  # the machine can be examined all the same
+        return Subject(resolved=None, environ=around.environ, problem=str(error))
+    return Subject(resolved=resolved, environ=around.environ)
+
+
+def _found(found: Examination) -> Markup:
     fixes = sum(one.state == "fix" for one in found.findings)
     cost = "unknown" if found.usd is None else f"${found.usd:.6f}"
-    with w.section("Outcome"), ui.element("div").classes("so-row"):
-        w.chip(f"{fixes} must be fixed" if fixes else "Nothing must be fixed", "bad" if fixes else "good")
-        spent = (
-            f"{found.calls} calls, {found.tokens} tokens, cost {cost}"
-            if found.calls
-            else "No calls were made."
-        )
-        ui.label(spent).classes("so-soft")
-    for area, findings in groupby(found.findings, key=lambda one: one.area):
-        with w.section(area.capitalize()), ui.element("ul").classes("so-findings"):
-            for one in findings:
-                with ui.element("li"):
-                    with ui.element("div").classes("so-row"):
-                        w.chip(*_STATES[one.state])
-                        ui.label(one.name).style("font-weight: 600")
-                        ui.label(one.text)
-                    if one.remedy:
-                        w.verbatim(one.remedy, f"What to do about {one.name}")
+    spent = (
+        f"{found.calls} calls, {found.tokens} tokens, cost {cost}" if found.calls else "No calls were made."
+    )
+    said = chip(f"{fixes} must be fixed" if fixes else "Nothing must be fixed", "bad" if fixes else "good")
+    areas = groupby(found.findings, key=lambda one: one.area)
+    return joined(
+        [
+            card("Outcome", tag("div", said, soft(spent), cls="row-of")),
+            *(card(area.capitalize(), tag("ul", *map(_finding, some), cls="edits")) for area, some in areas),
+        ]
+    )
 
 
-def build(visit: Visit) -> None:
-    """Make the page."""
-    _Checks(visit.around).build()
+def _finding(one: CheckResult) -> Markup:
+    head = tag("div", chip(*_STATES[one.state]), tag("strong", one.name), tag("span", one.text), cls="row-of")
+    return tag("li", head, verbatim(one.remedy, f"What to do about {one.name}") if one.remedy else "")
 
 
-PLUGIN = Page(path="/doctor", title="Doctor", place=40, build=build, icon="health_and_safety")
+PLUGIN = Page(path="/doctor", title="Doctor", place=40, build=build, act=act, is_live=False)

@@ -8,13 +8,14 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from nicegui import ui
+from multidict import MultiMapping
 
 from skillopt.config import Resolved, describe, packaged_names, render
-from skillopt.dashboard import _widgets as w
+from skillopt.dashboard._forms import choice, field
 from skillopt.dashboard._launch import Launched, Launches, LaunchRequest, chosen_options
-from skillopt.dashboard._page import Page, Visit
+from skillopt.dashboard._page import ActionReply, Page, Parts, Visit
 from skillopt.errors import SkillOptError
+from skillopt.render.markup import Markup, card, chip, joined, soft, table, tag, trouble, verbatim
 from skillopt.runs.reader import is_run
 
 FIELDS = (
@@ -41,223 +42,205 @@ _HINTS = {
     "env.out_root": "Unset: one named after the config and the time.",
 }
 _SHOWN = 6
-_BUTTON = "unelevated no-caps"
+_forms: dict[Path, Markup] = {}
+"""The empty form, which takes the loader to make, by working folder."""
+_STOP = "Nothing further is sent; what was sent is waited for and kept. Resume goes on at the same place."
 
 
-class _Form:
-    """The form of one visit: what is filled in, and what the loader says to it."""
+async def build(visit: Visit) -> Parts:
+    """The form, and what was started from here."""
+    cwd = visit.around.cwd
+    if cwd not in _forms:
+        _forms[cwd] = _form(visit.around.launches)
+    started = await asyncio.to_thread(_look, visit.around.launches)
+    empty = (
+        "Nothing was started from here yet. Runs go on when the dashboard is closed, and are found here"
+        " again."
+    )
+    return {
+        "form": _forms[cwd],
+        "started": card(
+            "Started from here",
+            *([] if started else [tag("p", empty, cls="empty")]),
+            *(_entry(visit, *one) for one in started),
+        ),
+    }
 
-    def __init__(self, desk: Launches) -> None:
-        self.desk = desk
-        self.fields: dict[str, ui.input] = {}
-        self.shown = ""
 
-    def build(self) -> None:
-        """Make the form."""
-        with w.section("What to train"):
-            names = packaged_names()
-            with ui.element("div").classes("so-grid"):
-                self.packaged = ui.select(
-                    names, label="Packaged config", value="quickstart" if "quickstart" in names else names[0]
-                )
-                self.packaged.props("outlined dense options-dense").on_value_change(self.check)
-                self.file = _input(
-                    "Or a config file, or a folder with train.yaml",
-                    "Read from the folder in which the dashboard runs.",
-                )
-                self.file.on("blur", self.check)
-        with w.section("Settings"):
-            w.paragraph("Only what you fill in is changed; the grey text is what the config says.", soft=True)
-            about = {one.key: one.description for one in describe("own")}
-            with ui.element("div").classes("so-grid"):
-                for key, label in FIELDS:
-                    field = _input(f"{label} ({key})", _HINTS.get(key) or about.get(key, ""))
-                    self.fields[key] = field
-                    field.on("blur", self.check)
-            self.free = ui.textarea("Further options, one key=value a line").props(
-                "outlined dense autogrow input-class=so-mono"
-            )
-            self.free.classes("so-wide").on("blur", self.check)
-        with w.section("Check and start"):
-            self.verdict = ui.element("div").classes("so-wide").props('aria-live="polite"')
-            with ui.element("div").classes("so-actions"):
-                self.ask = ui.button("Estimate the cost", on_click=self.estimate).props(f"{_BUTTON} outline")
-                self.go = ui.button("Start the run", on_click=self.start, icon="play_arrow").props(_BUTTON)
-            self.cost = ui.element("div").classes("so-wide").props('aria-live="polite"')
-        self.check()
+def _form(desk: Launches) -> Markup:
+    names = packaged_names()
+    chosen = "quickstart" if "quickstart" in names else names[0]
+    about = {one.key: one.description for one in describe("own")}
+    wish = LaunchRequest(config=chosen)
+    resolved = desk.look(wish)
+    hints = _hints(resolved)
+    what = tag(
+        "div",
+        choice("packaged", "Packaged config", {name: name for name in names}, chosen),
+        field(
+            "file",
+            "Or a config file, or a folder with train.yaml",
+            hint="Read from the folder in which the dashboard runs.",
+        ),
+        cls="fields",
+    )
+    settings = (
+        field(key, f"{label} ({key})", hint=_HINTS.get(key) or about.get(key, ""), placeholder=hints[key])
+        for key, label in FIELDS
+    )
+    free = tag("label", "Further options, one key=value a line", tag("textarea", name="free", rows=3))
+    return tag(
+        "form",
+        card("What to train", what),
+        card(
+            "Settings",
+            soft("Only what you fill in is changed; the grey text is what the config says."),
+            tag("div", *settings, cls="fields"),
+            free,
+        ),
+        card(
+            "Check and start",
+            tag("div", _verdict(wish, resolved), data_part="verdict", aria_live="polite"),
+            tag("div", data_part="cost", aria_live="polite"),
+        ),
+        method="post",
+        data_check=True,
+        cls="stack-of",
+    )
 
-    def wish(self) -> LaunchRequest:
-        """What is filled in."""
-        options = chosen_options(
-            [(key, field.value or "") for key, field in self.fields.items()], self.free.value or ""
+
+def _wish(form: MultiMapping[str]) -> LaunchRequest:
+    options = chosen_options([(key, form.get(key, "")) for key, _ in FIELDS], form.get("free", ""))
+    return LaunchRequest(config=form.get("file", "").strip() or form.get("packaged", ""), options=options)
+
+
+def _hints(resolved: Resolved) -> dict[str, str]:
+    values = {key: value for key, value, _ in render(resolved)}
+    found = {key: values.get(key, values.get(f"{key}.name")) for key, _ in FIELDS}
+    return {key: "" if value is None else str(value) for key, value in found.items()}
+
+
+def _verdict(wish: LaunchRequest, resolved: Resolved | None, wrong: str = "") -> Markup:
+    """What the loader says to the form, and the buttons, which wait until it is right."""
+    limit = None if resolved is None else resolved.config.budget
+    money = (
+        "It may spend money; no budget is set, so there is no limit."
+        if limit is None
+        else (f"It may spend money, up to the budget: {limit}.")
+    )
+    buttons = tag(
+        "div",
+        tag(
+            "button",
+            "Estimate the cost",
+            name="verb",
+            value="estimate",
+            disabled=bool(wrong),
+            data_busy="Estimating.",
+        ),
+        tag(
+            "button",
+            "Start the run",
+            name="verb",
+            value="start",
+            cls="main",
+            disabled=bool(wrong),
+            data_ask="Start this run?",
+            data_detail=f"{wish.spoken}. {money}",
+            data_yes="Start",
+        ),
+        cls="actions",
+    )
+    if wrong or resolved is None:
+        return joined([trouble(wrong), buttons])
+    warned = "\n".join(resolved.warnings)
+    return joined(
+        [
+            *([verbatim(warned, "Warnings")] if warned else []),
+            soft("The same as this command:"),
+            verbatim(wish.spoken, "Command"),
+            buttons,
+        ]
+    )
+
+
+async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
+    """Check the form, estimate or start what it says; stop or resume what was started."""
+    desk, verb = visit.around.launches, form.get("verb")
+    if verb == "stop":
+        return ActionReply(
+            said=f"Asked process {desk.stop(Path(desk.load(form.get('id', '')).folder))} to stop."
         )
-        return LaunchRequest(
-            config=(self.file.value or "").strip() or str(self.packaged.value), options=options
+    if verb == "resume":
+        return ActionReply(said=f"Started as process {desk.resume(form.get('id', '')).pid}.")
+    try:
+        wish = _wish(form)
+        resolved = desk.look(wish)
+        if verb == "estimate":
+            return ActionReply(parts={"cost": _estimate(await desk.estimate(wish))})
+        if verb == "start":
+            return ActionReply(said=f"Started as process {desk.start(wish).pid}.")
+    except SkillOptError as error:
+        wrong = LaunchRequest(config="")
+        return ActionReply(parts={"verdict": _verdict(wrong, None, str(error)), "cost": Markup()})
+    return ActionReply(parts={"verdict": _verdict(wish, resolved)}, hints=_hints(resolved))
+
+
+def _look(desk: Launches) -> list[tuple[Launched, str, str, bool]]:
+    # Of a run that was started and resumed, only the last time counts.
+    latest = {one.folder: one for one in reversed(desk.all())}
+    shown = sorted(latest.values(), key=lambda one: one.started, reverse=True)[:_SHOWN]
+    return [(one, desk.state(one), desk.output(one), is_run(Path(one.folder))) for one in shown]
+
+
+def _entry(visit: Visit, one: Launched, state: str, output: str, is_there: bool) -> Markup:
+    moment = one.started.isoformat()
+    id = visit.around.roots.id_of(Path(one.folder)) if is_there else None
+    opened = tag("a", f"Open {Path(one.folder).name}", href=visit.url("run", run=id)) if id else ""
+    head = tag(
+        "div",
+        chip(state),
+        tag("span", one.config),
+        tag("time", moment[:19], datetime=moment),
+        opened,
+        cls="row-of",
+    )
+    button: Markup | str = ""
+    if state == "running":
+        button = tag(
+            "button",
+            "Stop",
+            name="verb",
+            value="stop",
+            data_ask="Stop this run?",
+            data_detail=_STOP,
+            data_yes="Stop",
         )
-
-    def check(self) -> None:
-        """Let the loader read what is filled in, and show what it says."""
-        try:
-            wish = self.wish()
-            resolved = self.desk.look(wish)
-        except SkillOptError as error:
-            self._say(str(error), "")
-            return
-        self._placeholders(resolved)
-        self._say("", wish.spoken, "\n".join(resolved.warnings))
-
-    def _say(self, problem: str, command: str, warnings: str = "") -> None:
-        self.ask.set_enabled(not problem)
-        self.go.set_enabled(not problem)
-        if (told := f"{problem}\0{command}\0{warnings}") == self.shown:
-            return
-        self.shown = told
-        self.verdict.clear()
-        self.cost.clear()
-        with self.verdict:
-            if problem:
-                w.trouble(problem)
-                return
-            if warnings:
-                w.verbatim(warnings, "Warnings")
-            w.paragraph("The same as this command:", soft=True)
-            w.verbatim(command, "Command")
-
-    def _placeholders(self, resolved: Resolved) -> None:
-        values = {key: value for key, value, _ in render(resolved)}
-        for key, field in self.fields.items():
-            value = values.get(key, values.get(f"{key}.name"))
-            field.props["placeholder"] = "" if value is None else str(value)
-            field.update()
-
-    async def estimate(self) -> None:
-        """Show what `skillopt estimate` says."""
-        self.ask.props("loading")
-        self.cost.clear()
-        try:
-            told = await self.desk.estimate(self.wish())
-        except SkillOptError as error:
-            with self.cost:
-                w.trouble(str(error))
-        else:
-            with self.cost:
-                _estimate(told)
-        finally:
-            self.ask.props(remove="loading")
-
-    async def start(self) -> None:
-        """Ask once more, then start."""
-        try:
-            wish = self.wish()
-            self.desk.look(wish)
-        except SkillOptError as error:
-            self._say(str(error), "")
-            return
-        if not await w.confirmed(
-            "Start this run?", f"{wish.spoken}. It may spend money, up to the budget you set.", "Start"
-        ):
-            return
-        try:
-            made = self.desk.start(wish)
-        except SkillOptError as error:
-            self._say(str(error), "")
-            return
-        ui.notify(f"Started as process {made.pid}.", type="positive")
+    elif state not in ("starting", "finished"):
+        button = tag("button", "Resume", name="verb", value="resume")
+    hidden = tag("input", type="hidden", name="id", value=one.id)
+    form = tag("form", hidden, button, method="post", cls="actions") if button else ""
+    tail = (
+        verbatim("\n".join(output.splitlines()[-8:]), f"Output of {Path(one.folder).name}") if output else ""
+    )
+    return tag(
+        "article", head, tail, form, cls="card", aria_label=f"Started {one.started:%Y-%m-%d %H:%M:%S} UTC"
+    )
 
 
-class _Started:
-    """The list of what was started from here; made anew only when something changed."""
-
-    def __init__(self, visit: Visit) -> None:
-        self.visit, self.desk = visit, visit.around.launches
-        self.told: list[Any] | None = None
-
-    def build(self) -> None:
-        """Make the list, and keep it up to date."""
-        with w.section("Started from here"):
-            self.list = ui.element("div").classes("so-stack")
-        ui.timer(1.0, self.refresh)
-
-    async def refresh(self) -> None:
-        """Look again."""
-        told = await asyncio.to_thread(self._look)
-        if told == self.told:
-            return
-        self.told = told
-        self.list.clear()
-        with self.list:
-            if not told:
-                w.empty(
-                    "Nothing was started from here yet. Runs go on when the dashboard is closed, and are"
-                    " found here again."
-                )
-            for one, state, output, is_there in told:
-                self._entry(one, state, output, is_there)
-
-    def _look(self) -> list[Any]:
-        # Of a run that was started and resumed, only the last time counts.
-        latest = {one.folder: one for one in reversed(self.desk.all())}
-        shown = sorted(latest.values(), key=lambda one: one.started, reverse=True)[:_SHOWN]
-        return [(one, self.desk.state(one), self.desk.output(one), is_run(Path(one.folder))) for one in shown]
-
-    def _entry(self, one: Launched, state: str, output: str, is_there: bool) -> None:
-        with w.named(ui.element("article"), f"Started {one.started:%Y-%m-%d %H:%M:%S}").classes("so-card"):
-            with ui.element("div").classes("so-row"):
-                w.chip(
-                    state,
-                    (
-                        "info"
-                        if state in ("running", "starting")
-                        else "good"
-                        if state == "finished"
-                        else "plain"
-                    ),
-                )
-                ui.label(f"{one.config}, {one.started:%Y-%m-%d %H:%M:%S} UTC").classes("so-soft")
-                id = self.visit.around.roots.id_of(Path(one.folder))
-                if is_there and id is not None:
-                    w.link(f"Open {Path(one.folder).name}", self.visit.url("run", run=id))
-            if output:
-                w.verbatim("\n".join(output.splitlines()[-8:]), "Output")
-            with ui.element("div").classes("so-actions"):
-                if state == "running":
-                    ui.button("Stop", icon="stop", on_click=lambda: self._stop(one)).props(
-                        f"{_BUTTON} outline"
-                    )
-                elif state not in ("starting", "finished"):
-                    ui.button("Resume", icon="play_arrow", on_click=lambda: self._resume(one)).props(
-                        f"{_BUTTON} outline"
-                    )
-
-    async def _stop(self, one: Launched) -> None:
-        detail = (
-            "Nothing further is sent; what was sent is waited for and kept. Resume goes on at the same place."
-        )
-        if await w.confirmed("Stop this run?", detail, "Stop"):
-            self._try(lambda: ui.notify(f"Asked process {self.desk.stop(Path(one.folder))} to stop."))
-
-    def _resume(self, one: Launched) -> None:
-        self._try(lambda: ui.notify(f"Started as process {self.desk.resume(one.id).pid}.", type="positive"))
-
-    def _try(self, work: Any) -> None:
-        try:
-            work()
-        except SkillOptError as error:
-            ui.notify(str(error), type="negative", multi_line=True, timeout=10_000)
-
-
-def _estimate(told: dict[str, Any]) -> None:
-    if told["simulated"]:
-        w.simulated()
-    w.paragraph(f"{told['steps']} steps; the likely figure, and the range in brackets.", soft=True)
+def _estimate(told: dict[str, Any]) -> Markup:
+    rows = [(line["stage"], line["role"], *_figures(line)) for line in told["stages"]]
+    rows.append(("total", "", *_figures(told["total"])))
     names = ("stage", "role", "calls", "tokens", "dollars")
-    with w.table("Estimate by stage", names, numbers=names[2:]):
-        for line in told["stages"]:
-            w.row([line["stage"], line["role"], *_figures(line)], numbers=(2, 3, 4))
-        w.row(["total", "", *_figures(told["total"])], numbers=(2, 3, 4)).style("font-weight: 700")
-    if told["advice"]:
-        w.paragraph(told["advice"]).classes("so-note")
-    w.paragraph("Assumed: " + "; ".join(told["assumptions"]) + ".", soft=True)
+    return joined(
+        [
+            *([chip("simulated")] if told["simulated"] else []),
+            soft(f"{told['steps']} steps; the likely figure, and the range in brackets."),
+            table("Estimate by stage", names, rows, numbers=2, sums=True),
+            *([tag("p", told["advice"], cls="note")] if told["advice"] else []),
+            soft("Assumed: " + "; ".join(told["assumptions"]) + "."),
+        ]
+    )
 
 
 def _figures(line: dict[str, Any]) -> list[str]:
@@ -270,16 +253,4 @@ def _range(one: dict[str, float], form: str) -> str:
     return likely if low == high else f"{likely} ({low} to {high})"
 
 
-def _input(label: str, hint: str) -> ui.input:
-    field = ui.input(label).props("outlined dense stack-label")
-    field.props["hint"] = hint
-    return field
-
-
-def build(visit: Visit) -> None:
-    """Make the page."""
-    _Form(visit.around.launches).build()
-    _Started(visit).build()
-
-
-PLUGIN = Page(path="/launch", title="Launch", place=20, build=build, icon="rocket_launch")
+PLUGIN = Page(path="/launch", title="Launch", place=20, build=build, act=act)

@@ -1,204 +1,246 @@
-"""The page Overview of a run, live: where it stands, its scores, what is in flight, what it cost, what was
-decided.
-"""
+"""The page of a run, live: what was reached, the stairs to scrub through, the skill and the wall of tasks."""
 
 from __future__ import annotations
 
-from nicegui import ui
+import asyncio
+import shlex
+from pathlib import Path
 
-from skillopt.dashboard import _charts as charts
-from skillopt.dashboard import _live as live
-from skillopt.dashboard import _widgets as w
-from skillopt.dashboard._markup import block, joined, tag
-from skillopt.dashboard._page import Page, Visit
-from skillopt.runs.curves import curves
+from multidict import MultiMapping
+
+from skillopt.adoption import ADOPTED, adopt, plan_adoption, undo_adoption
+from skillopt.dashboard._page import ActionReply, Page, Parts, Visit
+from skillopt.errors import UsageError
+from skillopt.render import run as draw
+from skillopt.render.markup import Markup, card, chip, fold, joined, pairs, region, soft, table, tag
+from skillopt.render.steps import steps
+from skillopt.report import page as report
+from skillopt.runs.growth import growth
 from skillopt.runs.lines import LogLine
-from skillopt.runs.reader import RunReader
+from skillopt.runs.reader import RunReader, read_facts
 from skillopt.runs.status import RunStatus
 from skillopt.runs.values import Facts
-from skillopt.runs.words import SIGNS, duration, money, score
+from skillopt.runs.words import count, duration, money, score
 
 LONGEST_LOG = 200
+LATEST = 20
+"""Steps that are on the page; the page Steps has all."""
 _SIGNS = {"done": "✓", "now": "▶", "ahead": "·"}
 _SPOKEN = {"done": "done", "now": "under way", "ahead": "to come"}
+_ADOPT = (
+    "It replaces the skill that the run began with; the fold 'Seed against best' shows how. What was there is"
+    " kept in the run, and undo puts it back byte for byte."
+)
+_UNDO = "The files get back, byte for byte, what they held before. A file that was edited since is refused."
+_drawn: dict[Path, tuple[tuple[int, str], Parts]] = {}
+"""What was drawn last of each run, for all who look at it."""
 
 
-class _Overview:
-    """The elements of one visit; `show` fills them with what a run has become."""
+async def build(visit: Visit) -> Parts:
+    """The one screen."""
+    reader = await visit.look()
+    facts = reader.facts()
+    if facts is None:
+        return {
+            "head": _head(visit, reader, None),
+            "now": tag("p", "Waiting for the run to begin.", cls="empty", role="status"),
+        }
+    kept = _drawn.get(reader.folder)
+    if kept is None or kept[0] != (reader.decided, reader.state):
+        made = await asyncio.to_thread(_decided, visit, facts)
+        kept = _drawn[reader.folder] = ((reader.decided, reader.state), made)
+    return {
+        "head": _head(visit, reader, facts),
+        "hero": draw.hero(facts),
+        "now": _now(visit, reader),
+        **kept[1],
+        "spending": card("Spending", draw.spending(facts.spending, facts.spent), id="spending"),
+        "log": _log(reader.lines),
+        "task": await visit.task(facts),
+    }
 
-    def __init__(self) -> None:
-        self.decided = -1
-        self.lines = 0
-        with w.section("Now"):
-            with ui.element("div").classes("so-row"):
-                self.state = live.Chip()
-                self.where = ui.label("").props('role="status"')
-            self.subject = ui.label("").classes("so-soft")
-            self.strip = block(joined([]), "ol").classes("so-strip")
-            w.named(self.strip, "Stages of this step")
-            with ui.element("div").classes("so-rows") as self.progress:
-                self.bar = ui.element("progress")
-                w.named(self.bar, "Rows of this stage that are in")
-                self.rows = ui.label("").classes("so-soft")
-            self.figures = live.LiveFigures(
-                "val, seed",
-                "val, current",
-                "val, best",
-                "sealed test",
-                "steps",
-                "cost",
-                "calls, tokens",
-                "in flight",
-                "time so far",
-                "time left",
+
+def _decided(visit: Visit, facts: Facts) -> Parts:
+    """What changes only with a decision."""
+    latest = list(facts.changes)[-LATEST:]
+    more = len(facts.changes) - len(latest)
+    earlier = tag("p", tag("a", f"All {len(facts.changes):,} steps", href=visit.url("edits"))) if more else ""
+    told = soft("Each step opens to its edits, their evidence and what it did to the skill.")
+    settings = fold("Every key", draw.configuration(facts), key="configuration")
+    return {
+        "screen": draw.screen(facts, growth(facts)),
+        "steps": card("Steps", told, steps(latest), earlier, id="steps"),
+        "configuration": card("Configuration", settings, id="configuration"),
+    }
+
+
+def _head(visit: Visit, reader: RunReader, facts: Facts | None) -> Markup:
+    """What was trained, and what can be done with the run."""
+    id = visit.run.id
+    verbs: list[Markup] = []
+    if reader.state == "running":
+        ask = (
+            "Nothing further is sent; what was sent is waited for and kept. Resume goes on at the same place."
+        )
+        verbs.append(_verb("stop", "Stop", ask="Stop this run?", detail=ask))
+    elif reader.state == "stopped":
+        verbs.append(_verb("resume", "Resume", main=True))
+    is_adopted = any((reader.folder / ADOPTED).glob("[0-9]*"))
+    if facts is not None and facts.best_diff and reader.state != "running":
+        verbs.append(_verb("adopt", "Adopt", ask="Adopt the best skill?", detail=_ADOPT))
+    if is_adopted:
+        verbs.append(_verb("undo", "Undo the adoption", ask="Undo the last adoption?", detail=_UNDO))
+    verbs.append(tag("a", "Compare", href=visit.url("runs", run=id), cls="button"))
+    if facts is not None and facts.baseline is not None:
+        verbs.append(tag("a", "Report", href=f"{visit.url('run')}/report.html", cls="button", download=True))
+        verbs.append(
+            tag(
+                "a",
+                "Export skill",
+                href=f"{visit.url('run')}/best_skill.md",
+                cls="button main",
+                download=True,
             )
-            self.estimate = w.paragraph(
-                "Time left is the median of the last steps times the steps to come, and the test after them.",
-                soft=True,
-            )
-            self.marks = ui.label("").classes("so-marks")
-            self.legend = ui.label("").classes("so-soft")
-        with w.section("Scores"):
-            self.chart: ui.echart | None = None
-            self.place = ui.element("div")
-            self.spoken = ui.label("").classes("so-hidden")
-            w.paragraph(
-                "The whisker is the interval of the change on the sealed test or in the folds, drawn at the"
-                " best skill."
-                " A cross stands at the most that a rejected candidate could still have reached.",
-                soft=True,
-            )
-        with w.section("What it claims"):
-            self.claim = ui.element("div").classes("so-bare")
-        with ui.element("div").classes("so-two"):
-            with w.section("In flight"):
-                self.flights = block(joined([]))
-            with w.section("Log (times in UTC)"):
-                self.log = block(joined([]), "ol").classes("so-log")
-                self.log.props["tabindex"] = "0"
-                self.log.props["role"] = "log"
-                w.named(self.log, "What was decided, the newest first")
-
-    def show(self, watcher: RunReader) -> None:
-        """Take over what changed."""
-        facts = watcher.facts()
-        status = watcher.status
-        self.state.show(watcher.state)
-        self.where.set_text(
-            "Waiting for the run to begin."
-            if facts is None
-            else status.position()
-            if watcher.state == "running"
-            else ""
         )
-        self.subject.set_text(status.what())
-        self.strip.set_content(_strip(status) if watcher.state == "running" else "")
-        self.progress.set_visibility(watcher.state == "running" and status.total > 0)
-        self.bar.props["value"], self.bar.props["max"] = status.done, max(1, status.total)
-        self.bar.update()
-        self.rows.set_text(status.rows())
-        self.estimate.set_visibility(watcher.state == "running")
-        self._spent(watcher)
-        self.flights.set_content(_flights(watcher))
-        if facts is not None and watcher.decided != self.decided:
-            self.decided = watcher.decided
-            self._decided(watcher, facts)
-
-    def _spent(self, watcher: RunReader) -> None:
-        paid, status = watcher.spending.settled(), watcher.status
-        self.figures.show(
-            cost=money(paid.dollars),
-            **{"calls,_tokens": f"{paid.calls:,}, {paid.tokens:,}"},
-            in_flight=str(watcher.spending.in_flight),
-            time_so_far=duration(watcher.seconds()),
-            time_left=status.left_in_words(),
-        )
-
-    def _decided(self, watcher: RunReader, facts: Facts) -> None:
-        status, test = watcher.status, facts.test.comparison
-        best = f"{score(facts.best)}, {facts.best_origin}" if facts.best is not None else score(None)
-        told = "sealed until the end" if facts.status != "finished" else "not measured"
-        self.figures.show(
-            **{"val,_seed": score(facts.baseline), "val,_current": score(facts.current), "val,_best": best},
-            sealed_test=told if test is None else f"{test.before:.3f} to {test.after:.3f}",
-            steps=f"{len(facts.steps)} of {facts.planned}",
-        )
-        self.marks.set_text(status.marks())
-        self.legend.set_text(
-            status.verdicts() + f" ({', '.join(f'{sign} {word}' for word, sign in SIGNS.items())})"
-            if facts.steps
-            else ""
-        )
-        drawn = curves(facts)
-        self.spoken.set_text(charts.spoken(drawn))
-        if self.chart is None:
-            with self.place:
-                self.chart = ui.echart(charts.scores(drawn), renderer="svg").classes("so-chart")
-                self.chart.props["role"] = "img"
-                w.named(self.chart, "Scores over the steps; the sentence below says the same")
-        else:  # only what grew is sent
-            fresh = charts.scores(drawn)
-            self.chart.run_chart_method("setOption", {key: fresh[key] for key in ("legend", "series")})
-        self.log.set_content(_log(watcher.lines))
-        self.claim.clear()
-        with self.claim:
-            w.paragraph(
-                facts.claim or "Nothing yet: the claim is made when the sealed test is opened.",
-                soft=not facts.claim,
-            )
-            # half of them say that it is not finished
-            for remark in facts.remarks if facts.status != "running" else ():
-                w.paragraph(remark, soft=True)
+    about = draw.subject(facts) if facts is not None else tag("span", reader.status.what(), cls="soft")
+    if is_adopted:
+        about = joined([chip("adopted"), about])
+    form = tag("form", *verbs, method="post", cls="actions", aria_label="What can be done with this run")
+    return tag("div", about, tag("span", cls="spread"), form, cls="row-of")
 
 
-def _strip(status: RunStatus) -> str:
-    return joined(
-        tag(
-            "li",
-            tag("span", _SIGNS[stage.state], aria_hidden="true"),
-            tag("span", stage.name),
-            tag("span", f", {_SPOKEN[stage.state]}", cls="so-hidden"),
-            cls=f"so-{stage.state}",
-            aria_current="step" if stage.state == "now" else None,
-        )
-        for stage in status.strip()
+def _verb(verb: str, name: str, *, main: bool = False, ask: str = "", detail: str = "") -> Markup:
+    return tag(
+        "button",
+        name,
+        name="verb",
+        value=verb,
+        cls="main" if main else "",
+        data_ask=ask or None,
+        data_detail=detail or None,
+        data_yes=name,
     )
 
 
-def _flights(watcher: RunReader) -> str:
-    found = watcher.spending.flights()
-    if not found:
-        return tag("p", "No call is under way.", cls="so-soft")
-    head = tag("tr", *(tag("th", name, scope="col") for name in ("role", "stage", "calls", "longest wait")))
-    rows = [
-        tag(
-            "tr",
-            tag("td", one.role),
-            tag("td", one.stage),
-            tag("td", str(one.calls)),
-            tag("td", f"{one.oldest:.0f} s"),
-        )
-        for one in found
+def _now(visit: Visit, reader: RunReader) -> Markup:
+    """Where a run at work stands; how to go on with one that nobody works on; nothing of a finished one."""
+    status, paid = reader.status, reader.spending.settled()
+    if reader.state == "stopped":
+        started = visit.around.launches.of(reader.folder)
+        command = started.wish.spoken if started else shlex.join(["skillopt", "train", "..."])
+        said = "No process works on this run. Resume goes on at the same place, and so does its command:"
+        return card("Stopped", tag("p", said), tag("pre", command), id="now")
+    if reader.state != "running":
+        return Markup()
+    refused = reader.spending.account.total().states.get("refused", 0)
+    figures = [
+        ("val, seed to current", _val(status)),
+        ("cost", money(paid.dollars)),
+        ("calls, tokens", f"{paid.calls:,}, {paid.tokens:,}"),
+        ("in flight", str(reader.spending.in_flight)),
+        *([("refused calls", f"{refused:,}")] if refused else []),
+        ("time so far", duration(reader.seconds())),
+        ("time left", status.left_in_words()),
     ]
-    return tag("table", tag("thead", head), tag("tbody", *rows), cls="so-table")
+    progress = (
+        tag("div", _bar(status), tag("span", status.rows(), cls="soft"), cls="row-of") if status.total else ""
+    )
+    slowed = tag("p", status.slowed(), cls="note") if status.slowed() else ""
+    flights = [
+        (one.role, one.stage, str(one.calls), f"{one.oldest:.0f} s") for one in reader.spending.flights()
+    ]
+    waiting = (
+        table("Calls in flight", ("role", "stage", "calls", "longest wait"), flights, numbers=2)
+        if flights
+        else ""
+    )
+    return card(
+        "Now",
+        tag("p", status.position(), role="status"),
+        _strip(status),
+        progress,
+        slowed,
+        pairs(figures),
+        waiting,
+        id="now",
+    )
 
 
-def _log(lines: list[LogLine]) -> str:
-    shown = [
+def _val(status: RunStatus) -> str:
+    state = status.fold.result
+    return score(None) if state is None else f"{score(state.baseline_score)} → {score(state.score)}"
+
+
+def _bar(status: RunStatus) -> Markup:
+    return tag("progress", value=status.done, max=status.total, aria_label="Rows of this stage that are in")
+
+
+def _strip(status: RunStatus) -> Markup:
+    stages = (
         tag(
             "li",
-            tag("time", line.time[11:19], datetime=line.time),
-            tag("span", line.text, cls=f"so-{line.tone}"),
+            f"{_SIGNS[one.state]} {one.name}",
+            tag("span", f", {_SPOKEN[one.state]}", cls="unseen"),
+            cls=one.state,
+            aria_current="step" if one.state == "now" else None,
         )
+        for one in status.strip()
+    )
+    return tag("ol", *stages, cls="strip", aria_label="Stages of this step")
+
+
+def _log(lines: list[LogLine]) -> Markup:
+    shown = [
+        tag("li", tag("time", line.time[:19], datetime=line.time), tag("span", line.text, cls=line.tone))
         for line in reversed(lines[-LONGEST_LOG:])
     ]
-    return joined(shown)
+    listed = region("What was decided, the newest first", tag("ol", *shown), cls="log")
+    return card(f"Log: {count(len(lines), 'line')}", listed, id="log")
 
 
-async def build(visit: Visit) -> None:
-    """Make the page."""
-    overview = _Overview()
-    await live.watch(visit.run.folder, overview.show)
+async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
+    """Stop or resume the run; adopt its best skill, or take that back."""
+    launches, folder, verb = visit.around.launches, visit.run.folder, form.get("verb")
+    if verb == "stop":
+        return ActionReply(said=f"Asked process {launches.stop(folder)} to stop.")
+    if verb == "adopt":
+        plan = await asyncio.to_thread(plan_adoption, folder)
+        if plan.doubts:
+            command = shlex.join(["skillopt", "adopt", str(folder)])
+            said = f"Nothing was changed; `{command}` asks twice and does it."
+            raise UsageError("\n".join([*plan.doubts, said]))
+        await asyncio.to_thread(adopt, plan)
+        return ActionReply(said=f"Adopted: {plan.skill} is the best skill of this run now.")
+    if verb == "undo":
+        back = await asyncio.to_thread(undo_adoption, folder)
+        return ActionReply(said=f"Undone: {', '.join(map(str, back))} is as it was before.")
+    if verb == "resume":
+        started = launches.of(folder)
+        if started is None:
+            raise UsageError(
+                "This run was not started from here, so its command is not known. Run the same command again"
+                " in a terminal: it goes on at the same place."
+            )
+        return ActionReply(said=f"Started as process {launches.resume(started.id).pid}.")
+    raise UsageError(f"There is no verb {str(verb)[:40]!r} here.")
 
 
-PLUGIN = Page(path="/run/{run}", title="Overview", place=0, build=build, icon="show_chart")
+def _report(visit: Visit) -> str:
+    return report(read_facts(visit.run.folder))
+
+
+def _skill(visit: Visit) -> str:
+    facts = read_facts(visit.run.folder)
+    if facts.baseline is None:
+        raise UsageError("Nothing is measured yet, so there is no best skill to export.")
+    return facts.best_skill
+
+
+PLUGIN = Page(
+    path="/run/{run}",
+    title="Overview",
+    place=0,
+    build=build,
+    act=act,
+    files={"report.html": _report, "best_skill.md": _skill},
+)

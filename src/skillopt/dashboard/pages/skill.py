@@ -1,19 +1,14 @@
-"""The page Skill of a run: every version, what changed between two of them, and where each line
-comes from.
-"""
+"""The page Versions of a run: every version that was measured, and what changed between two of them."""
 
 from __future__ import annotations
 
-from nicegui import ui
+import difflib
+from collections.abc import Sequence
 
-from skillopt.dashboard import _live as live
-from skillopt.dashboard import _widgets as w
-from skillopt.dashboard._markup import block
-from skillopt.dashboard._page import Page, Visit
-from skillopt.dashboard._text import rules, side_by_side
-from skillopt.runs.provenance import Provenance, SkillVersion, provenance, skill_versions
-from skillopt.runs.reader import RunReader
-from skillopt.runs.values import Facts
+from skillopt.dashboard._forms import choice
+from skillopt.dashboard._page import Page, Parts, Visit
+from skillopt.render.markup import Markup, card, diff, region, soft, tag, verbatim
+from skillopt.runs.provenance import SkillVersion, skill_versions
 from skillopt.runs.words import outcome, score
 from skillopt.skill.diff import unified
 
@@ -21,105 +16,39 @@ BASE = "base"
 MOST_REJECTED = 200
 """Of candidates that were not taken the latest so many can be chosen."""
 _VIEWS = {"inline": "Inline", "sides": "Side by side", "text": "Whole text"}
+_CONTEXT = 3
 
 
-class _Skill:
-    """The versions of one visit."""
-
-    def __init__(self, visit: Visit) -> None:
-        self.decided = -1
-        self.facts: Facts | None = None
-        self.versions: dict[str, SkillVersion] = {}
-        self.wanted = visit.query.get("version", "")
-        self.empty = w.empty("Nothing was measured yet: the seed appears here when the baseline is in.")
-        with ui.element("div").classes("so-main so-bare") as self.all:
-            with w.section("What changed"):
-                with ui.element("div").classes("so-grid"):
-                    self.version = ui.select({}, label="Version", on_change=self.draw).props(
-                        "outlined dense options-dense"
-                    )
-                    self.against = ui.select({}, label="Compared with", on_change=self.draw).props(
-                        "outlined dense options-dense"
-                    )
-                self.view = ui.radio(_VIEWS, value="inline", on_change=self.draw).props("inline dense")
-                w.named(self.view, "How the text is shown")
-                self.said = ui.label("").props('role="status"')
-                self.place = ui.element("div")
-            with w.section("Where each line comes from"):
-                w.paragraph(
-                    "The failures of a line are the training tasks that the analysts behind its edit had"
-                    " before them; fixed and broke are val tasks, and belong to all edits of that step"
-                    " together.",
-                    soft=True,
-                )
-                self.rules = block(rules(provenance_of(None, "")), "ol").classes("so-rules")
-
-    def show(self, watcher: RunReader) -> None:
-        """Take in new versions; what is being read stays."""
-        facts = watcher.facts()
-        self.empty.set_visibility(facts is None or not facts.versions)
-        self.all.set_visibility(facts is not None and bool(facts.versions))
-        if facts is None or watcher.decided == self.decided:
-            return
-        self.decided, self.facts = watcher.decided, facts
-        found = skill_versions(facts)
-        if [one.short for one in found] == list(self.versions):
-            return
-        self.versions = {one.short: one for one in found}
-        taken = [one.short for one in found if one.is_taken]
-        rejected = [one.short for one in found if not one.is_taken][-MOST_REJECTED:]
-        offered = {
-            short: _named(one)
-            for short, one in reversed(self.versions.items())
-            if short in taken or short in rejected
+async def build(visit: Visit) -> Parts:
+    """The version that the address names, the best where it names none, and the one it is compared with."""
+    facts = (await visit.look()).facts()
+    found = [] if facts is None else skill_versions(facts)
+    if not found:
+        return {
+            "empty": tag(
+                "p", "Nothing was measured yet: the seed appears here with the baseline.", cls="empty"
+            )
         }
-        chosen = self.version.value or (self.wanted if self.wanted in offered else taken[-1])
-        self.against.set_options(
-            {BASE: "the skill it was made from", **offered}, value=self.against.value or BASE
-        )
-        self.version.set_options(offered, value=chosen)
-        self.draw()
-
-    def draw(self) -> None:
-        """The chosen version in the chosen way."""
-        if self.facts is None or self.version.value not in self.versions:
-            return
-        one = self.versions[self.version.value]
-        other = self.versions.get(self.against.value)
-        before, name = (one.base, "before") if other is None else (other.text, other.name)
-        self.place.clear()
-        with self.place:
-            self._text(one, before, name)
-        self.rules.set_content(rules(provenance_of(self.facts, one.short)))
-
-    def _text(self, one: SkillVersion, before: str, name: str) -> None:
-        self.said.text = (
-            f"{one.name}: {'' if one.short == 'seed' else outcome(one.action) + ', '}val {score(one.score)}"
-        )
-        if self.view.value == "text":
-            w.verbatim(one.text or "The log does not hold this text.", f"The skill of {one.name}")
-        elif before == one.text:
-            w.paragraph(
-                (
-                    f"{one.name} reads the same as {name}."
-                    if one.short != "seed"
-                    else "This is the skill the run began with."
-                ),
-                soft=True,
-            )
-            w.verbatim(one.text, f"The skill of {one.name}")
-        elif self.view.value == "sides":
-            shown = w.named(
-                block(side_by_side(before, one.text)), f"{name} on the left, {one.name} on the right"
-            )
-            shown.classes("so-sides").props('tabindex="0" role="region"')
-        else:
-            w.diff(unified(before, one.text, name, one.name), f"Difference between {name} and {one.name}")
-
-
-def provenance_of(facts: Facts | None, short: str) -> Provenance:
-    """Where the lines of a version come from; nothing before there is one."""
-    return Provenance(lines=()) if facts is None else provenance(facts, short)
+    rejected = [one.short for one in found if not one.is_taken][-MOST_REJECTED:]
+    versions = {one.short: one for one in reversed(found) if one.is_taken or one.short in rejected}
+    best = next((one.short for one in found if one.is_best), "seed")
+    one = versions.get(visit.query.get("version", ""), versions[best])
+    against = visit.query.get("against", "seed" if "version" not in visit.query else BASE)
+    other, view = versions.get(against), visit.query.get("view", "inline")
+    offered = {short: _named(version) for short, version in versions.items()}
+    form = tag(
+        "form",
+        choice("version", "Version", offered, one.short),
+        choice("against", "Compared with", {BASE: "the skill it was made from", **offered}, against),
+        choice("view", "Shown", _VIEWS, view),
+        data_swap=True,
+        cls="filter",
+    )
+    before, name = (one.base, "before") if other is None else (other.text, other.name)
+    return {
+        "filter": tag("div", form, cls="card"),
+        "text": card("What changed", *_text(one, before, name, view)),
+    }
 
 
 def _named(one: SkillVersion) -> str:
@@ -128,10 +57,47 @@ def _named(one: SkillVersion) -> str:
     return f"{one.name} · {outcome(one.action)} · val {score(one.score)}{' · best' if one.is_best else ''}"
 
 
-async def build(visit: Visit) -> None:
-    """Make the page."""
-    skill = _Skill(visit)
-    await live.watch(visit.run.folder, skill.show)
+def _text(one: SkillVersion, before: str, name: str, view: str) -> list[Markup]:
+    said = soft(_named(one))
+    if view == "text":
+        return [said, verbatim(one.text or "The log does not hold this text.", f"The skill of {one.name}")]
+    if before == one.text:
+        same = (
+            f"{one.name} reads the same as {name}."
+            if one.short != "seed"
+            else "The run began with this skill."
+        )
+        return [said, soft(same), verbatim(one.text, f"The skill of {one.name}")]
+    if view == "sides":
+        label = f"{name} on the left, {one.name} on the right"
+        return [said, region(label, *side_by_side(before, one.text), cls="columns")]
+    label = f"Difference between {name} and {one.name}"
+    return [said, diff(unified(before, one.text, name, one.name), label)]
 
 
-PLUGIN = Page(path="/run/{run}/skill", title="Skill", place=10, build=build, icon="difference")
+def side_by_side(before: str, after: str) -> list[Markup]:
+    """Two texts in two columns; lines that are gone have a minus, new ones a plus, so that colour says
+    nothing alone.
+    """
+    old, new = before.splitlines(), after.splitlines()
+    rows: list[Markup] = []
+    groups = difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_grouped_opcodes(_CONTEXT)
+    for number, group in enumerate(groups):
+        if number or group[0][1]:
+            rows.append(tag("div", f"from line {group[0][3] + 1}", cls="where"))
+        for kind, a0, a1, b0, b1 in group:
+            left, right = old[a0:a1], new[b0:b1]
+            for place in range(max(len(left), len(right))):
+                rows += [_side(left, place, kind, "-"), _side(right, place, kind, "+")]
+    return rows
+
+
+def _side(lines: Sequence[str], place: int, kind: str, sign: str) -> Markup:
+    if place >= len(lines):
+        return tag("div", "")
+    if kind == "equal":
+        return tag("div", f"  {lines[place]}")
+    return tag("div", f"{sign} {lines[place]}", cls="removed" if sign == "-" else "added")
+
+
+PLUGIN = Page(path="/run/{run}/skill", title="Versions", place=10, build=build)

@@ -1,0 +1,70 @@
+"""Draws one task with two skills: question, expected answer, and what the target did with each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from skillopt.render.markup import Markup, chip, joined, soft, tag, verbatim
+from skillopt.runs.matrix import Shown
+from skillopt.runs.task_look import TaskLook, VersionLook
+from skillopt.runs.words import count
+
+LONGEST = 6000
+"""Characters of one text that are shown; whole transcripts lie in the run."""
+
+
+def task_card(look: TaskLook) -> Markup:
+    """The task as a whole."""
+    expected = look.expected
+    shown = expected if isinstance(expected, str) else json.dumps(expected, ensure_ascii=False, default=str)
+    return joined(
+        [
+            tag("h3", look.task, " ", chip(look.kind) if look.kind else ""),
+            soft("The run does not keep its questions (store.tasks).")
+            if look.question is None
+            else verbatim(_cut(look.question), "Question"),
+            Markup() if expected is None else tag("p", tag("strong", "Expected: "), tag("code", _cut(shown))),
+            tag("div", *(_side(side, look.question is not None) for side in look.sides), cls="sides"),
+        ]
+    )
+
+
+def _side(side: VersionLook, is_asked: bool) -> Markup:
+    took = [
+        *([count(side.tokens, "token")] if side.tokens is not None else []),
+        *([f"{side.seconds:.1f} s"] if side.seconds is not None else []),
+    ]
+    head = tag("p", tag("strong", side.name), " ", chip(side.mark), f" {side.note}".rstrip())
+    rollouts = [part for one in side.rollouts for part in _rollout(one, side, is_asked)]
+    if not rollouts:
+        rollouts = [
+            soft(
+                "This task was not run with this version."
+                if side.mark == "not evaluated"
+                else "No rollout is stored for this row."
+            )
+        ]
+    return tag("div", head, *rollouts, soft(", ".join(took)) if took else "")
+
+
+def _rollout(one: Shown, side: VersionLook, is_asked: bool) -> Iterator[Markup]:
+    draw = f"draw {one.draw + 1}, " if len(side.rollouts) > 1 else ""
+    worth = "no score is stored" if one.hard is None else f"score {one.hard:g}"
+    more = f", soft {one.soft:g}" if one.soft is not None and one.soft != one.hard else ""
+    failed = f", failed by itself: {one.failure}" if one.failure else ""
+    again = f", attempt {one.attempt + 1}" if one.attempt else ""
+    files = f", files: {', '.join(one.files)}" if one.files else ""
+    yield soft(f"{draw}{worth}{more}, {count(one.calls, 'call')}{again}{failed}{files}")
+    if one.feedback:
+        yield tag("p", one.feedback)
+    # What stands before the first reply is the skill and the question, which are on the page already.
+    first = next((at for at, turn in enumerate(one.turns) if turn.role not in ("system", "user")), 0)
+    for turn in one.turns[first if is_asked else 0 :]:
+        yield verbatim(_cut(turn.text or "(nothing)"), f"Message of {turn.role}, {side.name}")
+    if not one.turns:
+        yield verbatim(_cut(one.answer or "(no answer)"), f"Answer, {side.name}")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ... ({len(text):,} characters)"
