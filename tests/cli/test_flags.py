@@ -205,7 +205,7 @@ def test_the_backend_flag_takes_every_backend(skillopt: Command, backend: str) -
 
 def test_help_offers_no_flag_that_does_nothing(skillopt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "250")
-    said = skillopt("train", "--help").out
+    said = skillopt("train", "--help-all").out
     assert "--qwen_chat_base_url" in said
     assert [
         name

@@ -39,12 +39,22 @@ def test_exit_codes_are_documented(
 
 def test_every_public_flag_is_an_option_of_train(skillopt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "250")
-    said = skillopt("train", "--help").out
+    said = skillopt("train", "--help-all").out
     assert [
         name
         for name in (*FLAT, "config", "cfg-options", "json", "quiet", "plain")
         if f"--{name} " not in said
     ] == []
+
+
+def test_the_help_of_train_is_short_and_the_whole_one_does_not_stay(
+    skillopt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    for _ in range(2):
+        said = skillopt("train", "--help").out
+        assert 18 <= said.count("\n│ ") <= 32 and "--effort " in said and "--batch_size " not in said
+        assert "--batch_size " in skillopt("train", "--help-all").out
 
 
 def test_help_loads_neither_an_sdk_nor_the_engine() -> None:

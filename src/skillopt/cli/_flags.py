@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from skillopt.errors import ConfigError
 from skillopt.runs.reader import is_run
 
 _LIST_FLAG = ("--cfg-options", "--cfg_options")
+HELP_ALL = "skillopt.help_all"
 _EITHER_SPELLING = {"token_normalize_func": lambda name: name.replace("-", "_")}
 """`--batch-size` and `--batch_size` are one option."""
 _PANELS = {
@@ -88,10 +89,12 @@ def flagged(
     short: Sequence[str] = (),
     epilog: str | None = None,
     config_argument: bool = True,
+    brief: Collection[str] = (),
 ) -> Add:
     """The `add` of a command with a parameter `given`: it takes a config, `--cfg-options`, a short option for
     the models of `short` roles, and one for every public flag whose key starts with one of `keys`. Without
-    `config_argument` the config is only named by `--config`: the command has an argument of its own.
+    `config_argument` the config is only named by `--config`: the command has an argument of its own. With
+    `brief` the help shows these options alone, and `--help-all` every one.
     """
 
     def add(app: typer.Typer, name: str, panel: str) -> None:
@@ -102,7 +105,7 @@ def flagged(
         config = _CONFIG if config_argument else _CONFIG[1:]
         run = with_options(command, "given", [*config, *models, *_flag_options(keys)], _given)
         settings: Any = {"context_settings": _EITHER_SPELLING, "rich_help_panel": panel, "epilog": epilog}
-        app.command(name, cls=FlagCommand, **settings)(run)
+        app.command(name, cls=_brief_command(brief) if brief else FlagCommand, **settings)(run)
 
     return add
 
@@ -112,6 +115,36 @@ class FlagCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, spread(args))
+
+
+def _brief_command(brief: Collection[str]) -> type[FlagCommand]:
+    """A command whose help shows some options, unless all are asked for."""
+
+    class BriefCommand(FlagCommand):
+        def format_help(self, ctx: Any, formatter: Any) -> None:
+            is_whole = ctx.meta.get(HELP_ALL, False)
+            rest = [one for one in self.params if not (is_whole or one.name in brief or _is_hidden(one))]
+            for one in rest:
+                one.hidden = True
+            try:
+                super().format_help(ctx, formatter)
+            finally:
+                for one in rest:
+                    one.hidden = False
+
+    return BriefCommand
+
+
+def _is_hidden(one: Any) -> bool:
+    return bool(getattr(one, "hidden", False))
+
+
+def show_all(ctx: typer.Context, wanted: bool) -> None:
+    """Print the help with every option, and end."""
+    if wanted:
+        ctx.meta[HELP_ALL] = True
+        typer.echo(ctx.get_help(), nl=False)
+        raise typer.Exit
 
 
 def spread(arguments: Sequence[str]) -> list[str]:

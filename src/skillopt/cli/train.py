@@ -6,19 +6,54 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
 from skillopt.aio import run_gently
 from skillopt.build import prepare
 from skillopt.build.continuing import continued
 from skillopt.build.drafting import draft_queries, wants_draft
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import print_json
-from skillopt.cli._flags import Given, flagged
+from skillopt.cli._effort import Effort, with_effort
+from skillopt.cli._flags import Given, flagged, show_all
 from skillopt.cli._options import Json, Plain, Quiet, option
 from skillopt.estimation import estimate as estimated
 from skillopt.redact import Scrubber
 from skillopt.runs.reader import find_run
 
 PANEL, PLACE = "Train and measure", 1
+BRIEF = frozenset(
+    [
+        "config_argument",
+        "config",
+        "cfg_options",
+        "source",
+        "target",
+        "optimizer",
+        "effort",
+        "budget",
+        "judge",
+        "targets",
+        "env",
+        "skill_init",
+        "data_path",
+        "scorer",
+        "out_root",
+        "num_epochs",
+        "strategy",
+        "part",
+        "workers",
+        "prune",
+        "seed",
+        "eval_test",
+        "json",
+        "quiet",
+        "plain",
+        "all_options",
+        "help",
+    ]
+)
+"""The options that most people need."""
 
 
 def train(
@@ -29,9 +64,14 @@ def train(
             "--from", "A run to go on from in a new folder: its best skill, settings and rollouts.", "RUN"
         ),
     ] = None,
+    effort: Effort = None,
     json: Json = False,
     quiet: Quiet = False,
     plain: Plain = False,
+    all_options: Annotated[
+        bool,
+        typer.Option("--help-all", callback=show_all, is_eager=True, help="Show every option and exit."),
+    ] = False,
 ) -> None:
     """Train a skill. Running the same command again goes on where it stopped, as does 'skillopt train RUN'.
 
@@ -44,7 +84,7 @@ def train(
             given = given.with_flag("out_root", "")
     elif given.run is not None and "out_root" not in given.flags:
         given = given.with_flag("out_root", str(given.run))
-    resolved = _run.configure(given)
+    resolved = _run.configure(with_effort(given, effort))
     if wants_draft(resolved.config):
         with _run.scrubbed(Scrubber(resolved.secrets)):
             run_gently(draft_queries(resolved, Path.cwd() / "outputs" / "drafted_queries"))
@@ -63,4 +103,4 @@ def train(
     _run.leave(result)
 
 
-add = flagged(train, short=("target", "optimizer"), epilog=EXIT_CODES)
+add = flagged(train, short=("target", "optimizer"), epilog=EXIT_CODES, brief=BRIEF)

@@ -106,7 +106,7 @@ TOOLS: tuple[CommandTool, ...] = (
     CommandTool(
         name="skillopt_train",
         takes=(*_CONFIG, *_MODELS, *_TASKS, *_TRAINING),
-        without=("config_argument", "target", "optimizer", "from"),
+        without=("config_argument", "target", "optimizer", "from", "effort", "help_all"),
         calls_models=True,
         is_long=True,
         more=f"Ask skillopt_estimate first what it will cost, and set a budget. {_REST}",

@@ -1,0 +1,38 @@
+"""`--effort` is a word for several settings, and each of them said by itself counts more."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from skillopt.cli._effort import PRESETS, with_effort
+from skillopt.cli._flags import Given
+from skillopt.errors import UnknownName
+
+DOCS = Path(__file__).parents[2] / "docs" / "effort.md"
+
+
+def given(*options: str, **flags: str) -> Given:
+    return Given(config=None, flags={"env": "world", "target_model": "world", **flags}, options=options)
+
+
+def test_every_preset_loads_and_what_is_said_by_itself_counts_more() -> None:
+    for effort in PRESETS:
+        assert with_effort(given(), effort).load().config
+    quick = with_effort(given("evaluation.repeats=4", num_epochs="2"), "quick").load().config
+    assert (quick.train.num_epochs, quick.evaluation.repeats, quick.train.folds) == (2, 4, 1)
+    thorough = with_effort(given(), "thorough").load().config
+    assert thorough.optimizer.prune and thorough.gate.policy == "confirm"
+    assert with_effort(given(), None) == given() and not with_effort(given(), "standard").options
+
+
+def test_a_mistyped_effort_names_the_near_miss() -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'quick'"):
+        with_effort(given(), "quik")
+
+
+def test_the_page_names_every_setting_and_no_other() -> None:
+    said = set(re.findall(r"^\| `([a-z_.]+)` \|", DOCS.read_text(encoding="utf-8"), re.MULTILINE))
+    assert said == {key for preset in PRESETS.values() for key in preset}
