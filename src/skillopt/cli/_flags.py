@@ -123,7 +123,8 @@ def _brief_command(brief: Collection[str]) -> type[FlagCommand]:
     class BriefCommand(FlagCommand):
         def format_help(self, ctx: Any, formatter: Any) -> None:
             is_whole = ctx.meta.get(HELP_ALL, False)
-            rest = [one for one in self.params if not (is_whole or one.name in brief or _is_hidden(one))]
+            shown: list[Any] = [] if is_whole else list(self.params)
+            rest = [one for one in shown if one.name not in brief and not one.hidden]
             for one in rest:
                 one.hidden = True
             try:
@@ -133,10 +134,6 @@ def _brief_command(brief: Collection[str]) -> type[FlagCommand]:
                     one.hidden = False
 
     return BriefCommand
-
-
-def _is_hidden(one: Any) -> bool:
-    return bool(getattr(one, "hidden", False))
 
 
 def show_all(ctx: typer.Context, wanted: bool) -> None:
