@@ -24,6 +24,7 @@ from skillopt.render.stairs import stairs
 from skillopt.report import Facts, page, summary
 from skillopt.runs.growth import growth
 from skillopt.runs.reader import read_facts
+from skillopt.runs.task_look import look_at_all
 from skillopt.runs.words import interval
 from skillopt.train.sealed_test import TestReport
 from train._world import Trained
@@ -110,6 +111,18 @@ def test_one_interval_for_one_number_and_none_of_a_sealed_test(trained: Trained)
     assert page(facts).count(told) >= 2 and told in summary(facts), "hero, stairs and summary say the same"
     sealed = replace(facts, test=TestReport(measured=False, why="sealed"))
     assert "interval" not in str(stairs(sealed, growth(sealed)))
+
+
+def test_a_square_opens_question_and_answers_without_the_run(trained: Trained) -> None:
+    facts = read_facts(trained.folder)
+    looks = list(look_at_all(trained.folder, facts))
+    assert {look.task for look in looks} == set(facts.tasks)
+    text = page(facts, looks)
+    assert all(f'<template data-task="{task}">' in text for task in facts.tasks)
+    first = looks[0]
+    assert first.question and first.question in text and first.sides[0].name == "the seed skill"
+    assert first.sides[0].mark != first.sides[1].mark, "what differs comes first"
+    assert page(facts, looks * 400).count("<template") < len(looks) * 400, "a page has an end"
 
 
 def test_a_page_needs_nothing_but_itself(real: Page) -> None:

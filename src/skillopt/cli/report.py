@@ -13,6 +13,7 @@ from skillopt.errors import UsageError
 from skillopt.files import write_text
 from skillopt.report import page, summary
 from skillopt.runs.reader import read_facts
+from skillopt.runs.task_look import look_at_all
 
 PANEL, PLACE = "Look at runs", 3
 _OURS = "SkillOpt report"
@@ -31,7 +32,7 @@ def report(
     facts = read_facts(run)
     _check(target)
     beside = target.with_suffix(".md")
-    for path, text in ((target, page(facts)), (beside, summary(facts))):
+    for path, text in ((target, page(facts, look_at_all(run, facts))), (beside, summary(facts))):
         try:
             write_text(path, text, durable=False)
         except OSError as error:

@@ -62,7 +62,7 @@
     if (!square) return;
     all(".wall [aria-pressed]").forEach(other => other.removeAttribute("aria-pressed"));
     square.setAttribute("aria-pressed", "true");
-    const kept = document.getElementById(`task-${all(".wall button").indexOf(square)}`);
+    const kept = all("template[data-task]").find(one => one.dataset.task === square.dataset.task);
     if (kept) one("#task").replaceChildren(kept.content.cloneNode(true));
     document.dispatchEvent(new CustomEvent("square", { detail: square.dataset.task }));
   });

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Iterable, Iterator
 
 from skillopt.render.document import SCRIPT, document
 from skillopt.render.markup import Markup, card, fold, joined, soft, tag
 from skillopt.render.run import configuration, heat, hero, screen, spending, subject
 from skillopt.render.steps import steps
+from skillopt.render.task import task_card
 from skillopt.runs.growth import growth
 from skillopt.runs.matrix import matrix
+from skillopt.runs.task_look import TaskLook
 from skillopt.runs.values import Facts
 
+MOST_ANSWERS = 1 << 20
+"""Characters of answers that a page carries; `skillopt runs show` has all."""
 _SECTIONS = ("Scores", "Skill", "Steps", "Tasks", "Spending", "Configuration")
 
 
-def page(facts: Facts) -> str:
-    """The whole page."""
+def page(facts: Facts, looks: Iterable[TaskLook] = ()) -> str:
+    """The whole page; a square of the wall opens the task that was looked at, as far as `MOST_ANSWERS`."""
     grown = growth(facts)
     found = matrix(facts)
     links = (tag("a", name, href=f"#{name.lower()}") for name in _SECTIONS)
@@ -45,6 +50,7 @@ def page(facts: Facts) -> str:
             card("The best skill", fold("The best skill", tag("pre", facts.best_skill)), id="best"),
             card("Spending", spending(facts.spending, facts.spent), id="spending"),
             card("Configuration", fold("Every key", configuration(facts)), id="configuration"),
+            *_answers(looks),
         ]
     )
     digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
@@ -61,3 +67,13 @@ def page(facts: Facts) -> str:
         head=head,
         script=Markup(f"<script>{SCRIPT}</script>"),
     )
+
+
+def _answers(looks: Iterable[TaskLook]) -> Iterator[Markup]:
+    left = MOST_ANSWERS
+    for look in looks:
+        kept = tag("template", task_card(look), data_task=look.task)
+        left -= len(kept)
+        if left < 0:
+            return
+        yield kept

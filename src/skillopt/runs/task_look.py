@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from skillopt.errors import UsageError
 from skillopt.runs.answers import StoredTask, stored_tasks
 from skillopt.runs.matrix import MARKS, Shown, trajectories
+from skillopt.runs.provenance import skill_versions
 from skillopt.runs.values import Facts
 
 
@@ -35,6 +36,24 @@ class TaskLook:
     question: str | None
     expected: Any
     sides: Sequence[VersionLook]
+
+
+def look_at_all(folder: Path, facts: Facts) -> Iterator[TaskLook]:
+    """Every val task with the seed and the best skill, those that differ first; nothing of a run without a
+    measured version.
+    """
+    versions = {one.short: one for one in facts.versions}
+    best = next((one.short for one in reversed(skill_versions(facts)) if one.is_best), "seed")
+    if "seed" not in versions:
+        return
+    before, after = versions["seed"].cells, versions[best].cells
+    stored = {one.id: one for one in stored_tasks(folder)}
+
+    def is_same(task: str) -> bool:
+        return task in before and task in after and before[task].mark == after[task].mark
+
+    for task in sorted(facts.tasks, key=is_same):
+        yield look_at(folder, facts, task, best, stored.get(task))
 
 
 def look_at(
