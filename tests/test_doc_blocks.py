@@ -33,7 +33,7 @@ PAGES = sorted(
     if "```" in path.read_text(encoding="utf-8")
 )
 BLOCK = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
-ABOVE = re.compile(r"<!-- (not run|first): (.*?) -->\s*\Z", re.DOTALL)
+ABOVE = re.compile(r"<!-- (not run|first): ((?:(?!-->).)*) -->\s*\Z", re.DOTALL)
 DATA = ("json", "yaml", "toml", "text", "console")
 SECONDS = 300.0
 HOME = "home"
@@ -64,9 +64,12 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def test_a_block_is_found_with_what_stands_above_it() -> None:
-    text = "- a\n\n  ```sh\n  ls\n  ```\n\n<!-- not run: needs a key -->\n```python\nx = 1\n```\n"
+    text = (
+        "- a\n\n<!-- first: cd x -->\n  ```sh\n  ls\n  ```\n\n"
+        "<!-- not run: needs a key -->\n```python\nx = 1\n```\n"
+    )
     assert list(blocks(text)) == [
-        Block(language="sh", text="ls\n"),
+        Block(language="sh", text="ls\n", first="cd x"),
         Block(language="python", text="x = 1\n", not_run="needs a key"),
     ]
 
@@ -139,7 +142,7 @@ def furnish(folder: Path) -> None:
     config = (folder / "my-skill" / "train.yaml").read_text(encoding="utf-8")
     config = config.replace("num_epochs: 3", "num_epochs: 1")
     write_text(folder / "my-skill" / "train.yaml", config)
-    by_hand = config.replace(": my-skill/", ": my-skill/my-skill/").replace("tasks.jsonl", "invoices.jsonl")
+    by_hand = config.replace("./my-skill/", "./my-skill/my-skill/").replace("tasks.jsonl", "invoices.jsonl")
     for name in ("tasks.yaml", "my-task.yaml", "train.yaml"):
         write_text(folder / name, by_hand)
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from skillopt.errors import Fault
+from skillopt.files import remove
 from skillopt.process import _reaper, minimal_env, run_process
-from skillopt.programs.place import remove
 
 
 def python(code: str) -> list[str]:

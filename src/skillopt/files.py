@@ -7,11 +7,14 @@ import json
 import os
 import re
 import secrets
+import shutil
 import stat
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +159,55 @@ def lock_privately(path: Path | str, patience: float = 0.0) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """A private folder with a lock file in it, gone afterwards. What a killed process left of this prefix
+    goes with the first one of the next.
+    """
+    _sweep(Path(tempfile.gettempdir()), prefix)
+    with contextlib.ExitStack() as held:
+        while True:
+            root = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
+            try:
+                held.enter_context(lock(root / _LOCK))
+                break
+            except RunConflict:  # another process sweeps, and took it for left behind
+                continue
+        try:
+            yield root
+        finally:
+            if sys.platform == "win32":  # no file is removed there while it is open
+                held.close()
+            remove(root)
+
+
+@cache
+def _sweep(folder: Path, prefix: str) -> None:
+    """Remove the folders of processes that are gone: the lock of a living one is held."""
+    for root in folder.glob(f"{prefix}*"):
+        with contextlib.suppress(OSError, RunConflict):
+            is_ours = not root.is_symlink() and root.stat().st_uid == getattr(os, "getuid", int)()
+            if is_ours and (root / _LOCK).is_file():
+                with lock(root / _LOCK):
+                    remove(root)
+                remove(root)  # Windows keeps a file while it is open
+
+
+def remove(root: Path) -> None:
+    """Remove a tree, also what was made read-only in it; nothing above it is touched."""
+
+    def again(function: Callable[..., Any], path: str, _error: Any) -> None:
+        for each in (Path(path).parent, Path(path)):
+            if not each.is_relative_to(root) or each.is_symlink():
+                continue
+            with contextlib.suppress(OSError):
+                each.chmod(stat.S_IRWXU)
+        with contextlib.suppress(OSError):
+            function(path)
+
+    shutil.rmtree(root, onerror=again)
+
+
 def holder(path: Path | str) -> str | None:
     """The process that holds a lock file, as it was asked now and without writing; None when nobody does."""
     try:
@@ -169,6 +221,7 @@ def holder(path: Path | str) -> str | None:
 
 
 _PAUSE = 0.05
+_LOCK = ".lock"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 

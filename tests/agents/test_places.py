@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.programs.place import _sweep, bare_env, fresh_place, remove, unpacked
+from skillopt.files import _sweep, remove
+from skillopt.programs.place import bare_env, fresh_place, unpacked
 from skillopt.programs.wall import wall
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there are no such permissions")

@@ -166,6 +166,17 @@ def test_a_path_that_exists_in_both_places_is_refused(fails, write):
     write("s.md", "other")
     message = fails("conf/c.yaml")
     assert message.startswith("env.skill_init (conf/c.yaml:2): 's.md' exists both as")
+    assert "write './s.md' for the first" in message
+
+
+def test_a_path_that_begins_with_a_dot_means_the_file_beside_the_configuration(run, write, cwd):
+    write("conf/c.yaml", "env: {name: toy, skill_init: ./s.md, split_dir: ./here}\n")
+    write("conf/s.md", "one")
+    write("s.md", "other")
+    (cwd / "here").mkdir()
+    env = run("conf/c.yaml").config.env
+    assert env.skill_init == cwd / "conf/s.md"
+    assert env.settings.split_dir == cwd / "here", "what is not there is looked for as ever"
 
 
 def test_one_file_seen_from_both_places_is_no_conflict(run, write, cwd):

@@ -442,7 +442,7 @@ CASES = [
     case("env.limit", 3, "events", OWN),
     case("env.test_path", "held_out.jsonl", "events", OWN),
     case("env.prompt", "{other}", "requests", OWN),
-    case("env.scorer", "numeric", "error", OWN),
+    case("env.scorer", "numeric", "events", OWN),
     case("env.pass_at", 0.5, "events", {**OWN, "env.scorer": "graded.py:grade"}),
     case("env.scorer_options", '{"tolerance": 1}', "error", {**OWN, "env.scorer": "exact_match"}),
     case("env.graded", False, "events", {**OWN, "env.scorer": "graded.py:grade"}),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from operator import attrgetter
@@ -24,7 +23,7 @@ from skillopt.cli._progress import View
 from skillopt.errors import ConfigError
 from skillopt.evaluation.compare import compare_rows
 from skillopt.events import RowFact
-from skillopt.files import write_text
+from skillopt.files import temporary_folder, write_text
 from skillopt.runs import words
 from skillopt.skill.folder import Skill, load_skill
 from skillopt.skill.in_git import skill_at
@@ -74,9 +73,9 @@ def check(
             "No skill is named: skillopt check SKILL takes a folder with SKILL.md or a .md file."
         )
     job = prepare(target_only(resolved))
-    with tempfile.TemporaryDirectory(prefix="skillopt-check-") as folder, _run.scrubbed(job.scrubber):
+    with temporary_folder("skillopt-check-") as folder, _run.scrubbed(job.scrubber):
         changed = load_skill(path)
-        earlier = skill_at(changed, against, Path(folder))
+        earlier = skill_at(changed, against, folder / "earlier")
         asked = Check(
             skill=os.path.relpath(path),
             ref=against,

@@ -90,7 +90,8 @@ def shown_as(path: Path, cwd: Path) -> str:
 
 
 def resolve_path(text: str, *, folder: Path | None, cwd: Path, output: bool) -> Path:
-    """Where a written path points: from the file's folder, then from the working directory; both is an error.
+    """Where a written path points: from the file's folder, then from the working directory; both is an error,
+    unless the path begins with `./`, which means the file's folder first.
 
     An `output`, and what came by flag or variable (`folder` None), belongs to the working directory.
     """
@@ -104,10 +105,10 @@ def resolve_path(text: str, *, folder: Path | None, cwd: Path, output: bool) -> 
             return here
     except OSError as error:  # a name that is too long for the system
         raise ConfigError(f"{text[:60]!r}... is no path: {error.strerror}. Correct it.") from error
-    if here.exists() and here.resolve() != beside.resolve():
+    if not text.startswith("./") and here.exists() and here.resolve() != beside.resolve():
         raise ConfigError(
-            f"{text!r} exists both as {beside} (beside the config file) and as {here}; write the absolute"
-            " path"
+            f"{text!r} exists both as {beside} (beside the config file) and as {here}; write './{text}'"
+            " for the first, or the absolute path"
         )
     return beside
 

@@ -6,17 +6,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import stat
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from skillopt.errors import RunConflict
-from skillopt.files import lock
+from skillopt.files import temporary_folder
 from skillopt.process import minimal_env
 from skillopt.programs.port import Access, AgentPlace
 
@@ -26,7 +20,7 @@ _OUTSIDE = (*CERTIFICATES, *_PROXIES, *map(str.lower, _PROXIES))
 """What it takes to reach a provider through a company's network; not passed where the provider is on this
 machine.
 """
-_PREFIX, _LOCK = "skillopt-agent-", ".lock"
+_PREFIX = "skillopt-agent-"
 UNPACKED = "COPILOT_PKG_CACHE_HOME"
 """The variable that says where Copilot unpacks its 235 MB; unset, in the home of every run anew."""
 _LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
@@ -34,39 +28,12 @@ _LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
 
 @contextlib.contextmanager
 def fresh_place() -> Iterator[AgentPlace]:
-    """Folders for one run of a CLI, private and empty, gone afterwards. What a killed process left of them
-    goes with the first of the next one.
-    """
-    _sweep(Path(tempfile.gettempdir()))
-    with contextlib.ExitStack() as held:
-        while True:
-            root = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
-            try:
-                held.enter_context(lock(root / _LOCK))
-                break
-            except RunConflict:  # another process sweeps, and took it for left behind
-                continue
+    """Folders for one run of a CLI, private and empty, gone afterwards."""
+    with temporary_folder(_PREFIX) as root:
         place = AgentPlace(root=root, home=root / "home", workspace=root / "workspace", temp=root / "tmp")
-        try:
-            for folder in (place.home, place.workspace, place.temp):
-                folder.mkdir()
-            yield place
-        finally:
-            if sys.platform == "win32":  # no file is removed there while it is open
-                held.close()
-            remove(root)
-
-
-@cache
-def _sweep(folder: Path) -> None:
-    """Remove the folders of processes that are gone: the lock of a living one is held."""
-    for root in folder.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError, RunConflict):
-            is_ours = not root.is_symlink() and root.stat().st_uid == getattr(os, "getuid", int)()
-            if is_ours and (root / _LOCK).is_file():
-                with lock(root / _LOCK):
-                    remove(root)
-                remove(root)  # Windows keeps a file while it is open
+        for folder in (place.home, place.workspace, place.temp):
+            folder.mkdir()
+        yield place
 
 
 def environment(
@@ -98,18 +65,3 @@ def bare_env(place: AgentPlace) -> dict[str, str]:
     """An environment to ask a CLI its version in, so that even that touches nothing of the user's."""
     nobody = Access(provider="", model="", base_url=_LOOPBACK[0])
     return environment(place, nobody, {UNPACKED: str(unpacked())})
-
-
-def remove(root: Path) -> None:
-    """Remove a tree, also what an agent made read-only in it; nothing above it is touched."""
-
-    def again(function: Callable[..., Any], path: str, _error: Any) -> None:
-        for each in (Path(path).parent, Path(path)):
-            if not each.is_relative_to(root) or each.is_symlink():
-                continue
-            with contextlib.suppress(OSError):
-                each.chmod(stat.S_IRWXU)
-        with contextlib.suppress(OSError):
-            function(path)
-
-    shutil.rmtree(root, onerror=again)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +24,8 @@ from skillopt.messages import Reply, Request, Role, Usage, as_plain
 from skillopt.models.stack.batched import SentBatch
 from skillopt.tasks.rollout import Invalid, Score, Trajectory
 
+PATIENCE = 30.0
+"""Seconds to wait for a program that holds the file."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS replies (
@@ -94,7 +96,7 @@ class Database:
         """`alone`: nobody else writes to the file, so what is not in it is known without looking."""
         self._path = path
         try:
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=30)
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             _check_version(self._db, path)
@@ -139,6 +141,9 @@ class Database:
             raise self._failed(error) from error
 
     def _failed(self, error: sqlite3.Error) -> Stopped:
+        # The run stops now: what is still in flight must not wait for a lock as long as the first did.
+        with suppress(sqlite3.Error):
+            self._db.execute("PRAGMA busy_timeout=0")
         return Stopped(
             f"{self._path} cannot be used: {error}. Everything written before is kept. Free some space or"
             " mend the disk, then run the same command again."
@@ -358,7 +363,7 @@ def connect_reading(path: Path) -> sqlite3.Connection:
     # Without a log beside it nobody writes, and an immutable file is read without making one.
     is_still = not path.with_name(path.name + "-wal").exists()
     name = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_still else ''}"
-    return sqlite3.connect(name, uri=True, isolation_level=None, timeout=30)
+    return sqlite3.connect(name, uri=True, isolation_level=None, timeout=PATIENCE)
 
 
 def _dump(value: Any) -> str:
