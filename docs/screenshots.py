@@ -23,7 +23,7 @@ from skillopt.dashboard._runs import Roots
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
-LARGEST = 150_000
+LARGEST = 200_000
 RUNS = {
     "world": (),
     "careful": ("gate.policy=confirm",),
