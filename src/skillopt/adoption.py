@@ -165,6 +165,11 @@ def undo_adoption(run: Path, *, force: bool = False) -> list[Path]:
     return [change.file.path for change in changes]
 
 
+def is_adopted(run: Path) -> bool:
+    """Whether an adoption of a run stands that can be undone."""
+    return bool(_kept(run))
+
+
 def _kept(run: Path) -> list[Path]:
     """The receipts of a run, the oldest first."""
     return sorted(path.parent for path in (run / ADOPTED).glob(f"[0-9]*/{_RECEIPT}"))

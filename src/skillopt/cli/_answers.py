@@ -113,5 +113,4 @@ def _mean(answers: Sequence[GivenAnswer]) -> float | None:
 
 def cut(text: str) -> str:
     """A text as long as a person may want to read, set under its label."""
-    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]} ... ({len(text):,} characters)"
-    return shown.replace("\n", "\n            ")
+    return words.shortened(text, LONGEST).replace("\n", "\n            ")

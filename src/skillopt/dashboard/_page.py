@@ -89,6 +89,10 @@ class Surroundings:
     launches: Launches
     """What was started from here."""
     readers: RunReaders = field(default_factory=RunReaders)
+    drawn: dict[Path, tuple[tuple[int, str], Parts]] = field(default_factory=dict)
+    """What was drawn last of each run, and at which state of it, for all who look."""
+    forms: dict[Path, Markup] = field(default_factory=dict)
+    """The empty form of Launch, which takes the loader to make, by working folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from skillopt.render.markup import Markup, chip, joined, soft, tag, verbatim
 from skillopt.runs.matrix import Shown
 from skillopt.runs.task_look import TaskLook, VersionLook
-from skillopt.runs.words import count
+from skillopt.runs.words import count, shortened
 
 LONGEST = 6000
 """Characters of one text that are shown; whole transcripts lie in the run."""
@@ -23,8 +23,10 @@ def task_card(look: TaskLook) -> Markup:
             tag("h3", look.task, " ", chip(look.kind) if look.kind else ""),
             soft("The run does not keep its questions (store.tasks).")
             if look.question is None
-            else verbatim(_cut(look.question), "Question"),
-            Markup() if expected is None else tag("p", tag("strong", "Expected: "), tag("code", _cut(shown))),
+            else verbatim(shortened(look.question, LONGEST), "Question"),
+            Markup()
+            if expected is None
+            else tag("p", tag("strong", "Expected: "), tag("code", shortened(shown, LONGEST))),
             tag("div", *(_side(side, look.question is not None) for side in look.sides), cls="sides"),
         ]
     )
@@ -61,10 +63,6 @@ def _rollout(one: Shown, side: VersionLook, is_asked: bool) -> Iterator[Markup]:
     # What stands before the first reply is the skill and the question, which are on the page already.
     first = next((at for at, turn in enumerate(one.turns) if turn.role not in ("system", "user")), 0)
     for turn in one.turns[first if is_asked else 0 :]:
-        yield verbatim(_cut(turn.text or "(nothing)"), f"Message of {turn.role}, {side.name}")
+        yield verbatim(shortened(turn.text or "(nothing)", LONGEST), f"Message of {turn.role}, {side.name}")
     if not one.turns:
-        yield verbatim(_cut(one.answer or "(no answer)"), f"Answer, {side.name}")
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ... ({len(text):,} characters)"
+        yield verbatim(shortened(one.answer or "(no answer)", LONGEST), f"Answer, {side.name}")

@@ -35,6 +35,11 @@ def change(before: float | None, after: float | None) -> str:
     return "" if before is None or after is None else f"{after - before:+.3f}"
 
 
+def shortened(text: str, most: int) -> str:
+    """A text as far as it is shown, and how long it is."""
+    return text if len(text) <= most else f"{text[:most]} ... ({len(text):,} characters)"
+
+
 def interval(of: Comparison) -> str:
     """The interval of a change."""
     return f"{of.level} % interval {of.interval[0]:+.3f} to {of.interval[1]:+.3f}"

@@ -42,23 +42,21 @@ _HINTS = {
     "env.out_root": "Unset: one named after the config and the time.",
 }
 _SHOWN = 6
-_forms: dict[Path, Markup] = {}
-"""The empty form, which takes the loader to make, by working folder."""
 _STOP = "Nothing further is sent; what was sent is waited for and kept. Resume goes on at the same place."
 
 
 async def build(visit: Visit) -> Parts:
     """The form, and what was started from here."""
-    cwd = visit.around.cwd
-    if cwd not in _forms:
-        _forms[cwd] = _form(visit.around.launches)
+    forms, cwd = visit.around.forms, visit.around.cwd
+    if cwd not in forms:
+        forms[cwd] = _form(visit.around.launches)
     started = await asyncio.to_thread(_look, visit.around.launches)
     empty = (
         "Nothing was started from here yet. Runs go on when the dashboard is closed, and are found here"
         " again."
     )
     return {
-        "form": _forms[cwd],
+        "form": forms[cwd],
         "started": card(
             "Started from here",
             *([] if started else [tag("p", empty, cls="empty")]),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from multidict import MultiMapping
 
-from skillopt.adoption import ADOPTED, adopt, plan_adoption, undo_adoption
+from skillopt.adoption import adopt, is_adopted, plan_adoption, undo_adoption
 from skillopt.dashboard._page import ActionReply, Page, Parts, Visit
 from skillopt.errors import UsageError
 from skillopt.render import run as draw
@@ -19,6 +19,7 @@ from skillopt.runs.growth import growth
 from skillopt.runs.lines import LogLine
 from skillopt.runs.reader import RunReader, read_facts
 from skillopt.runs.status import RunStatus
+from skillopt.runs.task_look import look_at_all
 from skillopt.runs.values import Facts
 from skillopt.runs.words import count, duration, money, score
 
@@ -32,8 +33,6 @@ _ADOPT = (
     " kept in the run, and undo puts it back byte for byte."
 )
 _UNDO = "The files get back, byte for byte, what they held before. A file that was edited since is refused."
-_drawn: dict[Path, tuple[tuple[int, str], Parts]] = {}
-"""What was drawn last of each run, for all who look at it."""
 
 
 async def build(visit: Visit) -> Parts:
@@ -45,15 +44,14 @@ async def build(visit: Visit) -> Parts:
             "head": _head(visit, reader, None),
             "now": tag("p", "Waiting for the run to begin.", cls="empty", role="status"),
         }
-    kept = _drawn.get(reader.folder)
-    if kept is None or kept[0] != (reader.decided, reader.state):
-        made = await asyncio.to_thread(_decided, visit, facts)
-        kept = _drawn[reader.folder] = ((reader.decided, reader.state), made)
+    drawn, at = visit.around.drawn, (reader.decided, reader.state)
+    if reader.folder not in drawn or drawn[reader.folder][0] != at:
+        drawn[reader.folder] = (at, await asyncio.to_thread(_decided, visit, facts))
     return {
         "head": _head(visit, reader, facts),
         "hero": draw.hero(facts),
         "now": _now(visit, reader),
-        **kept[1],
+        **drawn[reader.folder][1],
         "spending": card("Spending", draw.spending(facts.spending, facts.spent), id="spending"),
         "log": _log(reader.lines),
         "task": await visit.task(facts),
@@ -85,10 +83,10 @@ def _head(visit: Visit, reader: RunReader, facts: Facts | None) -> Markup:
         verbs.append(_verb("stop", "Stop", ask="Stop this run?", detail=ask))
     elif reader.state == "stopped":
         verbs.append(_verb("resume", "Resume", main=True))
-    is_adopted = any((reader.folder / ADOPTED).glob("[0-9]*"))
+    stands = is_adopted(reader.folder)
     if facts is not None and facts.best_diff and reader.state != "running":
         verbs.append(_verb("adopt", "Adopt", ask="Adopt the best skill?", detail=_ADOPT))
-    if is_adopted:
+    if stands:
         verbs.append(_verb("undo", "Undo the adoption", ask="Undo the last adoption?", detail=_UNDO))
     verbs.append(tag("a", "Compare", href=visit.url("runs", run=id), cls="button"))
     if facts is not None and facts.baseline is not None:
@@ -103,7 +101,7 @@ def _head(visit: Visit, reader: RunReader, facts: Facts | None) -> Markup:
             )
         )
     about = draw.subject(facts) if facts is not None else tag("span", reader.status.what(), cls="soft")
-    if is_adopted:
+    if stands:
         about = joined([chip("adopted"), about])
     form = tag("form", *verbs, method="post", cls="actions", aria_label="What can be done with this run")
     return tag("div", about, tag("span", cls="spread"), form, cls="row-of")
@@ -127,7 +125,7 @@ def _now(visit: Visit, reader: RunReader) -> Markup:
     status, paid = reader.status, reader.spending.settled()
     if reader.state == "stopped":
         started = visit.around.launches.of(reader.folder)
-        command = started.wish.spoken if started else shlex.join(["skillopt", "train", "..."])
+        command = started.wish.spoken if started else _goes_on(reader.folder)
         said = "No process works on this run. Resume goes on at the same place, and so does its command:"
         return card("Stopped", tag("p", said), tag("pre", command), id="now")
     if reader.state != "running":
@@ -218,15 +216,20 @@ async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
         started = launches.of(folder)
         if started is None:
             raise UsageError(
-                "This run was not started from here, so its command is not known. Run the same command again"
-                " in a terminal: it goes on at the same place."
+                "This run was not started from here, so its keys are not known. In a terminal this goes on at"
+                f" the same place: {_goes_on(folder)}"
             )
         return ActionReply(said=f"Started as process {launches.resume(started.id).pid}.")
     raise UsageError(f"There is no verb {str(verb)[:40]!r} here.")
 
 
+def _goes_on(folder: Path) -> str:
+    return shlex.join(["skillopt", "train", str(folder)])
+
+
 def _report(visit: Visit) -> str:
-    return report(read_facts(visit.run.folder))
+    facts = read_facts(visit.run.folder)
+    return report(facts, look_at_all(visit.run.folder, facts))
 
 
 def _skill(visit: Visit) -> str:
