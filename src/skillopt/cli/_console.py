@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable
 from typing import IO, Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
@@ -25,8 +27,27 @@ class SafeConsole(Console):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
 
     def say(self, text: str | Text, style: str = "") -> None:
-        """Print a sentence: no markup, and lines stay whole for a narrow terminal and for `grep`."""
-        self.print(Text(text, style=style) if isinstance(text, str) else text, soft_wrap=True)
+        """Print a sentence, without markup, as `say` does."""
+        say(self, Text(text, style=style) if isinstance(text, str) else text)
+
+
+def say(console: Console, text: Text) -> None:
+    """Print a sentence: a terminal breaks it between words, and a file gets it whole, for `grep`. A word that
+    is longer than a line, as a path may be, stays one, so that it can be copied.
+    """
+    width = console.width if console.is_terminal else sys.maxsize
+    for line in text.split("\n", allow_blank=True):
+        ends: list[int] = []
+        used = 0
+        for word in re.finditer(r"\s*\S+", line.plain):
+            wide = cell_len(word[0])
+            if used and used + wide > width:
+                start = word.start() + len(word[0]) - len(word[0].lstrip())
+                ends.append(start)
+                used, wide = 0, cell_len(word[0].lstrip())
+            used += wide
+        for part in line.divide(ends):
+            console.print(part, soft_wrap=True)
 
 
 def open_console(*, stderr: bool = False) -> SafeConsole:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skillopt.build import OpenRun
+from skillopt.cli._console import say
 from skillopt.events import Checkpoint, Event, Notice
 from skillopt.runs.lines import line_of
 from skillopt.runs.status import RunStatus
@@ -38,7 +39,7 @@ class View:
 
     def say(self, text: str) -> None:
         """Show a sentence above the progress."""
-        self._console.print(Text(text), soft_wrap=True)
+        say(self._console, Text(text))
 
     def start(self, history: Sequence[Event] = ()) -> None:
         """Begin to show; `history` is what earlier sessions decided, where nobody told the status."""
@@ -97,7 +98,7 @@ class PlainLines(_StatusView):
 
     def say(self, text: str) -> None:
         self._spoke = self._clock()
-        self._console.print(Text(f"{duration(self._status.elapsed())} {text}"), soft_wrap=True)
+        say(self._console, Text(f"{duration(self._status.elapsed())} {text}"))
 
     def _tail(self) -> str:
         status = self._status
@@ -125,10 +126,10 @@ class LiveView(_StatusView):
     def tell(self, event: Event) -> None:
         news = told(event, self._status)
         if news is not None:
-            self._live.console.print(news, soft_wrap=True)
+            say(self._live.console, news)
 
     def say(self, text: str) -> None:
-        self._live.console.print(Text(text, style="bold"), soft_wrap=True)
+        say(self._live.console, Text(text, style="bold"))
 
     def close(self) -> None:
         self._live.stop()
