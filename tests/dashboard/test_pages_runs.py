@@ -150,6 +150,27 @@ def test_the_stairs_are_a_scrubber_for_skill_and_tasks(
         desk.picture("run-scrubbed")
 
 
+def test_a_run_plays_by_itself_on_the_page_and_in_a_replay(
+    shown: Shown, browser: Browser, pictures: Path, tmp_path: Path
+) -> None:
+    last = str(len(growth(shown.facts).moments) - 1)
+    (tmp_path / "replay.html").write_text(report(shown.facts, play=1.0), encoding="utf-8")
+    with tab(browser, pictures) as desk:
+        desk.page.goto((tmp_path / "replay.html").as_uri())
+        expect(desk.page.get_by_role("button", name="Pause")).to_be_visible()
+        expect(desk.page.get_by_role("slider")).to_have_value(last)
+        expect(desk.page.get_by_role("button", name="Play")).to_be_visible()
+        page = desk.open(shown.url("whole"))
+        scrubber = page.get_by_role("slider")
+        scrubber.focus()
+        page.keyboard.press("End")
+        page.get_by_role("button", name="Play").click()
+        expect(scrubber).to_have_value("0")  # at the end it begins anew
+        expect(scrubber).to_have_value("1")
+        page.get_by_role("button", name="Pause").click()
+        expect(page.get_by_role("button", name="Play")).to_be_visible()
+
+
 def test_a_square_opens_the_question_and_the_answers_of_two_versions(
     shown: Shown, browser: Browser, pictures: Path
 ) -> None:

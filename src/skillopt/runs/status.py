@@ -169,7 +169,8 @@ class RunStatus:
         state = self.fold.result
         if state is None:
             return ""
-        where = f"step {state.best_step}" if state.best_step else "the seed"
+        first = "the seed" if state.best == state.seed else "the start"
+        where = f"step {state.best_step}" if state.best_step else first
         return (
             f"current {score(state.score)} · best {score(state.best_score)} ({where}) · seed"
             f" {score(state.baseline_score)}"

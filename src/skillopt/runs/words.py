@@ -22,6 +22,7 @@ _OUTCOMES = {
     "skip_no_patches": "unchanged",
     "skip_no_rewrite": "unchanged",
     "no_content": "unchanged",
+    "start": "trained before",
 }
 
 
