@@ -37,7 +37,7 @@ PANELS = ("Train and measure", "Look at runs", "Look things up")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The program `skillopt`."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given = [*(sys.argv[1:] if arguments is None else arguments)]  # `list` is a command of this package
     wanted = next((argument for argument in given if not argument.startswith("-")), None)
     guard_streams()
     try:
