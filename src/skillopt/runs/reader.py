@@ -20,7 +20,7 @@ from skillopt.runs.facts import facts_of, mixed_weight
 from skillopt.runs.fold import Fold
 from skillopt.runs.lines import LogLine, line_of
 from skillopt.runs.live import LiveNote
-from skillopt.runs.log import DATABASE, EVENTS
+from skillopt.runs.log import DATABASE, EARLIER, EVENTS
 from skillopt.runs.looks import read_looks
 from skillopt.runs.spending import LedgerView
 from skillopt.runs.status import RunStatus
@@ -232,8 +232,8 @@ def is_run(folder: Path) -> bool:
 
 
 def is_part(folder: Path) -> bool:
-    """Whether a folder is a round or a fold of the cross-fitted run above it."""
-    return folder.parent.name in ("rounds", "folds") and is_run(folder.parent.parent)
+    """Whether a folder belongs to the run above it: a round, a fold, or a run that was put aside there."""
+    return folder.parent.name in ("rounds", "folds", EARLIER) and is_run(folder.parent.parent)
 
 
 def is_finished(folder: Path) -> bool:
