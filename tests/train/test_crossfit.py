@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 import skillopt
-from skillopt.account import Amount
+from skillopt.account import Amount, Budget
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.evaluation.compare import compare, smallest_gain
 from skillopt.events import Event, Notice, Spending, TestMeasured
-from skillopt.ledger import Budget
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
 from skillopt.runs.database import Database
 from skillopt.runs.growth import growth

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 from gate._tables import Memory
-from skillopt.account import Amount, Entry
+from skillopt.account import Amount, Budget, Entry
 from skillopt.errors import Fault
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.events import Event, StageOpened
 from skillopt.events.state import TestShare
 from skillopt.harnesses._rollout_budget import Allowance
-from skillopt.ledger import Budget, Ledger
+from skillopt.ledger import Ledger
 from skillopt.messages import Usage
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score, Scored, Trajectory
@@ -88,7 +88,7 @@ def exam(cells, metric="hard", budget=None, **changes):
             rows_of(tasks),
             ledger,
             SimpleNamespace(metric=metric, weight=0.5),
-            TestSettings(price=None, max_tokens=50, **changes),
+            TestSettings(price=None, max_tokens=50, least_cap=50, **changes),
         ),
         table,
         events,

@@ -61,6 +61,8 @@ class TestSettings:
 
     price: Price | None
     max_tokens: int
+    least_cap: int
+    """The output that a call sets aside where a budget leaves no more."""
     skills: int = 2
     allowance: Allowance | None = None
     """What a rollout may use where it is paid as a whole, inside an agent; None where its calls are paid one
@@ -84,7 +86,7 @@ class SealedTest:
         self._ledger = ledger
         self._gate = gate
         self._price = settings.price
-        self._max_tokens = settings.max_tokens
+        self._max_tokens, self._least_cap = settings.max_tokens, settings.least_cap
         self._allowance = settings.allowance
         self._batch = settings.batch
         self._planned = settings.skills * len(self.rows)
@@ -104,7 +106,7 @@ class SealedTest:
         return self._share(baseline, len(baseline))
 
     def _share(self, baseline: Sequence[Rollout], planned_rows: int) -> TestShare | None:
-        """So many rows at the baseline's mean cost, 30 % on top, plus one full reservation.
+        """So many rows at the baseline's mean cost, 30 % on top, plus one reservation.
 
         Where the provider reports no usage, what the baseline was charged stands in for it.
         """
@@ -134,14 +136,15 @@ class SealedTest:
         )
 
     def _full(self, known: Sequence[Usage], calls: int, mean: Fraction | None) -> Amount:
-        """One full reservation: of a call, or of a whole rollout where it is paid as one."""
+        """One reservation: of a call with the longest answer so far, or of a rollout paid as a whole."""
         if self._allowance is not None:
             most = max(known, key=lambda one: one.total)
             usd = mean if self._price is None else cost(most, self._price)
             return reservation(self._allowance, Amount(calls=calls, tokens=most.total, usd=usd), self._price)
+        longest = math.ceil(MARGIN * max(one.output_tokens for one in known))
         worst = Usage(
             input_tokens=math.ceil(MARGIN * max(one.input_tokens for one in known)),
-            output_tokens=self._max_tokens,
+            output_tokens=min(self._max_tokens, max(self._least_cap, longest)),
         )
         return Amount(
             calls=1, tokens=worst.total, usd=None if self._price is None else cost(worst, self._price)
