@@ -18,6 +18,7 @@ from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.files import read_text
 from skillopt.harnesses import identity_of, works_alone
 from skillopt.models import provider
+from skillopt.models.world.rules import unanswerable
 from skillopt.redact import Scrubber
 from skillopt.runs.log import EVENTS
 from skillopt.skill.description import SkillListing, description_of
@@ -97,6 +98,12 @@ class Job:
         """Whether the simulated world has a part in the run."""
         asked = (*self.specs, self.optimizer)
         return "world" in (*(role.model.provider for role in asked), self.benchmark.name)
+
+    @property
+    def world_trouble(self) -> str:
+        """Why a simulated target cannot answer these tasks; empty where it can, and for a real one."""
+        is_world = all(role.model.provider == "world" for role in self.specs)
+        return unanswerable(task.prompt for task in self.splits.val) if is_world else ""
 
     @property
     def simulated(self) -> bool:

@@ -179,6 +179,8 @@ def _announce(opened: OpenRun, trainer: Trainer) -> None:
     )
     if job.bad_rows:
         opened.run.emit(Notice(text=job.bad_rows, level="warning"))
+    if job.world_trouble:
+        opened.run.emit(Notice(text=job.world_trouble, level="warning"))
     for text in _notes(opened, trainer):
         opened.run.emit(Notice(text=text))
 

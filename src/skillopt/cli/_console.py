@@ -18,6 +18,11 @@ from rich.text import Text
 
 from skillopt.printable import printable
 
+_LABEL = re.compile(r" +(\S+ {2,})?|\d+:[\d:]+ ")
+"""What the further lines of a wrapped line are set under: an indent with or without a word, or the time."""
+
+_WORD = re.compile(r"\S+\s*")
+
 
 class SafeConsole(Console):
     """A rich console that shows control characters inside printed text as symbols."""
@@ -27,27 +32,30 @@ class SafeConsole(Console):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
 
     def say(self, text: str | Text, style: str = "") -> None:
-        """Print a sentence, without markup, as `say` does."""
+        """Print a sentence without markup, as `say` does."""
         say(self, Text(text, style=style) if isinstance(text, str) else text)
 
 
 def say(console: Console, text: Text) -> None:
-    """Print a sentence: a terminal breaks it between words, and a file gets it whole, for `grep`. A word that
-    is longer than a line, as a path may be, stays one, so that it can be copied.
+    """Print lines: wrapped at words on a terminal, under their label if they have one; whole elsewhere, for
+    programs such as `grep`. A word longer than a line, such as a path, is never broken.
     """
-    width = console.width if console.is_terminal else sys.maxsize
     for line in text.split("\n", allow_blank=True):
-        ends: list[int] = []
-        used = 0
-        for word in re.finditer(r"\s*\S+", line.plain):
-            wide = cell_len(word[0])
-            if used and used + wide > width:
-                start = word.start() + len(word[0]) - len(word[0].lstrip())
-                ends.append(start)
-                used, wide = 0, cell_len(word[0].lstrip())
-            used += wide
-        for part in line.divide(ends):
-            console.print(part, soft_wrap=True)
+        found = _LABEL.match(line.plain)
+        indent = found.end() if found and 2 * found.end() < console.width else 0
+        if not console.is_terminal or cell_len(line.plain) <= console.width:
+            console.print(line, soft_wrap=True)
+            continue
+        label, rest = line.divide([indent])
+        breaks, used = list[int](), 0
+        for word in _WORD.finditer(rest.plain):
+            if used and used + cell_len(word.group().rstrip()) > console.width - indent:
+                breaks.append(word.start())
+                used = 0
+            used += cell_len(word.group())
+        for number, piece in enumerate(rest.divide(breaks)):
+            piece.rstrip()
+            console.print(Text.assemble(label if number == 0 else " " * indent, piece), soft_wrap=True)
 
 
 def open_console(*, stderr: bool = False) -> SafeConsole:
