@@ -186,14 +186,11 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
                 + "."
             )
         benchmark = benchmarks.get(config.env.name)(config.env.settings)
+    size, sealed = config.evaluation, config.evaluation.eval_test is not False
     splits = Splits(
         train=tuple(benchmark.tasks("train")),
-        val=_first(benchmark.tasks("val"), config.evaluation.sel_env_num),
-        test=(
-            _first(benchmark.tasks("test"), config.evaluation.test_env_num)
-            if config.evaluation.eval_test is not False
-            else ()
-        ),
+        val=_first(benchmark.tasks("val"), size.sel_env_num),
+        test=_first(benchmark.tasks("test"), size.test_env_num) if sealed else (),
     )
     folds = fold_count(config, benchmark, splits)
     crossed: tuple[tuple[Splits, ...], ...] = ()
