@@ -209,6 +209,16 @@ def test_the_best_skill_is_adopted_and_taken_back(shown: Shown, browser: Browser
             page.get_by_role("status").get_by_text(said).wait_for()
             assert skill.read_bytes() == text
             expect(page.get_by_text("adopted", exact=True)).to_have_count(chips)
+            with page.expect_download() as kept:
+                page.get_by_role("link", name="Report").click()
+            told = kept.value.path().read_text(encoding="utf-8")
+            assert told.count('<span class="chip good">adopted</span>') == chips
+            assert told.count("<template data-task=") == len(shown.facts.tasks)  # with the answers
+            page = desk.open(f"{shown.server.url}/")
+            expect(page.get_by_role("row", name=re.compile("whole")).get_by_text("adopted")).to_have_count(
+                chips
+            )
+            page = desk.open(shown.url("whole"))
 
 
 def test_the_list_is_filtered_sorted_and_runs_are_compared(
@@ -238,7 +248,9 @@ def test_the_list_is_filtered_sorted_and_runs_are_compared(
         best = side.get_by_role("row", name=re.compile("^val best"))
         expect(best).to_contain_text(f"{shown.facts.best:.3f}")
         expect(side.get_by_text("their val scores cannot be compared")).to_be_visible()
-        assert side.locator(".chart .val").count() == 2
+        for line in side.locator(".chart .val").all():  # a pointer over the chart takes nothing away
+            line.hover(force=True)
+            assert side.locator(".chart .val").count() == 2
         assert page.url.count("run=") == 2  # the address leads to the same comparison
         desk.picture("runs-compared")
 

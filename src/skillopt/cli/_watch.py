@@ -67,7 +67,7 @@ def watch(
         if json_lines:
             _print_events(watcher, once=once)
         elif once:
-            watcher.read()
+            watcher.follow()
             _conclude(watcher, console)
         else:
             _show(watcher, open_console(stderr=True), plain=plain)
@@ -78,7 +78,7 @@ def watch(
 
 def _show(watcher: RunReader, console: Console, *, plain: bool) -> None:
     """Follow a run to its end: what was decided last, then everything as it comes."""
-    watcher.read()
+    watcher.follow()
     is_plain = plain or not console.is_terminal
     view = PlainLines(watcher.status, console) if is_plain else LiveView(watcher.status, console)
     if watcher.state == "waiting":
@@ -89,16 +89,14 @@ def _show(watcher: RunReader, console: Console, *, plain: bool) -> None:
             view.say(line.text)
         while watcher.state in ("waiting", "running"):
             time.sleep(EVERY)
-            for event in watcher.read():
-                view.tell(event)
+            watcher.follow(view.tell)
     finally:
         view.close()
 
 
 def _print_events(watcher: RunReader, *, once: bool) -> None:
     while True:
-        for event in watcher.read():
-            sys.stdout.write(event.model_dump_json() + "\n")
+        watcher.follow(lambda event: print(event.model_dump_json()))
         sys.stdout.flush()
         if once or watcher.state in ("finished", "stopped"):
             return

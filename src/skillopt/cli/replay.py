@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.live import Live
 
+from skillopt.adoption import is_adopted
 from skillopt.cli._console import SafeConsole, echo, open_console
 from skillopt.cli._growth import frame
 from skillopt.cli._options import argument, simple
@@ -86,7 +87,9 @@ def _play(console: SafeConsole, facts: Facts, grown: Growth, seconds: float) -> 
 def _write(folder: Path, facts: Facts, seconds: float, *, opens: bool) -> None:
     target = folder / PAGE
     try:
-        write_text(target, whole_page(facts, look_at_all(folder, facts), play=seconds), durable=False)
+        looks = look_at_all(folder, facts)
+        made = whole_page(facts, looks, is_adopted=is_adopted(folder), play=seconds)
+        write_text(target, made, durable=False)
     except OSError as error:
         raise UsageError(
             f"{target} cannot be written: {error.strerror or error}. 'skillopt report RUN --out FILE.html'"

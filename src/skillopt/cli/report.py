@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from skillopt.adoption import is_adopted
 from skillopt.cli._console import echo, print_json
 from skillopt.cli._options import Json, option, simple
 from skillopt.errors import UsageError
@@ -32,7 +33,10 @@ def report(
     facts = read_facts(run)
     _check(target)
     beside = target.with_suffix(".md")
-    for path, text in ((target, page(facts, look_at_all(run, facts))), (beside, summary(facts))):
+    for path, text in (
+        (target, page(facts, look_at_all(run, facts), is_adopted=is_adopted(run))),
+        (beside, summary(facts)),
+    ):
         try:
             write_text(path, text, durable=False)
         except OSError as error:

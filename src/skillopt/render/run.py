@@ -82,12 +82,12 @@ def hero(facts: Facts) -> Markup:
     return joined([tag("div", figure, facts_, cls="hero"), claim, Markup(remarks)])
 
 
-def subject(facts: Facts) -> Markup:
-    """What was trained, on what, with whom."""
+def subject(facts: Facts, *, is_adopted: bool) -> Markup:
+    """What was trained, on what, with whom; and whether its best skill is in use."""
     sizes = ", ".join(f"{number} {name}" for name, number in facts.counts.items())
-    chips = [chip(facts.status), *([chip("simulated")] if facts.simulated else [])]
-    words = f"{facts.benchmark} · target {facts.target} · optimizer {facts.optimizer} · tasks: {sizes}"
-    return joined([*chips, tag("span", words, cls="soft")])
+    words = [facts.status, *["simulated"] * facts.simulated, *["adopted"] * is_adopted]
+    told = f"{facts.benchmark} · target {facts.target} · optimizer {facts.optimizer} · tasks: {sizes}"
+    return joined([*map(chip, words), tag("span", told, cls="soft")])
 
 
 def screen(facts: Facts, grown: Growth) -> Markup:
@@ -272,7 +272,7 @@ def heat(found: TaskMatrix, rows: Sequence[int], columns: Sequence[int], base: s
             cells.append(tag("td", inside, cls=mark_.replace(" ", "-")))
         body.append(tag("tr", tag("th", name, scope="row"), *cells))
     made = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body))
-    label = "Val tasks by version"
+    label = "Every val task with every version"
     keys = tag(
         "ul",
         *(

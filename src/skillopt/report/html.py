@@ -21,7 +21,9 @@ MOST_ANSWERS = 1 << 20
 _SECTIONS = ("Scores", "Skill", "Steps", "Tasks", "Spending", "Configuration")
 
 
-def page(facts: Facts, looks: Iterable[TaskLook] = (), play: float | None = None) -> str:
+def page(
+    facts: Facts, looks: Iterable[TaskLook] = (), *, is_adopted: bool = False, play: float | None = None
+) -> str:
     """The whole page; a square of the wall opens the task that was looked at, as far as `MOST_ANSWERS`. With
     `play` it moves through the run by itself, in so many seconds.
     """
@@ -32,7 +34,7 @@ def page(facts: Facts, looks: Iterable[TaskLook] = (), play: float | None = None
     body = joined(
         [
             tag("h1", facts.benchmark),
-            tag("div", tag("p", subject(facts), cls="row-of")),
+            tag("div", tag("p", subject(facts, is_adopted=is_adopted), cls="row-of")),
             tag("nav", *links, aria_label="Sections"),
             tag("div", hero(facts)),
             tag("div", screen(facts, grown)),

@@ -10,7 +10,7 @@ from skillopt.runs.matrix import MARKS
 from skillopt.runs.provenance import Edited, edited, moved
 from skillopt.runs.values import Facts, SkillChange, Version
 
-MOST = 400
+MOST = 250
 """Moments of a long run that are shown; every change that was taken is among them."""
 SEED = "the seed"
 
