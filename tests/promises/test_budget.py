@@ -47,6 +47,8 @@ PRICED = tuple(
     for way, price in zip(("input", "output"), prices, strict=True)
 )
 IN_FLIGHT = ("env.workers=24", "gradient.analyst_workers=24")
+TESTED = "evaluation.eval_test=true"
+"""Also where no better skill was found."""
 SLOW = seeded_latency(1, 0.0, 0.02)
 
 CALLS = (1, 7, 12, 20, 36, 50, 80, 101, 125, 400)
@@ -287,7 +289,7 @@ async def test_what_the_test_needs_is_set_aside_at_baseline_and_pays_for_it_when
     tmp_path: Path,
 ) -> None:
     async with provider_of() as provider:
-        result, spending = await train(provider, tmp_path, *IN_FLIGHT, "budget.calls=70")
+        result, spending = await train(provider, tmp_path, *IN_FLIGHT, "budget.calls=70", TESTED)
         assert provider.calls <= 70
     assert result.status == "budget"
     assert result.test is not None
@@ -384,8 +386,8 @@ async def test_a_run_of_60_cents_ends_with_steps_and_true_words_under_30_and_is_
 
 async def test_the_declared_budget_would_have_paid_for_the_test(tmp_path: Path) -> None:
     async with provider_of() as provider:
-        refused, _ = await train(provider, tmp_path / "a", *IN_FLIGHT, "budget.calls=65")
-        paid, _ = await train(provider, tmp_path / "b", *IN_FLIGHT, "budget.calls=66")
+        refused, _ = await train(provider, tmp_path / "a", *IN_FLIGHT, "budget.calls=65", TESTED)
+        paid, _ = await train(provider, tmp_path / "b", *IN_FLIGHT, "budget.calls=66", TESTED)
     assert refused.test is None
     assert paid.test is not None
 

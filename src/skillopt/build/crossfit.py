@@ -78,7 +78,7 @@ async def pooled_rows(opened: OpenRun, train: Train) -> PooledRows:
     folds, kinds = opened.job.folds, dict[str, str]()
     rows: dict[str, list[RowFact]] = {"seed": [], "best": []}
     for number, (*before, last) in enumerate(folds, 1):
-        fold = replace(opened.job, splits=last, earlier=tuple(before), folds=())
+        fold = replace(opened.job, splits=last, earlier=tuple(before), folds=(), opens_test=True)
         share = Fraction(1, len(folds) - number + 1)
         shown = f"fold {number} of {len(folds)}"
         result, looks = await _train_part(opened, fold, f"folds/{number}", shown, share, train)

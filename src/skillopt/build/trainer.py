@@ -87,6 +87,7 @@ def trainer_from(
         max_tokens=max(spec.max_tokens for spec in job.specs),
         least_cap=max(map(least_cap, job.specs)),
         skills=2 if is_gated else 3,
+        always=job.opens_test or config.evaluation.eval_test is True,
         allowance=allowance_of(config) if any(works_alone(one.harness) for one in job.specs) else None,
     )
     guard = None

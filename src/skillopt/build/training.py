@@ -99,6 +99,7 @@ def _public_config(job: Job) -> dict[str, Any]:
     batches = math.ceil(len(plan.train) / job.config.train.batch_size)
     return {
         **flat(job.settings),
+        "eval_test": job.config.evaluation.eval_test is not False,
         "batches_per_epoch": batches,
         "steps_per_epoch": plan.steps_per_epoch,
         **dict.fromkeys(("train_size", "samples_per_epoch"), len(plan.train)),

@@ -20,7 +20,7 @@ from skillopt.runs.facts import facts_of, mixed_weight
 from skillopt.runs.fold import Fold
 from skillopt.runs.lines import LogLine, line_of
 from skillopt.runs.live import LiveNote
-from skillopt.runs.log import DATABASE, EVENTS
+from skillopt.runs.log import DATABASE, EARLIER, EVENTS
 from skillopt.runs.looks import read_looks
 from skillopt.runs.spending import LedgerView
 from skillopt.runs.status import RunStatus
@@ -30,6 +30,7 @@ from skillopt.runs.values import Facts
 from skillopt.skill.store import Skills
 
 RunState = Literal["waiting", "running", "stopped", "finished"]
+LATEST = "latest"
 _FIGURES = ("run_started", "checkpoint", "handed_over", "test_measured")
 """The events that the figures of a list need."""
 
@@ -243,8 +244,8 @@ def is_run(folder: Path) -> bool:
 
 
 def is_part(folder: Path) -> bool:
-    """Whether a folder is a round or a fold of the cross-fitted run above it."""
-    return folder.parent.name in ("rounds", "folds") and is_run(folder.parent.parent)
+    """Whether a folder belongs to the run above it: a round, a fold, or a run that was put aside there."""
+    return folder.parent.name in ("rounds", "folds", EARLIER) and is_run(folder.parent.parent)
 
 
 def is_finished(folder: Path) -> bool:
@@ -252,10 +253,16 @@ def is_finished(folder: Path) -> bool:
     return is_run(folder) and read_run(folder).state == "finished"
 
 
+def run_named(folder: Path) -> Path:
+    """The folder; `latest`, where there is no such folder, is the newest run below `outputs`."""
+    return find_run(Path("outputs")) if folder == Path(LATEST) and not folder.exists() else folder
+
+
 def find_run(folder: Path) -> Path:
-    """The one run that is meant: the folder itself (also by a file of it, or by its name below `outputs`), or
-    the newest run below it.
+    """The one run that is meant: the folder itself (also by a file of it, by its name below `outputs`, or as
+    `latest`), or the newest run below it.
     """
+    folder = run_named(folder)
     if not folder.exists() and ("outputs" / folder).exists():
         folder = "outputs" / folder
     if folder.is_file():
