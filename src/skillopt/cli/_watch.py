@@ -30,6 +30,8 @@ class RunsCommand(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context of whichever was asked for."""
+        if args[:1] == ["list"] and not Path("list").exists():
+            args = args[1:]  # what it does by itself
         if args[:1] not in ([name] for name in _COMMANDS):
             return super().make_context(info_name, args, parent=parent, **extra)
         app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})

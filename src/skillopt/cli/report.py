@@ -13,7 +13,7 @@ from skillopt.cli._options import Json, option, simple
 from skillopt.errors import UsageError
 from skillopt.files import write_text
 from skillopt.report import page, summary
-from skillopt.runs.reader import read_facts
+from skillopt.runs.reader import read_facts, run_named
 from skillopt.runs.task_look import look_at_all
 
 PANEL, PLACE = "Look at runs", 3
@@ -29,6 +29,7 @@ def report(
     json: Json = False,
 ) -> None:
     """Write a run as one offline HTML page, and a Markdown summary beside it. A run at work goes on."""
+    run = run_named(run)
     target = run / "report.html" if out is None else out
     facts = read_facts(run)
     _check(target)

@@ -19,6 +19,7 @@ from skillopt.config.role_schema import (
     RoleConfig,
     RoleName,
     Section,
+    TargetRoleConfig,
 )
 from skillopt.config.services import declared
 from skillopt.errors import ConfigError
@@ -32,7 +33,7 @@ class ModelConfig(Section):
 
     optimizer: OptimizerRoleConfig = OptimizerRoleConfig()
     """The model that writes edits."""
-    target: RoleConfig = RoleConfig()
+    target: TargetRoleConfig = TargetRoleConfig()
     """The frozen agent whose skill is trained."""
     targets: str | None = None
     """Several targets, with commas, that one skill is trained for; beats model.target."""

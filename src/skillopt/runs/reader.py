@@ -30,6 +30,7 @@ from skillopt.runs.values import Facts
 from skillopt.skill.store import Skills
 
 RunState = Literal["waiting", "running", "stopped", "finished"]
+LATEST = "latest"
 _FIGURES = ("run_started", "checkpoint", "handed_over", "test_measured")
 """The events that the figures of a list need."""
 
@@ -252,10 +253,16 @@ def is_finished(folder: Path) -> bool:
     return is_run(folder) and read_run(folder).state == "finished"
 
 
+def run_named(folder: Path) -> Path:
+    """The folder; `latest`, where there is no such folder, is the newest run below `outputs`."""
+    return find_run(Path("outputs")) if folder == Path(LATEST) and not folder.exists() else folder
+
+
 def find_run(folder: Path) -> Path:
-    """The one run that is meant: the folder itself (also by a file of it, or by its name below `outputs`), or
-    the newest run below it.
+    """The one run that is meant: the folder itself (also by a file of it, by its name below `outputs`, or as
+    `latest`), or the newest run below it.
     """
+    folder = run_named(folder)
     if not folder.exists() and ("outputs" / folder).exists():
         folder = "outputs" / folder
     if folder.is_file():
