@@ -160,6 +160,21 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file with a group is run by one worker, and before all else: xdist 3.8 loses its groups with pytest 9.2."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class FileOrTest(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return file if "xdist_group(" in (config.rootpath / file).read_text(encoding="utf-8") else nodeid
+
+    return FileOrTest(config, log)
+
+
 SLOW_SECONDS = 2.0
 """A test that needs this much CPU, its children's included, should be marked `slow`; those marked need about
 half of it, which a busy machine and first imports can double.

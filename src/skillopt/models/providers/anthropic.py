@@ -211,7 +211,7 @@ class AnthropicModel:
     def _arguments(self, call: ToolCall) -> dict[str, Any]:
         try:
             arguments = json.loads(call.arguments or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             arguments = None
         if not isinstance(arguments, dict):
             raise self._wire.error(
