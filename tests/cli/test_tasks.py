@@ -83,6 +83,28 @@ def test_drafts_hold_before_they_are_written(
     assert unread.code == 2 and "nobody has kept it yet: skillopt tasks review" in unread.err
 
 
+def test_a_small_model_writes_one_task_at_a_time_about_another_part_of_the_skill_each(
+    skillopt: Command, file: Path
+) -> None:
+    asked: list[str] = []
+
+    def say(call: Call) -> str:
+        asked.append(call.text)
+        day = DAYS[min(len(asked), 3) - 1]
+        bad = "May 3rd." if len(asked) > 1 else "On 2027-05-03, perhaps."
+        return json.dumps({"prompt": f"When is {day}?", "good": "On 2027-05-03.", "bad": bad})
+
+    with LoopbackProvider.in_thread(say) as small:
+        words = ("--optimizer", f"compatible:qwen-1.5b@{small.base_url}", "--count", "2")
+        ran = skillopt("tasks", "draft", "SKILL.md", *words)
+    assert ran.code == 0, ran.err
+    assert [row["checks"] for row in rows_in(file)] == [[{"op": "contains", "arg": "On 2027-05-03"}]] * 2
+    assert "1 dropped: no words tell its good sample from its bad one" in ran.out
+    assert "2 of 2 drafted, 1 dropped." in ran.err
+    themes = [text.partition("The request is about: ")[2] for text in asked]
+    assert len(set(themes)) == 3 and not any(DAYS[1] in text for text in asked), "it would copy them"
+
+
 def test_a_model_that_brings_nothing_is_not_asked_for_ever(skillopt: Command, file: Path) -> None:
     with LoopbackProvider.in_thread(lambda call: '{"tasks": []}') as silent:
         ran = skillopt("tasks", "draft", "SKILL.md", "--optimizer", f"compatible:o@{silent.base_url}")

@@ -10,18 +10,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from skillopt.account import Entry
+from skillopt.account import Budget, Entry
 from skillopt.agents import driven
 from skillopt.build.job import Job
 from skillopt.build.models import ModelStack
 from skillopt.build.money import budget_of, price_for
+from skillopt.build.sharing import MB, own_cache
 from skillopt.build.targets import Targets
 from skillopt.errors import Stopped
 from skillopt.evaluation.runner import Evaluator, Rollouts
 from skillopt.events import Checkpoint, Event, Notice, Sink, Spending
 from skillopt.executors import Executor, executors
 from skillopt.files import write_json
-from skillopt.ledger import Budget, Ledger
+from skillopt.ledger import Ledger
 from skillopt.models.stack.limited import Retry
 from skillopt.runs.answers import SHARED
 from skillopt.runs.cache import SharedRollouts
@@ -136,10 +137,13 @@ async def open_run(
         path = job.config.cache.path or (folder / SHARED if job.folds else None)
         if within is not None:
             path = within.whole.rollouts_path
+        limit = None
+        if path is None and identity is None and (path := own_cache(job)) is not None:
+            limit = job.config.cache.limit_mb * MB
         rollouts: Rollouts = database
         if path is not None or job.reuses:
             paid = [other / name for other in job.reuses for name in (DATABASE, SHARED)]
-            rollouts = shared = SharedRollouts(database, path, paid)
+            rollouts = shared = SharedRollouts(database, path, paid, limit=limit)
             stack.callback(shared.shut)
         executor = _executor(job)
         if executor is not None:

@@ -15,6 +15,7 @@ from skillopt.build.continuing import carry_looks
 from skillopt.build.crossfit import earlier_rounds, pooled_rows, told_plan
 from skillopt.build.description import told_beside
 from skillopt.build.job import Job
+from skillopt.build.sharing import own_cache
 from skillopt.build.tracking import tracked
 from skillopt.build.trainer import plan_of, trainer_of
 from skillopt.config.names import flat
@@ -99,6 +100,7 @@ def _public_config(job: Job) -> dict[str, Any]:
     batches = math.ceil(len(plan.train) / job.config.train.batch_size)
     return {
         **flat(job.settings),
+        "eval_test": job.config.evaluation.eval_test is not False,
         "batches_per_epoch": batches,
         "steps_per_epoch": plan.steps_per_epoch,
         **dict.fromkeys(("train_size", "samples_per_epoch"), len(plan.train)),
@@ -178,6 +180,8 @@ def _announce(opened: OpenRun, trainer: Trainer) -> None:
     )
     if job.bad_rows:
         opened.run.emit(Notice(text=job.bad_rows, level="warning"))
+    if job.world_trouble:
+        opened.run.emit(Notice(text=job.world_trouble, level="warning"))
     for text in _notes(opened, trainer):
         opened.run.emit(Notice(text=text))
 
@@ -202,6 +206,8 @@ def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
             f"train.train_size is {job.config.train.train_size}; the train split has"
             f" {len(job.splits.train)} tasks, all of which are taken."
         )
+    if job.config.cache.path is None and (cache := own_cache(job)) is not None:
+        notes.append(f"Rollouts are shared with other runs through {cache}; cache.shared=false asks anew.")
     if job.skill.files:
         paths = {*job.skill.files, *job.seed.others()}
         notes += [one.message for one in file_violations(job.skill.text, paths)]

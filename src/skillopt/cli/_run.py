@@ -102,6 +102,8 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
         for row in rows:
             scores.add_row(*row)
         console.print(scores)
+        if "(hard" in str(heads):
+            console.say("(hard: the share of answers that pass)", "dim")
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")
@@ -123,7 +125,11 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
         folder = shlex.quote(os.path.relpath(result.folder))
         take = f"adopt {folder}" if job.seed.path is not None else f"export {folder} --to claude-code"
         is_new = result.state.best != result.state.seed
-        commands = (*((take,) if is_new else ()), f"report {folder}", f"dashboard --root {folder}")
+        commands = (
+            take if is_new else f"eval {folder} --split test",
+            f"report {folder}",
+            f"dashboard --root {folder}",
+        )
         console.say(f"Next: {', '.join(f'skillopt {one}' for one in commands)}")
 
 

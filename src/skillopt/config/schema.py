@@ -19,6 +19,7 @@ from skillopt.config.role_schema import (
     RoleConfig,
     RoleName,
     Section,
+    TargetRoleConfig,
 )
 from skillopt.config.services import declared
 from skillopt.errors import ConfigError
@@ -32,7 +33,7 @@ class ModelConfig(Section):
 
     optimizer: OptimizerRoleConfig = OptimizerRoleConfig()
     """The model that writes edits."""
-    target: RoleConfig = RoleConfig()
+    target: TargetRoleConfig = TargetRoleConfig()
     """The frozen agent whose skill is trained."""
     targets: str | None = None
     """Several targets, with commas, that one skill is trained for; beats model.target."""
@@ -129,8 +130,8 @@ class EvaluationConfig(Section):
     """First N val tasks only; 0 is all."""
     test_env_num: int = Field(default=0, ge=0)
     """First N test tasks only; 0 is all."""
-    eval_test: bool = True
-    """Measure seed and best on the sealed test split at the end."""
+    eval_test: bool | None = None
+    """Measure seed and best on the sealed test split; unset means where a better skill was found."""
     repeats: int | None = Field(default=None, ge=1)
     """Draws per val task; unset means enough for 24 rows."""
     check_baseline: bool = True
@@ -196,6 +197,10 @@ class CacheConfig(Section):
 
     path: Path | None = Field(default=None, json_schema_extra=WRITES)
     """SQLite file that runs share scored rollouts through."""
+    shared: bool = True
+    """Without a path, share those of models with a key at temperature 0 through the person's own cache."""
+    limit_mb: int = Field(default=500, ge=1)
+    """Megabytes that each file of the person's own cache may take; what was used longest ago goes first."""
 
 
 class OutputConfig(Section):
@@ -294,7 +299,7 @@ class Config(Section):
             "optimizer": self.optimizer.model_dump(
                 mode="json", exclude=None if self.optimizer.prune else {"prune"}
             ),
-            "evaluation": self.evaluation.model_dump(mode="json", exclude={"batch"}),
+            "evaluation": self.evaluation.model_dump(mode="json", exclude={"batch", "eval_test"}),
             "gate": self.gate.model_dump(mode="json"),
             "env": {"name": self.env.name, **self._settings_identity()},
             **({} if self.skill == SkillConfig() else {"files": self.skill.model_dump(mode="json")}),

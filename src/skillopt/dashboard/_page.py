@@ -13,6 +13,7 @@ from multidict import MultiDict, MultiMapping
 
 from skillopt.dashboard._launch import Launches
 from skillopt.dashboard._runs import Roots, RunPlace
+from skillopt.doctor import CheckResult, Examination
 from skillopt.errors import SkillOptError, UsageError
 from skillopt.render.markup import Markup, trouble
 from skillopt.render.task import task_card
@@ -20,7 +21,7 @@ from skillopt.runs.reader import RunReader, RunReaders, is_run
 from skillopt.runs.task_look import look_at
 from skillopt.runs.values import Facts
 
-PATIENCE = 0.3
+PATIENCE = 0.2
 """Seconds a page waits for a long log before it is sent without it."""
 Parts: TypeAlias = Mapping[str, Markup]
 """What a page shows, by names that stay: a part that changed is replaced in the browser, the others stay."""
@@ -75,6 +76,21 @@ class Page:
         return f"{path}?{urlencode(query)}" if query else path
 
 
+@dataclass(slots=True, kw_only=True)
+class Checkup:
+    """What the doctor looks at and has found, as it goes on."""
+
+    under_way: list[str] = field(default_factory=list)
+    found: list[CheckResult] = field(default_factory=list)
+    ended: asyncio.Task[Examination] | None = None
+    """None before the first one."""
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether checks are still to come."""
+        return self.ended is not None and not self.ended.done()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What the whole dashboard works with."""
@@ -88,11 +104,13 @@ class Surroundings:
     """Every page by the name of its file."""
     launches: Launches
     """What was started from here."""
-    readers: RunReaders = field(default_factory=RunReaders)
+    readers: RunReaders = field(default_factory=lambda: RunReaders(every=0.2))
     drawn: dict[Path, tuple[tuple[int, str], Parts]] = field(default_factory=dict)
     """What was drawn last of each run, and at which state of it, for all who look."""
     forms: dict[Path, Markup] = field(default_factory=dict)
     """The empty form of Launch, which takes the loader to make, by working folder."""
+    checkup: Checkup = field(default_factory=Checkup)
+    """The last look of the doctor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ event without one is *live*: it tells a watcher what is going on and decides not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -302,6 +302,8 @@ class StageOpened(_Event):
     place: Place
     stage: str
     total: int
+    part: str = ""
+    """The round or fold of a cross-fitted run that works, in words; empty for the run itself."""
 
 
 class Arrived(_Event):
@@ -312,6 +314,18 @@ class Arrived(_Event):
     hard: float | None
     invalid: str | None
     resumed: bool
+
+
+class Answered(_Event):
+    """One of the first answers to the baseline, for a person who looks before more is paid. Not kept."""
+
+    type: Literal["answered"] = "answered"
+    task: str
+    prompt: str
+    answer: str
+    expected: str
+    hard: float
+    feedback: str
 
 
 class Spending(_Event):
@@ -362,6 +376,7 @@ Event: TypeAlias = Annotated[
     | Notice
     | StageOpened
     | Arrived
+    | Answered
     | Spending
     | Called,
     Field(discriminator="type"),
@@ -374,17 +389,3 @@ _adapter: TypeAdapter[Event] = TypeAdapter(Event)
 def parse_event(line: str | bytes) -> Event:
     """Read one line of `events.jsonl`."""
     return _adapter.validate_json(line)
-
-
-VOLATILE = frozenset({"time", "timing", "wall_time_s", "time_s", "seconds", "resumed", "retries"})
-
-
-def comparable(event: Event) -> Any:
-    """The event without what may differ between equal runs: clock times, durations, retries, resumed."""
-
-    def strip(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: strip(item) for key, item in value.items() if key not in VOLATILE}
-        return [strip(item) for item in value] if isinstance(value, list) else value
-
-    return strip(event.model_dump(mode="json"))

@@ -127,6 +127,6 @@ def _scalar(line: str) -> str:
     """A line as YAML has it: as it is, or as a JSON text, which is a YAML text whatever is in it."""
     try:
         is_plain = yaml.safe_load(f"{_KEY}: {line}") == {_KEY: line}
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):  # a day that is none, 5,000 digits, brackets
         is_plain = False
     return line if is_plain else json.dumps(line, ensure_ascii=False)
