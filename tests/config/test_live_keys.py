@@ -513,6 +513,7 @@ def test_no_key_is_left_out():
     elsewhere = {f"model.{role}.hedge" for role in ("target", "optimizer", "judge")}  # in promises/test_hedge
     elsewhere.add("model.target.context_window")  # in cli/test_explain
     elsewhere.add("train.ahead")  # in train/test_ahead
+    elsewhere |= {"cache.shared", "cache.limit_mb"}  # in build/test_sharing
     elsewhere.add("env.executor")  # in harnesses/test_elsewhere and real/test_ray
     elsewhere.add("evaluation.batch")  # in promises/test_batch
     elsewhere.add("evaluation.check_baseline")  # in cli/test_try

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from skillopt.files import temporary_folder
+from skillopt.files import caches_folder, temporary_folder
 from skillopt.process import minimal_env
 from skillopt.programs.port import Access, AgentPlace
 
@@ -57,8 +57,7 @@ def unpacked() -> Path:
     """The user's folder where a CLI that unpacks itself leaves that for all its runs: asking its version does
     it, and a run behind a wall only reads it.
     """
-    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(caches) / "skillopt" / "programs"
+    return caches_folder() / "programs"
 
 
 def bare_env(place: AgentPlace) -> dict[str, str]:
