@@ -44,26 +44,18 @@ def load_data(config: Config, scrubber: Scrubber) -> Loaded:
         return Loaded(findings=(_result(name, "fix", "its tasks do not load", str(error)),))
     counts: dict[str, int] = {split: len(splits.of(split)) for split in SPLITS}
     told = ", ".join(f"{count:,} {split}" for split, count in counts.items())
+    bad = benchmark.bad_rows if isinstance(benchmark, TellsBadRows) else ()
+    # Whether the scorer passes the first reference and fails nonsense; nothing where it cannot be tried.
+    trouble = asyncio.run(scorer_trouble(benchmark, splits.train[0]))
     return Loaded(
         findings=(
             _result(name, "fine", f"{told} tasks", facts=counts),
-            *_bad_rows(name, benchmark),
+            *([_result(name, "fix", "rows give no task", told_bad_rows(bad))] if bad else []),
             _skill(config, benchmark, scrubber),
-            *_scorer(benchmark, splits),
+            *([_result("scorer", "fix", trouble, "Correct the reference or env.scorer.")] if trouble else []),
         ),
         has_images=any(task.images for split in SPLITS for task in splits.of(split)),
     )
-
-
-def _bad_rows(name: str, benchmark: Benchmark) -> list[CheckResult]:
-    bad = benchmark.bad_rows if isinstance(benchmark, TellsBadRows) else ()
-    return [_result(name, "fix", "rows give no task", told_bad_rows(bad))] if bad else []
-
-
-def _scorer(benchmark: Benchmark, splits: Splits) -> list[CheckResult]:
-    """Whether the scorer passes the first reference and fails nonsense; nothing where it cannot be tried."""
-    trouble = asyncio.run(scorer_trouble(benchmark, splits.train[0]))
-    return [_result("scorer", "fix", trouble, "Correct the reference or env.scorer.")] if trouble else []
 
 
 def _skill(config: Config, benchmark: Benchmark, scrubber: Scrubber) -> CheckResult:

@@ -55,12 +55,20 @@ def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOut
         example=_example(opened, history, target) if changed else None,
         pairs=tuple(_pairs(result.seed_on_val, result.best_on_val, target)),
     )
+    # Edits that were applied to a candidate and are not in the skill.
+    records = [
+        event.record
+        for event in history
+        if isinstance(event, Checkpoint) and isinstance(event.record, StepRecord)
+    ]
+    tried = sum(record.edit_states.get("applied", 0) for record in records)
+    kept = sum(record.edit_apply_summary.applied for record in records if record.action in _TAKEN)
     return SkillOutcome(
         claim=result.claim,
         judgement=judgement,
         cost=cost_of(opened),
         edits=tuple(_edits(history, skills, state, target)) if changed else (),
-        rejected=_rejected(history),
+        rejected=tried - kept,
         refused=tuple(_refused(history)),
         notes=tuple(_slow_update(history, target)),
     )
@@ -84,18 +92,6 @@ def _example(opened: OpenRun, history: Sequence[Event], target: NightTarget) -> 
     if len(answers) != 2 or answers[0] == answers[1]:
         return None
     return AnswerPair(request=held[most][:_SHOWN], before=answers[0], after=answers[1])
-
-
-def _rejected(history: Sequence[Event]) -> int:
-    """Edits that were applied to a candidate and are not in the skill."""
-    records = [
-        event.record
-        for event in history
-        if isinstance(event, Checkpoint) and isinstance(event.record, StepRecord)
-    ]
-    tried = sum(record.edit_states.get("applied", 0) for record in records)
-    kept = sum(record.edit_apply_summary.applied for record in records if record.action in _TAKEN)
-    return tried - kept
 
 
 def _refused(history: Sequence[Event]) -> Iterator[str]:

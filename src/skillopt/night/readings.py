@@ -218,7 +218,7 @@ def read_by_rules(session: RecordedSession) -> SessionReading:
             request = request or turn
             continue
         told = reaction(turn.text)
-        again = _is_repeat(request, turn)
+        again = alike(features(normal(request.text)), features(normal(turn.text))) >= _REPEATED
         asks = not again and told.reaction == "none" and not follows_on(turn.text)
         asks = asks and len(turn.text.split()) >= _SHORT
         said: Reaction = "redone" if again and told.reaction != "accepted" else told.reaction
@@ -227,10 +227,6 @@ def read_by_rules(session: RecordedSession) -> SessionReading:
         if asks:
             request, answered = turn, False
     return SessionReading(turns=tuple(turns), by="rules")
-
-
-def _is_repeat(request: Turn, turn: Turn) -> bool:
-    return alike(features(normal(request.text)), features(normal(turn.text))) >= _REPEATED
 
 
 def _checked(session: RecordedSession, told: Sequence[_Told | None]) -> SessionReading | None:

@@ -88,13 +88,17 @@ class LaneAnalyst:
         """Edits for these failures. `dead` are edits that were tried on them in vain, `harmful` ones broke
         other tasks; `kinds` counts the held-out failures by the kind of their task.
         """
+        told = ", ".join(
+            f"{kind} {count}"
+            for kind, count in sorted((kinds or {}).items(), key=lambda one: (-one[1], one[0]))
+        )
         fixed = (
             self._surroundings
             + skill_section(step.skill.whole if self.changes_files else step.skill.text)
             + section("Advice from earlier epochs", step.meta_skill)
             + section("Edits that broke tasks which worked", "\n".join(map(_told, harmful)))
             + _dead_section(dead)
-            + _kinds_section(kinds or {})
+            + section("Held-out failures by kind of task", told)
             + section("Limit", f"{self._limit(len(chunk))} You are shown {len(chunk)} failed tasks.")
         )
         room, title = self._model.room(fixed, ANALYST), "Failed tasks"
@@ -163,10 +167,3 @@ def _dead_section(dead: Sequence[DeadEdit]) -> str:
         lines.append(_told(one.edit))
         lines += [f"  - {told_answer(task, rollout)}" for task, rollout in one.answers[:SHOWN_ANSWERS]]
     return section("Edits that were tried and did nothing", "\n".join(lines))
-
-
-def _kinds_section(kinds: Mapping[str, int]) -> str:
-    told = ", ".join(
-        f"{kind} {count}" for kind, count in sorted(kinds.items(), key=lambda one: (-one[1], one[0]))
-    )
-    return section("Held-out failures by kind of task", told)

@@ -18,7 +18,7 @@ from typing import Any
 from skillopt.aio import together
 from skillopt.benchmarks.spreadsheetbench._code import OUTPUT, clipped, run_code, solution_of, trouble_of
 from skillopt.benchmarks.spreadsheetbench._compare import Cells, Value, differences, shown
-from skillopt.benchmarks.spreadsheetbench._load import Problem, SpreadsheetCase
+from skillopt.benchmarks.spreadsheetbench._load import Problem
 from skillopt.benchmarks.spreadsheetbench._tools import SpreadsheetTools, Trial
 from skillopt.errors import ConfigError, ScoringError
 from skillopt.executors import Executor
@@ -128,7 +128,11 @@ class SpreadsheetBench(SplitBenchmark):
     async def _read_golden(self, task_id: str, problem: Problem) -> list[_Read]:
         found = await self._read([case.golden.read_bytes() for case in problem.cases], problem, None)
         for case, read in zip(problem.cases, found, strict=True):
-            _check_golden(task_id, case, read)
+            if read.error is not None or read.missing:
+                trouble = read.error or f"it {_without_sheets(read)}"
+                raise ScoringError(
+                    "judge", f"task {task_id!r}: nothing can be compared with {case.golden.name}: {trouble}"
+                )
         return found
 
     async def _read(
@@ -170,14 +174,6 @@ class _Read:
         self.missing: list[str] = told.get("missing", [])
         self.uncalculated: list[str] = told.get("uncalculated", [])
         self.cells: Cells = {address: _value(*coded) for address, coded in told.get("cells", {}).items()}
-
-
-def _check_golden(task_id: str, case: SpreadsheetCase, read: _Read) -> None:
-    if read.error is not None or read.missing:
-        trouble = read.error or f"it {_without_sheets(read)}"
-        raise ScoringError(
-            "judge", f"task {task_id!r}: nothing can be compared with {case.golden.name}: {trouble}"
-        )
 
 
 def _without_sheets(read: _Read) -> str:

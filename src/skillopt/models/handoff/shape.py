@@ -4,7 +4,7 @@ and nothing silently.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
@@ -79,14 +79,10 @@ def _is(value: Any, name: str) -> bool:
 
 def _resolved(ref: str, root: Mapping[str, Any]) -> Any:
     found: Any = root
-    for part in _parts(ref):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found
-
-
-def _parts(ref: str) -> Sequence[str]:
-    return [
+    for part in [
         part.replace("~1", "/").replace("~0", "~")
         for part in ref.removeprefix("#").strip("/").split("/")
         if part
-    ]
+    ]:
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found

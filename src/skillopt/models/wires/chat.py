@@ -130,10 +130,14 @@ class ChatModel:
 
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
         """Exactly what is sent: conversation, cap, the knobs that are set, and the form of the reply."""
+        # The cap and what is set besides, without what the server refused.
+        knobs = {self._cap_field: request.max_tokens, **self._spec.sampling(), **self._extra}
+        if self._lenient and self._spec.cap is None and request.max_tokens >= DEFAULT_MAX_TOKENS:
+            del knobs[self._cap_field]
         body: dict[str, Any] = {
             "model": self._spec.name,
             "messages": [self._message(message) for message in request.messages],
-            **self._knobs(request),
+            **{name: value for name, value in knobs.items() if name not in self._left_out},
         }
         if request.tools:
             body["tools"] = tools_on_offer(request)
@@ -144,13 +148,6 @@ class ChatModel:
         elif form == "json":
             body["response_format"] = {"type": "json_object"}
         return body
-
-    def _knobs(self, request: Request) -> dict[str, Any]:
-        """The cap and what is set besides, without what the server refused."""
-        knobs = {self._cap_field: request.max_tokens, **self._spec.sampling(), **self._extra}
-        if self._lenient and self._spec.cap is None and request.max_tokens >= DEFAULT_MAX_TOKENS:
-            del knobs[self._cap_field]
-        return {name: value for name, value in knobs.items() if name not in self._left_out}
 
     def _leave_out(self, refusal: HttpRefusal, sent: Mapping[str, Any]) -> bool:
         """Leave a field out from now on that a server refused by its name; what the field stands for stays as
