@@ -17,8 +17,7 @@ from typing import Any, Literal, TypeAlias
 from aiohttp import web
 
 from skillopt.testing import Answer, Call, Logged, LoopbackProvider, Misbehaviour
-from skillopt.testing._answers import counted
-from skillopt.testing._asked import texts
+from skillopt.testing._answers import counted, texts
 from skillopt.testing._bodies import rendered
 from skillopt.testing._http import api_of, keys, reset
 from skillopt.testing._loopback import error_answer

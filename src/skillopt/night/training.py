@@ -18,7 +18,7 @@ from skillopt.night.context import NightContext
 from skillopt.night.job import NightJobs, cost_of
 from skillopt.night.outcome import outcome_of
 from skillopt.night.plan import NightPlan, NightTarget, SkillOutcome
-from skillopt.skill.bundle import unpack
+from skillopt.skill.document import unpack
 from skillopt.skill.paths import SKILL_FILE
 
 UNMEASURED, REFUSED = "not measured", "refused"

@@ -42,8 +42,7 @@ from typing import Any, TypeAlias
 
 from aiohttp import web
 
-from skillopt.testing._answers import Answer, Call, counted
-from skillopt.testing._asked import Api, check_roughly, texts
+from skillopt.testing._answers import Answer, Api, Call, check_roughly, counted, texts
 from skillopt.testing._bodies import break_off, rendered, streamed
 from skillopt.testing._http import PLACE_HEADER, Misbehaviour, api_of, keys, place, probed, reset, send
 from skillopt.testing._quota import Meter, Quota

@@ -23,7 +23,7 @@ from skillopt.models.world.rules import (
     family_of,
     needs_of,
 )
-from skillopt.skill.bundle import unpack
+from skillopt.skill.document import unpack
 
 ALL_RULES = (*(rule for pair in FAMILIES.values() for rule in pair), *HARMFUL, *USELESS)
 

@@ -19,10 +19,9 @@ from skillopt.messages import Tool
 from skillopt.models.reading import Unusable
 from skillopt.optimizer.ask import packaged
 from skillopt.optimizer.minibatches import Studied
-from skillopt.optimizer.proof import LONGEST_PROMPT
+from skillopt.optimizer.proof import LONGEST_PROMPT, naming_tasks
 from skillopt.optimizer.proposers.port import Evidence, ProposerSetup
 from skillopt.optimizer.render import clipped, memory_section, section, told_answer, trajectory
-from skillopt.optimizer.rewrites import naming_tasks
 from skillopt.redact import MARK, redact_patterns
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit
