@@ -19,12 +19,13 @@ from typing import Any
 
 import pytest
 
+from _events import comparable
 from config._spec_keys import SPEC_KEYS
 from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import describe, load
 from skillopt.errors import SkillOptError
-from skillopt.events import Event, comparable
+from skillopt.events import Event
 from skillopt.models.stack.limited import Retry
 from skillopt.models.world.rules import FAMILIES, SEED_SKILL, code_of, family_of
 from skillopt.testing import Answer, Call, LoopbackProvider, world_answers

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import skillopt
+from _events import VOLATILE, comparable
 from skillopt import api
 from skillopt.build import Job, open_run, prepare
 from skillopt.config import load
-from skillopt.events import VOLATILE, Event, Sink, comparable
+from skillopt.events import Event, Sink
 from skillopt.models.stack.limited import Retry
 from skillopt.runs.log import DATABASE, EVENTS, read_events
 from skillopt.tasks.benchmark import Benchmark

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from _events import comparable
 from skillopt.build.delivery import Delivery
 from skillopt.errors import ConfigError, UnknownName
-from skillopt.events import Event, Notice, comparable
+from skillopt.events import Event, Notice
 from skillopt.trackers import otel
 from skillopt.trackers.mlflow import MLflowSettings
 from skillopt.trackers.port import Opening, TrackerPlugin

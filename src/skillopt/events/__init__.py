@@ -6,7 +6,7 @@ event without one is *live*: it tells a watcher what is going on and decides not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -374,17 +374,3 @@ _adapter: TypeAdapter[Event] = TypeAdapter(Event)
 def parse_event(line: str | bytes) -> Event:
     """Read one line of `events.jsonl`."""
     return _adapter.validate_json(line)
-
-
-VOLATILE = frozenset({"time", "timing", "wall_time_s", "time_s", "seconds", "resumed", "retries"})
-
-
-def comparable(event: Event) -> Any:
-    """The event without what may differ between equal runs: clock times, durations, retries, resumed."""
-
-    def strip(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: strip(item) for key, item in value.items() if key not in VOLATILE}
-        return [strip(item) for item in value] if isinstance(value, list) else value
-
-    return strip(event.model_dump(mode="json"))
