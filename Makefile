@@ -9,6 +9,9 @@ GAMES   := .venv/.games
 RAY     := .venv/.ray
 SITE    := .venv/.site
 PYTEST  := $(BIN)/python -m pytest -q
+PIP     := $(BIN)/python -m pip install -qq --disable-pip-version-check
+SETTING  = $(BIN)/python -m pip config list | sed -n "s/^.*[.]$(1)='\(.*\)'$$/\1/p" | tail -1
+UV       = UV_DEFAULT_INDEX="$$($(call SETTING,index-url))" $(BIN)/python -m uv pip install --quiet --compile-bytecode --python $(BIN)/python
 
 # Without bytecode every worker rewrites all assertions anew, and every command a test starts compiles all of src.
 unexport PYTHONDONTWRITEBYTECODE
@@ -21,13 +24,18 @@ help:                   ## list the commands
 
 setup: $(READY)         ## make .venv and install the project with its development tools
 
+# uv installs in a third of pip's time. It does not read pip's settings, so it is told of an index that they name; where it cannot be had
+# or fails, or no index may be asked, pip does the work.
+DEV = 'pip>=25.1' --editable . --group dev $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
+
 $(READY): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "No '$(PYTHON)' on the PATH. Install Python 3.10 or newer, or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "SkillOpt needs Python 3.10 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Name another: make PYTHON=python3.12" >&2; exit 1; }
 	@echo "Setting up .venv (once, a minute or so) ..."
 	@$(PYTHON) -m venv .venv || { echo "Could not make .venv. On Debian and Ubuntu: apt install python3-venv. Then 'make clean' and try again." >&2; exit 1; }
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --upgrade 'pip>=25.1' || { echo "Could not update pip in .venv; is a package index reachable?" >&2; exit 1; }
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable . --group dev $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS)) || { echo "Could not install the dependencies; the lines above say which one." >&2; exit 1; }
+	@{ [ -z "$$($(call SETTING,no-index))" ] && $(PIP) uv && $(UV) $(DEV); } 2>/dev/null \
+	  || { $(PIP) --upgrade 'pip>=25.1' || { echo "Could not update pip in .venv; is a package index reachable?" >&2; exit 1; }; \
+	       $(PIP) $(DEV) || { echo "Could not install the dependencies; the lines above say which one." >&2; exit 1; }; }
 	@touch $@
 
 demo: $(READY)          ## train on the simulated world; no key needed
@@ -36,8 +44,11 @@ demo: $(READY)          ## train on the simulated world; no key needed
 test: $(READY)          ## the quick tests; ends with what was skipped and why
 	@$(PYTEST) -m "not slow and not real and not model" -n $(WORKERS) --dist worksteal
 
+# These tests wait for other programs half of the time: one more than there are cores keeps all of them busy.
+MORE = $$(($(WORKERS) + 1))
+
 test-slow: $(READY)     ## whole runs, nights and browsers: the tests that need the most CPU
-	@$(PYTEST) -m "slow and not real and not model" -n $(WORKERS) --dist worksteal
+	@$(PYTEST) -m "slow and not real and not model" -n $(MORE) --dist worksteal
 
 # Text games are built from source, which takes minutes and a compiler: only the slower tests want them, and go without if need be.
 # Building changes nothing that tests import, so CI does it beside its first stages.
@@ -49,17 +60,17 @@ $(WHEELS): $(READY)
 	@touch $@
 
 $(GAMES): $(WHEELS)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-index --find-links .venv/games --group games || echo "The text games could not be installed; their tests are skipped." >&2
+	@$(PIP) --no-index --find-links .venv/games --group games || echo "The text games could not be installed; their tests are skipped." >&2
 	@touch $@
 
 # 79 MB to fetch and 240 MB on disk: only the tests on real components want a cluster.
 $(RAY): $(READY)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --group cluster || echo "Ray could not be installed; its tests are skipped." >&2
+	@$(UV) --group cluster 2>/dev/null || $(PIP) --group cluster || echo "Ray could not be installed; its tests are skipped." >&2
 	@touch $@
 
 # pytest ends with 5 when a marker selects nothing; that is no failure.
 test-real: $(READY) $(GAMES) $(RAY) ## tests on real components: other programs, wheels, servers
-	@$(PYTEST) -m "real and not model" -n $(WORKERS) --dist loadgroup || [ $$? -eq 5 ]
+	@$(PYTEST) -m "real and not model" -n $(MORE) --dist loadgroup || [ $$? -eq 5 ]
 
 chaos: $(READY)         ## 200 rounds of training, nights, adoptions and checks, each struck by a fault; all simulated
 	@$(BIN)/python tests/chaos/run.py --rounds 200
@@ -79,7 +90,7 @@ check: $(READY)         ## format, lint, types, layers, licences
 
 # pip-audit asks a service on the network, and not every index has it: apart from check, which must work without both.
 audit: $(READY)         ## look for known faults in the installed packages; needs the network
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check pip-audit || { echo "The package index has no pip-audit; nothing was looked at." >&2; exit 1; }
+	@$(PIP) pip-audit || { echo "The package index has no pip-audit; nothing was looked at." >&2; exit 1; }
 	@$(BIN)/python -m pip_audit --local --skip-editable
 
 # The versions that the tests last ran with; `make setup CONSTRAINTS=constraints.txt` installs exactly these.
@@ -96,7 +107,7 @@ docs: $(SITE)           ## write the generated pages, check all links, and make 
 	@echo "Open site/index.html"
 
 $(SITE): $(READY)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --group docs
+	@$(PIP) --group docs
 	@touch $@
 
 screenshots: $(READY)   ## make the pictures of docs/dashboard.md anew; needs a Chromium

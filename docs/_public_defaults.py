@@ -120,6 +120,7 @@ PUBLIC: Mapping[str, Any] = {
 """Public key to the value it ships with, or that its backend then takes. A key that is not here is ours."""
 
 WHY: Mapping[str, str] = {
+    "evaluation.eval_test": "unset, a test of the seed alone costs no look; our benchmark configs say true",
     "model.optimizer.max_tokens": _SAME_CAP,
     "model.target.max_tokens": _SAME_CAP,
     "model.backend": "unset, a bare name goes to Azure where an Azure endpoint is configured, else to OpenAI",

@@ -73,6 +73,7 @@ async def _run(arm: str, seed: int, noise: float, calls: int, test_cases: int) -
     model = f"world:noise={noise},harm={HARM},seed={seed}"
     options = [
         "env.name=world",
+        "evaluation.eval_test=true",
         f"env.world_seed={seed}",
         f"env.val_cases={VAL_CASES}",
         f"env.test_cases={test_cases}",

@@ -76,6 +76,7 @@ async def arun_seed(seed: int, use_gate: bool, *, workers: int = 24) -> Row:
     model = f"world:noise={NOISE},harm={HARM},seed={seed}"
     options = [
         "env.name=world",
+        "evaluation.eval_test=true",
         f"env.world_seed={seed}",
         f"env.val_cases={VAL_CASES}",
         f"env.workers={workers}",

@@ -2,17 +2,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
 import pytest
 
 from skillopt.errors import RunConflict
-from skillopt.files import append_json, lock, read_text, write_json, write_text
+from skillopt.files import _sweep, append_json, lock, read_text, temporary_folder, write_json, write_text
 
 SRC = str(Path(__file__).parents[1] / "src")
 
@@ -158,3 +160,33 @@ def test_nothing_is_added_to_what_does_not_end_like_a_list_with_items(tmp_path: 
     assert not append_json(tmp_path / "x.json", {})
     assert (tmp_path / "x.json").read_text() == text
     assert not append_json(tmp_path / "missing.json", {})
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders have no owner there")
+def test_what_killed_processes_left_goes_with_the_next_one_and_nothing_else_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for kind in ("agent", "box", "proposal"):
+        left = tmp_path / f"skillopt-{kind}-killed00"
+        (left / "shut").mkdir(parents=True)
+        (left / "shut").chmod(0o500)
+        (left / ".skillopt-temporary").write_text("123456")
+    run, empty = tmp_path / "skillopt-check-of-mine", tmp_path / "skillopt-agent-notours0"
+    run.mkdir()
+    empty.mkdir()
+    (run / ".lock").touch()  # a run that a person keeps under such a name
+    kept = {run, empty}
+    with temporary_folder("skillopt-work-") as first:
+        assert set(tmp_path.iterdir()) == {*kept, first}
+        _sweep.cache_clear()  # as a second process would
+        with temporary_folder("skillopt-work-"):
+            assert first.is_dir(), "its process is alive"
+    assert set(tmp_path.iterdir()) == kept
+
+
+def test_every_temporary_folder_is_one_that_is_swept() -> None:
+    """Ray's cluster has one of its own making: sockets lie in it, whose names must be short."""
+    sources = Path(__file__).parents[1].joinpath("src").rglob("*.py")
+    makers = {path.name for path in sources if re.search(r"mkdtemp|TemporaryDirectory", read_text(path))}
+    assert makers == {"files.py", "ray.py"}

@@ -12,9 +12,9 @@ from fractions import Fraction
 import pytest
 
 from skillopt import ledger as money
-from skillopt.account import Amount, Entry, Settlement
+from skillopt.account import Amount, Budget, Entry, Settlement
 from skillopt.errors import BudgetSpent, Interrupted
-from skillopt.ledger import GATE_STAGE, TEST_STAGE, Budget, Ledger
+from skillopt.ledger import GATE_STAGE, TEST_STAGE, Ledger
 from skillopt.messages import Role, Usage
 
 
@@ -97,7 +97,9 @@ async def test_with_nothing_outstanding_the_budget_is_spent_for_everyone_in_line
     waiting = [await asking(ledger, 60), await asking(ledger, 10)]
     settle(ledger, first, 50)
     for task in waiting:
-        with pytest.raises(BudgetSpent, match="100 tokens is spent: 1 calls and 50 tokens"):
+        with pytest.raises(
+            BudgetSpent, match="100 tokens does not go further: the next call needs 60 tokens, and 50 is left"
+        ):
             await task
     with pytest.raises(BudgetSpent):
         await reserve(ledger, 51)
@@ -364,7 +366,9 @@ async def test_a_budget_in_time_ends_with_the_clock_and_keeps_back_what_the_test
     clock[0] = 69.9
     ledger.settle(await reserve(ledger, 5), None, tokens(5))
     clock[0] = 70.0
-    with pytest.raises(BudgetSpent, match=r"1.667 minutes is spent.*after 1.167 minutes"):
+    with pytest.raises(
+        BudgetSpent, match=r"1.667 minutes does not go further: 1.167 minutes have passed, and the rest"
+    ):
         await reserve(ledger, 5)
     ledger.open_for_test()
     ledger.settle(await reserve(ledger, 5, stage=TEST_STAGE), None, tokens(5))

@@ -10,7 +10,10 @@ import pytest
 from skillopt.aio import run_gently
 
 
-def test_ctrl_c_leaves_a_call_that_was_sent_to_whoever_waits_for_it() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_leaves_a_call_that_was_sent_to_whoever_waits_for_it(number: signal.Signals) -> None:
+    """So does every signal that acts like it."""
+    before = signal.signal(number, signal.default_int_handler)
     kept = []
 
     async def sent() -> None:
@@ -19,7 +22,7 @@ def test_ctrl_c_leaves_a_call_that_was_sent_to_whoever_waits_for_it() -> None:
 
     async def main() -> None:
         call = asyncio.create_task(sent())
-        asyncio.get_running_loop().call_later(0.01, signal.raise_signal, signal.SIGINT)
+        asyncio.get_running_loop().call_later(0.01, signal.raise_signal, number)
         try:
             await asyncio.sleep(10)
         finally:
@@ -28,7 +31,7 @@ def test_ctrl_c_leaves_a_call_that_was_sent_to_whoever_waits_for_it() -> None:
     with pytest.raises(KeyboardInterrupt):
         run_gently(main())
     assert kept == ["reply"]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.signal(number, before) is signal.default_int_handler
 
 
 def test_a_second_ctrl_c_ends_at_once() -> None:

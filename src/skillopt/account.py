@@ -1,4 +1,5 @@
-"""What attempts cost: an amount, one attempt, and the one place where attempts are added up.
+"""What attempts cost and may cost: an amount, a budget, one attempt, and the one place where attempts are
+added up.
 
 Unknown is never zero: a price that nobody knows, or a usage that no provider reported, makes every sum that
 it is part of unknown.
@@ -46,6 +47,73 @@ class Amount:
             tokens=max(0, self.tokens),
             usd=None if self.usd is None else max(Fraction(0), self.usd),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The most a run may spend over its whole life; None is no limit."""
+
+    calls: int | None = None
+    tokens: int | None = None
+    usd: Fraction | None = None
+    seconds: float | None = None
+    """Wall time over all sessions; what is under way when it ends is waited for."""
+
+    @property
+    def is_limited(self) -> bool:
+        return any(limit is not None for limit in (self.calls, self.tokens, self.usd, self.seconds))
+
+    def holds(self, amount: Amount) -> bool:
+        """Whether an amount stays within every limit that is set; an unknown price never fits a
+        dollar limit.
+        """
+        return (
+            (self.calls is None or amount.calls <= self.calls)
+            and (self.tokens is None or amount.tokens <= self.tokens)
+            and (self.usd is None or (amount.usd is not None and amount.usd <= self.usd))
+        )
+
+    def share(self, spent: Amount, part: Fraction, *, elapsed: float = 0.0) -> Budget:
+        """A part of what is left after `spent` and `elapsed` seconds."""
+
+        def of(limit: int | None, used: int) -> int | None:
+            return None if limit is None else int(max(0, limit - used) * part)
+
+        left = None if self.usd is None or spent.usd is None else max(Fraction(0), self.usd - spent.usd)
+        return Budget(
+            calls=of(self.calls, spent.calls),
+            tokens=of(self.tokens, spent.tokens),
+            usd=None if left is None else left * part,
+            seconds=None
+            if self.seconds is None
+            else elapsed + max(0.0, self.seconds - elapsed) * float(part),
+        )
+
+    def lacks(self, need: Amount, used: Amount) -> str:
+        """What is needed and what is left of it, where that is less; empty where `need` fits."""
+        for name, form in (("usd", "${:.4f}"), ("tokens", "{:,.0f}"), ("calls", "{:,.0f}")):
+            limit, wanted, gone = (getattr(one, name) for one in (self, need, used))
+            if limit is None:
+                continue
+            if wanted is None or gone is None:
+                return "a price that is not known"
+            if wanted > limit - gone:
+                left = form.format(float(max(0, limit - gone)))
+                unit = "" if name == "usd" else f" {name if wanted > 1 else 'call'}"
+                return f"{form.format(float(wanted))}{unit}, and {left} is left"
+        return ""
+
+    def describe(self) -> str:
+        parts = []
+        if self.usd is not None:
+            parts.append(f"${float(self.usd):.2f}")
+        if self.tokens is not None:
+            parts.append(f"{self.tokens:,} tokens")
+        if self.calls is not None:
+            parts.append(f"{self.calls:,} calls")
+        if self.seconds is not None:
+            parts.append(f"{self.seconds / 60:,.4g} minutes")
+        return ", ".join(parts) or "no limit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

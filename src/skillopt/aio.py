@@ -51,14 +51,14 @@ async def to_the_end(started: asyncio.Task[T]) -> T:
 
 
 def run_gently(main: Coroutine[Any, Any, T]) -> T:
-    """Run an event loop. Ctrl-C takes back `main` alone, which can still wait for calls that were sent; a
-    second one ends at once.
+    """Run an event loop. Ctrl-C, and any signal that was made to act like it, takes back `main` alone, which
+    can still wait for calls that were sent; a second one ends at once.
 
     `asyncio.run` does the same from Python 3.11 on; on 3.10 it takes back every task, and with them replies
     that are already paid.
     """
-    is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if not is_default or threading.current_thread() is not threading.main_thread():
+    numbers = [number for number in signal.Signals if signal.getsignal(number) is signal.default_int_handler]
+    if not numbers or threading.current_thread() is not threading.main_thread():
         return asyncio.run(main)
     interrupted = False
 
@@ -73,11 +73,13 @@ def run_gently(main: Coroutine[Any, Any, T]) -> T:
             interrupted = True
             loop.call_soon_threadsafe(task.cancel)
 
-        before = signal.signal(signal.SIGINT, handle)
+        for number in numbers:
+            signal.signal(number, handle)
         try:
             return await main
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number in numbers:
+                signal.signal(number, signal.default_int_handler)
 
     try:
         return asyncio.run(session())

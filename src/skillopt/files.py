@@ -161,15 +161,15 @@ def lock_privately(path: Path | str, patience: float = 0.0) -> Iterator[None]:
 
 @contextmanager
 def temporary_folder(prefix: str) -> Iterator[Path]:
-    """A private folder with a lock file in it, gone afterwards. What a killed process left of this prefix
-    goes with the first one of the next.
+    """A private folder with a lock file in it, gone afterwards; `prefix` begins with `skillopt-`. What killed
+    processes left goes with the first one that this process makes.
     """
-    _sweep(Path(tempfile.gettempdir()), prefix)
+    _sweep(Path(tempfile.gettempdir()))
     with contextlib.ExitStack() as held:
         while True:
             root = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
             try:
-                held.enter_context(lock(root / _LOCK))
+                held.enter_context(lock(root / _TEMPORARY))
                 break
             except RunConflict:  # another process sweeps, and took it for left behind
                 continue
@@ -182,13 +182,13 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
 
 
 @cache
-def _sweep(folder: Path, prefix: str) -> None:
+def _sweep(folder: Path) -> None:
     """Remove the folders of processes that are gone: the lock of a living one is held."""
-    for root in folder.glob(f"{prefix}*"):
+    for root in folder.glob("skillopt-*"):
         with contextlib.suppress(OSError, RunConflict):
             is_ours = not root.is_symlink() and root.stat().st_uid == getattr(os, "getuid", int)()
-            if is_ours and (root / _LOCK).is_file():
-                with lock(root / _LOCK):
+            if is_ours and (root / _TEMPORARY).is_file():
+                with lock(root / _TEMPORARY):
                     remove(root)
                 remove(root)  # Windows keeps a file while it is open
 
@@ -221,7 +221,8 @@ def holder(path: Path | str) -> str | None:
 
 
 _PAUSE = 0.05
-_LOCK = ".lock"
+_TEMPORARY = ".skillopt-temporary"
+"""The lock of a temporary folder, and of no other: a folder that a person keeps may be named so too."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 

@@ -9,76 +9,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
 
-from skillopt.account import Account, Amount, Entry, Settlement
+from skillopt.account import Account, Amount, Budget, Entry, Settlement
 from skillopt.errors import BudgetSpent, Stopped
 from skillopt.messages import Role, Usage
 
 MARGIN = Fraction(13, 10)
 """What is estimated is set aside with this margin."""
+PLENTY = Fraction(16)
+"""While the budget holds a call so many times it is sent with its whole output cap."""
 TEST_STAGE = "test"
 GATE_STAGE = "selection"
 HEDGE_STAGE = "hedge"
 """Second askings of slow calls, whichever stage they belong to."""
 TIME_IS_KEPT_EVERY = 1.0
 """Seconds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """The most a run may spend over its whole life; None is no limit."""
-
-    calls: int | None = None
-    tokens: int | None = None
-    usd: Fraction | None = None
-    seconds: float | None = None
-    """Wall time over all sessions; what is under way when it ends is waited for."""
-
-    @property
-    def is_limited(self) -> bool:
-        return any(limit is not None for limit in (self.calls, self.tokens, self.usd, self.seconds))
-
-    def holds(self, amount: Amount) -> bool:
-        """Whether an amount stays within every limit that is set; an unknown price never fits a
-        dollar limit.
-        """
-        return (
-            (self.calls is None or amount.calls <= self.calls)
-            and (self.tokens is None or amount.tokens <= self.tokens)
-            and (self.usd is None or (amount.usd is not None and amount.usd <= self.usd))
-        )
-
-    def share(self, spent: Amount, part: Fraction, *, elapsed: float = 0.0) -> Budget:
-        """A part of what is left after `spent` and `elapsed` seconds."""
-
-        def of(limit: int | None, used: int) -> int | None:
-            return None if limit is None else int(max(0, limit - used) * part)
-
-        left = None if self.usd is None or spent.usd is None else max(Fraction(0), self.usd - spent.usd)
-        return Budget(
-            calls=of(self.calls, spent.calls),
-            tokens=of(self.tokens, spent.tokens),
-            usd=None if left is None else left * part,
-            seconds=None
-            if self.seconds is None
-            else elapsed + max(0.0, self.seconds - elapsed) * float(part),
-        )
-
-    def describe(self) -> str:
-        parts = []
-        if self.usd is not None:
-            parts.append(f"${float(self.usd):.2f}")
-        if self.tokens is not None:
-            parts.append(f"{self.tokens:,} tokens")
-        if self.calls is not None:
-            parts.append(f"{self.calls:,} calls")
-        if self.seconds is not None:
-            parts.append(f"{self.seconds / 60:,.4g} minutes")
-        return ", ".join(parts) or "no limit"
 
 
 class Journal(Protocol):
@@ -171,19 +120,32 @@ class Ledger:
         return in_time and self.budget.holds(self.spent + amount)
 
     async def reserve(
-        self, role: Role, stage: str, place: str, need: Amount, *, background: bool = False
+        self,
+        role: Role,
+        stage: str,
+        place: str,
+        need: Amount,
+        *,
+        usual: Amount | None = None,
+        smaller: Sequence[Amount] = (),
+        background: bool = False,
     ) -> Entry:
         """Commit a reservation, waiting while others are outstanding; raises `BudgetSpent` when it can never
         fit.
+
+        `usual`, where it is given, is committed instead of `need` unless plenty is left. The first of
+        `smaller` that fits is committed where nothing is outstanding that could make room.
         """
         if self._stopped is not None:
             raise self._stopped
-        if not self._waiting and self._fits(need, stage):
-            return self._open(role, stage, place, need)
+        granted: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
+        waiting = _Waiting(role, stage, place, need, usual, smaller, granted)
+        found = None if self._waiting else self._first_fitting(waiting)
+        if found is not None:
+            return self._open(role, stage, place, found)
         if background:
             raise BudgetSpent("background work waits for the end of the run")
-        granted: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(role, stage, place, need, granted))
+        self._waiting.append(waiting)
         self._pump()
         try:
             return await granted
@@ -272,49 +234,60 @@ class Ledger:
     def _fits(self, need: Amount, stage: str) -> bool:
         if not self.budget.is_limited:
             return True
-        if self.budget.seconds is not None and self.elapsed() >= self.budget.seconds - (
-            0.0 if self._finishing else self._seconds_aside
-        ):
+        if self._is_over():
             return False
-        total = self.spent + need
+        if stage == TEST_STAGE and not self._finishing:  # early test work lives inside what was set aside
+            rest = self._set_aside - self._test_spent() - need
+            return rest.floored() == rest and self.budget.holds(self.spent + need)
+        return self.budget.holds(sum(self._aside(stage).values(), self.spent + need))
+
+    def _is_over(self) -> bool:
+        """Whether the time is up."""
+        aside = 0.0 if self._finishing else self._seconds_aside
+        return self.budget.seconds is not None and self.elapsed() >= self.budget.seconds - aside
+
+    def _aside(self, stage: str) -> dict[str, Amount]:
+        """What a call of a stage must leave, by what it is for."""
         if self._finishing:
-            return self.budget.holds(total)
-        rest = self._set_aside - self._test_spent()
-        if stage == TEST_STAGE:  # early test work lives inside what was set aside
-            return (rest - need).floored() == rest - need and self.budget.holds(total)
-        if stage != GATE_STAGE:
-            total += self._gate_aside
-        return self.budget.holds(total + rest.floored())
+            return {}
+        aside = {"the test": (self._set_aside - self._test_spent()).floored()}
+        return aside if stage == GATE_STAGE else {**aside, "a last gate": self._gate_aside}
 
     def _pump(self) -> None:
         while self._waiting:
             head = self._waiting[0]
             if head.granted.done():
                 self._waiting.popleft()
-            elif self._fits(head.need, head.stage):
+            elif (need := self._first_fitting(head)) is not None:
                 self._waiting.popleft()
-                head.granted.set_result(self._open(head.role, head.stage, head.place, head.need))
+                head.granted.set_result(self._open(head.role, head.stage, head.place, need))
             elif self.account.open:
                 return
             else:
-                self._refuse_all(self._is_spent(head.need))
+                self._refuse_all(self._is_spent(head))
 
-    def _is_spent(self, need: Amount) -> BudgetSpent:
-        aside = {"the test": self._set_aside, "a last gate": self._gate_aside}
-        named = [] if self._finishing else [name for name, amount in aside.items() if amount != Amount()]
+    def _first_fitting(self, waiting: _Waiting) -> Amount | None:
+        wanted = [waiting.need, *(() if self.account.open else waiting.smaller)]
+        if waiting.usual is not None and not self._fits(waiting.need.times(PLENTY), waiting.stage):
+            wanted = [waiting.usual]
+        return next((one for one in wanted if self._fits(one, waiting.stage)), None)
+
+    def _is_spent(self, waiting: _Waiting) -> BudgetSpent:
+        """Why nothing further is granted. What was spent is not said: a test may still follow, and the end of
+        a run says it once.
+        """
+        aside = self._aside(waiting.stage)
+        named = [name for name, amount in aside.items() if amount != Amount()]
         kept = f" beside what is set aside for {' and '.join(named)}" if named else ""
-        if self.budget.tokens is not None:
-            kept += (
-                f" (it reserves {need.tokens:,} tokens, its whole output cap among them: a lower cap goes"
-                " further)"
-            )
-        spent = self.spent
+        if self._is_over():
+            why = f"{self.elapsed() / 60:.4g} minutes have passed{kept and ', and the rest is set aside'}"
+        else:
+            least = waiting.usual or [waiting.need, *waiting.smaller][-1]
+            lacks = self.budget.lacks(least, sum(aside.values(), self.spent))
+            why = f"the next call needs {lacks or 'more than its share'}{kept}"
         return BudgetSpent(
-            f"The budget of {self.budget.describe()} is spent: {spent.calls:,} calls and"
-            f" {spent.tokens:,} tokens were charged"
-            + (f" after {self.elapsed() / 60:.4g} minutes" if self.budget.seconds is not None else "")
-            + f" when the next call did not fit{kept}. Everything paid is kept; raise the budget and run the"
-            " same command to go on."
+            f"The budget of {self.budget.describe()} does not go further: {why}. Everything paid is kept;"
+            " raise the budget and run the same command to go on."
         )
 
     def _refuse_all(self, reason: Stopped) -> None:
@@ -362,4 +335,6 @@ class _Waiting:
     stage: str
     place: str
     need: Amount
+    usual: Amount | None
+    smaller: Sequence[Amount]
     granted: asyncio.Future[Entry]

@@ -112,6 +112,11 @@ class Request:
     batch: bool = False
     """True for work that may wait for a day to be asked at half price."""
 
+    @property
+    def kind(self) -> str:
+        """Alike for replies that take about as long: of an optimizer's stage, or of another role."""
+        return self.stage if self.role == "optimizer" else self.role
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:

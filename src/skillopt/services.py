@@ -99,6 +99,10 @@ class Service:
     """Whether the person's own login on this machine is used where no key is known."""
     default_model: str | None = None
     """The model of a role that names none; blank leaves the choice to the service."""
+    seconds: float | None = None
+    """How long a call may take where `timeout` is not set; None is `env.exec_timeout`."""
+    longest_reply: int | None = None
+    """Tokens of a reply to the optimizer's and the judge's questions where `max_tokens` is not set."""
     model_files: str = ""
     """The ending of model names that are files, such as `.gguf`: such a name is resolved like any path."""
     simulates_both: bool = False

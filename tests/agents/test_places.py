@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
 
-from skillopt.files import _sweep, remove
+from skillopt.files import remove
 from skillopt.programs.place import bare_env, fresh_place, unpacked, wall
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there are no such permissions")
@@ -34,22 +33,6 @@ def test_what_a_link_in_a_place_leads_to_is_not_touched(tmp_path: Path) -> None:
     remove(place)
     assert not place.exists()
     assert (mine.read_text(), mine.stat().st_mode & 0o777) == ("mine", 0o444)
-
-
-def test_what_a_killed_process_left_goes_with_the_next_one_and_a_living_ones_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left, foreign = tmp_path / "skillopt-agent-killed00", tmp_path / "skillopt-agent-notours0"
-    for folder in (left, foreign):
-        (folder / "workspace").mkdir(parents=True)
-    (left / ".lock").touch()
-    with fresh_place() as place:
-        assert sorted(path.name for path in tmp_path.iterdir()) == sorted([foreign.name, place.root.name])
-        _sweep.cache_clear()
-        with fresh_place():
-            assert place.root.is_dir(), "its process is alive"
-    assert [path.name for path in tmp_path.iterdir()] == [foreign.name]
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap (apt install bubblewrap)")

@@ -41,6 +41,7 @@ def settings(folder: Path, targets: str, optimizer: str, **more: Any) -> Any:
         "num_epochs": 1,
         "batch_size": 12,
         "repeats": 1,
+        "eval_test": "true",
         "out_root": str(folder / "run"),
         **more,
     }

@@ -25,10 +25,8 @@ from typing import Any
 import skillopt.cli
 from skillopt.models.stack.limited import Retry
 
-KILLED = frozenset({-signal.SIGPROF, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP})
-"""Exit codes of a program that had no chance to say anything: before a run is open and after it is closed, a
-signal just ends the program.
-"""
+KILLED = frozenset({-signal.SIGPROF, -signal.SIGKILL})
+"""Exit codes of a program that had no chance to say anything."""
 CLEAN = frozenset({0, 1, 2, 3, 4, 5, 6, 7, 130})
 """Exit codes of a program that ended by itself."""
 LONGEST = 120.0
@@ -146,6 +144,7 @@ def _inside(session: Session) -> None:
     try:
         skillopt.cli.main(list(session.argv))
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         seconds = time.process_time() - begun
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         used.write_text(str(seconds))

@@ -168,11 +168,25 @@ def test_without_a_repository_or_git_there_is_a_remedy(
     assert missing.code == 2 and "skillopt eval --skill NEW --against OLD" in missing.err
 
 
-def test_a_budget_that_does_not_suffice_is_no_verdict(check: Command) -> None:
+def test_a_budget_that_leaves_no_whole_pair_is_no_verdict(check: Command) -> None:
     commit(PLAIN)
     Path("skills/sums/SKILL.md").write_text(PLAIN + "Say never 3.\n")
-    ran = check("skills/sums", "--budget", "3 calls", "--comment", "comment.md")
+    ran = check("skills/sums", "--budget", "1 calls", "--comment", "comment.md")
     assert ran.code == 4 and not Path("comment.md").exists()
+
+
+def test_a_budget_that_ends_early_leaves_a_verdict_on_whole_pairs(check: Command) -> None:
+    commit(PLAIN)
+    Path("skills/sums/SKILL.md").write_text(PLAIN.replace("Add", "Sum"))
+    few = ("--budget", "20 calls", "--cfg-options", "env.workers=4")
+    ran = check("skills/sums", "--comment", "comment.md", *few)
+    (said,) = [line for line in ran.out.splitlines() if "The budget ended after" in line]
+    pairs = int(said.split("after ")[1].split(" of 16 tasks")[0])
+    assert 8 <= pairs <= 10, "the calls went to whole pairs"
+    assert ran.code == 6 and f"1.000 to 0.000, -1.000 (hard, {pairs} tasks)" in ran.out
+    assert said.strip() in Path("comment.md").read_text()
+    whole = check("skills/sums", "--json")
+    assert whole.code == 6 and json.loads(whole.out)["cut_short"] == "", "more budget goes on"
 
 
 def test_the_example_workflow_names_options_that_exist(skillopt: Command) -> None:

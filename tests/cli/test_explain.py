@@ -144,6 +144,17 @@ def test_the_evidence_is_shown_to_people(skillopt: Command, finished: Path) -> N
         assert words in said, words
 
 
+def test_only_rows_that_changed_are_shown_unless_all_are_wanted(skillopt: Command, finished: Path) -> None:
+    step = str(next(record["step"] for record in history(finished) if record["action"] == "accept_new_best"))
+    rows = explained(skillopt, finished, step)[1]["rows"]
+    changed = [row for row in rows if row["candidate"] != row["incumbent"]]
+    short, whole = (skillopt("explain", str(finished), step, *more).out for more in ((), ("--all",)))
+    listed = [sum(" │ W" in line for line in said.splitlines()) for said in (short, whole)]
+    assert listed == [len(changed), len(rows)] and 0 < len(changed) < len(rows)
+    assert f"{len(rows) - len(changed)} rows without a change: --all shows them." in short
+    assert "without a change" not in whole
+
+
 def better_row(event: dict[str, Any]) -> None:
     for row in event["rows"]:
         row["hard"] = row["soft"] = 1.0

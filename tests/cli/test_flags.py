@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cli._commands import Command
+from skillopt.cli._flags import spread
 
 AZURE = ("endpoint", "api_version", "api_key", "auth_mode", "ad_scope", "managed_identity_client_id")
 QWEN = (
@@ -212,3 +213,31 @@ def test_help_offers_no_flag_that_does_nothing(skillopt: Command, monkeypatch: p
         for name in ("judge_model", "steps_per_epoch", "azure_endpoint", "use_semantic_density")
         if f"--{name} " in said
     ] == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (("--epochs", "1"), "write --num_epochs N"),
+        (("--out=x",), "write --out_root FOLDER"),
+        (("--set", "train.seed=1"), "write --cfg-options A.B=C"),
+        (("--resume",), "the same command goes on"),
+    ],
+)
+def test_what_people_type_names_the_right_spelling(
+    skillopt: Command, typed: tuple[str, ...], said: str
+) -> None:
+    ran = skillopt("train", *typed)
+    assert ran.code == 2 and said in ran.err
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [("train.seed=7",), ("train.seed=7", "train.num_epochs=2"), ("--effort", "quick", "train.seed=7")],
+)
+def test_a_bare_setting_is_one(typed: tuple[str, ...]) -> None:
+    spelled = spread(typed)
+    settings = [word for word in typed if "=" in word]
+    assert [word for word in spelled if "=" in word] == settings
+    assert spelled.count("--cfg-options") == len(settings)
+    assert spread(["--prompt", "a.b=c"]) == ["--prompt", "a.b=c"], "that is the option's value"

@@ -217,6 +217,21 @@ def test_a_run_of_another_version_is_refused_where_it_is_named(
     assert listed.code == 0 and "b  finished" in listed.out and "another version" in listed.err
 
 
+def test_latest_is_the_newest_run_wherever_a_run_is_named(
+    skillopt: Command, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "There is no run in outputs" in skillopt("runs", "show", "latest").err
+    shutil.copytree(finished, tmp_path / "outputs/one")
+    for words in (("runs", "show"), ("report",), ("diff",), ("explain", "1")):
+        ran = skillopt(words[0], *(("show", "latest") if words[0] == "runs" else ("latest", *words[1:])))
+        assert ran.code == 0, (words, ran.err)
+    assert (tmp_path / "outputs/one/report.html").is_file()
+    evaluated = skillopt("eval", "latest", "--json", "--quiet")
+    assert json.loads(evaluated.out)["evaluations"][0]["skill"] == "best", evaluated.err
+    assert skillopt("runs", "list").out == skillopt("runs").out != ""
+
+
 def test_diff_and_init_speak_json(skillopt: Command, finished: Path) -> None:
     told = json.loads(skillopt("diff", str(finished), "--json").out)
     assert told["before"] == f"{finished}:seed" and not told["equal"] and "+- " in told["diff"]

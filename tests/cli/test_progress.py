@@ -9,14 +9,26 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from cli._commands import SMALL
 from runs._log import record, state
 from skillopt.api import train
 from skillopt.build import open_run, prepare
+from skillopt.cli._console import say
 from skillopt.cli._progress import LiveView, PlainLines, View
 from skillopt.config import load
-from skillopt.events import Arrived, Checkpoint, Event, Notice, Reflected, RunStarted, Spending, StageOpened
+from skillopt.events import (
+    Answered,
+    Arrived,
+    Checkpoint,
+    Event,
+    Notice,
+    Reflected,
+    RunStarted,
+    Spending,
+    StageOpened,
+)
 from skillopt.events.records import ReopenedRecord
 from skillopt.runs.log import read_events
 from skillopt.runs.status import RunStatus
@@ -223,3 +235,60 @@ def test_the_live_view_says_simulated_and_leaves_the_terminal_clean(clock: Clock
     ):
         assert words in said, words
     assert said.count("\x1b[?25l") == said.count("\x1b[?25h")  # the cursor is back
+
+
+def answered(number: int, prompt: str = "How much is 1 + 1?") -> Answered:
+    return Answered(
+        task=f"t{number}",
+        prompt=prompt,
+        answer="Two, I think.",
+        expected="2",
+        hard=0.0,
+        feedback="Expected 2.",
+    )
+
+
+def test_the_first_three_answers_are_shown_before_more_is_paid_and_no_further_ones(
+    status: RunStatus,
+) -> None:
+    out = Console(file=io.StringIO(), width=80, highlight=False)
+    view = PlainLines(status, out, clock=lambda: 0.0)
+    for number in range(5):
+        view(answered(number, "word " * 40))
+    lines = shown(view, out).splitlines()
+    assert len(lines) == 10 and lines[1].endswith("word ...") and max(map(len, lines)) <= 80
+    assert lines[2].split() == ["answered", "Two,", "I", "think."]
+    assert lines[3].split() == ["score", "0", "Expected", "2."]
+
+
+def test_a_run_that_goes_on_shows_no_first_answers(status: RunStatus) -> None:
+    out = console()
+    view = PlainLines(status, out, clock=lambda: 0.0)
+    view.start([Notice(text="begun")])
+    view(answered(1))
+    assert "answered" not in shown(view, out)
+
+
+def test_a_round_inside_a_run_is_seen_at_work(status: RunStatus) -> None:
+    status(StageOpened(place="baseline", stage="selection", total=10, part="round 1 of 3"))
+    arrive(status, 4, "selection")
+    assert (status.position(), status.rows()) == ("round 1 of 3, baseline", "4/10 rows")
+    assert status.left_in_words() == "time left unknown"
+    status(checkpoint("baseline", 0))
+    status(StageOpened(place="e1/s1", stage="rollout", total=10))
+    assert status.position() == "epoch 1/2, step 1/4, rollout"
+
+
+LONG = "Case W000063, about units of a table, was answered with 1,234,567 words. " * 3
+
+
+def test_long_lines_wrap_at_words_on_a_terminal_and_stay_whole_elsewhere() -> None:
+    narrow = Console(file=io.StringIO(), width=40, highlight=False, force_terminal=True, color_system=None)
+    say(narrow, Text(f"  prompt    {LONG}\n/a/path/that/is/longer/than/the/forty/columns/of/this"))
+    lines = narrow.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert max(map(len, lines[:-1])) <= 40 and lines[-1].startswith("/a/") and lines[-1].endswith("this")
+    assert all(line.startswith(" " * 12) for line in lines[1:-1])
+    assert " ".join(" ".join(lines[:-1]).split()) == f"prompt {LONG.strip()}"
+    piped = Console(file=io.StringIO(), width=40, highlight=False)
+    say(piped, Text(LONG))
+    assert piped.file.getvalue() == LONG + "\n"  # type: ignore[attr-defined]

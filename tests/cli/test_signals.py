@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from cli._commands import SMALL, program
+from skillopt.cli import main
 from skillopt.testing import LoopbackProvider, seeded_latency, world_answers
 
 
@@ -35,6 +39,8 @@ def arguments(provider: LoopbackProvider, out: str) -> list[str]:
         "--out_root",
         out,
         "--cfg-options",
+        "model.target.hedge=off",  # on a busy machine a slow call would be asked twice
+        "model.optimizer.hedge=off",
         *SMALL,
     ]
 
@@ -128,3 +134,31 @@ def test_an_interrupted_eval_keeps_what_it_paid_for(slow: LoopbackProvider, tmp_
     assert again.returncode == 0, err
     assert sum(one["n"] for one in json.loads(out)["evaluations"]) == 64
     assert slow.calls == before + 64
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signals on this system")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_outside_of_a_run_ends_a_command_in_words(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`diff` waits for a pipe here, as any command may wait for a slow file before a run is open."""
+    number = getattr(signal, name)
+    before = signal.getsignal(number)
+    pipe = tmp_path / "skill.md"
+    os.mkfifo(pipe)
+
+    def strike() -> None:
+        with pipe.open("w"):  # which waits until the command reads
+            os.kill(os.getpid(), number)
+            ended.wait(30)
+
+    ended = threading.Event()
+    striking = threading.Thread(target=strike)
+    striking.start()
+    with pytest.raises(SystemExit) as end:
+        main(["diff", str(pipe), str(pipe)])
+    ended.set()
+    striking.join()
+    assert end.value.code == 130
+    assert "stopped: interrupted. What was paid is kept" in capsys.readouterr().err
+    assert signal.getsignal(number) is before

@@ -43,6 +43,14 @@ def test_try_shows_what_was_asked_what_came_and_why_it_failed(skillopt: Command)
     assert [one["hard"] for one in told["tasks"]] == [1.0, 1.0, 1.0] and told["diagnosis"] == ""
 
 
+def test_the_simulated_world_says_that_it_cannot_answer_tasks_of_ones_own(skillopt: Command) -> None:
+    own = ("--env", "own", "--data_path", "tasks.jsonl", "--target", "world")
+    ran = skillopt("try", *own)
+    assert "knows only the cases that 'skillopt init NAME' writes" in ran.out
+    trained = skillopt("train", *own, "--num_epochs", "1", "--out_root", "run")
+    assert "warning: The target is the simulated world" in trained.err and "asked" in trained.err
+
+
 def test_an_agent_of_ones_own_can_be_measured_without_a_model(skillopt: Command) -> None:
     ran = skillopt("eval", *TARGET, "--skill", "none", "--split", "val", "--scorer", "contains")
     assert ran.code == 0 and "1.000" in ran.out, ran.err

@@ -137,6 +137,8 @@ def test_two_programs_one_works_and_the_other_watches_from_before_it_began(
 ) -> None:
     folder = tmp_path / "run"
     watching = program("runs", "watch", str(folder), "--plain", "--wait", cwd=tmp_path)
+    assert watching.stderr is not None
+    assert watching.stderr.readline().startswith(f"Waiting for a run in {folder}.")
     model = f"compatible:m@{provider.base_url}"
     options = [
         "env.name=world",
@@ -153,7 +155,6 @@ def test_two_programs_one_works_and_the_other_watches_from_before_it_began(
         watching.kill()
         working.kill()
     assert watching.returncode == 0, err
-    assert err.startswith(f"Waiting for a run in {folder}.")
     for words in ("seed skill: ", "step 1/", "in flight", "sealed test opened (look 1)"):
         assert words in err, words
     assert "✓test" in out and "finished" in out

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from _events import comparable
+from _comparable import comparable
 from config._spec_keys import SPEC_KEYS
 from skillopt import api
 from skillopt.build import open_run, prepare

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cli._commands import run
 from skillopt.dashboard._launch import KEPT, Launched, Launches, LaunchRequest, chosen_options, split_options
 from skillopt.dashboard._runs import Roots
 from skillopt.errors import ConfigError, UsageError
@@ -82,10 +83,24 @@ def test_a_start_gets_a_folder_below_the_root_and_can_be_resumed_by_the_same_com
     assert [one.id for one in desk.all()] == [made.id]
     assert [place.folder for place in desk.roots.runs()] == [Path(made.folder)]
     events = (Path(made.folder) / "events.jsonl").read_bytes()
-    again = desk.resume(made.id)
+    again = desk.resume(Path(made.folder))
     assert again.folder == made.folder and again.options == made.options
     wait_for(desk, again.id, "finished")
     assert (Path(made.folder) / "events.jsonl").read_bytes() == events
+
+
+@pytest.mark.slow
+def test_a_run_of_a_terminal_is_taken_up_by_its_folder(desk: Launches, tmp_path: Path) -> None:
+    folder = tmp_path / "outputs" / "theirs"
+    ended = run("train", "quickstart", "--quiet", "--out_root", str(folder), "--cfg-options", *TINY)
+    assert ended.code == 0, ended.err
+    lines = (folder / "events.jsonl").read_text().splitlines(keepends=True)
+    decided = next(number for number, line in enumerate(lines) if '"kind":"baseline"' in line)
+    (folder / "events.jsonl").write_text("".join(lines[: decided + 1]))
+    made = desk.resume(folder)
+    assert (made.config, made.options, made.folder) == (str(folder), (), str(folder))
+    wait_for(desk, made.id, "finished")
+    assert '"finished":true' in (folder / "events.jsonl").read_text()
 
 
 def test_a_start_is_remembered_by_the_next_dashboard(desk: Launches) -> None:
@@ -171,7 +186,7 @@ def test_only_what_works_on_a_run_can_be_stopped(desk: Launches, tmp_path: Path)
 )
 def test_an_id_that_is_a_path_starts_nothing(desk: Launches, id: str) -> None:
     with pytest.raises(UsageError, match="Nothing was started from here"):
-        desk.resume(id)
+        desk.load(id)
 
 
 def test_a_record_that_somebody_broke_hides_no_other(desk: Launches) -> None:

@@ -150,6 +150,27 @@ def test_the_stairs_are_a_scrubber_for_skill_and_tasks(
         desk.picture("run-scrubbed")
 
 
+def test_a_run_plays_by_itself_on_the_page_and_in_a_replay(
+    shown: Shown, browser: Browser, pictures: Path, tmp_path: Path
+) -> None:
+    last = str(len(growth(shown.facts).moments) - 1)
+    (tmp_path / "replay.html").write_text(report(shown.facts, play=1.0), encoding="utf-8")
+    with tab(browser, pictures) as desk:
+        desk.page.goto((tmp_path / "replay.html").as_uri())
+        expect(desk.page.get_by_role("button", name="Pause")).to_be_visible()
+        expect(desk.page.get_by_role("slider")).to_have_value(last)
+        expect(desk.page.get_by_role("button", name="Play")).to_be_visible()
+        page = desk.open(shown.url("whole"))
+        scrubber = page.get_by_role("slider")
+        scrubber.focus()
+        page.keyboard.press("End")
+        page.get_by_role("button", name="Play").click()
+        expect(scrubber).to_have_value("0")  # at the end it begins anew
+        expect(scrubber).to_have_value("1")
+        page.get_by_role("button", name="Pause").click()
+        expect(page.get_by_role("button", name="Play")).to_be_visible()
+
+
 def test_a_square_opens_the_question_and_the_answers_of_two_versions(
     shown: Shown, browser: Browser, pictures: Path
 ) -> None:
@@ -188,6 +209,16 @@ def test_the_best_skill_is_adopted_and_taken_back(shown: Shown, browser: Browser
             page.get_by_role("status").get_by_text(said).wait_for()
             assert skill.read_bytes() == text
             expect(page.get_by_text("adopted", exact=True)).to_have_count(chips)
+            with page.expect_download() as kept:
+                page.get_by_role("link", name="Report").click()
+            told = kept.value.path().read_text(encoding="utf-8")
+            assert told.count('<span class="chip good">adopted</span>') == chips
+            assert told.count("<template data-task=") == len(shown.facts.tasks)  # with the answers
+            page = desk.open(f"{shown.server.url}/")
+            expect(page.get_by_role("row", name=re.compile("whole")).get_by_text("adopted")).to_have_count(
+                chips
+            )
+            page = desk.open(shown.url("whole"))
 
 
 def test_the_list_is_filtered_sorted_and_runs_are_compared(
@@ -217,7 +248,9 @@ def test_the_list_is_filtered_sorted_and_runs_are_compared(
         best = side.get_by_role("row", name=re.compile("^val best"))
         expect(best).to_contain_text(f"{shown.facts.best:.3f}")
         expect(side.get_by_text("their val scores cannot be compared")).to_be_visible()
-        assert side.locator(".chart .val").count() == 2
+        for line in side.locator(".chart .val").all():  # a pointer over the chart takes nothing away
+            line.hover(force=True)
+            assert side.locator(".chart .val").count() == 2
         assert page.url.count("run=") == 2  # the address leads to the same comparison
         desk.picture("runs-compared")
 

@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 
 from harnesses._stub import stub
-from skillopt.account import Amount, Entry
+from skillopt.account import Amount, Budget, Entry
 from skillopt.errors import BudgetSpent, ConfigError, Fault
 from skillopt.harnesses import harnesses
 from skillopt.harnesses._agent import AgentHarness
 from skillopt.harnesses._rollout_budget import Allowance, RolloutBudget
 from skillopt.harnesses.port import NotAsked, Session, Setup
-from skillopt.ledger import Budget, Ledger
+from skillopt.ledger import Ledger
 from skillopt.messages import Image
 from skillopt.models.port import ModelSpec
 from skillopt.redact import Scrubber

@@ -92,6 +92,7 @@ async def test_the_sealed_test_is_paid_by_the_allowance_and_not_by_an_output_cap
         "budget.tokens=20000",
         "budget.per_rollout.tokens=2000",
         "env.test_cases=4",
+        "evaluation.eval_test=true",
         "evaluation.repeats=1",
         "train.num_epochs=1",
     ]

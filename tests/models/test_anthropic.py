@@ -140,6 +140,18 @@ async def test_an_effort_becomes_the_thinking_this_model_knows(
     assert body.get("output_config") == ({"effort": effort} if thinking["type"] == "adaptive" else None)
 
 
+@pytest.mark.parametrize(
+    ("name", "effort", "fixed"),
+    [
+        ("claude-sonnet-4-5", "low", True),
+        ("claude-sonnet-4-5", None, False),
+        ("claude-sonnet-4-6", "low", False),
+    ],
+)
+def test_a_budget_cuts_no_cap_that_thinking_is_a_share_of(name: str, effort: str | None, fixed: bool) -> None:
+    assert anthropic.PLUGIN.fixes_cap(replace(SPEC, name=name, reasoning_effort=effort)) is fixed
+
+
 async def test_a_cap_that_leaves_no_room_for_thinking_is_named_before_anything_is_sent() -> None:
     with pytest.raises(ModelError, match="max_completion_tokens") as caught:
         await ask(

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from _api.batches import BatchProvider, BatchRules, LoggedRow
+from skillopt.account import Budget
 from skillopt.errors import Interrupted, ModelError, ProviderDown
-from skillopt.ledger import Budget, Ledger
+from skillopt.ledger import Ledger
 from skillopt.messages import Message, Reply, Request
 from skillopt.models import provider as declaration
 from skillopt.models.port import ModelSpec

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from skillopt.account import Amount, Entry
+from skillopt.account import Amount, Budget, Entry
 from skillopt.errors import BudgetSpent, ModelError
-from skillopt.ledger import Budget, Ledger
+from skillopt.ledger import Ledger
 from skillopt.messages import Image, Message, Reply, Request, Tool, Usage
 from skillopt.models.prices import Price
 from skillopt.models.stack.budgeted import Budgeted
@@ -261,3 +261,111 @@ async def test_without_a_price_dollars_are_unknown() -> None:
     await model.complete(question())
     assert ledger.spent.usd is None
     assert ledger.spent.tokens == 920
+
+
+class Writer(Provider):
+    """Writes as many tokens as it is told to, and stops at the cap unless it `ignores` it."""
+
+    def __init__(self, *lengths: int, ignores: bool = False) -> None:
+        super().__init__(None)
+        self.lengths, self.caps, self.ignores = [*lengths], list[int](), ignores
+
+    async def complete(self, request: Request) -> Reply:
+        length = self.lengths[min(len(self.caps), len(self.lengths) - 1)]
+        self.caps.append(request.max_tokens)
+        await self.ready.wait()
+        wrote = length if self.ignores else min(length, request.max_tokens)
+        finish: Any = "stop" if wrote == length else "length"
+        return Reply(text="x" * wrote, finish=finish, usage=used(1, wrote))
+
+
+READ = 17  # what a question of one byte is taken to be
+
+
+def writing(tokens: int, *lengths: int, **more: Any) -> tuple[Budgeted, Writer, Ledger]:
+    writer = Writer(*lengths, ignores=more.pop("ignores", False))
+    ledger = Ledger(Budget(tokens=tokens), Journal())  # type: ignore[arg-type]
+    return Budgeted(writer, ledger, None, **more), writer, ledger
+
+
+def short(cap: int = 16_000) -> Request:
+    return question(text="x", cap=cap)
+
+
+async def test_a_cap_is_cut_to_what_the_budget_leaves_but_not_below_the_floor() -> None:
+    model, writer, ledger = writing(10_000, 900)
+    for _ in range(3):
+        await model.complete(short())
+    assert writer.caps == [8_000, 8_000, 8_000]  # the largest halves that fit
+    short_one, writer, _ = writing(1_000 + READ, 900)
+    with pytest.raises(BudgetSpent, match=r"needs 1,0\d\d tokens, and 1,0\d\d is left"):
+        await short_one.complete(short())
+    assert writer.caps == []
+    await short_one.complete(short(cap=1_000))  # the person's own cap may be smaller
+    assert ledger.spent.tokens <= 10_000
+
+
+async def test_what_replies_took_is_what_is_reserved_where_the_whole_cap_does_not_fit() -> None:
+    model, writer, ledger = writing(18_000, 300)
+    for _ in range(5):
+        await model.complete(short())
+    writer.ready.clear()
+    asked = [asyncio.ensure_future(model.complete(short())) for _ in range(9)]
+    await asyncio.sleep(0.001)
+    assert writer.caps[5:] == [390] * 9  # at once, side by side
+    writer.ready.set()
+    await asyncio.gather(*asked)
+    assert ledger.spent.tokens == 14 * 301 <= 18_000
+    ample, writer, _ = writing(16 * (16_000 + READ) + 6 * 301, 300)
+    for _ in range(7):
+        await ample.complete(short())
+    assert writer.caps[-2:] == [16_000, 390]  # whole while plenty is left
+
+
+async def test_an_answer_that_a_cut_cap_cut_off_is_asked_again_with_a_larger_one() -> None:
+    model, writer, ledger = writing(9_000, 3_000)
+    writer.lengths = [100] * 5 + [700]
+    for _ in range(5):
+        await model.complete(short(cap=9_000))
+    reply = await model.complete(short(cap=9_000))
+    assert writer.caps[5:] == [130, 4_500] and len(reply.text) == 700 and reply.finish == "stop"
+    assert ledger.spent.tokens == 5 * 101 + 131 + 701  # what was cut off is paid
+
+
+async def test_an_answer_that_no_cap_within_the_budget_holds_is_none_and_ends_the_budget() -> None:
+    model, writer, ledger = writing(5_000, 20_000)
+    with pytest.raises(BudgetSpent, match="does not go further"):
+        await model.complete(short())
+    assert writer.caps == [4_000] and ledger.spent.tokens == 4_001 and ledger.in_flight == 0
+
+
+async def test_an_answer_that_the_whole_cap_cuts_off_is_the_models_own() -> None:
+    model, writer, _ = writing(50_000, 20_000)
+    assert (await model.complete(short())).finish == "length"
+    assert writer.caps == [16_000]
+
+
+async def test_no_cap_is_cut_where_it_is_part_of_the_question_or_where_nobody_keeps_to_it() -> None:
+    fixed, writer, _ = writing(10_000, 100, has_fixed_cap=True)
+    with pytest.raises(BudgetSpent):
+        await fixed.complete(short())
+    assert writer.caps == []
+    deaf, writer, _ = writing(25_000, 9_000, ignores=True)
+    await deaf.complete(short())
+    with pytest.raises(BudgetSpent):  # 8,000 were promised for the second call, and 9,000 taken
+        for _ in range(2):
+            await deaf.complete(short(cap=15_999))
+    assert len(writer.caps) == 2
+
+
+async def test_nothing_is_asked_again_for_one_who_stopped_waiting() -> None:
+    model, writer, ledger = writing(10_000, 9_000)
+    writer.ready.clear()
+    asking = asyncio.ensure_future(model.complete(short()))
+    await asyncio.sleep(0.001)
+    asking.cancel()
+    await asyncio.sleep(0.001)
+    writer.ready.set()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert writer.caps == [8_000] and ledger.in_flight == 0

@@ -10,9 +10,9 @@ from types import MappingProxyType
 import pytest
 
 from models.test_recorded import Memory
-from skillopt.account import Amount
+from skillopt.account import Amount, Budget
 from skillopt.errors import ModelError
-from skillopt.ledger import HEDGE_STAGE, Budget, Ledger
+from skillopt.ledger import HEDGE_STAGE, Ledger
 from skillopt.messages import Message, Reply, Request, Usage
 from skillopt.models.stack import hedged
 from skillopt.models.stack.budgeted import Budgeted

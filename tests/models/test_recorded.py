@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from skillopt.account import Budget
 from skillopt.errors import ModelError
-from skillopt.ledger import Budget, Ledger
+from skillopt.ledger import Ledger
 from skillopt.messages import Image, Message, Reply, Request, Tool, Usage
 from skillopt.models.stack.budgeted import Budgeted
 from skillopt.models.stack.limited import Limited, Limiter, Retry

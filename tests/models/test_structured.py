@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from skillopt.account import Amount, Entry
+from skillopt.account import Amount, Budget, Entry
 from skillopt.api import train
 from skillopt.build import open_run
 from skillopt.build.job import prepare
 from skillopt.config import load
 from skillopt.errors import ModelError
-from skillopt.ledger import Budget, Ledger
+from skillopt.ledger import Ledger
 from skillopt.messages import Message, Request, Usage
 from skillopt.models import PROVIDERS
 from skillopt.models.port import Model, ModelSpec

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import skillopt
-from _events import VOLATILE, comparable
+from _comparable import VOLATILE, comparable
 from skillopt import api
 from skillopt.build import Job, open_run, prepare
 from skillopt.config import load

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from promises._providers import (
     train,
 )
 from promises._runs import committed, database_of, events_of, facts, summary, verdicts
+from skillopt import api
 from skillopt.account import Amount
 from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.events import Checkpoint, Event, Notice, StageOpened, TestMeasured
@@ -45,6 +47,8 @@ PRICED = tuple(
     for way, price in zip(("input", "output"), prices, strict=True)
 )
 IN_FLIGHT = ("env.workers=24", "gradient.analyst_workers=24")
+TESTED = "evaluation.eval_test=true"
+"""Also where no better skill was found."""
 SLOW = seeded_latency(1, 0.0, 0.02)
 
 CALLS = (1, 7, 12, 20, 36, 50, 80, 101, 125, 400)
@@ -285,7 +289,7 @@ async def test_what_the_test_needs_is_set_aside_at_baseline_and_pays_for_it_when
     tmp_path: Path,
 ) -> None:
     async with provider_of() as provider:
-        result, spending = await train(provider, tmp_path, *IN_FLIGHT, "budget.calls=70")
+        result, spending = await train(provider, tmp_path, *IN_FLIGHT, "budget.calls=70", TESTED)
         assert provider.calls <= 70
     assert result.status == "budget"
     assert result.test is not None
@@ -349,10 +353,41 @@ async def test_a_test_that_was_too_dear_is_opened_where_training_found_something
     assert (result.state.best != result.state.seed) is ((world, cases) != (2, 12))
 
 
+@pytest.mark.slow
+async def test_a_run_of_60_cents_ends_with_steps_and_true_words_under_30_and_is_whole_under_70(
+    tmp_path: Path,
+) -> None:
+    """With output caps of 16,384 tokens, two of which would take the smaller budget."""
+    caps = ("model.target.max_tokens=16384", "model.optimizer.max_tokens=16384")
+    sizes = ("env.train_cases=48", "env.val_cases=24", "env.test_cases=24", "train.batch_size=24")
+    dear = (*caps, *sizes, "train.num_epochs=4")
+    for role, (read, written) in PRICES.items():
+        dear += (f"model.{role}.price.input={read * 0.31}", f"model.{role}.price.output={written * 0.31}")
+    async with provider_of() as provider:
+        paid, ends = dict[str, float](), dict[str, api.Result]()
+        for name, limit in (("whole", None), ("less", 0.3), ("more", 0.7)):
+            before = dollars(provider)
+            limited = () if limit is None else (f"budget.usd={limit}",)
+            result, spending = await train(provider, tmp_path / name, *IN_FLIGHT, *dear, *limited)
+            paid[name] = float(dollars(provider) - before) * 0.31
+            assert spending["usd"] == pytest.approx(paid[name])
+            ends[name] = result
+    assert 0.55 < paid["whole"] < 0.65 and 0.2 < paid["less"] <= 0.3 and paid["more"] == paid["whole"]
+    assert verdicts(tmp_path / "more") == verdicts(tmp_path / "whole")
+    assert ends["more"].status == "finished" and ends["more"].claim == ends["whole"].claim
+    less = ends["less"]
+    assert less.status == "budget" and "accept_new_best" in [step.action for step in less.steps]
+    assert less.test is not None and "better than the seed on 24 sealed test tasks" in less.claim
+    # What was left then is not what is left now that the test is paid: the words say what was left beside it.
+    why = less.summary["ended_early"]
+    assert re.search(r"needs \$0\.0\d+, and \$0\.0\d+ is left beside what is set aside for the test", why)
+    assert "calls" not in why, "the end of a run says once what was spent"
+
+
 async def test_the_declared_budget_would_have_paid_for_the_test(tmp_path: Path) -> None:
     async with provider_of() as provider:
-        refused, _ = await train(provider, tmp_path / "a", *IN_FLIGHT, "budget.calls=65")
-        paid, _ = await train(provider, tmp_path / "b", *IN_FLIGHT, "budget.calls=66")
+        refused, _ = await train(provider, tmp_path / "a", *IN_FLIGHT, "budget.calls=65", TESTED)
+        paid, _ = await train(provider, tmp_path / "b", *IN_FLIGHT, "budget.calls=66", TESTED)
     assert refused.test is None
     assert paid.test is not None
 

@@ -1,4 +1,4 @@
-"""Real agent CLIs from npm, installed once into a cache folder of this machine's user."""
+"""Real agent CLIs and other packages from npm, installed once into a cache folder of this machine's user."""
 
 from __future__ import annotations
 
@@ -17,8 +17,13 @@ SECONDS = 100
 
 
 def cli(package: str, version: str, binary: str, *, env: Mapping[str, str] | None = None) -> Path:
-    """The path of a package's program, installed where it is missing; skips with the reason where it cannot
-    be had.
+    """The path of a package's program, as `installed` finds it."""
+    return installed(package, version, f".bin/{binary}.cmd" if os.name == "nt" else f".bin/{binary}", env=env)
+
+
+def installed(package: str, version: str, file: str, *, env: Mapping[str, str] | None = None) -> Path:
+    """A file below `node_modules`, installed where it is missing; skips with the reason where it cannot be
+    had.
 
     `env` is the environment npm runs in (the fixture `machine_env`): tests have a home of their own, npm
     needs its user's.
@@ -28,7 +33,7 @@ def cli(package: str, version: str, binary: str, *, env: Mapping[str, str] | Non
         pytest.skip(f"npm and node are needed to install {package}")
     environment = dict(os.environ if env is None else env)
     home = cache_folder(environment, "npm") / f"{package.replace('/', '_')}-{version}"
-    program = home / "node_modules" / ".bin" / (f"{binary}.cmd" if os.name == "nt" else binary)
+    program = home / "node_modules" / file
     if not program.exists():
         with home.with_name(f"{home.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # tests in other processes wait for the first one's installation

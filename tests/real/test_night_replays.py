@@ -28,6 +28,7 @@ from skillopt.transcripts import Homes
 pytestmark = [
     pytest.mark.real,
     pytest.mark.timeout(1800),
+    pytest.mark.xdist_group("worked"),  # six sessions are recorded once
     pytest.mark.skipif(os.name == "nt", reason="the programs are started as on Unix"),
 ]
 RULE = "- Commit with conventional commits (feat: or fix: in front), after running sh run-tests.sh."

@@ -72,13 +72,8 @@ async def test_the_example_trains(name: str, tmp_path: Path, machine_env: Mappin
     assert len(file.read_text(encoding="utf-8").splitlines()) <= 40
     python = environment(PACKAGES[name], machine_env)
     target = f"cmd: {python} {file}" if name == "inspect_solver" else f"{file}:agent"
-    small = [
-        "env.train_cases=6",
-        "env.val_cases=6",
-        "env.test_cases=4",
-        "train.batch_size=6",
-        "train.num_epochs=1",
-    ]
+    # The solver is a program: each of its rollouts imports Inspect, four seconds of CPU. Two for the seed, two to learn from, two for the candidate.
+    small = ["env.train_cases=2", "env.val_cases=2", "env.test_cases=1", "train.num_epochs=1"]
     async with LoopbackProvider(answer, lenient=True) as provider:
         env = {
             **os.environ,
@@ -92,7 +87,7 @@ async def test_the_example_trains(name: str, tmp_path: Path, machine_env: Mappin
             *small,
             "evaluation.repeats=1",
             "env.workers=4",
-            "model.target.timeout=100",
+            "model.target.timeout=300",
         ]
         process = await asyncio.create_subprocess_exec(
             *(str(python), "-m", "skillopt", *command, *options),
@@ -103,6 +98,6 @@ async def test_the_example_trains(name: str, tmp_path: Path, machine_env: Mappin
         )
         told, _ = await process.communicate()
     assert process.returncode == 0, told.decode()
-    assert provider.calls >= 16, "every rollout asked the provider"
+    assert provider.calls >= 6, "every rollout asked the provider"
     used = summary(tmp_path / "run")["token_summary"]["selection"]
     assert used["prompt_tokens"], "the library's own count settles the budget"

@@ -4,6 +4,8 @@ nothing.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -60,6 +62,31 @@ def test_ten_thousand_events_and_five_thousand_tasks_are_read_at_once_and_update
     assert first + told < 3.0
     assert update + again < 0.1
     assert idle < 0.02
+
+
+MEASURED = """
+import sys
+from pathlib import Path
+from skillopt.dashboard.app import registry
+from skillopt.render.run import screen
+from skillopt.runs.growth import growth
+from skillopt.runs.reader import RunReaders
+for name in registry.names():
+    registry.get(name)
+facts = RunReaders()(Path(sys.argv[1])).facts()
+screen(facts, growth(facts))
+told = Path("/proc/self/status").read_text().splitlines()
+print(next(int(line.split()[1]) / 1000 for line in told if line.startswith("VmHWM:")))  # the most it ever held
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel of Linux")
+def test_a_server_that_shows_a_long_run_holds_no_more_than_150_megabytes(big: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, str(big)], capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) < 150
 
 
 @pytest.mark.slow

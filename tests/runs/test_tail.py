@@ -22,35 +22,40 @@ def notice(number: int) -> str:
 def test_a_log_is_read_once_and_a_torn_line_waits_for_its_rest(tmp_path: Path) -> None:
     log = tmp_path / "events.jsonl"
     tail = EventTail(log)
-    assert tail.read() == []  # not there yet
+    assert (tail.gained(), list(tail.read())) == (0, [])  # not there yet
     whole, half = notice(1), notice(2)
     log.write_text(whole + half[:20])
-    assert [event.id for event in tail.read() or ()] == ["n1"]
-    assert tail.read() == []
+    assert [event.id for event in tail.read()] == ["n1"]
+    assert list(tail.read()) == [] and tail.gained() == 20
     log.write_text(whole + half)
-    assert [event.id for event in tail.read() or ()] == ["n2"]
+    assert [event.id for event in tail.read()] == ["n2"]
 
 
 def test_a_log_that_was_put_back_is_to_be_read_anew(tmp_path: Path) -> None:
     log = tmp_path / "events.jsonl"
     log.write_text(notice(1) + notice(2))
     tail = EventTail(log)
-    tail.read()
+    assert len(list(tail.read())) == 2
     log.write_text(notice(1))
-    assert tail.read() is None
+    assert tail.gained() is None
+    log.unlink()
+    assert tail.gained() is None
 
 
 def test_a_line_of_another_program_is_named(tmp_path: Path) -> None:
     log = tmp_path / "events.jsonl"
     log.write_text(notice(1) + '{"type": "weather"}\n')
-    with pytest.raises(RunConflict, match="line 2"):
-        EventTail(log).read()
+    tail = EventTail(log)
+    assert next(tail.read()).id == "n1"
+    for _ in range(2):  # and again at the next look
+        with pytest.raises(RunConflict, match="line 2"):
+            list(tail.read())
 
 
 def test_a_log_that_cannot_be_opened_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RunConflict, match=r"events\.jsonl cannot be read: Not a directory"):
-        EventTail(tmp_path / "file" / "events.jsonl").read()
+        EventTail(tmp_path / "file" / "events.jsonl").gained()
 
 
 def test_only_the_wanted_types_are_read(tmp_path: Path) -> None:
@@ -60,7 +65,7 @@ def test_only_the_wanted_types_are_read(tmp_path: Path) -> None:
     )
     broken = json.dumps({"id": "n", "time": "", "type": "notice", "nonsense": 1}, separators=(",", ":"))
     log.write_text(started.model_dump_json() + "\n" + broken + "\n")
-    assert EventTail(log, only=["run_started"]).read() == [started]
+    assert list(EventTail(log, only=["run_started"]).read()) == [started]
 
 
 def test_an_attempt_is_told_when_it_opens_and_again_when_it_closes_and_not_in_between(tmp_path: Path) -> None:

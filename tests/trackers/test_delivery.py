@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from _events import comparable
+from _comparable import comparable
 from skillopt.build.delivery import Delivery
 from skillopt.errors import ConfigError, UnknownName
 from skillopt.events import Event, Notice

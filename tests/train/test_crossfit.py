@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 import skillopt
-from skillopt.account import Amount
+from skillopt.account import Amount, Budget
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.evaluation.compare import compare, smallest_gain
 from skillopt.events import Event, Notice, Spending, TestMeasured
-from skillopt.ledger import Budget
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
 from skillopt.runs.database import Database
+from skillopt.runs.growth import growth
 from skillopt.runs.reader import find_run, is_part, read_facts
 from skillopt.tasks.splits import FOLDS, divided, in_folds, in_rounds, rounds_for
 from skillopt.tasks.task import Task
@@ -104,6 +104,16 @@ def test_twenty_tasks_give_a_claim_over_all_twenty(tmp_path: Path) -> None:
     assert read_facts(result.folder).spent.calls == len(places)
     assert is_part(result.folder / "folds" / "1") and not is_part(result.folder)
     assert find_run(tmp_path) == result.folder
+
+    # The seed's rows are the seed's, and what earlier rounds wrote is the first change of the skill.
+    facts = read_facts(result.folder)
+    grown = growth(facts)
+    assert [grown.moments[k].name for k in (0, 1)] == ["the seed", "the start"]
+    for k in (0, 1):
+        passing = sum(grown.mark(task, k) == "pass" for task in facts.tasks)
+        assert passing == pytest.approx((grown.moments[k].score or 0.0) * len(facts.tasks))
+    alive = [line.text for line in grown.lines if line.first <= 1 and (line.gone is None or line.gone > 1)]
+    assert "\n".join(alive).strip() == facts.best_skill.strip() and facts.best_origin == "the start"
 
     # A fold's test tasks never taught it.
     for number in range(1, FOLDS + 1):

@@ -180,7 +180,7 @@ async def test_what_judging_the_test_will_cost_is_set_aside(tmp_path: Path) -> N
     # Seed and best on 5 test tasks each: 10 x 110 tokens for the target and 10 x 1,010 for the judge, 30 % on
     # top, and one reservation.
     assert state.set_aside.calls == 13 + 1 + 13
-    assert state.set_aside.tokens == 1_430 + 13_130 + (130 + 16_384)
+    assert state.set_aside.tokens == 1_430 + 13_130 + (130 + 1_024)
 
 
 def test_eval_is_judged_by_the_optimizer_and_never_by_the_target(

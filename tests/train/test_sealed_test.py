@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 from gate._tables import Memory
-from skillopt.account import Amount, Entry
+from skillopt.account import Amount, Budget, Entry
 from skillopt.errors import Fault
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.events import Event, StageOpened
 from skillopt.events.state import TestShare
 from skillopt.harnesses._rollout_budget import Allowance
-from skillopt.ledger import Budget, Ledger
+from skillopt.ledger import Ledger
 from skillopt.messages import Usage
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score, Scored, Trajectory
@@ -88,7 +88,7 @@ def exam(cells, metric="hard", budget=None, **changes):
             rows_of(tasks),
             ledger,
             SimpleNamespace(metric=metric, weight=0.5),
-            TestSettings(price=None, max_tokens=50, **changes),
+            TestSettings(price=None, max_tokens=50, least_cap=50, **changes),
         ),
         table,
         events,
@@ -130,8 +130,17 @@ async def test_more_than_a_tenth_lost_is_no_measurement_at_all():
     assert "2 of 10" in claim(report, changed=True, simulated=False, verified=True)
 
 
-async def test_equal_skills_are_measured_once():
+async def test_where_nothing_was_found_the_seal_stays_closed():
     opened, table, events = exam(cells([(1, 1)] * 5, [(0, 0)] * 5))
+    opened.start_early(step_at("test/seed", events, skill=SEED), is_found=False)
+    report = await opened.measure(step_at("test/1.1", events), {"seed": SEED, "best": SEED}, look=1)
+    assert not table.runs and not events and not report.measured
+    told = claim(report, changed=False, simulated=False, verified=True)
+    assert "no better skill was found" in told and "stays closed ('skillopt eval RUN --split test'" in told
+
+
+async def test_equal_skills_are_measured_once():
+    opened, table, events = exam(cells([(1, 1)] * 5, [(0, 0)] * 5), always=True)
     report = await opened.measure(step_at("test/1.1", events), {"seed": SEED, "best": SEED}, look=1)
     assert set(table.runs.values()) == {1} and len(table.runs) == 5
     assert sum(isinstance(event, StageOpened) for event in events) == 1
@@ -212,13 +221,13 @@ def test_a_test_that_would_take_more_than_half_is_refused_before_training_with_t
     opened, _, events = exam(cells([(1, 1)] * 10, [(1, 1)] * 10), budget=Budget(calls=40))
     opened.provide(TestShare(calls=27, tokens=1, usd=None, seconds=0.0), SEED)
     assert "54 calls" in opened.refused
-    opened.start_early(step_at("test/seed", events, skill=SEED))
+    opened.start_early(step_at("test/seed", events, skill=SEED), is_found=True)
     assert not any(isinstance(event, StageOpened) for event in events)
 
 
 async def test_on_resuming_only_the_rows_that_are_missing_are_set_aside_again():
     table = cells([(1, 1)] * 10, [(1, 1)] * 10)
-    opened, _, _ = exam(table, budget=Budget(calls=1000))
+    opened, _, _ = exam(table, budget=Budget(calls=1000), always=True)
     opened.provide(TestShare(calls=40, tokens=0, usd=None, seconds=0.0), SEED)
     assert opened._ledger._set_aside.calls == 40
     # the seed's ten rows are measured now

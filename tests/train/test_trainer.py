@@ -196,7 +196,7 @@ def test_a_run_without_headroom_stops_cheaply_and_says_so(tmp_path):
     assert easy.json("history.json") == []
     assert "no headroom" in easy.json("summary.json")["stopped_because"]
     assert "rollout" not in easy.json("summary.json")["token_summary"]
-    assert "No better skill was found" in easy.result.claim
+    assert "no better skill was found" in easy.result.claim
 
 
 def _seed_with_an_easy_case() -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from skillopt.account import Entry
+from skillopt.account import Budget, Entry
 from skillopt.agents import driven
 from skillopt.build.job import Job
 from skillopt.build.models import ModelStack
@@ -21,7 +21,7 @@ from skillopt.evaluation.runner import Evaluator, Rollouts
 from skillopt.events import Checkpoint, Event, Notice, Sink, Spending
 from skillopt.executors import Executor, executors
 from skillopt.files import write_json
-from skillopt.ledger import Budget, Ledger
+from skillopt.ledger import Ledger
 from skillopt.models.stack.limited import Retry
 from skillopt.runs.answers import SHARED
 from skillopt.runs.cache import SharedRollouts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from skillopt.build.correcting import is_earlier
 from skillopt.build.evaluation import seed_of
 from skillopt.build.job import Job, tasks_digest
 from skillopt.errors import ConfigError
@@ -47,7 +48,9 @@ def continued(job: Job, run: Path) -> Job:
 def carry_looks(job: Job, folder: Path) -> None:
     """Note in a new run's folder how often its test tasks were looked at by the runs it goes on from."""
     for run in job.reuses:
-        if (folder / LOOKS).is_file() or not _has_same_test(job, run):
+        # Of a run that was put aside every look counts: its tasks were corrected, and are not new.
+        is_known = is_earlier(run, folder) or _has_same_test(job, run)
+        if (folder / LOOKS).is_file() or not is_known:
             continue
         fold = read_figures(run).fold
         target = "" if fold.started is None else fold.started.target

@@ -16,7 +16,7 @@ from skillopt.build.assembly import OpenRun, Within, open_run
 from skillopt.build.job import Job
 from skillopt.errors import BudgetSpent
 from skillopt.evaluation.compare import smallest_gain
-from skillopt.events import Notice, RowFact, TestMeasured
+from skillopt.events import Answered, Arrived, Event, Notice, RowFact, StageOpened, TestMeasured
 from skillopt.skill.document import Document
 from skillopt.train.pooled_test import PooledRows
 
@@ -59,7 +59,8 @@ async def earlier_rounds(opened: OpenRun, train: Train) -> Document | None:
         # All rounds together may take half of a budget; what they leave is for the folds.
         share = Fraction(1, (2 if job.folds else 1) * rounds - number + 1)
         try:
-            result, _ = await _train_part(opened, part, f"rounds/{number}", share, train)
+            shown = f"round {number} of {rounds}"
+            result, _ = await _train_part(opened, part, f"rounds/{number}", shown, share, train)
         except BudgetSpent:
             _tell(opened, f"The budget leaves too little for round {number} of {rounds}.")
             break
@@ -77,9 +78,10 @@ async def pooled_rows(opened: OpenRun, train: Train) -> PooledRows:
     folds, kinds = opened.job.folds, dict[str, str]()
     rows: dict[str, list[RowFact]] = {"seed": [], "best": []}
     for number, (*before, last) in enumerate(folds, 1):
-        fold = replace(opened.job, splits=last, earlier=tuple(before), folds=())
+        fold = replace(opened.job, splits=last, earlier=tuple(before), folds=(), opens_test=True)
         share = Fraction(1, len(folds) - number + 1)
-        result, looks = await _train_part(opened, fold, f"folds/{number}", share, train)
+        shown = f"fold {number} of {len(folds)}"
+        result, looks = await _train_part(opened, fold, f"folds/{number}", shown, share, train)
         if not looks:
             raise BudgetSpent(
                 f"Fold {number} of {len(folds)} was not tested: {result.summary['test']['why']}."
@@ -94,16 +96,27 @@ async def pooled_rows(opened: OpenRun, train: Train) -> PooledRows:
 
 
 async def _train_part(
-    opened: OpenRun, job: Job, name: str, share: Fraction, train: Train
+    opened: OpenRun, job: Job, name: str, shown: str, share: Fraction, train: Train
 ) -> tuple[Result, Sequence[TestMeasured]]:
-    """Train a run inside the open one with a share of what the others leave, and return its looks too."""
+    """Train a run inside the open one with a share of what the others leave, and return its looks too.
+
+    Whoever watches the open one sees the part work, as `shown`.
+    """
+
+    def pass_on(event: Event) -> None:
+        if isinstance(event, StageOpened):
+            named = ", ".join(filter(None, (shown, event.part)))
+            opened.run.emit(event.model_copy(update={"part": named}))
+        elif isinstance(event, Arrived | Answered):
+            opened.run.emit(event)
+
     if opened.stopped:
         raise opened.stopped[0]
     ledger = opened.ledger
     own = account_of(ledger.part(name).entries()).total().amount
     budget = ledger.budget.share(ledger.spent - own, share, elapsed=opened.elapsed())
     within = Within(whole=opened, name=name, budget=budget)
-    async with open_run(job, opened.folder / name, within=within) as part:
+    async with open_run(job, opened.folder / name, sinks=[pass_on], within=within) as part:
         opened.parts.append(part)
         try:
             result = await train(part)

@@ -38,6 +38,8 @@ class Matrix:
     missing: tuple[Missing, ...] = ()
     stopped: Stopped | None = None
     """Why something is missing."""
+    partial: tuple[Evaluated, ...] = ()
+    """What is missing, with the rows that were in when it was stopped."""
     noted: tuple[Noted, ...] = ()
     """Training runs whose test split was looked at."""
 
@@ -75,6 +77,7 @@ async def matrix(
     targets: Sequence[Target] = (),
     against: str | None = None,
     repeats: int = 1,
+    in_pairs: bool = False,
     runs: Sequence[Path] = (),
     sinks: Sequence[Sink] = (),
     retry: Retry | None = None,
@@ -85,7 +88,8 @@ async def matrix(
     All targets share the folder, its ledger and its budget. Equal skills are measured once. A `Skill` brings
     the files of its own folder to a target that installs it, a `Document` those of the job's skill. `targets`
     left out is the job's own; `against` names the one of
-    `skills` that `eval_summary.json` compares the others with; `repeats` is the number of draws per task. A
+    `skills` that `eval_summary.json` compares the others with; `repeats` is the number of draws per task.
+    With `in_pairs` all skills are measured side by side, so that a budget that ends leaves whole pairs. A
     target that is lost stops for itself: what is complete is kept and written, and `Matrix` says what is
     missing. `runs` are training runs in which it is noted if their test tasks were among what was measured.
     """
@@ -100,7 +104,7 @@ async def matrix(
     async with open_run(job, folder, kept, sinks=sinks, retry=retry, one_stops_all=False) as opened:
         if job.bad_rows:
             opened.run.emit(Notice(text=job.bad_rows, level="warning"))
-        work = _Work(job, skills, splits, repeats, targets, opened.run.emit)
+        work = _Work(job, skills, splits, repeats, targets, opened.run.emit, in_pairs=in_pairs)
         try:
             await together(*(work.measure(target, opened.targets) for target in targets))
         finally:
@@ -137,8 +141,11 @@ class _Work:
         repeats: int,
         targets: Sequence[Target],
         emit: Sink,
+        *,
+        in_pairs: bool,
     ) -> None:
         self._job = job
+        self._in_pairs = in_pairs
         self._emit = emit
         self._skills = {
             name: one if isinstance(one, Skill) else replace(job.seed, document=one)
@@ -148,6 +155,7 @@ class _Work:
         self._repeats = repeats
         self._targets = targets
         self._rows: dict[tuple[str, str, Split], tuple[RowFact, ...]] = {}
+        self._partial: dict[tuple[str, str, Split], tuple[RowFact, ...]] = {}
         self._reasons: dict[str, Stopped] = {}
 
     async def measure(self, target: Target, evaluators: Targets) -> None:
@@ -160,8 +168,8 @@ class _Work:
                 (target.digest, digest, split),
                 self._start(evaluators.of(target.spec, self._skills[name]), target, name, split),
             )
-            for digest, name in names.items()
             for split in self._splits
+            for digest, name in names.items()
         ]
         try:
             await together(*running)
@@ -174,43 +182,56 @@ class _Work:
         place = Place.named(*several, name, split)
         skill = self._job.trained(self._skills[name])
         step = Step(place=place, emit=Outbox(self._emit), skill=skill)
+        batch = self._job.config.evaluation.batch != "off"
         return Evaluation(
             evaluator,
             step,
             skill.rendered,
             rows,
             stage="eval",
+            ahead=max(1, self._job.config.env.workers // 2) if self._in_pairs and not batch else None,
             resumes=False,
             tells_rows=False,
-            batch=self._job.config.evaluation.batch != "off",
+            batch=batch,
         )
 
     async def _close(self, cell: tuple[str, str, Split], evaluation: Evaluation) -> None:
-        outcomes = await evaluation.close()
-        self._rows[cell] = tuple(fact(outcome) for outcome in outcomes)
+        try:
+            while await evaluation.next() is not None:
+                pass  # those behind it are sent
+            outcomes = await evaluation.close()
+        except BaseException:
+            evaluation.cancel()
+            self._partial[cell] = tuple(map(fact, evaluation.arrived()))
+            raise
+        self._rows[cell] = tuple(map(fact, outcomes))
 
     def matrix(self) -> Matrix:
         """What came of it, in the order it was asked for: targets, skills, splits."""
-        found, missing = [], []
+        found, partial, missing = list[Evaluated](), list[Evaluated](), list[Missing]()
         for target, name, split in product(self._targets, self._skills, self._splits):
             digest = skill_digest(target, self._skills[name])
-            rows = self._rows.get((target.digest, digest, split))
-            if rows is None:
+            cell = (target.digest, digest, split)
+            if cell not in self._rows:
                 why = str(self._reasons.get(target.name, Interrupted("Interrupted.")))
                 missing.append(Missing(target=target.name, skill=name, split=split, why=why))
-            else:
-                found.append(
-                    Evaluated(
-                        target=target.name,
-                        target_digest=target.digest,
-                        skill=name,
-                        digest=digest,
-                        split=split,
-                        repeats=self._repeats,
-                        rows=rows,
-                    )
+            (found if cell in self._rows else partial).append(
+                Evaluated(
+                    target=target.name,
+                    target_digest=target.digest,
+                    skill=name,
+                    digest=digest,
+                    split=split,
+                    repeats=self._repeats,
+                    rows=self._rows.get(cell, self._partial.get(cell, ())),
                 )
-        return Matrix(evaluations=tuple(found), missing=tuple(missing), stopped=self._stopped())
+            )
+        return Matrix(
+            evaluations=tuple(found),
+            partial=tuple(partial),
+            missing=tuple(missing),
+            stopped=self._stopped(),
+        )
 
     def _stopped(self) -> Stopped | None:
         """One reason for all: an outage first, a spent budget last, as raising it mends no other."""

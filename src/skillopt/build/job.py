@@ -18,6 +18,7 @@ from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.files import read_text
 from skillopt.harnesses import identity_of, works_alone
 from skillopt.models import provider
+from skillopt.models.world.rules import unanswerable
 from skillopt.redact import Scrubber
 from skillopt.runs.log import EVENTS
 from skillopt.skill.description import SkillListing, description_of
@@ -61,6 +62,8 @@ class Job:
     """Rounds of training before this one, each with another part of the tasks as val."""
     folds: tuple[tuple[Splits, ...], ...] = ()
     """Where tasks are cross-fitted, the rounds of each fold; its last one has the tasks that judge it."""
+    opens_test: bool = False
+    """Whether the sealed test is opened also where the best skill is the seed, as part of a larger one."""
     listing: SkillListing | None = None
     """Set where the description is trained, among the skills that the agent lists."""
     reuses: tuple[Path, ...] = ()
@@ -94,6 +97,12 @@ class Job:
         """Whether the simulated world has a part in the run."""
         asked = (*self.specs, self.optimizer)
         return "world" in (*(role.model.provider for role in asked), self.benchmark.name)
+
+    @property
+    def world_trouble(self) -> str:
+        """Why a simulated target cannot answer these tasks; empty where it can, and for a real one."""
+        is_world = all(role.model.provider == "world" for role in self.specs)
+        return unanswerable(task.prompt for task in self.splits.val) if is_world else ""
 
     @property
     def simulated(self) -> bool:
@@ -176,14 +185,11 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
                 + "."
             )
         benchmark = benchmarks.get(config.env.name)(config.env.settings)
+    size, sealed = config.evaluation, config.evaluation.eval_test is not False
     splits = Splits(
         train=tuple(benchmark.tasks("train")),
-        val=_first(benchmark.tasks("val"), config.evaluation.sel_env_num),
-        test=(
-            _first(benchmark.tasks("test"), config.evaluation.test_env_num)
-            if config.evaluation.eval_test
-            else ()
-        ),
+        val=_first(benchmark.tasks("val"), size.sel_env_num),
+        test=_first(benchmark.tasks("test"), size.test_env_num) if sealed else (),
     )
     folds = fold_count(config, benchmark, splits)
     crossed: tuple[tuple[Splits, ...], ...] = ()
@@ -267,7 +273,8 @@ def fold_count(config: Config, benchmark: Benchmark, splits: Splits) -> int:
     chosen = evaluation.sel_env_num or evaluation.test_env_num or config.train.train_size
     by_hand = any(provider_of(role.name) == "handoff" for role in (model.target, model.optimizer))
     is_few = undivided and FEWEST <= tasks < MANY
-    return FOLDS if is_few and evaluation.eval_test and evaluation.use_gate and not (chosen or by_hand) else 1
+    is_tested = evaluation.eval_test is not False and evaluation.use_gate
+    return FOLDS if is_few and is_tested and not (chosen or by_hand) else 1
 
 
 def _check_proof(config: Config) -> None:

@@ -69,7 +69,8 @@ class ModelStack:
     def of(self, role: Role, spec: RoleSpec) -> Recorded:
         """A provider behind the stack that every call passes: recorded, limited, budgeted, scrubbed."""
         at_home = replace(_at_home(spec.model, self._folder), remark=self._remark)
-        provider = declaration(spec.model.provider)(self._bounded(at_home, spec.max_tokens))
+        declared = declaration(spec.model.provider)
+        provider = declared(self._bounded(at_home, spec.max_tokens))
         self._closing.push_async_callback(provider.close)
         config, scrubber = self._job.config, self._job.scrubber
         open_it: Callable[[], object] | None = getattr(provider, "open", None)
@@ -89,7 +90,7 @@ class ModelStack:
             provider.endpoint, Limiter(ceilings, self._retry, on_close=on_close)
         )
         scrubbed, price = Scrubbed(provider, scrubber), price_for(config, role, spec)
-        paid = Budgeted(scrubbed, self._ledger, price)
+        paid = Budgeted(scrubbed, self._ledger, price, has_fixed_cap=declared.fixes_cap(spec.model))
         limits: RateLimits | None = getattr(provider, "limits", None)
         stack: Model = Limited(paid, limiter, limits)
         if spec.hedges and limits is not None and most is None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from fractions import Fraction
 
+from skillopt.account import Budget
 from skillopt.agents import agents
 from skillopt.config import Config, PriceConfig, RoleSpec
 from skillopt.config.role_schema import RoleName
 from skillopt.errors import ConfigError
 from skillopt.harnesses import works_alone
-from skillopt.ledger import Budget
-from skillopt.models import PROVIDERS, price_of
+from skillopt.models import PROVIDERS, price_of, provider
 from skillopt.models.prices import Price
+from skillopt.models.stack.budgeted import LEAST_CAP
 
 
 def budget_of(config: Config) -> Budget:
@@ -38,6 +39,13 @@ def known_price(spec: RoleSpec) -> Price | None:
     if program is not None and model.api_key and not model.api_key.startswith(program.token_prefix):
         return price_of(program.vendor, model.name, base_url=model.base_url)
     return price_of(model.provider, model.name, base_url=model.base_url)
+
+
+def least_cap(spec: RoleSpec) -> int:
+    """The output that a call of a role sets aside where a budget leaves no more."""
+    name = spec.model.provider
+    is_fixed = name in PROVIDERS.names() and provider(name).fixes_cap(spec.model)
+    return spec.max_tokens if is_fixed else min(spec.max_tokens, LEAST_CAP)
 
 
 def price_for(config: Config, role: RoleName, spec: RoleSpec) -> Price | None:

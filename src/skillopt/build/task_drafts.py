@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -15,9 +15,10 @@ from skillopt.benchmarks.own import DRAFTED_BY, OwnBenchmark
 from skillopt.build.assembly import open_run
 from skillopt.build.drafting import ask_draft
 from skillopt.build.job import Job
+from skillopt.build.trainer import asks_small
 from skillopt.config import Resolved, as_json, resolve_role
 from skillopt.errors import Fault, TaskError, UnusableReplies
-from skillopt.events import Sink
+from skillopt.events import Notice, Sink
 from skillopt.messages import Message
 from skillopt.optimizer.ask import packaged
 from skillopt.optimizer.render import clipped, section
@@ -29,11 +30,13 @@ from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
 
-STAGE = "draft_tasks"
-_AT_ONCE, _FRUITLESS = 5, 3
-"""Tasks of one question, and questions in a row that may bring none."""
+STAGE, SMALL = "draft_tasks", "draft_small_task"
+_AT_ONCE, _FRUITLESS, _FRUITLESS_SMALL = 5, 3, 8
+"""Tasks of one question, and questions in a row that may bring none; small models write one at a time."""
 ALIKE = 0.7
 """Share of words in common from which on two requests are one."""
+_CLAUSE = re.compile(r"[.,;:!?\n]|\band\b")
+_OPENINGS = ("My", "When", "I", "Please", "Why", "Yesterday", "Can", "We", "Since", "Our", "Hello")
 _WORDS = re.compile(r"\w+")
 
 
@@ -50,6 +53,21 @@ class DraftedTasks(BaseModel):
     """One reply."""
 
     tasks: list[DraftedTask]
+
+
+class DraftedSmallTask(BaseModel):
+    """The one task of a reply by a small model, in the order in which it can think of it."""
+
+    prompt: str = Field(min_length=1)
+    good: str
+    bad: str
+    op: Literal["contains", "not_contains"]
+    arg: str = Field(min_length=1)
+
+    def as_tasks(self) -> list[DraftedTask]:
+        """As larger models write it."""
+        checks = [{"op": self.op, "arg": self.arg}]
+        return [DraftedTask(prompt=self.prompt, checks=checks, good=self.good, bad=self.bad)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,43 +112,57 @@ async def draft_tasks(
     )
     rows: list[dict[str, Any]] = []
     dropped: Counter[str] = Counter()
-    fruitless = 0
+    fruitless, is_small = 0, asks_small(job)
+    prompt, most = (SMALL, _FRUITLESS_SMALL) if is_small else (STAGE, _FRUITLESS)
     async with open_run(job, folder, {"kind": STAGE, "skill": skill.document.digest}, sinks=sinks) as opened:
-        while len(rows) < count and fruitless < _FRUITLESS:
+        while len(rows) < count and fruitless < most:
             wanted = min(_AT_ONCE, count - len(rows))
             there = [*known, *(row["prompt"] for row in rows)]
-            listed = "\n".join(f"- {clipped(prompt, 200)}" for prompt in there)
+            if is_small:  # it would copy what it is shown
+                rest = _theme(skill, len(there) + dropped.total())
+            else:
+                listed = "\n".join(f"- {clipped(prompt, 200)}" for prompt in there)
+                rest = section("Tasks that are there already", listed)
+                rest += f"\nQuestion {fruitless + 1}.\n" if fruitless else ""
             asked = (
-                Message(role="system", content=fill(packaged(STAGE), {"count": str(wanted)})),
-                Message(
-                    role="user",
-                    content=section("The skill", skill.document.rendered)
-                    + section("Tasks that are there already", listed)
-                    + (f"\nQuestion {fruitless + 1}.\n" if fruitless else ""),
-                ),
+                Message(role="system", content=fill(packaged(prompt), {"count": str(wanted)})),
+                Message(role="user", content=section("The skill", skill.document.rendered) + rest),
             )
             before = len(rows)
             try:
-                found = (await ask_draft(opened, asked, DraftedTasks, stage=STAGE, what="tasks")).tasks
+                if is_small:
+                    one = await ask_draft(opened, asked, DraftedSmallTask, stage=STAGE, what="tasks")
+                    found = one.as_tasks()
+                else:
+                    found = (await ask_draft(opened, asked, DraftedTasks, stage=STAGE, what="tasks")).tasks
             except UnusableReplies:
                 dropped["a reply that cannot be read"] += 1
                 found = []
-            for one in found[: count - len(rows)]:
-                if why := await _trouble(one, [*known, *(row["prompt"] for row in rows)]):
+            for task in found[: count - len(rows)]:
+                if why := await _trouble(task, [*known, *(row["prompt"] for row in rows)]):
                     dropped[why] += 1
                 else:
                     id = f"draft-{len(known) + len(rows) + 1}"
                     rows.append(
                         {
                             "id": id,
-                            "prompt": one.prompt,
-                            "checks": one.checks,
+                            "prompt": task.prompt,
+                            "checks": task.checks,
                             DRAFTED_BY: config.model.optimizer.name,
                         }
                     )
             fruitless = 0 if len(rows) > before else fruitless + 1
+            opened.run.emit(Notice(text=f"{len(rows)} of {count} drafted, {dropped.total()} dropped."))
         await opened.drain()
     return TaskDrafts(rows=tuple(rows), dropped=dropped)
+
+
+def _theme(skill: Skill, number: int) -> str:
+    """What the next task of a small model is about: a part of the skill and a first word, each in turn."""
+    parts = [part.strip(" -*#`") for part in _CLAUSE.split(skill.document.body)]
+    parts = [part for part in parts if len(part) > 3] or ["the skill"]
+    about, opening = parts[number % len(parts)], _OPENINGS[number % len(_OPENINGS)]
+    return f"\nThe request is about: {about}. It begins with the word {opening}.\n"
 
 
 async def _trouble(drafted: DraftedTask, there: Collection[str]) -> str:

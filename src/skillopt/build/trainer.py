@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from skillopt.build.assembly import OpenRun
 from skillopt.build.description import about_description
 from skillopt.build.job import Job
-from skillopt.build.money import price_for
+from skillopt.build.money import least_cap, price_for
 from skillopt.build.targets import allowance_of
 from skillopt.config.schema import Config, OptimizerConfig
 from skillopt.evaluation.leaks import LeakGuard
@@ -85,7 +85,9 @@ def trainer_from(
         price=price.in_batches() if in_batches and price is not None else price,
         batch=in_batches,
         max_tokens=max(spec.max_tokens for spec in job.specs),
+        least_cap=max(map(least_cap, job.specs)),
         skills=2 if is_gated else 3,
+        always=job.opens_test or config.evaluation.eval_test is True,
         allowance=allowance_of(config) if any(works_alone(one.harness) for one in job.specs) else None,
     )
     guard = None

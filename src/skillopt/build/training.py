@@ -99,6 +99,7 @@ def _public_config(job: Job) -> dict[str, Any]:
     batches = math.ceil(len(plan.train) / job.config.train.batch_size)
     return {
         **flat(job.settings),
+        "eval_test": job.config.evaluation.eval_test is not False,
         "batches_per_epoch": batches,
         "steps_per_epoch": plan.steps_per_epoch,
         **dict.fromkeys(("train_size", "samples_per_epoch"), len(plan.train)),
@@ -178,6 +179,8 @@ def _announce(opened: OpenRun, trainer: Trainer) -> None:
     )
     if job.bad_rows:
         opened.run.emit(Notice(text=job.bad_rows, level="warning"))
+    if job.world_trouble:
+        opened.run.emit(Notice(text=job.world_trouble, level="warning"))
     for text in _notes(opened, trainer):
         opened.run.emit(Notice(text=text))
 

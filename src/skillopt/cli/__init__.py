@@ -7,10 +7,13 @@ A command's file has a docstring that says what it does, `PANEL, PLACE` (where t
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
 import pkgutil
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any, NamedTuple
@@ -19,7 +22,7 @@ import typer
 from typer.core import TyperGroup
 
 from skillopt.cli._console import echo, guard_streams, lost_output, os_trouble
-from skillopt.errors import MachineFailed, SkillOptError, Stopped
+from skillopt.errors import Interrupted, MachineFailed, SkillOptError, Stopped
 
 EXIT_CODES = (
     "Exit codes: 0 finished · 1 internal error · 2 bad input, nothing was paid · 3 stopped by an outage or by"
@@ -28,16 +31,21 @@ EXIT_CODES = (
     " answers, or drafted queries for a review: do that and run again · 130 interrupted, run the same command"
     " again to go on."
 )
+_INTERRUPTED = "stopped: interrupted. What was paid is kept; run the same command again to go on."
 PANELS = ("Train and measure", "Look at runs", "Look things up")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The program `skillopt`."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given = [*(sys.argv[1:] if arguments is None else arguments)]  # `list` is a command of this package
     wanted = next((argument for argument in given if not argument.startswith("-")), None)
     guard_streams()
     try:
-        app(wanted)(args=given, prog_name="skillopt")
+        with _signals_as_ctrl_c():
+            app(wanted)(args=given, prog_name="skillopt")
+    except KeyboardInterrupt:  # before the command began
+        echo(_INTERRUPTED, err=True)
+        raise SystemExit(Interrupted.exit_code) from None
     except SystemExit as ended:
         sys.stdout.flush()
         if not ended.code and (why := lost_output()):
@@ -78,6 +86,23 @@ def app(wanted: str | None = None) -> typer.Typer:
     return door
 
 
+@contextlib.contextmanager
+def _signals_as_ctrl_c() -> Iterator[None]:
+    """SIGTERM and a lost terminal end a command as Ctrl-C does, also before a run is open and after it is
+    closed. Under `nohup` a lost terminal stays ignored.
+    """
+    numbers = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")]  # Windows has no SIGHUP
+    is_main = threading.current_thread() is threading.main_thread()
+    ours = [one for one in numbers if one and is_main and signal.getsignal(one) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
 class _Door(TyperGroup):
     """Every command runs in here."""
 
@@ -87,6 +112,9 @@ class _Door(TyperGroup):
         except SkillOptError as error:
             echo(f"{'stopped' if isinstance(error, Stopped) else 'error'}: {error}", err=True)
             raise typer.Exit(error.exit_code) from None
+        except KeyboardInterrupt:
+            echo(_INTERRUPTED, err=True)
+            raise typer.Exit(Interrupted.exit_code) from None
         except OSError as error:
             echo(f"error: {os_trouble(error)}.", err=True)
             raise typer.Exit(MachineFailed.exit_code) from None

@@ -29,6 +29,8 @@ class Check:
     repeats: int
     found: PairedRows | None = None
     metric: str = "hard"
+    cut_short: str = ""
+    """How many of how many tasks were measured, where the budget ended first."""
     folder: Path | None = None
 
     @property
@@ -67,6 +69,13 @@ class Check:
             f" ({self.metric}, {words.count(one.n, 'task')}{draws})"
         )
 
+    @property
+    def told_short(self) -> str:
+        """What a budget that ended first means for the verdict."""
+        if not self.cut_short:
+            return ""
+        return f"The budget ended after {self.cut_short}: the verdict is about these. More budget goes on."
+
     def as_json(self) -> dict[str, Any]:
         """For programs."""
         was = self.earlier
@@ -83,6 +92,7 @@ class Check:
             },
             "metric": self.metric,
             "repeats": self.repeats,
+            "cut_short": self.cut_short,
             "comparison": None if self.comparison is None else asdict(self.comparison),
             "left_out": list(self.left_out),
             "folder": None if self.folder is None else str(self.folder),
@@ -102,6 +112,8 @@ def as_comment(check: Check) -> str:
             f"| {one.n} | {one.before:.3f} | {one.after:.3f} | {one.delta:+.3f} |"
             f" {one.interval[0]:+.3f} to {one.interval[1]:+.3f} | {one.p:.2g} ({one.test}) |",
         ]
+        if check.told_short:
+            lines += ["", check.told_short]
         if check.verdict == "cannot tell":
             lines += [
                 "",

@@ -5,16 +5,23 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable
 from typing import IO, Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
 from skillopt.printable import printable
+
+_LABEL = re.compile(r" +(\S+ {2,})?|\d+:[\d:]+ ")
+"""What the further lines of a wrapped line are set under: an indent with or without a word, or the time."""
+
+_WORD = re.compile(r"\S+\s*")
 
 
 class SafeConsole(Console):
@@ -25,8 +32,30 @@ class SafeConsole(Console):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
 
     def say(self, text: str | Text, style: str = "") -> None:
-        """Print a sentence: no markup, and lines stay whole for a narrow terminal and for `grep`."""
-        self.print(Text(text, style=style) if isinstance(text, str) else text, soft_wrap=True)
+        """Print a sentence without markup, as `say` does."""
+        say(self, Text(text, style=style) if isinstance(text, str) else text)
+
+
+def say(console: Console, text: Text) -> None:
+    """Print lines: wrapped at words on a terminal, under their label if they have one; whole elsewhere, for
+    programs such as `grep`. A word longer than a line, such as a path, is never broken.
+    """
+    for line in text.split("\n", allow_blank=True):
+        found = _LABEL.match(line.plain)
+        indent = found.end() if found and 2 * found.end() < console.width else 0
+        if not console.is_terminal or cell_len(line.plain) <= console.width:
+            console.print(line, soft_wrap=True)
+            continue
+        label, rest = line.divide([indent])
+        breaks, used = list[int](), 0
+        for word in _WORD.finditer(rest.plain):
+            if used and used + cell_len(word.group().rstrip()) > console.width - indent:
+                breaks.append(word.start())
+                used = 0
+            used += cell_len(word.group())
+        for number, piece in enumerate(rest.divide(breaks)):
+            piece.rstrip()
+            console.print(Text.assemble(label if number == 0 else " " * indent, piece), soft_wrap=True)
 
 
 def open_console(*, stderr: bool = False) -> SafeConsole:

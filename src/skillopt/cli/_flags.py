@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,10 +20,23 @@ from skillopt.cli._options import Add, argument, option, parameter, with_options
 from skillopt.config import FLAT, Flag, Resolved, flags, load
 from skillopt.config.services import declared
 from skillopt.config.show import OF_A_BENCHMARK
-from skillopt.errors import ConfigError
-from skillopt.runs.reader import is_run
+from skillopt.errors import ConfigError, UsageError
+from skillopt.runs.reader import LATEST, is_run, run_named
 
 _LIST_FLAG = ("--cfg-options", "--cfg_options")
+_BARE = re.compile(r"[a-z_]+(\.[a-z_0-9]+)+=")
+MEANT = {
+    "epochs": "write --num_epochs N",
+    "set": "write --cfg-options A.B=C",
+    "resume": "the same command goes on where it stopped, and 'skillopt train RUN' with it",
+    "model": "write --target MODEL, and --optimizer MODEL for the one that proposes edits",
+    "tasks": "write --data_path FILE",
+    "data": "write --data_path FILE",
+    "skill": "write --skill_init PATH",
+    "out": "write --out_root FOLDER",
+    "output": "write --out_root FOLDER",
+}
+"""What people type for options of another name, unless a command has such an option."""
 HELP_ALL = "skillopt.help_all"
 _EITHER_SPELLING = {"token_normalize_func": lambda name: name.replace("-", "_")}
 """`--batch-size` and `--batch_size` are one option."""
@@ -114,6 +128,10 @@ class FlagCommand(TyperCommand):
     """A command whose `--cfg-options` takes all values that follow it, as the public command line does."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        flags = {word.partition("=")[0].replace("-", "_").lstrip("_") for word in args if word[:2] == "--"}
+        known = {option.removeprefix("--") for one in self.params for option in one.opts}
+        for flag in sorted(flags & (MEANT.keys() - known)):
+            raise UsageError(f"There is no option --{flag}: {MEANT[flag]}.")
         return super().parse_args(ctx, spread(args))
 
 
@@ -146,15 +164,16 @@ def show_all(ctx: typer.Context, wanted: bool) -> None:
 
 def spread(arguments: Sequence[str]) -> list[str]:
     """`--cfg-options a=1 b=2` written as `--cfg-options a=1 --cfg-options b=2`; a value is what holds `=` and
-    starts with no dash.
+    starts with no dash. So is a bare `a.b=1` that is no option's value.
     """
     found: list[str] = []
     following = False
     for word in arguments:
         is_value = "=" in word and not word.startswith("-")
-        if following and is_value and found[-1] not in _LIST_FLAG:
+        is_bare = bool(_BARE.match(word)) and not (found and found[-1].startswith("-"))
+        if (is_bare or (following and is_value)) and not (found and found[-1] in _LIST_FLAG):
             found.append(_LIST_FLAG[0])
-        following = word in _LIST_FLAG or (following and is_value)
+        following = word in _LIST_FLAG or ((following or is_bare) and is_value)
         found.append(word)
     return found
 
@@ -171,7 +190,9 @@ def _given(said: dict[str, Any]) -> Given:
             raise ConfigError(f"--{role} and --{role}_model both name a model. Keep one of them.")
         if role in said:
             said[f"{role}_model"] = said.pop(role)
-    return Given(config=by_option if by_place is None else by_place, flags=said, options=options)
+    config = by_option if by_place is None else by_place
+    config = str(run_named(Path(config))) if config == LATEST else config
+    return Given(config=config, flags=said, options=options)
 
 
 def _flag_options(keys: tuple[str, ...]) -> list[inspect.Parameter]:

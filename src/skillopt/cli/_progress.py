@@ -13,13 +13,17 @@ from rich.table import Table
 from rich.text import Text
 
 from skillopt.build import OpenRun
-from skillopt.events import Checkpoint, Event, Notice
+from skillopt.cli._console import say
+from skillopt.events import Answered, Checkpoint, Event, Notice
+from skillopt.gate.gate import FIRST_ANSWERS
 from skillopt.runs.lines import line_of
 from skillopt.runs.status import RunStatus
-from skillopt.runs.words import duration, money, spent
+from skillopt.runs.words import duration, money, one_line, spent
 
 QUIET_SECONDS = 30.0
 """A plain line at least this often while something arrives."""
+LABEL, LONGEST_LINE = 14, 110
+"""Columns of a label, and of a line that shows a first answer."""
 _COLOURS = {"good": "green", "warn": "yellow", "bad": "red", "plain": ""}
 _STRIP = {"done": ("✓", "green"), "now": ("▶", "bold cyan"), "ahead": ("·", "dim")}
 _SHORT = {"slow update": "slow", "sealed test": "test"}
@@ -38,7 +42,7 @@ class View:
 
     def say(self, text: str) -> None:
         """Show a sentence above the progress."""
-        self._console.print(Text(text), soft_wrap=True)
+        say(self._console, Text(text))
 
     def start(self, history: Sequence[Event] = ()) -> None:
         """Begin to show; `history` is what earlier sessions decided, where nobody told the status."""
@@ -57,9 +61,12 @@ class _StatusView(View, ABC):
     def __init__(self, status: RunStatus, console: Console) -> None:
         super().__init__(console)
         self._status = status
+        self._answers: int | None = 0
+        """First answers that were shown; None where a run goes on, whose answers were seen before."""
 
     def start(self, history: Sequence[Event] = ()) -> None:
         if history:
+            self._answers = None
             self._status.replay(history)
             if self._status.fold.started is not None:
                 self.say(self._status.where_it_stands())
@@ -71,7 +78,23 @@ class _StatusView(View, ABC):
 
     def __call__(self, event: Event) -> None:
         self._status(event)
-        self.tell(event)
+        if isinstance(event, Answered):
+            self._show_answer(event)
+        else:
+            self.tell(event)
+
+    def _show_answer(self, event: Answered) -> None:
+        """A first answer in three lines, before more is paid; those of later rounds are not shown."""
+        if self._answers is None or self._answers == FIRST_ANSWERS:
+            return
+        if self._answers == 0:
+            self.say("First answers, with the skill to start from:")
+        self._answers += 1
+        why = event.feedback or (f"expected {event.expected}" if event.expected and event.hard < 1 else "")
+        score = f"score {event.hard:.3g}"
+        for label, text in (("asked", event.prompt), ("answered", event.answer), (score, why)):
+            room = min(self._console.width, LONGEST_LINE) - LABEL
+            say(self._console, Text(f"  {label:<{LABEL - 3}} {one_line(text, room)}".rstrip()))
 
     @abstractmethod
     def tell(self, event: Event) -> None:
@@ -97,7 +120,7 @@ class PlainLines(_StatusView):
 
     def say(self, text: str) -> None:
         self._spoke = self._clock()
-        self._console.print(Text(f"{duration(self._status.elapsed())} {text}"), soft_wrap=True)
+        say(self._console, Text(f"{duration(self._status.elapsed())} {text}"))
 
     def _tail(self) -> str:
         status = self._status
@@ -125,10 +148,10 @@ class LiveView(_StatusView):
     def tell(self, event: Event) -> None:
         news = told(event, self._status)
         if news is not None:
-            self._live.console.print(news, soft_wrap=True)
+            say(self._live.console, news)
 
     def say(self, text: str) -> None:
-        self._live.console.print(Text(text, style="bold"), soft_wrap=True)
+        say(self._live.console, Text(text, style="bold"))
 
     def close(self) -> None:
         self._live.stop()

@@ -123,7 +123,11 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
         folder = shlex.quote(os.path.relpath(result.folder))
         take = f"adopt {folder}" if job.seed.path is not None else f"export {folder} --to claude-code"
         is_new = result.state.best != result.state.seed
-        commands = (*((take,) if is_new else ()), f"report {folder}", f"dashboard --root {folder}")
+        commands = (
+            take if is_new else f"eval {folder} --split test",
+            f"report {folder}",
+            f"dashboard --root {folder}",
+        )
         console.say(f"Next: {', '.join(f'skillopt {one}' for one in commands)}")
 
 

@@ -30,6 +30,8 @@ class RunsCommand(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context of whichever was asked for."""
+        if args[:1] == ["list"] and not Path("list").exists():
+            args = args[1:]  # what it does by itself
         if args[:1] not in ([name] for name in _COMMANDS):
             return super().make_context(info_name, args, parent=parent, **extra)
         app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
@@ -67,7 +69,7 @@ def watch(
         if json_lines:
             _print_events(watcher, once=once)
         elif once:
-            watcher.read()
+            watcher.follow()
             _conclude(watcher, console)
         else:
             _show(watcher, open_console(stderr=True), plain=plain)
@@ -78,7 +80,7 @@ def watch(
 
 def _show(watcher: RunReader, console: Console, *, plain: bool) -> None:
     """Follow a run to its end: what was decided last, then everything as it comes."""
-    watcher.read()
+    watcher.follow()
     is_plain = plain or not console.is_terminal
     view = PlainLines(watcher.status, console) if is_plain else LiveView(watcher.status, console)
     if watcher.state == "waiting":
@@ -89,16 +91,14 @@ def _show(watcher: RunReader, console: Console, *, plain: bool) -> None:
             view.say(line.text)
         while watcher.state in ("waiting", "running"):
             time.sleep(EVERY)
-            for event in watcher.read():
-                view.tell(event)
+            watcher.follow(view.tell)
     finally:
         view.close()
 
 
 def _print_events(watcher: RunReader, *, once: bool) -> None:
     while True:
-        for event in watcher.read():
-            sys.stdout.write(event.model_dump_json() + "\n")
+        watcher.follow(lambda event: print(event.model_dump_json()))
         sys.stdout.flush()
         if once or watcher.state in ("finished", "stopped"):
             return

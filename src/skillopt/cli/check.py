@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from operator import attrgetter
@@ -16,11 +17,11 @@ from skillopt.build import Job, prepare
 from skillopt.build.evaluation import eval_folder, skill_digest, skill_named, target_only
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._check_files import Check, as_comment, as_junit
-from skillopt.cli._console import echo, print_json
+from skillopt.cli._console import open_console, print_json
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet, argument, option
 from skillopt.cli._progress import View
-from skillopt.errors import ConfigError
+from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.evaluation.compare import compare_rows
 from skillopt.events import RowFact
 from skillopt.files import temporary_folder, write_text
@@ -92,8 +93,9 @@ def check(
         if json:
             print_json(job.scrubber.scrub_json(found.as_json()))
         else:
+            console = open_console()
             for line in _lines(found):
-                echo(scrub(line))
+                console.say(scrub(line))
     raise typer.Exit(CODES[found.verdict])
 
 
@@ -107,12 +109,20 @@ def _measured(job: Job, skill: Skill, check: Check, folder: Path, view: View) ->
     if all(skill_digest(one, skill) == skill_digest(one, before) for one in targets):
         return check
     sizes: Any = {"targets": targets, "against": check.ref, "repeats": check.repeats, "sinks": [view]}
-    versions = {check.ref: before, "changed": skill}
-    work = api.matrix(job, versions, api.eval_splits("all", job), folder, **sizes)
+    versions, splits = {check.ref: before, "changed": skill}, api.eval_splits("all", job)
+    measured = _run.measured(api.matrix(job, versions, splits, folder, in_pairs=True, **sizes), folder, view)
     rows: dict[str, list[RowFact]] = {name: [] for name in versions}
-    for one in _run.measured(work, folder, view).whole():
+    for one in (*measured.evaluations, *measured.partial):
         rows[one.skill] += one.rows
     old, new = rows.values()
+    tasks = sum(len(job.splits.of(split)) for split in splits)
+    if measured.stopped is not None:  # the verdict is about the tasks that were measured in full
+        draws = Counter(row.task for row in (*old, *new))
+        paired = {task for task, count in draws.items() if count == 2 * check.repeats * len(targets)}
+        if not paired or not isinstance(measured.stopped, BudgetSpent):
+            raise measured.stopped
+        old, new = ([row for row in arm if row.task in paired] for arm in (old, new))
+        check = replace(check, cut_short=f"{len(paired)} of {tasks} tasks")
     graded = job.benchmark.graded
     if graded is None:
         graded = any(row.soft is not None and 0 < row.soft < 1 for row in (*old, *new))
@@ -133,6 +143,8 @@ def _lines(check: Check) -> Iterator[str]:
         yield f"  {len(tasks)} {word}{': ' if tasks else ''}{listed(tasks)}"
     if check.left_out:
         yield f"  {len(check.left_out)} left out, not measurable: {listed(check.left_out)}"
+    if check.told_short:
+        yield f"  {check.told_short}"
     if check.verdict == "cannot tell":
         yield "  The difference can be chance. More tasks, or --repeats, make the interval narrower."
     assert check.folder is not None, "it was measured"

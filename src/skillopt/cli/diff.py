@@ -10,7 +10,7 @@ import typer
 from skillopt.cli._console import echo, print_json
 from skillopt.cli._options import Json, argument, simple
 from skillopt.errors import UsageError
-from skillopt.runs.reader import is_run, read_run
+from skillopt.runs.reader import is_run, read_run, run_named
 from skillopt.skill.diff import print_coloured, unified
 from skillopt.skill.folder import load_skill
 
@@ -25,6 +25,7 @@ def diff(
     json: Json = False,
 ) -> None:
     """Show the difference of two skills. A run stands for its best skill; alone, for seed against best."""
+    a, b = run_named(a), None if b is None else run_named(b)
     if b is None and not a.exists():
         raise UsageError(f"There is neither a run nor a skill at {a}.")
     if b is None and not is_run(a):

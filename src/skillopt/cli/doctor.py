@@ -55,7 +55,7 @@ def doctor(
         raise typer.Exit(UsageError.exit_code)
 
 
-add = flagged(doctor, epilog=_CODES)
+add = flagged(doctor, short=("target", "optimizer"), epilog=_CODES)
 
 
 def _watched(run: Callable[..., Any], *, quiet: bool) -> Examination:

@@ -35,7 +35,10 @@ def explain(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     step: Annotated[str, typer.Argument(help=_STEP)],
     everything: Annotated[
-        bool, typer.Option("--all", help="Show every edit that a step tried, not the chosen ones alone.")
+        bool,
+        typer.Option(
+            "--all", help="Show every row and every edit that was tried, not those alone that tell."
+        ),
     ] = False,
     json: Json = False,
 ) -> None:
@@ -102,13 +105,21 @@ def _show(evidence: VerdictEvidence, proof: StepProof | None, everything: bool) 
         )
         is_taken = evidence.recomputed == "accept"
         prefix = "an accept needs every row" if is_taken else "the shortest prefix that fixes the verdict"
-        console.say(f"Decided on {evidence.read} of {n} rows, {prefix}:")
+        better, worse = (sum(_moved(row) == way for row in evidence.rows) for way in (1, -1))
+        console.say(
+            f"Decided on {evidence.read} of {n} rows, {prefix}: {better} better, {worse} worse,"
+            f" {len(evidence.rows) - better - worse} the same."
+        )
+        rows = [one for one in enumerate(evidence.rows, start=1) if everything or _moved(one[1])]
         table = Table(show_edge=False, pad_edge=False)
         for name in ("row", "task", "draw", "incumbent", "candidate", "U after it"):
             table.add_column(name, justify="left" if name == "task" else "right", overflow="fold")
-        for number, row in enumerate(evidence.rows, start=1):
+        for number, row in rows:
             table.add_row(str(number), Text(row.task), str(row.draw), *_figures(row))
-        console.print(table)
+        if rows:
+            console.print(table)
+        if left_out := len(evidence.rows) - len(rows):
+            console.say(f"{words.count(left_out, 'row')} without a change: --all shows them.", "dim")
         for kind in (LOAD, LEAVE):
             of_kind = [row for row in evidence.rows if row.task.startswith(f"{kind}-")]
             if of_kind and evidence.read == n:
@@ -161,6 +172,13 @@ def _facts(one: EditProof) -> list[str]:
 def _tasks(tasks: Sequence[str]) -> str:
     more = f" and {len(tasks) - MOST_TASKS} more" if len(tasks) > MOST_TASKS else ""
     return (", ".join(tasks[:MOST_TASKS]) or "none") + more
+
+
+def _moved(row: JudgedRow) -> int:
+    """1 where the candidate did better on a row, -1 where it did worse or could not be measured."""
+    if row.candidate is None:
+        return -1
+    return (row.candidate > row.incumbent) - (row.candidate < row.incumbent)
 
 
 def _figures(row: JudgedRow) -> tuple[str, str, str]:

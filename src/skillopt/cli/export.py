@@ -12,6 +12,7 @@ from skillopt.cli._options import Json, option, simple
 from skillopt.errors import UsageError
 from skillopt.export import ZIP, Exported, read_best
 from skillopt.export import export as place
+from skillopt.runs.reader import run_named
 
 PANEL, PLACE = "Look at runs", 4
 
@@ -46,7 +47,7 @@ def export(
             " zip."
         )
     folder = Path.home() if user else into if into is not None else Path.cwd()
-    done = place(read_best(run), to, folder, name=name, description=description, force=force)
+    done = place(read_best(run_named(run)), to, folder, name=name, description=description, force=force)
     if json:
         print_json(_as_json(done))
         return

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
+from skillopt.adoption import is_adopted
 from skillopt.cli._console import echo, print_json
 from skillopt.cli._options import Json, option, simple
 from skillopt.errors import UsageError
 from skillopt.files import write_text
 from skillopt.report import page, summary
-from skillopt.runs.reader import read_facts
+from skillopt.runs.reader import read_facts, run_named
 from skillopt.runs.task_look import look_at_all
 
 PANEL, PLACE = "Look at runs", 3
@@ -28,11 +29,15 @@ def report(
     json: Json = False,
 ) -> None:
     """Write a run as one offline HTML page, and a Markdown summary beside it. A run at work goes on."""
+    run = run_named(run)
     target = run / "report.html" if out is None else out
     facts = read_facts(run)
     _check(target)
     beside = target.with_suffix(".md")
-    for path, text in ((target, page(facts, look_at_all(run, facts))), (beside, summary(facts))):
+    for path, text in (
+        (target, page(facts, look_at_all(run, facts), is_adopted=is_adopted(run))),
+        (beside, summary(facts)),
+    ):
         try:
             write_text(path, text, durable=False)
         except OSError as error:

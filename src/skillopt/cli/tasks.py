@@ -18,6 +18,7 @@ from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, group, option, simple
 from skillopt.cli._progress import View
 from skillopt.errors import TaskError, UsageError, suggest
+from skillopt.events import Notice, Sink
 from skillopt.files import read_text, write_text
 from skillopt.redact import Scrubber
 from skillopt.runs import words
@@ -51,7 +52,8 @@ def draft(
     folder = Path.cwd() / "outputs" / "drafted_tasks"
     view = View(open_console(stderr=True))
     with _run.scrubbed(Scrubber(resolved.secrets)):
-        work = draft_tasks(resolved, load_skill(skill), folder, count=count, known=known)
+        loaded = load_skill(skill)
+        work = draft_tasks(resolved, loaded, folder, count=count, known=known, sinks=[_telling(view)])
         found = _run.measured(work, folder, view)
     write_rows(out, [*rows, *found.rows])
     if json:
@@ -101,6 +103,11 @@ add = group(
         "review": simple(review),
     },
 )
+
+
+def _telling(view: View) -> Sink:
+    """Says how far the drafting is: a model on this machine may take minutes."""
+    return lambda event: view.say(event.text) if isinstance(event, Notice) else None
 
 
 def is_asked() -> bool:

@@ -11,9 +11,10 @@ import typer
 from skillopt.aio import run_gently
 from skillopt.build import prepare
 from skillopt.build.continuing import continued
+from skillopt.build.correcting import corrected
 from skillopt.build.drafting import draft_queries, wants_draft
 from skillopt.cli import EXIT_CODES, _run
-from skillopt.cli._console import print_json
+from skillopt.cli._console import echo, print_json
 from skillopt.cli._effort import Effort, with_effort
 from skillopt.cli._flags import Given, flagged, show_all
 from skillopt.cli._options import Json, Plain, Quiet, option
@@ -91,11 +92,15 @@ def train(
     job = prepare(resolved)
     if source is not None:
         job = continued(job, source)
+    folder = job.folder(Path.cwd())
+    job, correction = corrected(job, folder)
+    if correction:
+        echo(correction, err=True)
     said = ""
     if job.folds and not quiet:  # many small runs
         said = f"{estimated(job).in_words()}; 'skillopt estimate' has the parts."
     view = _run.choose_view(job, quiet=quiet, plain=plain)
-    result = _run.train(job, job.folder(Path.cwd()), view, said)
+    result = _run.train(job, folder, view, said)
     if json:
         print_json(job.scrubber.scrub_json(_run.as_json(result)))
     else:

@@ -48,7 +48,7 @@ def look(
     few = whole.splits.train[:tasks]
     job = replace(whole, splits=Splits(train=few, val=whole.splits.val))
     folder = eval_folder(job, resolved)
-    trouble = asyncio.run(_troubles(job, few))
+    trouble = [*filter(None, [job.world_trouble]), *asyncio.run(_troubles(job, few))]
     view = _run.choose_view(job, quiet=quiet, plain=plain)
     name = skill or "seed"
     skills = {name: job.seed if skill is None else skill_named(skill)}
@@ -82,7 +82,7 @@ add = flagged(look, _KEYS, short=("target",), epilog=EXIT_CODES)
 
 async def _troubles(job: Job, tasks: Sequence[Task]) -> list[str]:
     found = [await scorer_trouble(job.benchmark, task) for task in tasks]
-    return [trouble for trouble in found if trouble]
+    return [f"{trouble}." for trouble in found if trouble]
 
 
 def _as_json(
@@ -130,6 +130,6 @@ def _lines(
         yield f"Task {id} could not be measured: {why}"
     yield f"{sum(row.score.passed for _, row in rows)} of {len(rows)} passed."
     for one in trouble:
-        yield f"warning: {one}."
+        yield f"warning: {one}"
     if cause:
         yield f"warning: {cause}"

@@ -77,7 +77,8 @@ def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> R
             top_p=settings.top_p,
             seed=settings.seed,
             reasoning_effort=config.effort(role),
-            timeout=settings.timeout or (PROPOSER_SECONDS if role == "proposer" else config.env.exec_timeout),
+            timeout=settings.timeout
+            or (PROPOSER_SECONDS if role == "proposer" else service.seconds or config.env.exec_timeout),
             cap=settings.max_tokens,
             connections=max(
                 64, config.gradient.analyst_workers if role == "optimizer" else config.env.workers
@@ -86,7 +87,10 @@ def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> R
             options=options,
         ),
         harness=parts.harness,
-        max_tokens=settings.max_tokens or DEFAULT_MAX_TOKENS,
+        # The target's answers are what is measured: nothing but its own end cuts them.
+        max_tokens=settings.max_tokens
+        or (service.longest_reply if role != "target" else None)
+        or DEFAULT_MAX_TOKENS,
         price=settings.price,
         hedges=settings.hedge == "auto",
         agent=agent if parts.harness in declared().programs else {},

@@ -129,8 +129,8 @@ class EvaluationConfig(Section):
     """First N val tasks only; 0 is all."""
     test_env_num: int = Field(default=0, ge=0)
     """First N test tasks only; 0 is all."""
-    eval_test: bool = True
-    """Measure seed and best on the sealed test split at the end."""
+    eval_test: bool | None = None
+    """Measure seed and best on the sealed test split; unset means where a better skill was found."""
     repeats: int | None = Field(default=None, ge=1)
     """Draws per val task; unset means enough for 24 rows."""
     check_baseline: bool = True
@@ -294,7 +294,7 @@ class Config(Section):
             "optimizer": self.optimizer.model_dump(
                 mode="json", exclude=None if self.optimizer.prune else {"prune"}
             ),
-            "evaluation": self.evaluation.model_dump(mode="json", exclude={"batch"}),
+            "evaluation": self.evaluation.model_dump(mode="json", exclude={"batch", "eval_test"}),
             "gate": self.gate.model_dump(mode="json"),
             "env": {"name": self.env.name, **self._settings_identity()},
             **({} if self.skill == SkillConfig() else {"files": self.skill.model_dump(mode="json")}),

@@ -29,6 +29,7 @@ from skillopt.errors import ConfigError, UsageError
 from skillopt.files import holder, write_text
 from skillopt.process import Finished, own_program, run_process, start_detached
 from skillopt.redact import Scrubber, looks_secret
+from skillopt.runs.reader import is_run
 
 KEPT = ".launched"
 """Folder below the first root with one folder for each start."""
@@ -134,7 +135,7 @@ class Launches:
         """
         moment = now or datetime.now(timezone.utc)
         resolved = self.look(wish)
-        folder = resolved.config.env.out_root
+        folder = Path(wish.config) if is_run(Path(wish.config)) else resolved.config.env.out_root
         if folder is None:
             name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(wish.config).with_suffix("").name) or "run"
             folder = self._unused(self.roots.folders[0] / f"{name}-{moment:%Y%m%d-%H%M%S}")
@@ -159,9 +160,10 @@ class Launches:
         write_text(place / "launched.json", made.model_dump_json(indent=1) + "\n")
         return made
 
-    def resume(self, id: str) -> Launched:
-        """Run the same command again: it goes on where it stopped."""
-        return self.start(self.load(id).wish)
+    def resume(self, folder: Path) -> Launched:
+        """Go on with a run where it stopped: by the command that started it here, else by its folder."""
+        started = self.of(folder)
+        return self.start(LaunchRequest(config=str(folder)) if started is None else started.wish)
 
     def stop(self, folder: Path) -> int:
         """Ask the process that works on a run to stop between decisions, as Ctrl-C does, and

@@ -20,7 +20,7 @@ from skillopt.runs.reader import RunReader, RunReaders, is_run
 from skillopt.runs.task_look import look_at
 from skillopt.runs.values import Facts
 
-PATIENCE = 0.3
+PATIENCE = 0.2
 """Seconds a page waits for a long log before it is sent without it."""
 Parts: TypeAlias = Mapping[str, Markup]
 """What a page shows, by names that stay: a part that changed is replaced in the browser, the others stay."""
@@ -88,7 +88,7 @@ class Surroundings:
     """Every page by the name of its file."""
     launches: Launches
     """What was started from here."""
-    readers: RunReaders = field(default_factory=RunReaders)
+    readers: RunReaders = field(default_factory=lambda: RunReaders(every=0.2))
     drawn: dict[Path, tuple[tuple[int, str], Parts]] = field(default_factory=dict)
     """What was drawn last of each run, and at which state of it, for all who look."""
     forms: dict[Path, Markup] = field(default_factory=dict)

@@ -24,7 +24,7 @@ from skillopt.errors import SkillOptError, UsageError
 from skillopt.render.markup import tag, trouble
 
 ANY = "0.0.0.0"
-EVERY = 0.5
+EVERY = 0.25
 """Seconds between two looks at what an open page shows."""
 _SMALLEST_COMPRESSED = 2000
 _LARGEST_FORM = 1_000_000

@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from skillopt.account import Budget
 from skillopt.build.job import Job
+from skillopt.build.money import least_cap
 from skillopt.estimation.counting import BASELINE, JUDGED_OUTSIDE, TEST
 from skillopt.harnesses import FIRST_TOKENS, works_alone
-from skillopt.ledger import Budget
 from skillopt.messages import Role
 from skillopt.runs.words import spent
 
@@ -80,12 +81,13 @@ class Estimate:
 def largest_reply(job: Job) -> tuple[int, str]:
     """The most output that one call of a step must set aside, and the key that sets it."""
     config, budget = job.config.model, job.config.budget
-    target = (job.target.max_tokens, "model.target.max_tokens")
+    target = (least_cap(job.target), "model.target.max_tokens")
     if works_alone(job.target.harness):  # a rollout is paid as a whole
         target = (budget.per_rollout.tokens or FIRST_TOKENS, "budget.per_rollout.tokens")
-    caps = [(job.optimizer.max_tokens, "model.optimizer.max_tokens")]
+    caps = [(least_cap(job.optimizer), "model.optimizer.max_tokens")]
     if job.config.optimizer.skill_update_mode != "patch":  # a reply holds a whole skill
-        caps.append((config.rewrite_max_completion_tokens, "model.rewrite_max_completion_tokens"))
+        rewriter = replace(job.optimizer, max_tokens=config.rewrite_max_completion_tokens)
+        caps.append((least_cap(rewriter), "model.rewrite_max_completion_tokens"))
     return max(target, *((min(cap, config.optimizer.context_window // 2), key) for cap, key in caps))
 
 
@@ -118,8 +120,8 @@ def advised(made: Estimate, budget: Budget, largest: tuple[int, str]) -> Estimat
         advice = f"What {budget.describe()} buys cannot be said: {unknown}."
     elif budget.tokens is not None and min(shares) >= 1 and in_step < largest[0]:
         advice = (
-            f"{budget.describe()} will not pay for a step: one call sets aside its whole output cap, up to"
-            f" {largest[0]:,} tokens. Lower {largest[1]}, or raise the budget."
+            f"{budget.describe()} will not pay for a step: one call sets aside {largest[0]:,} tokens of"
+            f" output. Lower {largest[1]}, or raise the budget."
         )
     elif min(shares) >= made.steps:
         advice = f"{budget.describe()} should pay for the whole run."

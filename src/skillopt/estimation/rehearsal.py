@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
+from skillopt.account import Budget
 from skillopt.build.job import Job
 from skillopt.build.trainer import plan_of, trainer_from
 from skillopt.config import RoleSpec
@@ -24,7 +25,7 @@ from skillopt.evaluation.runner import Evaluator
 from skillopt.events import Checkpoint
 from skillopt.events.state import MemoryEntry
 from skillopt.harnesses import works_alone
-from skillopt.ledger import Budget, Ledger
+from skillopt.ledger import Ledger
 from skillopt.messages import Role
 from skillopt.models.providers.world import build as world_of
 from skillopt.models.world.rules import ANCHOR, WorldRules

@@ -98,7 +98,7 @@ class Evaluator:
         self._judge = judge
         self._scored_by = benchmark.scorer_version + ("" if judge is None else f" {judge.version}")
         self._scrub = scrub  # what a scorer says may quote a task that holds a credential
-        self._hashed: dict[str, tuple[str, str]] = {}
+        self._known_tasks: dict[str, tuple[str, str]] = {}
         self._under_way: set[asyncio.Future[Any]] = set()
         prompt = rollout_prompt(benchmark.prompts, own_tools=isinstance(model, NotAsked))
         settings = [dict(model.fingerprint), harness.name, harness.version, prompt, max_tokens]
@@ -106,7 +106,7 @@ class Evaluator:
 
     def key(self, skill: str, row: Row) -> str:
         """Identity of a rollout: all that could change what the target does, but not how it is scored."""
-        content = json.dumps([self._hashes(row.task)[0], row.task.prompt])[1:-1]
+        content, _ = self._known_as(row.task)
         text = f"[{_dumped(skill)}, {content}, {_dumped(self._settings)}, {row.draw}]"  # a list in JSON
         return hashlib.sha256(text.encode()).hexdigest()[:40]
 
@@ -250,13 +250,14 @@ class Evaluator:
         return score
 
     def _scorer(self, task: Task) -> str:
-        return f"{self._scored_by}:{self._hashes(task)[1][:16]}"
+        return f"{self._scored_by}:{self._known_as(task)[1]}"
 
-    def _hashes(self, task: Task) -> tuple[str, str]:
-        """Content and full hash, computed once a task: hashing reads the task's files."""
-        if task.id not in self._hashed:
-            self._hashed[task.id] = (task.content_hash, task.full_hash)
-        return self._hashed[task.id]
+    def _known_as(self, task: Task) -> tuple[str, str]:
+        """A task's part of a rollout's key and of a scorer's, computed once: hashing reads its files."""
+        if task.id not in self._known_tasks:
+            content = json.dumps([task.content_hash, task.prompt])[1:-1]
+            self._known_tasks[task.id] = (content, task.full_hash[:16])
+        return self._known_tasks[task.id]
 
 
 class SeveralTargets(Evaluator):

@@ -134,6 +134,11 @@ class Evaluation:
         self._read += 1
         return outcome
 
+    def arrived(self) -> list[Rollout]:
+        """The rollouts that are in, in planned order, also of a stage that was stopped."""
+        ended = (one for one in self._futures if one.done() and not one.cancelled())
+        return [one.result() for one in ended if one.exception() is None]
+
     def extend(self, rows: Sequence[Row]) -> None:
         """Further rows for the same stage, after those so far were read."""
         self._breaker.close(may_stay_open=True)

@@ -302,6 +302,8 @@ class StageOpened(_Event):
     place: Place
     stage: str
     total: int
+    part: str = ""
+    """The round or fold of a cross-fitted run that works, in words; empty for the run itself."""
 
 
 class Arrived(_Event):
@@ -312,6 +314,18 @@ class Arrived(_Event):
     hard: float | None
     invalid: str | None
     resumed: bool
+
+
+class Answered(_Event):
+    """One of the first answers to the baseline, for a person who looks before more is paid. Not kept."""
+
+    type: Literal["answered"] = "answered"
+    task: str
+    prompt: str
+    answer: str
+    expected: str
+    hard: float
+    feedback: str
 
 
 class Spending(_Event):
@@ -362,6 +376,7 @@ Event: TypeAlias = Annotated[
     | Notice
     | StageOpened
     | Arrived
+    | Answered
     | Spending
     | Called,
     Field(discriminator="type"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Literal
 
 from skillopt.errors import ProviderDown, RunConflict
@@ -13,7 +15,7 @@ from skillopt.evaluation.compare import too_many_lost
 from skillopt.evaluation.look import check_answers
 from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.evaluation.stage import Evaluation
-from skillopt.events import Judged
+from skillopt.events import Answered, Judged
 from skillopt.events.state import Metric
 from skillopt.gate.constraints import Effort, Ruled, effort_of, too_long
 from skillopt.gate.decision import Case, PolicyReader, RowId, value
@@ -23,9 +25,13 @@ from skillopt.ledger import GATE_STAGE
 from skillopt.place import Place
 from skillopt.step import Step
 from skillopt.tasks.rollout import Invalid, Rollout, Scored, means
+from skillopt.tasks.scorers import as_text
+from skillopt.tasks.task import Task
 
 Action = Literal["accept", "reject", "inconclusive", "unchanged"]
 STAGE, RULE = GATE_STAGE, "rule"
+FIRST_ANSWERS = 3
+"""Answers to the baseline that are told as they come."""
 SMALLEST_VERIFIED = 5
 """Val tasks below which verdicts are marked unverified."""
 
@@ -154,6 +160,8 @@ class Gate:
         skill = step.skill.rendered
         rows, in_batches = list(self.rows.values()), self.settings.batch == "all"
         evaluation = Evaluation(self.evaluator, step, skill, rows, stage=STAGE, batch=in_batches)
+        for index in [at for at, row in enumerate(rows) if row.draw == 0][:FIRST_ANSWERS]:
+            evaluation.arriving(index).add_done_callback(partial(_tell_answer, step, rows[index].task))
         outcomes = await evaluation.close(check=_check_losses)
         if self.settings.check_baseline:
             check_answers([(self.rows[row.task_id, row.draw].task, row) for row in outcomes])
@@ -326,6 +334,23 @@ class Gate:
 def digest(skill: str) -> str:
     """The name of a rendered text in the log."""
     return hashlib.sha256(skill.encode()).hexdigest()
+
+
+def _tell_answer(step: Step, task: Task, arrived: asyncio.Future[Rollout]) -> None:
+    """Tell how a task was answered, where it was."""
+    row = None if arrived.cancelled() or arrived.exception() is not None else arrived.result()
+    if isinstance(row, Scored):
+        said = row.trajectory
+        step.emit(
+            Answered(
+                task=task.id,
+                prompt=task.prompt,
+                answer=said.answer or f"(none: {said.failure or 'empty'})",
+                expected="" if task.reference is None else as_text(task.reference),
+                hard=row.score.hard,
+                feedback=row.score.feedback,
+            )
+        )
 
 
 def _gives_partial_credit(outcomes: Sequence[Rollout]) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -17,6 +16,7 @@ from skillopt.agents import agent
 from skillopt.agents import driver as driver_of
 from skillopt.errors import ConfigError, Fault
 from skillopt.executors import Executor
+from skillopt.files import temporary_folder
 from skillopt.harnesses._workspace import (
     are_untouched,
     as_prompt,
@@ -299,10 +299,10 @@ def _on_a_worker(
     prompts: Mapping[str, str],
 ) -> AgentMeasured:
     """One rollout where its files are not: they are written into a folder that ends with it."""
-    with tempfile.TemporaryDirectory(prefix="skillopt-work-") as root:
+    with temporary_folder("skillopt-work-") as root:
 
         def there(path: Path) -> Path:
-            return Path(root) / path.absolute().relative_to(path.absolute().anchor)
+            return root / path.absolute().relative_to(path.absolute().anchor)
 
         for path, content in files.items():
             there(path).parent.mkdir(parents=True, exist_ok=True)

@@ -28,7 +28,8 @@ def agent_chat(name: str) -> Provider:
     """The provider that asks the model behind an agent CLI, by the login that the agent declares."""
     account = replace(agent(name).account, Options=AnyOptions)
     known = {each.name: getattr(account, each.name) for each in fields(account)}
-    return Provider(open=lambda spec: AgentChat(spec, name), **known)
+    # A program says in words of its own that an answer was cut off.
+    return Provider(open=lambda spec: AgentChat(spec, name), fixes_cap=lambda spec: True, **known)
 
 
 class AgentChat:

@@ -141,6 +141,8 @@ class Provider(Service):
     """Whether its models have `batches`."""
     open: Callable[[ModelSpec], Model]
     """Builds a model; raises `ConfigError` for settings that cannot work. Key and options were checked."""
+    fixes_cap: Callable[[ModelSpec], bool] = lambda spec: False
+    """Whether another output cap would make another question of it: then no cap is cut to fit a budget."""
     price: PriceOf = no_price
     """What a model costs: from its name, its base URL (None is the provider's own) and a day."""
 

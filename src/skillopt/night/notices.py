@@ -5,13 +5,13 @@ session, a desktop notification, a branch with a commit for a pull request.
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 
 from skillopt.changes.block import with_learned
 from skillopt.errors import Fault
+from skillopt.files import temporary_folder
 from skillopt.night.context import NightContext
 from skillopt.night.night import NightResult
 from skillopt.process import ask_process, minimal_env
@@ -83,8 +83,8 @@ def _on_branch(project: Path, ended: NightResult) -> str:
         return "No branch: nothing that was measured lies in this project."
     branch = f"skillopt/{ended.proposal.id}"
     try:
-        with tempfile.TemporaryDirectory(prefix="skillopt-index-") as folder:
-            env = {"GIT_INDEX_FILE": str(Path(folder, "index")), "GIT_LITERAL_PATHSPECS": "1"}
+        with temporary_folder("skillopt-index-") as folder:
+            env = {"GIT_INDEX_FILE": str(folder / "index"), "GIT_LITERAL_PATHSPECS": "1"}
 
             def git(*words: str) -> str:
                 done = ask_process(
@@ -97,7 +97,7 @@ def _on_branch(project: Path, ended: NightResult) -> str:
             top = Path(git("rev-parse", "--show-toplevel"))
             git("read-tree", "HEAD")
             for number, (path, text) in enumerate(texts.items()):
-                file = Path(folder, str(number))
+                file = folder / str(number)
                 file.write_bytes(text.encode())
                 blob = git("hash-object", "-w", "--no-filters", str(file))
                 inside = path.resolve().relative_to(top.resolve()).as_posix()

@@ -20,15 +20,21 @@ _WORTH_HIDING = frozenset(_NAMES[2:])
 # Of a value 512 characters are looked at; a longer one is judged by them. So a text full of names stays
 # linear.
 _GIVEN = compiled(
-    r"\\{0,3}[\"'`]?\]?[ \t]{0,4}(?P<by>=>|:=|=|:)[ \t]{0,4}(?:"
-    r"[rbfu]{0,2}\"(?P<double>(?:[^\"\n\\]|\\.){1,512})|[rbfu]{0,2}'(?P<single>(?:[^'\n\\]|\\.){1,512})|`(?P<back>[^`\n]{1,512})"
+    r"\\{0,3}[\"'`]?\]?[ \t]{0,4}(?P<by>=>|:=|[=:\uff1d\uff1a])[ \t]{0,4}(?:"
+    r"[|>][0-9+-]{0,2}[ \t]{0,4}\r?\n[ \t]{1,64}(?P<block>\S{1,512})"
+    r"|[rbfu]{0,2}\"(?P<double>(?:[^\"\n\\]|\\.){1,512})"
+    r"|[rbfu]{0,2}'(?P<single>(?:[^'\n\\]|\\.|''){1,512})|`(?P<back>[^`\n]{1,512})"
     r"|\{(?P<braced>[^{}\"'\n]{1,512})(?=\})"
     r"|\\{1,3}[\"'](?P<escaped>[^\"'\n\\]{1,512})|(?P<bare>[^\s\"'`,;&<>\\]{1,512}))"
 )
 _TOLD = compiled(r"[ \t]{1,4}(?:(?:is|was)[ \t]{1,4})?[\"'`]?(?P<told>[^\s\"'`,;&<>]{1,512})")
+_ELEMENT = compiled(r">(?P<element>[^<>\n]{1,512})(?=</)")
+_OPENED = compiled(r"<[\w:.-]{1,60}\Z")
 _REST = {
+    "block": compiled(r"\S*"),
+    "element": compiled(""),
     "double": compiled(r"(?:[^\"\n\\]|\\.)*"),
-    "single": compiled(r"(?:[^'\n\\]|\\.)*"),
+    "single": compiled(r"(?:[^'\n\\]|\\.|'')*"),
     "back": compiled(r"[^`\n]*"),
     "escaped": compiled(r"[^\"'\n\\]*"),
     "braced": compiled(r"[^{}\"'\n]*"),
@@ -70,9 +76,11 @@ def _value_span(text: str, lower: str, end: int) -> tuple[int, int] | None:
     if name == "key" and not _KEY_OF.search(lower[max(0, end - 16) : end - 3]):
         return None
     given = _GIVEN.match(text, end)
+    if given is None and _OPENED.search(lower[max(0, end - 64) : end]):
+        given = _ELEMENT.match(text, end)
     if given is not None:
         kind = given.lastgroup or "bare"
-        if not _is_given_secret(name, given[kind], kind, given["by"]):
+        if not _is_given_secret(name, given[kind], kind, given.groupdict().get("by", ">")):
             return None
         rest = _REST[kind].match(text, given.end())
         return given.start(kind), rest.end() if rest else given.end()

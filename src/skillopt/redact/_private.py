@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator
 
@@ -31,6 +32,18 @@ def _is_phone(value: str) -> bool:
 
 def _is_token(value: str) -> bool:
     return len(value) >= 32 or any(character.isdigit() for character in value)
+
+
+def _is_no_variable(value: str) -> bool:
+    return not value.startswith("$")
+
+
+def _is_login(value: str) -> bool:
+    """Whether this is a user and a password in base64, as Docker keeps them."""
+    try:
+        return b":" in base64.b64decode(value, validate=True)
+    except ValueError:
+        return False
 
 
 _VALUE = r"[\"']?(?P<secret>[^\s\"']+)"
@@ -77,6 +90,13 @@ _RULES = (
     ),
     SecretRule(("_auth",), compiled(r"(?<![A-Za-z0-9])_auth[ \t]{0,4}=[ \t]{0,4}(?P<secret>[\w+/=-]{8,})")),
     SecretRule(
+        ("auth",),
+        compiled(
+            r"(?<!\w)auth\\{0,3}\"[ \t]{0,4}:[ \t]{0,4}\\{0,3}\"(?P<secret>[A-Za-z0-9+/]{8,1024}={0,2})"
+        ),
+        _is_login,
+    ),
+    SecretRule(
         ("ookie", "OOKIE"),
         compiled(
             r"(?i)(?<![\w-])(?:set-)?cookie\\{0,3}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}[\"']?"
@@ -88,6 +108,7 @@ _RULES = (
     SecretRule(
         ("-u ", "--user"),
         compiled(r"(?<!\S)(?:-u|--user)[ =]{1,2}[\"']?[^\s:\"']{1,200}:(?P<secret>[^\s\"']+)"),
+        _is_no_variable,
     ),
     SecretRule(
         ("uthorization", "UTHORIZATION"),

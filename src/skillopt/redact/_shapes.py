@@ -6,6 +6,7 @@ and detect-secrets (Apache-2.0), rewritten for this table.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 
 from skillopt.redact._spans import SecretRule, Span, compiled, occurrences
@@ -69,6 +70,7 @@ _PREFIXED = {
     **dict.fromkeys(("pscale_tkn_", "pscale_pw_", "pscale_oauth_"), r"[\w.-]{32,}"),
     **dict.fromkeys(("dp.pt.", "dp.st.", "dp.ct.", "dp.sa.", "dp.scim.", "dp.audit."), r"[\w.-]{20,}"),
     "pul-": rf"{_HEX}{{40}}",
+    "v1.0-": rf"{_HEX}{{24}}-{_HEX}{{140,}}",
     "tskey-": r"[a-z]{2,10}-[A-Za-z0-9-]{16,}",
     "sha256~": rf"{_WORD}{{43}}",
     "AGE-SECRET-KEY-1": r"[A-Z0-9]{20,}",
@@ -108,6 +110,7 @@ _PREFIXED = {
     "NRJS-": rf"{_HEX}{{19}}",
     "CFPAT-": rf"{_WORD}{{40,}}",
     "tfp_": r"[\w.=-]{40,}",
+    "phx_": rf"{_ALNUM}{{40,}}",
     "API-": r"[A-Z0-9]{26}(?!\w)",
     "sk.eyJ": rf"{_WORD}{{40,}}\.{_WORD}{{20,}}",
     "eyJ": rf"{_WORD}{{8,}}\.eyJ{_WORD}{{8,}}\.{_WORD}{{8,}}",
@@ -124,7 +127,11 @@ def _is_token(value: str) -> bool:
     return len(value) >= 32 or any(character.isdigit() for character in value)
 
 
-# Azure application
+def _is_private_key(encoded: str) -> bool:
+    """A certificate in base64 begins like a private key."""
+    return b"PRIVATE KEY" in base64.b64decode(encoded[:88])
+
+
 _RULES = (
     SecretRule(
         ("PRIVATE KEY",),
@@ -136,11 +143,18 @@ _RULES = (
             r" BLOCK)?-----|(?:[A-Za-z0-9+/=\r\n]|\\[nr])*)"
         ),
     ),
+    SecretRule(
+        ("LS0tLS1CRUdJT",),
+        compiled(r"(?<![A-Za-z0-9+/])LS0tLS1CRUdJT[A-Za-z0-9+/]{75,}={0,2}"),
+        _is_private_key,
+    ),
     SecretRule((".",), compiled(r"(?<![\w.-])[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])")),  # Discord
     SecretRule((":A",), compiled(r"(?<!\d)\d{8,12}:A[\w-]{34}(?![\w-])")),  # Telegram, also behind /bot
     SecretRule(("-us",), compiled(r"(?<!\w)[0-9a-f]{32}-us\d{1,2}(?!\w)")),  # Mailchimp
     SecretRule(("-",), compiled(r"(?<![\w-])[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![\w-])")),  # Mailgun
-    SecretRule(("Q~",), compiled(r"(?<![\w.~-])[\w.~-]{3}\dQ~[\w.~-]{30,36}(?![\w.~-])")),
+    SecretRule(
+        ("Q~",), compiled(r"(?<![\w.~-])[\w.~-]{3}\dQ~[\w.~-]{30,36}(?![\w.~-])")
+    ),  # Azure application
     SecretRule(("AZDO",), compiled(r"(?<!\w)[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}(?!\w)")),  # Azure DevOps
     SecretRule((".atlasv1.",), compiled(r"(?<!\w)[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}")),  # Terraform
     SecretRule(("pat",), compiled(r"(?<!\w)pat[A-Za-z0-9]{14}\.[a-f0-9]{64}")),  # Airtable

@@ -12,9 +12,17 @@ SCRIPT = _HERE.joinpath("page.js").read_text(encoding="utf-8")
 
 
 def document(
-    title: str, body: Markup, *, script: Markup, head: Markup | None = None, theme: str | None = None
+    title: str,
+    body: Markup,
+    *,
+    script: Markup,
+    head: Markup | None = None,
+    theme: str | None = None,
+    play: float | None = None,
 ) -> str:
-    """A whole page. `script` is an element of the caller, who says by which rule it may run."""
+    """A whole page. `script` is an element of the caller, who says by which rule it may run. With `play` the
+    scrubber moves by itself, from the seed to the end in so many seconds.
+    """
     top = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -24,5 +32,7 @@ def document(
         Markup(f"<style>{STYLE}</style>"),
     )
     return (
-        "<!DOCTYPE html>\n" + tag("html", top, tag("body", body, script), lang="en", data_theme=theme) + "\n"
+        "<!DOCTYPE html>\n"
+        + tag("html", top, tag("body", body, script), lang="en", data_theme=theme, data_play=play)
+        + "\n"
     )

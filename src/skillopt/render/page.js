@@ -5,7 +5,9 @@
   const one = (selector, from) => (from || document).querySelector(selector);
   const all = (selector, from) => [...(from || document).querySelectorAll(selector)];
   const at = (marks, moment) => { let found = 0; for (const [first, mark] of marks) if (first <= moment) found = mark; return found; };
+  const SECONDS = 30, LONGEST = 2;  // a whole run, and one moment of it
   let chosen = null;  // what the person chose last; a live page stays there, and else follows the run
+  let playing = 0;  // the timer while the scrubber moves by itself
 
   function show(moment) {
     const scrubber = one("#scrubber"), wall = one("#wall");
@@ -47,17 +49,30 @@
     document.dispatchEvent(new Event("moment"));
   }
 
-  document.addEventListener("input", event => { if (event.target.id === "scrubber") choose(+event.target.value); });
+  function named() { const button = one("#play"); if (button) button.textContent = playing ? "Pause" : "Play"; }
+  function pause() { clearInterval(playing); playing = 0; named(); }
+  function play(seconds) {
+    const last = +one("#scrubber").max, from = +one("#scrubber").value;
+    choose(from < last ? from : 0);
+    playing = setInterval(() => {
+      const k = +one("#scrubber").value;
+      if (k < +one("#scrubber").max) choose(k + 1); else pause();
+    }, 1000 * (seconds ? seconds / (last + 1) : Math.min(LONGEST, SECONDS / (last + 1))));
+    named();
+  }
+
+  document.addEventListener("input", event => { if (event.target.id === "scrubber") { pause(); choose(+event.target.value); } });
   for (const kind of ["pointerdown", "pointermove"])
     document.addEventListener(kind, event => {
       const chart = event.target.closest && event.target.closest(".stairs");
       if (!chart || (kind === "pointermove" && !event.buttons)) return;
       const x = new DOMPoint(event.clientX, event.clientY).matrixTransform(chart.getScreenCTM().inverse()).x;
-      const marks = all(".moment", chart).filter(() => true);
+      const marks = all(".moment", chart);
       const near = marks.reduce((best, mark) => Math.abs(mark.dataset.x - x) < Math.abs(best.dataset.x - x) ? mark : best, marks[0]);
-      if (near) choose(+near.dataset.k);
+      if (near) { pause(); choose(+near.dataset.k); }
     });
   document.addEventListener("click", event => {
+    if (event.target.id === "play") { if (playing) pause(); else play(); }
     const square = event.target.closest && event.target.closest(".wall button");
     if (!square) return;
     all(".wall [aria-pressed]").forEach(other => other.removeAttribute("aria-pressed"));
@@ -97,6 +112,8 @@
     }
   }
   const scrubber = () => one("#scrubber");
-  window.skillopt = { one, all, times, choose, shown: () => { times(); if (scrubber()) show(chosen === null ? +scrubber().value : chosen); } };
+  window.skillopt = { one, all, times, choose, shown: () => { times(); named(); if (scrubber()) show(chosen === null ? +scrubber().value : chosen); } };
   window.skillopt.shown();
+  const asked = document.documentElement.dataset.play;
+  if (asked && scrubber()) { choose(0); play(+asked); }
 })();

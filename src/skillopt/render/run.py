@@ -21,7 +21,7 @@ from skillopt.render.markup import (
 )
 from skillopt.render.stairs import legend, stairs, told
 from skillopt.runs.growth import GrownLine, Growth
-from skillopt.runs.matrix import MARKS, TaskMatrix
+from skillopt.runs.matrix import MARK_SIGNS, MARKS, TaskMatrix
 from skillopt.runs.provenance import Edited
 from skillopt.runs.side_by_side import tested
 from skillopt.runs.spending import HEADS, UNKNOWN_IS_NOT_ZERO
@@ -35,7 +35,6 @@ LONGEST_LIST = 24
 """Tasks that are named in a line; of more only the number is told."""
 _BARS = 12
 """Blocks in the gutter of a line, at most, for what its step fixed and broke."""
-_SIGNS = dict(zip(MARKS, ("·", "✓", "◐", "✗", "!"), strict=True))
 _WORDS = {
     "pass": "passed",
     "partial": "partly",
@@ -83,16 +82,18 @@ def hero(facts: Facts) -> Markup:
     return joined([tag("div", figure, facts_, cls="hero"), claim, Markup(remarks)])
 
 
-def subject(facts: Facts) -> Markup:
-    """What was trained, on what, with whom."""
+def subject(facts: Facts, *, is_adopted: bool) -> Markup:
+    """What was trained, on what, with whom; and whether its best skill is in use."""
     sizes = ", ".join(f"{number} {name}" for name, number in facts.counts.items())
-    chips = [chip(facts.status), *([chip("simulated")] if facts.simulated else [])]
-    words = f"{facts.benchmark} · target {facts.target} · optimizer {facts.optimizer} · tasks: {sizes}"
-    return joined([*chips, tag("span", words, cls="soft")])
+    words = [facts.status, *["simulated"] * facts.simulated, *["adopted"] * is_adopted]
+    told = f"{facts.benchmark} · target {facts.target} · optimizer {facts.optimizer} · tasks: {sizes}"
+    return joined([*map(chip, words), tag("span", told, cls="soft")])
 
 
 def screen(facts: Facts, grown: Growth) -> Markup:
-    """The stairs as a scrubber, the skill as it grew, and the wall of val tasks, all at one moment."""
+    """The stairs as a scrubber that can also play by itself, the skill as it grew, and the wall of val tasks,
+    all at one moment.
+    """
     if facts.baseline is None:
         return tag("p", "Nothing is measured yet: the stairs begin with the baseline of the seed.")
     last = len(grown.moments) - 1
@@ -107,12 +108,13 @@ def screen(facts: Facts, grown: Growth) -> Markup:
         aria_label="Moment of the run; arrow keys go from step to step",
         aria_valuetext=told(grown.moments[shown]),
     )
+    play = tag("button", "Play", id="play", type="button")
     return joined(
         [
             tag(
                 "section",
                 tag("h2", "Val score: ", tag("span", told(grown.moments[shown]), id="moment", role="status")),
-                tag("div", stairs(facts, grown), scrubber, cls="wide"),
+                tag("div", stairs(facts, grown), tag("div", play, scrubber, cls="player"), cls="wide"),
                 legend(facts),
                 _compared(facts),
                 cls="card",
@@ -205,15 +207,14 @@ def named(tasks: Sequence[str]) -> str:
 
 
 def _wall(facts: Facts, grown: Growth, shown: int) -> Markup:
-    tasks = list(facts.tasks)
-    if len(tasks) > SQUARES:
-        tasks = sorted(tasks, key=lambda task: -len(grown.marks.get(task, ())))[:SQUARES]
+    tasks = grown.most_changed(facts.tasks, SQUARES)
     squares = [_square(grown, task, shown, place) for place, task in enumerate(tasks)]
     more = len(facts.tasks) - len(tasks)
     rest = (
         soft(f"{more:,} more tasks, of which none changed more often, are not on the wall.") if more else ""
     )
-    counted = tag("span", _passing(grown, tasks, shown), id="passing")
+    passing = sum(grown.mark(task, shown) == "pass" for task in tasks)
+    counted = tag("span", f"{passing} of {len(tasks)} pass", id="passing")
     wall = tag(
         "div", *squares, cls="wall", role="group", aria_label="Val tasks; arrow keys walk, Enter opens"
     )
@@ -234,21 +235,11 @@ def _wall(facts: Facts, grown: Growth, shown: int) -> Markup:
     )
 
 
-def _mark(found: Sequence[tuple[int, str]], at: int) -> str:
-    return next((mark for first, mark in reversed(found) if first <= at), MARKS[0])
-
-
-def _passing(grown: Growth, tasks: Sequence[str], at: int) -> str:
-    marks = [_mark(grown.marks.get(task, ()), at) for task in tasks]
-    return f"{marks.count('pass')} of {len(tasks)} pass"
-
-
 def _square(grown: Growth, task: str, shown: int, place: int) -> Markup:
-    found = grown.marks.get(task, ())
-    mark = _mark(found, shown)
+    found, mark = grown.marks.get(task, ()), grown.mark(task, shown)
     return tag(
         "button",
-        _SIGNS[mark],
+        MARK_SIGNS[mark],
         type="button",
         cls=mark.replace(" ", "-"),
         data_task=task,
@@ -273,7 +264,7 @@ def heat(found: TaskMatrix, rows: Sequence[int], columns: Sequence[int], base: s
         for column in columns:
             mark_ = MARKS[found.cells[column][row]]
             label = f"{name}, {found.names[column]}: {mark_}"
-            inside: str = _SIGNS[mark_]
+            inside: str = MARK_SIGNS[mark_]
             if base:
                 href = f"{base}&{urlencode({'task': name, 'version': found.versions[column]})}"
                 is_first = row == rows[0] and column == columns[0]
@@ -281,11 +272,11 @@ def heat(found: TaskMatrix, rows: Sequence[int], columns: Sequence[int], base: s
             cells.append(tag("td", inside, cls=mark_.replace(" ", "-")))
         body.append(tag("tr", tag("th", name, scope="row"), *cells))
     made = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body))
-    label = "Val tasks by version"
+    label = "Every val task with every version"
     keys = tag(
         "ul",
         *(
-            tag("li", tag("span", _SIGNS[mark], cls=f"swatch {mark.replace(' ', '-')}"), words)
+            tag("li", tag("span", MARK_SIGNS[mark], cls=f"swatch {mark.replace(' ', '-')}"), words)
             for mark, words in _WORDS.items()
         ),
         cls="legend",

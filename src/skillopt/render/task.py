@@ -62,7 +62,9 @@ def _rollout(one: Shown, side: VersionLook, is_asked: bool) -> Iterator[Markup]:
         yield tag("p", one.feedback)
     # What stands before the first reply is the skill and the question, which are on the page already.
     first = next((at for at, turn in enumerate(one.turns) if turn.role not in ("system", "user")), 0)
-    for turn in one.turns[first if is_asked else 0 :]:
-        yield verbatim(shortened(turn.text or "(nothing)", LONGEST), f"Message of {turn.role}, {side.name}")
+    shown = one.turns[first if is_asked else 0 :]
+    for number, turn in enumerate(shown, 1):
+        named = f"Message of {turn.role}{f' {number}' if len(shown) > 1 else ''}"
+        yield verbatim(shortened(turn.text or "(nothing)", LONGEST), f"{named}, {draw}{side.name}")
     if not one.turns:
-        yield verbatim(shortened(one.answer or "(no answer)", LONGEST), f"Answer, {side.name}")
+        yield verbatim(shortened(one.answer or "(no answer)", LONGEST), f"Answer, {draw}{side.name}")

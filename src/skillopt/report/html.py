@@ -21,8 +21,12 @@ MOST_ANSWERS = 1 << 20
 _SECTIONS = ("Scores", "Skill", "Steps", "Tasks", "Spending", "Configuration")
 
 
-def page(facts: Facts, looks: Iterable[TaskLook] = ()) -> str:
-    """The whole page; a square of the wall opens the task that was looked at, as far as `MOST_ANSWERS`."""
+def page(
+    facts: Facts, looks: Iterable[TaskLook] = (), *, is_adopted: bool = False, play: float | None = None
+) -> str:
+    """The whole page; a square of the wall opens the task that was looked at, as far as `MOST_ANSWERS`. With
+    `play` it moves through the run by itself, in so many seconds.
+    """
     grown = growth(facts)
     found = matrix(facts)
     links = (tag("a", name, href=f"#{name.lower()}") for name in _SECTIONS)
@@ -30,7 +34,7 @@ def page(facts: Facts, looks: Iterable[TaskLook] = ()) -> str:
     body = joined(
         [
             tag("h1", facts.benchmark),
-            tag("div", tag("p", subject(facts), cls="row-of")),
+            tag("div", tag("p", subject(facts, is_adopted=is_adopted), cls="row-of")),
             tag("nav", *links, aria_label="Sections"),
             tag("div", hero(facts)),
             tag("div", screen(facts, grown)),
@@ -66,6 +70,7 @@ def page(facts: Facts, looks: Iterable[TaskLook] = ()) -> str:
         tag("main", body),
         head=head,
         script=Markup(f"<script>{SCRIPT}</script>"),
+        play=play,
     )
 
 

@@ -86,6 +86,12 @@ def _known_usage(text: str) -> Usage:
     return Usage(**json.loads(text))
 
 
+@lru_cache(maxsize=4096)
+def _known_score(text: str) -> Score:
+    """And scores, with what is said of them."""
+    return Score(**json.loads(text))
+
+
 class Database:
     """One file. Implements `Records`, `BatchStore`, `Journal`, `Texts` and the evaluator's `Rollouts`."""
 
@@ -224,9 +230,7 @@ class Database:
             " WHERE rollout = ? AND scorer = ? ORDER BY attempt LIMIT 1"
         )
         row = self._do(query, (rollout, scorer)).fetchone()
-        return (
-            None if row is None else (row[0], _TRAJECTORY.validate_json(row[1]), Score(**json.loads(row[2])))
-        )
+        return None if row is None else (row[0], _TRAJECTORY.validate_json(row[1]), _known_score(row[2]))
 
     def answers(self, rollouts: Iterable[str]) -> dict[tuple[str, int], AnswerRow]:
         """What was answered, by rollout and attempt."""
@@ -249,7 +253,7 @@ class Database:
         )
         found: dict[tuple[str, int], list[Score]] = {}
         for rollout, attempt, score in self._do(query, (json.dumps(list(rollouts)),)):
-            found.setdefault((rollout, attempt), []).append(Score(**json.loads(score)))
+            found.setdefault((rollout, attempt), []).append(_known_score(score))
         return found
 
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:

@@ -12,7 +12,7 @@ from skillopt.errors import UsageError
 from skillopt.gate.gate import SMALLEST_VERIFIED
 from skillopt.redact import looks_secret, without_password
 from skillopt.runs.fold import Fold
-from skillopt.runs.steps import SectionFacts
+from skillopt.runs.steps import START_NAME, SectionFacts
 from skillopt.runs.values import Facts
 from skillopt.runs.words import count
 from skillopt.skill.diff import unified
@@ -45,7 +45,7 @@ def facts_of(
             "The log does not begin a training run; there is nothing to report. A folder of 'skillopt eval'"
             " holds none."
         )
-    versions = [one.version for one in fold.kept if one.version is not None]
+    versions = [version for one in fold.kept for version in one.versions]
     account = account or Account()
     facts = Facts(
         benchmark=started.benchmark,
@@ -74,7 +74,7 @@ def facts_of(
             baseline=state.baseline_score,
             current=state.score,
             best=state.best_score,
-            best_origin=_origin(state.best_origin),
+            best_origin=_origin(state.best_origin, is_seed=best == seed),
             seed_skill=seed,
             best_skill=best,
             best_diff=unified(seed, best, "seed", "best"),
@@ -176,9 +176,9 @@ def _settings(config: Mapping[str, Any], path: str = "") -> list[tuple[str, str]
     return found
 
 
-def _origin(name: str) -> str:
+def _origin(name: str, *, is_seed: bool) -> str:
     """`step_0005` in words."""
     if name == "initial_skill":
-        return "the seed"
+        return "the seed" if is_seed else START_NAME
     where, _, number = name.rpartition("_")
     return f"from {where.replace('_', ' ')} {int(number)}" if number.isdigit() else name

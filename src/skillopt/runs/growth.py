@@ -6,10 +6,11 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from skillopt.runs.matrix import MARKS
 from skillopt.runs.provenance import Edited, edited, moved
 from skillopt.runs.values import Facts, SkillChange, Version
 
-MOST = 400
+MOST = 250
 """Moments of a long run that are shown; every change that was taken is among them."""
 SEED = "the seed"
 
@@ -64,6 +65,16 @@ class Growth:
         """The moment at which the best skill stands: that of the highest score, the earliest of equals."""
         taken = [k for k, one in enumerate(self.moments) if one.is_taken]
         return max(taken, key=lambda k: (self.moments[k].score or 0.0, -k), default=0)
+
+    def mark(self, task: str, at: int) -> str:
+        """How a task stood at a moment."""
+        return next((mark for first, mark in reversed(self.marks.get(task, ())) if first <= at), MARKS[0])
+
+    def most_changed(self, tasks: Sequence[str], most: int) -> Sequence[str]:
+        """The tasks in their order; of more than `most` those that changed most often."""
+        if len(tasks) <= most:
+            return tasks
+        return sorted(tasks, key=lambda task: -len(self.marks.get(task, ())))[:most]
 
 
 def growth(facts: Facts, most: int = MOST) -> Growth:

@@ -78,7 +78,7 @@ class Listing:
 def _overview(reader: RunReader) -> RunOverview | None:
     folder = reader.folder
     try:
-        reader.read()
+        reader.follow()
         changed, looks_by_eval = (folder / EVENTS).stat().st_mtime, len(read_looks(folder))
     except (SkillOptError, OSError) as error:  # one damaged folder must not hide the others
         return RunOverview(folder=folder, trouble=str(error))

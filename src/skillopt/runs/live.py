@@ -77,4 +77,4 @@ class LiveWriter:
 def group_of(event: StageOpened) -> str:
     """The stages that are counted as one: all skills of a test, the two arms of an epoch's comparison."""
     place: Place | str = "" if event.stage in ("test", "eval") else replace(event.place, arm="")
-    return f"{place}/{event.stage}"
+    return f"{event.part}{place}/{event.stage}"

@@ -38,6 +38,10 @@ from skillopt.skill.store import SkillStore
 
 EVENTS = "events.jsonl"
 DATABASE = "run.db"
+EARLIER = "earlier"
+"""Runs of this folder that were put aside, by number."""
+STAYS = frozenset({".lock", EARLIER, "adopted"})
+"""What stays in a folder whose run is put aside; an adoption can still be undone."""
 
 
 class Run:
@@ -311,7 +315,7 @@ def _prepare(folder: Path) -> None:
             f"{folder} holds the log of a run, but its {DATABASE} is gone. Put it back, or name another"
             " folder with --out_root."
         )
-    if names - {".lock", ".probe"} and DATABASE not in names:
+    if names - {".probe", *STAYS} and DATABASE not in names:
         raise RunConflict(
             f"{folder} is not empty and is not a run of SkillOpt; nothing was changed. Name another folder"
             " with --out_root."

@@ -16,6 +16,8 @@ from skillopt.tasks.rollout import Score, Trajectory
 
 MARKS = ("not evaluated", "pass", "partial", "fail", "invalid")
 """What a cell can be; the matrix holds positions in this list."""
+MARK_SIGNS = dict(zip(MARKS, "·✓◐✗!", strict=True))
+"""One sign each, so that nothing is told by colour alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from skillopt.errors import SkillOptError, UsageError
-from skillopt.events import Arrived, Event, RunStarted, Spending
+from skillopt.events import Arrived, Event, RunStarted, Sink, Spending
 from skillopt.files import holder
 from skillopt.runs.database import stored_text
 from skillopt.runs.facts import facts_of, mixed_weight
 from skillopt.runs.fold import Fold
 from skillopt.runs.lines import LogLine, line_of
 from skillopt.runs.live import LiveNote
-from skillopt.runs.log import DATABASE, EVENTS
+from skillopt.runs.log import DATABASE, EARLIER, EVENTS
 from skillopt.runs.looks import read_looks
 from skillopt.runs.spending import LedgerView
 from skillopt.runs.status import RunStatus
@@ -30,6 +30,7 @@ from skillopt.runs.values import Facts
 from skillopt.skill.store import Skills
 
 RunState = Literal["waiting", "running", "stopped", "finished"]
+LATEST = "latest"
 _FIGURES = ("run_started", "checkpoint", "handed_over", "test_measured")
 """The events that the figures of a list need."""
 
@@ -79,25 +80,36 @@ class RunReader:
         self._facts: tuple[tuple[int, int, RunState], Facts] | None = None
 
     def read(self) -> list[Event]:
-        """Everything new since the last call. A log put back to an earlier state is read anew."""
+        """Everything new since the last call."""
+        events: list[Event] = []
+        self.follow(events.append)
+        return events
+
+    def follow(self, tell: Sink = lambda event: None) -> None:
+        """Take in everything new and tell each event, without keeping one: a long log is much larger in
+        memory than on disk. A log put back to an earlier state is read anew.
+        """
         with self._lock, _without_collecting():
-            events = self._log.read()
-            if events is None:
+            gained = self._log.gained()
+            if gained is None:
                 self._begin()
-                events = self._log.read() or []
-            if events or not self.config:
+                gained = self._log.gained()
+            if gained or not self.config:
                 self.config = _whole_json(self.folder / "settings.json") or self.config
                 self._build.weight = mixed_weight(self.config)
                 self.status.epochs = int(self.config.get("train", {}).get("num_epochs", self.status.epochs))
-            for event in events:
+            decided, before = self.decided, self.state
+            for event in self._log.read() if gained else ():
                 self._take(event)
+                tell(event)
             at_work = holder(self.folder / ".lock") is not None
             live = self._read_database(at_work)
-            before, self.state = self.state, self._state(at_work)
+            for event in live:
+                tell(event)
+            self.state = self._state(at_work)
             self.status.is_at_work = self.state != "stopped"
-            if events or live or before != self.state:
+            if self.decided > decided or live or before != self.state:
                 self.version += 1
-            return [*events, *live]
 
     def facts(self) -> Facts | None:
         """All that was decided so far, as a report tells it; None before the run has begun."""
@@ -189,7 +201,7 @@ class RunReaders:
                 self._known.pop(next(iter(self._known)))
         if now - read_at >= self._every:
             try:
-                reader.read()
+                reader.follow()
             except SkillOptError:
                 with self._lock:  # half read: the next look must say the same
                     self._known.pop(folder, None)
@@ -205,14 +217,14 @@ def read_run(folder: Path) -> RunReader:
             " runs below a folder."
         )
     reader = RunReader(folder)
-    reader.read()
+    reader.follow()
     return reader
 
 
 def read_figures(folder: Path) -> RunReader:
     """What a list of runs shows of the run in a folder, without its rows; a folder without a run has none."""
     reader = RunReader(folder, in_detail=False)
-    reader.read()
+    reader.follow()
     return reader
 
 
@@ -232,8 +244,8 @@ def is_run(folder: Path) -> bool:
 
 
 def is_part(folder: Path) -> bool:
-    """Whether a folder is a round or a fold of the cross-fitted run above it."""
-    return folder.parent.name in ("rounds", "folds") and is_run(folder.parent.parent)
+    """Whether a folder belongs to the run above it: a round, a fold, or a run that was put aside there."""
+    return folder.parent.name in ("rounds", "folds", EARLIER) and is_run(folder.parent.parent)
 
 
 def is_finished(folder: Path) -> bool:
@@ -241,10 +253,16 @@ def is_finished(folder: Path) -> bool:
     return is_run(folder) and read_run(folder).state == "finished"
 
 
+def run_named(folder: Path) -> Path:
+    """The folder; `latest`, where there is no such folder, is the newest run below `outputs`."""
+    return find_run(Path("outputs")) if folder == Path(LATEST) and not folder.exists() else folder
+
+
 def find_run(folder: Path) -> Path:
-    """The one run that is meant: the folder itself (also by a file of it, or by its name below `outputs`), or
-    the newest run below it.
+    """The one run that is meant: the folder itself (also by a file of it, by its name below `outputs`, or as
+    `latest`), or the newest run below it.
     """
+    folder = run_named(folder)
     if not folder.exists() and ("outputs" / folder).exists():
         folder = "outputs" / folder
     if folder.is_file():

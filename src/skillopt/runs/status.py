@@ -68,6 +68,8 @@ class RunStatus:
         """Rows of the open stage that were measured now and not found in a store."""
         self.group = ""
         """The stages that are open and counted as one."""
+        self.part = ""
+        """The round or fold of a cross-fitted run that is at work."""
         self.is_at_work = True
         """Whether a process works on the run; only a watcher outside can find that none does."""
         self.calls = 0
@@ -142,9 +144,12 @@ class RunStatus:
         return f"{started.benchmark} · target {started.target} · optimizer {started.optimizer}"
 
     def position(self) -> str:
-        """Epoch, step and stage."""
+        """Epoch, step and stage; of a round or fold inside, which one and the stage."""
         if self.is_finished:
             return "finished"
+        if self.part:
+            place = ", ".join(filter(None, (self.part, self.stage)))
+            return place if self.is_at_work else f"stopped in {place}"
         if not self.epoch or self.stage in ("baseline", "sealed test", "measuring"):
             if self.is_at_work:
                 return self.stage or "starting"
@@ -164,7 +169,8 @@ class RunStatus:
         state = self.fold.result
         if state is None:
             return ""
-        where = f"step {state.best_step}" if state.best_step else "the seed"
+        first = "the seed" if state.best == state.seed else "the start"
+        where = f"step {state.best_step}" if state.best_step else first
         return (
             f"current {score(state.score)} · best {score(state.best_score)} ({where}) · seed"
             f" {score(state.baseline_score)}"
@@ -211,7 +217,8 @@ class RunStatus:
         left = self.seconds_left()
         if left is not None:
             return f"about {duration(left)} left"
-        return "time left known after the first step" if self.steps else "time left unknown"
+        is_known_later = self.steps and not self.part
+        return "time left known after the first step" if is_known_later else "time left unknown"
 
     def seconds_left(self) -> float | None:
         """The median of the last steps for those to come, less what the open one has had, and the test at the
@@ -220,12 +227,12 @@ class RunStatus:
         now = self._clock()
         if self.is_finished:
             return 0.0
-        if self.stage in ("sealed test", "measuring"):
+        if self.stage in ("sealed test", "measuring") and not self.part:
             seconds = now - self._stage_began
             return (
                 (self.total - self.done) * seconds / self.fresh if self.fresh >= 3 and seconds > 0 else None
             )
-        if self._closed_at is None or self.fold.started is None:
+        if self._closed_at is None or self.fold.started is None or self.part:
             return None
         typical = median(self._took)
         had = min(now - self._closed_at, typical)  # nobody may be at work
@@ -240,7 +247,7 @@ class RunStatus:
         if group == self.group:
             self.total += event.total  # two arms side by side
             return
-        self.group, self._opened = group, event.stage
+        self.group, self._opened, self.part = group, event.stage, event.part
         self.done, self.fresh, self.total = 0, 0, event.total
         self._stage_began = datetime.fromisoformat(event.time).timestamp()
         self.epoch = place.epoch if place.scope in ("step", "end") else self.epoch
@@ -265,6 +272,7 @@ class RunStatus:
     def _check(self, event: Checkpoint) -> None:
         record = event.record
         self._leave_stage("")
+        self.part = ""
         self.epoch = max(event.state.epoch, 1)
         if isinstance(record, StepRecord):
             self.epoch = record.epoch

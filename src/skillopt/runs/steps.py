@@ -14,22 +14,26 @@ from skillopt.events.records import EditRecord, EpochRecord, StepRecord
 from skillopt.events.state import Metric, State
 from skillopt.gate.decision import value, worth_of
 from skillopt.gate.gate import STAGE
+from skillopt.place import BASELINE, START, Place
 from skillopt.runs.fold import LogSection
 from skillopt.runs.values import Cell, EditFact, Mark, SkillChange, Study, Version
+from skillopt.runs.words import score
 from skillopt.skill.diff import unified
 from skillopt.skill.store import Skills
 from skillopt.tasks.rollout import Score
 
 LONGEST_DETAIL = 400
 """Error texts are cut here; the log holds them in full."""
+START_NAME = "the start"
+"""The skill that training began with, where it was not the seed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionFacts:
-    """What is kept of a section: the change, where it made one, and the version, where one was measured."""
+    """What is kept of a section: the change, where it made one, and the versions that were measured."""
 
     change: SkillChange | None = None
-    version: Version | None = None
+    versions: Sequence[Version] = ()
 
 
 class ChangeBuilder:
@@ -44,12 +48,7 @@ class ChangeBuilder:
         checkpoint, after = section.closed_by, section.after
         assert checkpoint is not None and after is not None, "an open section is told when it closes"
         if checkpoint.kind == "baseline":
-            seed = self.rendered(after.seed)
-            return SectionFacts(
-                version=self._version(
-                    section, None, "seed", "the seed skill", "baseline", 0.0, seed, after.baseline_score
-                )
-            )
+            return self._begun(section, after)
         if section.before is None or not isinstance(checkpoint.record, (StepRecord, EpochRecord)):
             return SectionFacts()
         verdicts = section.of(Judged)
@@ -63,16 +62,43 @@ class ChangeBuilder:
                 return SectionFacts()
             change = slow
         text = "" if judged is None else self._candidate(section, section.before, judged, change.text)
-        return SectionFacts(
-            change=change,
-            version=self._version(
-                section, judged, change.short, change.name, change.action, change.at, text, change.candidate
-            ),
-        )
+        place = None if judged is None else judged.place
+        return SectionFacts(change=change, versions=self._version(section, place, change, text))
 
     def rendered(self, digest: str) -> str:
         """The text of a skill that the log names, as the target gets it."""
         return self.skills.get(digest).rendered
+
+    def _begun(self, section: LogSection, after: State) -> SectionFacts:
+        """The seed; and the skill that training begins with, where earlier rounds or another run wrote it."""
+        seed, first = self.rendered(after.seed), self.rendered(after.skill)
+        of_seed = SkillChange(
+            name="the seed skill",
+            short="seed",
+            at=0.0,
+            step=0,
+            epoch=0,
+            action="baseline",
+            why="",
+            candidate=after.baseline_score,
+        )
+        versions = self._version(section, BASELINE, of_seed, seed)
+        if first == seed:
+            return SectionFacts(versions=versions)
+        start = SkillChange(
+            name=START_NAME,
+            short="start",
+            at=0.5,
+            step=0,
+            epoch=0,
+            action="start",
+            why=f"val {score(after.score)} where the seed has {score(after.baseline_score)}",
+            candidate=after.score,
+            incumbent=after.baseline_score,
+            score=after.score,
+            diff=unified(seed, first, "before", "after"),
+        )
+        return SectionFacts(change=start, versions=[*versions, *self._version(section, START, start, first)])
 
     def _step(
         self, section: LogSection, before: State, after: State, record: StepRecord, judged: Judged | None
@@ -153,26 +179,20 @@ class ChangeBuilder:
         return self.skills.get(before.skill).with_region("slow_update", guidance).rendered
 
     def _version(
-        self,
-        section: LogSection,
-        judged: Judged | None,
-        short: str,
-        name: str,
-        action: str,
-        at: float,
-        text: str,
-        score: float | None,
-    ) -> Version | None:
+        self, section: LogSection, place: Place | None, change: SkillChange, text: str
+    ) -> Sequence[Version]:
+        """The version that was measured at a place, or anywhere in the section; none where none was."""
         stages = [one for one in section.of(StageClosed) if one.stage == STAGE]
-        closed = next((one for one in stages if judged is None or one.place == judged.place), None)
+        closed = next((one for one in stages if place is None or one.place == place), None)
         if closed is None or section.after is None:
-            return None
+            return ()
         by_task: dict[str, list[RowFact]] = {}
         for row in closed.rows:
             by_task.setdefault(row.task, []).append(row)
         metric = section.after.metric
         cells = {task: self._cell(rows, metric) for task, rows in by_task.items()}
-        return Version(short=short, name=name, action=action, cells=cells, at=at, text=text, score=score)
+        about = {name: getattr(change, name) for name in ("short", "name", "action", "at")}
+        return [Version(cells=cells, text=text, score=change.candidate, **about)]
 
     def _cell(self, rows: Sequence[RowFact], metric: Metric) -> Cell:
         row = rows[0]

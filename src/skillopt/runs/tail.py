@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,32 +31,41 @@ class EventTail:
         self._at = 0
         self._lines = 0
 
-    def read(self) -> list[Event] | None:
-        """New events in order; None when the log got shorter, so that a reader has to begin anew."""
+    def gained(self) -> int | None:
+        """Bytes that were not read; None when the log got shorter, so that a reader has to begin anew."""
+        try:
+            size = self._path.stat().st_size
+        except FileNotFoundError:
+            size = 0
+        except OSError as error:
+            raise self._trouble(error) from error
+        return None if size < self._at else size - self._at
+
+    def read(self) -> Iterator[Event]:
+        """New events in order, one at a time: all those of a long log together take ten times its size."""
         try:
             with self._path.open("rb") as log:
-                log.seek(0, 2)
-                if log.tell() < self._at:
-                    return None
                 log.seek(self._at)
-                data = log.read()
+                for line in log:
+                    if not line.endswith(b"\n"):
+                        return
+                    is_wanted = not self._only or any(name in line[:_HEAD] for name in self._only)
+                    # What cannot be read is not passed over: the next look complains of it again.
+                    event = (
+                        read_line(self._path, self._lines + 1, line) if is_wanted and line.strip() else None
+                    )
+                    self._at += len(line)
+                    self._lines += 1
+                    if event is not None:
+                        yield event
         except FileNotFoundError:
-            return [] if not self._at else None
+            return
         except OSError as error:
-            raise RunConflict(
-                f"{self._path} cannot be read: {error.strerror}. Look at whose it is and where it lies."
-            ) from error
-        whole = data[: data.rfind(b"\n") + 1]
-        lines = whole.split(b"\n")[:-1]
-        events = list(self._parsed(lines))
-        self._at += len(whole)  # what cannot be read is not passed over: the next look complains of it again
-        self._lines += len(lines)
-        return events
+            raise self._trouble(error) from error
 
-    def _parsed(self, lines: Sequence[bytes]) -> Iterator[Event]:
-        for number, line in enumerate(lines, start=self._lines + 1):
-            if line.strip() and (not self._only or any(name in line[:_HEAD] for name in self._only)):
-                yield read_line(self._path, number, line)
+    def _trouble(self, error: OSError) -> RunConflict:
+        said = f"{self._path} cannot be read: {error.strerror}. Look at whose it is and where it lies."
+        return RunConflict(said)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ _OUTCOMES = {
     "skip_no_patches": "unchanged",
     "skip_no_rewrite": "unchanged",
     "no_content": "unchanged",
+    "start": "trained before",
 }
 
 
@@ -36,8 +37,17 @@ def change(before: float | None, after: float | None) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """A text as far as it is shown, and how long it is."""
-    return text if len(text) <= most else f"{text[:most]} ... ({len(text):,} characters)"
+    """A text as far as it is shown, to the end of a word, and how long it is."""
+    if len(text) <= most:
+        return text
+    shown = text[: most + 1].rsplit(None, 1)[0][:most]
+    return f"{shown} ... ({len(text):,} characters)"
+
+
+def one_line(text: str, most: int) -> str:
+    """A text on one line, to the end of a word."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else f"{flat[: most - 3].rsplit(' ', 1)[0][: most - 4]} ..."
 
 
 def interval(of: Comparison) -> str:
@@ -98,6 +108,5 @@ def edit(data: Mapping[str, Any]) -> str:
     parts = [str(data.get("op") or data.get("type") or ("whole skill" if "new_skill" in data else "?"))]
     for key in ("path", "target", "content", "title", "instruction"):
         if data.get(key):
-            text = " ".join(str(data[key]).split())
-            parts.append(f"{text[:77]}..." if len(text) > 80 else text)
+            parts.append(one_line(str(data[key]), 80))
     return " | ".join(parts)

@@ -13,7 +13,6 @@ import platform
 import re
 import signal
 import sys
-import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -22,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, cast
 
 from skillopt.errors import Fault
+from skillopt.files import temporary_folder
 from skillopt.process import Finished, TimedOut, minimal_env, run_process
 from skillopt.sandbox import _seccomp
 from skillopt.sandbox._place import BOX, BOX_BESIDE_ALL, Mode, held_back, seen_anyway, shut_in
@@ -169,8 +169,10 @@ class Sandbox:
         if self.mode == "bubblewrap":
             yield BOX_BESIDE_ALL if self._own_program else BOX
             return
-        with tempfile.TemporaryDirectory(prefix="skillopt-box-", ignore_cleanup_errors=True) as folder:
-            yield folder
+        with temporary_folder("skillopt-box-") as folder:
+            box = folder / "box"  # beside the lock, which is not the program's
+            box.mkdir()
+            yield str(box)
 
     def _job(
         self, argv: list[str], box: str, cwd: Path | None, env: Mapping[str, str], limits: ProcessLimits

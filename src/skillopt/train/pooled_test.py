@@ -39,7 +39,7 @@ class PooledTest(SealedTest):
         self.refused = ""
         self._folds = folds
 
-    def start_early(self, step: Step) -> None:
+    def start_early(self, step: Step, *, is_found: bool) -> None:
         """Nothing: the folds measure the seed."""
 
     async def measure(self, step: Step, skills: Mapping[str, Document], *, look: int) -> TestReport:

@@ -27,6 +27,10 @@ from skillopt.skill.document import Document
 from skillopt.step import Step
 from skillopt.tasks.rollout import Means, Rollout, Scored
 
+CLOSED = (
+    "no better skill was found, so the sealed test stays closed ('skillopt eval RUN --split test' opens it)"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestReport:
@@ -61,6 +65,8 @@ class TestSettings:
 
     price: Price | None
     max_tokens: int
+    least_cap: int
+    """The output that a call sets aside where a budget leaves no more."""
     skills: int = 2
     allowance: Allowance | None = None
     """What a rollout may use where it is paid as a whole, inside an agent; None where its calls are paid one
@@ -68,6 +74,8 @@ class TestSettings:
     """
     batch: bool = False
     """Whether its rows are asked in batches; `price` is then that of batches."""
+    always: bool = False
+    """Whether it is opened also where no skill but the seed would be tested."""
 
 
 class SealedTest:
@@ -84,9 +92,9 @@ class SealedTest:
         self._ledger = ledger
         self._gate = gate
         self._price = settings.price
-        self._max_tokens = settings.max_tokens
+        self._max_tokens, self._least_cap = settings.max_tokens, settings.least_cap
         self._allowance = settings.allowance
-        self._batch = settings.batch
+        self._batch, self._always = settings.batch, settings.always
         self._planned = settings.skills * len(self.rows)
         self._early: Evaluation | None = None
         self.refused = "" if self.rows else "there is no test split, or eval_test is off"
@@ -104,7 +112,7 @@ class SealedTest:
         return self._share(baseline, len(baseline))
 
     def _share(self, baseline: Sequence[Rollout], planned_rows: int) -> TestShare | None:
-        """So many rows at the baseline's mean cost, 30 % on top, plus one full reservation.
+        """So many rows at the baseline's mean cost, 30 % on top, plus one reservation.
 
         Where the provider reports no usage, what the baseline was charged stands in for it.
         """
@@ -134,14 +142,15 @@ class SealedTest:
         )
 
     def _full(self, known: Sequence[Usage], calls: int, mean: Fraction | None) -> Amount:
-        """One full reservation: of a call, or of a whole rollout where it is paid as one."""
+        """One reservation: of a call with the longest answer so far, or of a rollout paid as a whole."""
         if self._allowance is not None:
             most = max(known, key=lambda one: one.total)
             usd = mean if self._price is None else cost(most, self._price)
             return reservation(self._allowance, Amount(calls=calls, tokens=most.total, usd=usd), self._price)
+        longest = math.ceil(MARGIN * max(one.output_tokens for one in known))
         worst = Usage(
             input_tokens=math.ceil(MARGIN * max(one.input_tokens for one in known)),
-            output_tokens=self._max_tokens,
+            output_tokens=min(self._max_tokens, max(self._least_cap, longest)),
         )
         return Amount(
             calls=1, tokens=worst.total, usd=None if self._price is None else cost(worst, self._price)
@@ -200,19 +209,24 @@ class SealedTest:
         if share is not None and self._ledger.budget.holds(_amount(share).times(Fraction(4))):
             self._ledger.set_aside_for_gate(_amount(share))
 
-    def start_early(self, step: Step) -> None:
-        """The seed's test fills idle slots; nobody sees a row of it before the end."""
-        if not self.refused and self._early is None:
+    def start_early(self, step: Step, *, is_found: bool) -> None:
+        """The seed's test fills idle slots; nobody sees a row of it before the end. It waits until a better
+        skill is found, unless it is opened without.
+        """
+        if not self.refused and self._early is None and (is_found or self._always):
             self._early = self._run(step, step.skill, background=True)
 
     async def measure(self, step: Step, skills: Mapping[str, Document], *, look: int) -> TestReport:
         """Open the seal: all skills side by side on all test rows. `look` says how often it was opened.
 
-        A test that was too dear is opened all the same where training found something and left enough.
+        Where training found nothing it stays closed. A test that was too dear is opened all the same where
+        training found something and left enough.
         """
         is_found = len({skill.rendered for skill in skills.values()}) > 1
         if self.is_too_dear and is_found and self._ledger.leaves(*self._needed):
             self.refused, self.is_too_dear = "", False
+        if not (self.refused or is_found or self._always):
+            return TestReport(measured=False, why=CLOSED)
         if self.refused:
             return TestReport(measured=False, why=self.refused)
         await self.withdraw()

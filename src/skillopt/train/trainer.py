@@ -62,8 +62,7 @@ class Trainer:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.gate, self.optimizer, self.plan, self.test = gate, optimizer, plan, test
-        self.log = log
-        self.skills = skills
+        self.log, self.skills = log, skills
         self.epoch_settings = epoch_settings
         self.strategy = strategy(
             Parts(
@@ -105,7 +104,8 @@ class Trainer:
         try:
             state = self.load() or await self.baseline(skill)
             for epoch in self.plan.epochs_left(state):
-                self.test.start_early(self.at(EARLY_TEST, state, skill=state.seed))
+                seed = self.at(EARLY_TEST, state, skill=state.seed)
+                self.test.start_early(seed, is_found=state.best != state.seed)
                 for batch in self.plan.batches_left(epoch, state):
                     if why := self.enough(state):
                         return await self.finish(state, why)

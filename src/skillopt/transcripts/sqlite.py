@@ -7,11 +7,11 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from skillopt.files import temporary_folder
 from skillopt.transcripts.records import MAX_RECORD
 from skillopt.transcripts.source import written_at
 
@@ -35,12 +35,8 @@ def read_only(path: Path) -> Iterator[sqlite3.Connection]:
         elif index.exists():
             target, mode = path, "mode=ro"
         else:
-            target, mode = (
-                _copied(
-                    path, wal, Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="skillopt-read-")))
-                ),
-                "mode=ro",
-            )
+            folder = stack.enter_context(temporary_folder("skillopt-read-"))
+            target, mode = _copied(path, wal, folder), "mode=ro"
         database = sqlite3.connect(f"{target.resolve().as_uri()}?{mode}", uri=True, timeout=_BUSY)
         stack.callback(database.close)
         database.execute("PRAGMA query_only = ON")

@@ -8,13 +8,13 @@ import argparse
 import asyncio
 import json
 import sys
-import tempfile
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from skillopt.errors import SkillOptError, Stopped
+from skillopt.files import temporary_folder
 from skillopt.night import NightSettings, read_settings
 from skillopt_sleep.experiments._nights import Night
 
@@ -85,8 +85,8 @@ def place(options: argparse.Namespace, name: str) -> Iterator[Path]:
     if options.out is not None:
         yield options.out
     elif named(options) == (None, None):
-        with tempfile.TemporaryDirectory(prefix="skillopt-experiment-") as folder:
-            yield Path(folder)
+        with temporary_folder("skillopt-experiment-") as folder:
+            yield folder
     else:
         yield Path.cwd() / "outputs" / "sleep-experiments" / name
 

@@ -170,7 +170,9 @@ async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
             said=f"Asked process {desk.stop(Path(desk.load(form.get('id', '')).folder))} to stop."
         )
     if verb == "resume":
-        return ActionReply(said=f"Started as process {desk.resume(form.get('id', '')).pid}.")
+        return ActionReply(
+            said=f"Started as process {desk.resume(Path(desk.load(form.get('id', '')).folder)).pid}."
+        )
     try:
         wish = _wish(form)
         resolved = desk.look(wish)

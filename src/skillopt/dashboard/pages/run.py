@@ -12,7 +12,7 @@ from skillopt.adoption import adopt, is_adopted, plan_adoption, undo_adoption
 from skillopt.dashboard._page import ActionReply, Page, Parts, Visit
 from skillopt.errors import UsageError
 from skillopt.render import run as draw
-from skillopt.render.markup import Markup, card, chip, fold, joined, pairs, region, soft, table, tag
+from skillopt.render.markup import Markup, card, fold, pairs, region, soft, table, tag
 from skillopt.render.steps import steps
 from skillopt.report import page as report
 from skillopt.runs.growth import growth
@@ -100,9 +100,11 @@ def _head(visit: Visit, reader: RunReader, facts: Facts | None) -> Markup:
                 download=True,
             )
         )
-    about = draw.subject(facts) if facts is not None else tag("span", reader.status.what(), cls="soft")
-    if stands:
-        about = joined([chip("adopted"), about])
+    about = (
+        tag("span", reader.status.what(), cls="soft")
+        if facts is None
+        else draw.subject(facts, is_adopted=stands)
+    )
     form = tag("form", *verbs, method="post", cls="actions", aria_label="What can be done with this run")
     return tag("div", about, tag("span", cls="spread"), form, cls="row-of")
 
@@ -213,13 +215,7 @@ async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
         back = await asyncio.to_thread(undo_adoption, folder)
         return ActionReply(said=f"Undone: {', '.join(map(str, back))} is as it was before.")
     if verb == "resume":
-        started = launches.of(folder)
-        if started is None:
-            raise UsageError(
-                "This run was not started from here, so its keys are not known. In a terminal this goes on at"
-                f" the same place: {_goes_on(folder)}"
-            )
-        return ActionReply(said=f"Started as process {launches.resume(started.id).pid}.")
+        return ActionReply(said=f"Started as process {launches.resume(folder).pid}.")
     raise UsageError(f"There is no verb {str(verb)[:40]!r} here.")
 
 
@@ -229,7 +225,8 @@ def _goes_on(folder: Path) -> str:
 
 def _report(visit: Visit) -> str:
     facts = read_facts(visit.run.folder)
-    return report(facts, look_at_all(visit.run.folder, facts))
+    looks = look_at_all(visit.run.folder, facts)
+    return report(facts, looks, is_adopted=is_adopted(visit.run.folder))
 
 
 def _skill(visit: Visit) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from multidict import MultiMapping
 
+from skillopt.adoption import is_adopted
 from skillopt.dashboard._forms import choice, field, pager
 from skillopt.dashboard._launch import LaunchRequest
 from skillopt.dashboard._page import ActionReply, Page, Parts, Visit
@@ -112,9 +113,10 @@ def _row(visit: Visit, place: RunPlace, one: RunOverview, is_chosen: bool) -> Ma
     box = tag("input", type="checkbox", name="run", value=place.id, aria_label=label, checked=is_chosen)
     name = tag("a", place.name, href=visit.url("run", run=place.id))
     test = one.test
+    states = [one.status, *["simulated"] * one.simulated, *["adopted"] * is_adopted(one.folder)]
     moment = datetime.fromtimestamp(one.changed, timezone.utc).isoformat()
     cells: list[tuple[str, str]] = [
-        ("status", joined([chip(one.status), *([chip("simulated")] if one.simulated else [])])),
+        ("status", joined(map(chip, states))),
         ("benchmark, target", one.trouble or f"{one.benchmark} · {one.target}"),
         ("steps", f"{one.step}/{one.steps} {marks(one.actions[-12:])}"),
         ("val", "" if one.baseline is None else f"{score(one.baseline)} → {score(one.best)}"),

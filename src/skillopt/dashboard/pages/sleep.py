@@ -224,7 +224,7 @@ def _list(visit: Visit, status: ProposalsStatus, shown: str | None) -> Markup:
             "a", id, href=visit.url("sleep", proposal=id), aria_current="true" if id == shown else None
         )
         rows.append((link, chip(one.state), edits, ", ".join(target.name for target in one.targets)))
-    listed = table("Proposals", ("proposal", "state", "edits", "targets"), rows) if rows else None
+    listed = table("All proposals", ("proposal", "state", "edits", "targets"), rows) if rows else None
     refused = (trouble(f"Refused {id}: {why}") for id, why in status.refused.items())
     return card("Proposals", listed or tag("p", empty, cls="empty"), *refused)
 
@@ -251,7 +251,7 @@ def _nights(nights: NightContext, kept: ProjectState) -> Markup:
         )
         for one in reversed(kept.nights[-_SHOWN:])
     ]
-    return card("Nights", *parts, table("Nights", heads, rows, numbers=3))
+    return card("Nights", *parts, table("How nights ended", heads, rows, numbers=3))
 
 
 PLUGIN = Page(path="/sleep", title="Sleep", place=30, build=build, act=act)

@@ -202,8 +202,15 @@ def build(spec: ModelSpec) -> Model:
     return AnthropicModel(spec)
 
 
+def thinks_by_cap(spec: ModelSpec) -> bool:
+    """Whether how long it may think is a share of the output cap."""
+    effort = spec.reasoning_effort
+    return effort not in (None, "none") and _BUDGETED.search(spec.name) is not None
+
+
 PLUGIN = Provider(
     open=build,
+    fixes_cap=thinks_by_cap,
     has_batches=True,
     needs_key=True,
     default_model="claude-sonnet-4-6",

@@ -70,6 +70,7 @@ def build(spec: ModelSpec) -> Model:
 
 PLUGIN = Provider(
     open=build,
+    fixes_cap=lambda spec: True,  # its page says how long an answer may be
     takes_common_effort=False,
     Options=HandoffOptions,
     routing=frozenset({"folder"}),

@@ -198,6 +198,8 @@ PLUGIN = Provider(
     Options=LocalOptions,
     routing=frozenset({"threads", "parallel"}),
     model_files=".gguf",
+    seconds=900.0,  # one thread of a busy machine writes a few tokens a second
+    longest_reply=1024,  # small models repeat themselves without end
     keys={},
     price=per_million(input=0, output=0, source="runs in this process"),
 )

@@ -7,6 +7,9 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from bisect import insort
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -21,36 +24,67 @@ from skillopt.models.prices import Price, cost
 BYTES_PER_TOKEN = Fraction(3)
 CALIBRATED_AFTER = 5
 IMAGE_TOKENS = 2000
+LEAST_CAP = 1024
+"""Tokens: a cap is cut no further while it is not known how long replies of its kind are."""
+SHORTEST_CAP = 128
+"""Tokens: a cap is cut no further where that is known."""
+QUANTILE = Fraction(98, 100)
+"""Of the lengths of replies: with the margin on top it is what one usually needs."""
 
 
 class Budgeted:
-    """A model that pays from the ledger: reserve 1.3 x estimated input + the output cap, send, settle."""
+    """A model that pays from the ledger: reserve 1.3 x estimated input + the output cap, send, settle.
 
-    def __init__(self, inner: Model, ledger: Ledger, price: Price | None) -> None:
+    Where the budget does not hold the whole cap many times, it is cut: to what replies of the kind take, or
+    while that is not known to what is left, down to a floor. What a cut cap cuts off is not an answer: it is
+    paid, dropped, and asked once more with a larger cap, or `BudgetSpent` is raised.
+    """
+
+    def __init__(
+        self, inner: Model, ledger: Ledger, price: Price | None, *, has_fixed_cap: bool = False
+    ) -> None:
+        """`has_fixed_cap`: another cap would be another question, so none is ever cut."""
         self._inner = inner
         self._ledger = ledger
         self._price = price
         self._seen = 0
         self._densest = Fraction(0)
+        self._lengths: defaultdict[str, list[int]] = defaultdict(list)
+        """Output tokens of the replies of each kind, sorted."""
+        self._has_fixed_cap = has_fixed_cap
         self.endpoint = inner.endpoint
         self.fingerprint = inner.fingerprint
 
     async def complete(self, request: Request) -> Reply:
-        entry = await self.reserve(request)
-        return await to_the_end(asyncio.ensure_future(self._send(request, entry)))
+        too_short = 0
+        while True:
+            read = self._estimate(_bytes(request), len(_images(request)))
+            usual, smaller = self._smaller_caps(request, too_short)
+            entry = await self._reserve(request, read, usual, smaller)
+            cap = entry.reserved - read
+            try:
+                return await to_the_end(asyncio.ensure_future(self._send(request, entry, cap)))
+            except _CutOff:
+                too_short = cap
 
     async def reserve(self, request: Request) -> Entry:
-        """Set aside what an attempt may cost."""
-        read = self._estimate(_bytes(request), len(_images(request)))
-        # All of the input may be written to a prompt cache, which costs more than reading it anew.
-        need = self._amount(
-            Usage(input_tokens=read, cache_write_tokens=read, output_tokens=request.max_tokens)
-        )
+        """Set aside what an attempt with its whole cap may cost."""
+        return await self._reserve(request, self._estimate(_bytes(request), len(_images(request))))
+
+    async def _reserve(
+        self, request: Request, read: int, usual: int | None = None, smaller: Sequence[int] = ()
+    ) -> Entry:
+        def need(cap: int) -> Amount:
+            # All of the input may be written to a prompt cache, which costs more than reading it anew.
+            return self._amount(Usage(input_tokens=read, cache_write_tokens=read, output_tokens=cap))
+
         return await self._ledger.reserve(
             request.role,
             HEDGE_STAGE if request.hedge else request.stage,
             request.place,
-            need,
+            need(request.max_tokens),
+            usual=None if usual is None else need(usual),
+            smaller=[need(cap) for cap in smaller],
             background=request.background,
         )
 
@@ -61,6 +95,8 @@ class Budgeted:
         if usage is not None and size and not _images(request):
             self._seen += 1
             self._densest = max(self._densest, Fraction(usage.input_tokens, size))
+        if usage is not None:
+            insort(self._lengths[request.kind], usage.output_tokens)
         return replace(reply, usage=usage)
 
     def failed(self, entry: Entry, error: ModelError) -> None:
@@ -79,17 +115,37 @@ class Budgeted:
     async def close(self) -> None:
         await self._inner.close()
 
-    async def _send(self, request: Request, entry: Entry) -> Reply:
-        began = time.monotonic()
+    async def _send(self, request: Request, entry: Entry, cap: int) -> Reply:
+        began, is_cut = time.monotonic(), cap < request.max_tokens
         try:
-            reply = await self._inner.complete(request)
+            reply = await self._inner.complete(replace(request, max_tokens=cap) if is_cut else request)
         except ModelError as error:
             self.failed(entry, error)
             raise
         except BaseException:  # a bug or a dying loop: the attempt was sent, so it stays charged
             self._ledger.settle(entry, None, None)
             raise
-        return replace(self.paid(entry, request, reply), seconds=round(time.monotonic() - began, 3))
+        paid = self.paid(entry, request, reply)
+        if is_cut and paid.usage is not None and paid.usage.output_tokens > cap:
+            self._has_fixed_cap = True  # a server that keeps to no cap must not be promised a smaller one
+        if is_cut and paid.finish == "length":
+            raise _CutOff
+        return replace(paid, seconds=round(time.monotonic() - began, 3))
+
+    def _smaller_caps(self, request: Request, too_short: int) -> tuple[int | None, Sequence[int]]:
+        """The cap that replies of a kind usually need, and those to try while that is not known; all of them
+        below the whole one and above one that was too short.
+        """
+        whole, lengths = request.max_tokens, self._lengths[request.kind]
+        if self._has_fixed_cap or request.hedge or not self._ledger.budget.is_limited:
+            return None, ()
+        if len(lengths) >= CALIBRATED_AFTER and not too_short:
+            usual = max(SHORTEST_CAP, math.ceil(MARGIN * lengths[math.ceil(QUANTILE * len(lengths)) - 1]))
+            return (usual, ()) if usual < whole else (None, ())
+        least, caps = max(LEAST_CAP, 2 * too_short), list[int]()
+        while (half := max(least, (caps or [whole])[-1] // 2)) < (caps or [whole])[-1]:
+            caps.append(half)
+        return None, caps
 
     def _settle(self, entry: Entry, usage: Usage | None, *, said: bool) -> Usage | None:
         """Close an attempt; returns its usage, None where nothing that can be believed was reported."""
@@ -107,6 +163,10 @@ class Budgeted:
         return Amount(
             calls=1, tokens=usage.total, usd=None if self._price is None else cost(usage, self._price)
         )
+
+
+class _CutOff(Exception):
+    """A reply that a cut cap cut off."""
 
 
 def _bytes(request: Request) -> int:

@@ -135,8 +135,8 @@ class Hedged:
     async def complete(self, request: Request) -> Reply:
         if request.background:
             return self._count(request, await self._ask(request))
-        watch = _Watch(self._paces[_kind(request)])
-        self._watches[_kind(request)].add(watch)
+        watch = _Watch(self._paces[request.kind])
+        self._watches[request.kind].add(watch)
         asked: list[_Asking] = [asyncio.ensure_future(self._ask(request, sent=watch.sent))]
         try:
             while len(asked) == 1 and not asked[0].done():
@@ -156,7 +156,7 @@ class Hedged:
             reply = await _first_reply(asked)
         finally:
             watch.stop()
-            self._watches[_kind(request)].discard(watch)
+            self._watches[request.kind].discard(watch)
         for task in asked:
             if not task.done():
                 self._slower.add(task)
@@ -179,7 +179,7 @@ class Hedged:
         """The second asking."""
         if self._slots is not None:
             await self._slots.acquire(background=True, first=True)
-        pace = self._paces[_kind(request)]
+        pace = self._paces[request.kind]
         expected = pace.tokens / pace.calls
         self._extra.hedges += 1
         self._extra.hedge_tokens += expected
@@ -194,7 +194,7 @@ class Hedged:
                 first.add_done_callback(lambda ended: slots.release())
 
     def _count(self, request: Request, reply: Reply) -> Reply:
-        kind = _kind(request)
+        kind = request.kind
         self._paces[kind].take(reply)
         if self._paces[kind].calls <= ENOUGH:  # what is slow was not known when these were sent
             for watch in self._watches[kind]:
@@ -251,8 +251,3 @@ async def _first_reply(asked: Sequence[_Asking]) -> Reply:
             if task.done() and not task.cancelled() and task.exception() is None:
                 return task.result()
     return asked[0].result()
-
-
-def _kind(request: Request) -> str:
-    """Calls that should take about as long: those of an optimizer's stage, or all of another role."""
-    return request.stage if request.role == "optimizer" else request.role

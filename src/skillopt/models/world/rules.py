@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 FAMILIES: Mapping[str, tuple[str, str]] = {
@@ -65,6 +65,16 @@ class WorldRules:
     noise: float = 0.02
     harm: float = 0.34
     seed: int = 0
+
+
+def unanswerable(prompts: Iterable[str]) -> str:
+    """Why the world cannot answer any of these requests, and the remedy; empty where it can."""
+    if any(map(CASE.search, prompts)):
+        return ""
+    return (
+        "The target is the simulated world, which knows only the cases that 'skillopt init NAME' writes and"
+        " can answer none of these tasks. Name a real model: --target PROVIDER:MODEL."
+    )
 
 
 def family_of(case: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 from skillopt.errors import ConfigError
 from skillopt.evaluation.runner import Row
 from skillopt.evaluation.stage import Evaluation
-from skillopt.files import write_text
+from skillopt.files import temporary_folder, write_text
 from skillopt.messages import Tool
 from skillopt.models.reading import Unusable
 from skillopt.optimizer.ask import packaged
@@ -79,11 +78,11 @@ class AgentProposer:
         """
         told = documents(step, evidence)
         place = str(step.place.at(STAGE, item, attempt=attempt))
-        with tempfile.TemporaryDirectory(prefix="skillopt-proposal-") as root:
-            skill = Path(root) / FOLDER
+        with temporary_folder("skillopt-proposal-") as root:
+            skill = root / FOLDER
             copy_skill(self._seed, step.skill.whole, skill, without=EVALS)
             for name, text in told.items():
-                write_text(Path(root) / "shown" / name, text)
+                write_text(root / "shown" / name, text)
             content = json.dumps([place, told], sort_keys=True)
             limit = f"Make at most {evidence.limit} changes." if evidence.limit is not None else ""
             kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(evidence.kinds.items()))
@@ -100,7 +99,7 @@ class AgentProposer:
                 files=(skill,),
                 surroundings=hashlib.sha256(content.encode()).hexdigest(),
             )
-            self._work.shown[place] = sorted((Path(root) / "shown").iterdir())
+            self._work.shown[place] = sorted((root / "shown").iterdir())
             asked = Evaluation(
                 self._evaluator, step, "", [Row(task=task)], stage=STAGE, tries=TRIES, tells_rows=False
             )

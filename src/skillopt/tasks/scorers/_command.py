@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +14,7 @@ from typing import Any
 from skillopt.errors import ConfigError, Fault, ScoringError, suggest
 from skillopt.executors import Executor
 from skillopt.executors.port import run_again
+from skillopt.files import temporary_folder
 from skillopt.process import minimal_env, run_process
 from skillopt.sandbox import ProcessLimits, Sandbox, is_there, require
 from skillopt.tasks.commands import argv_of, files_hash, found
@@ -171,15 +171,15 @@ def _run_there(
     scorer: CommandScorer, texts: Mapping[str, bytes], job: bytes, cwd: Path
 ) -> tuple[int, bytes, bytes]:
     """Run the program where its files may not be: those it names are then written into a folder."""
-    with tempfile.TemporaryDirectory(prefix="skillopt-scorer-") as folder:
+    with temporary_folder("skillopt-scorer-") as folder:
         argv = list(scorer.argv)
         for number, part in enumerate(argv):
             if part in texts and not (Path(part).is_file() and Path(part).read_bytes() == texts[part]):
-                path = Path(folder) / f"{number}_{Path(part).name}"
+                path = folder / f"{number}_{Path(part).name}"
                 path.write_bytes(texts[part])
                 path.chmod(0o700)
                 argv[number] = str(path)
-        where = cwd if cwd.is_dir() else Path(folder)
+        where = cwd if cwd.is_dir() else folder
         return asyncio.run(replace(scorer, argv=tuple(argv))._run(job, where))
 
 

@@ -1,5 +1,5 @@
-"""Joins proven edits that say the same: copies in code, other wordings where the optimizer model says so and
-a trial agrees.
+"""Joins proven edits that say the same: copies in code, other wordings where the optimizer model - or where
+none is asked, a rule of thumb - says so and a trial agrees.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from skillopt.place import Place
 from skillopt.skill.edits import Edit, Outcome
 from skillopt.step import Step
 from skillopt.tasks.task import Task
+from skillopt.train.strategies._alike import alike_groups
 from skillopt.train.strategies._cover import Proven, by_strength, copies_of, without_copies
 from skillopt.train.strategies._lanes import Lane, LaneSearch
 from skillopt.train.trials import EditTrial, Trials, fixed_in
@@ -68,7 +69,7 @@ async def join(step: Step, reflection: Lanes, gate: Gate, joiner: Joiner | None)
     """All proven edits of a step, those that say the same in one group."""
     unique = by_strength(without_copies([one for lane in reflection.lanes for one in lane.proven]))
     single = [one for one in unique if len(one.edits) == 1]
-    said: list[list[int]] = []
+    said = alike_groups([f"{one.edits[0].op} {one.edits[0].content}" for one in single])
     if asks := joiner is not None and len(single) > 1:
         said = await joiner.groups(step, [one.edits[0] for one in single])
     trials = Trials(gate, step, "proof")

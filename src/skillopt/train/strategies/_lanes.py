@@ -16,8 +16,10 @@ from skillopt.optimizer.reflect import Minibatch
 from skillopt.optimizer.small import SmallLaneAnalyst
 from skillopt.optimizer.whole_batch import WholeBatch
 from skillopt.skill.edits import Edit, Outcome, apply
+from skillopt.skill.paths import SKILL_FILE
 from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
+from skillopt.train.strategies._alike import in_its_place
 from skillopt.train.strategies._cover import Proven, kept_lines, lines_of, repeats, without_copies, wording
 from skillopt.train.trials import EditTrial, Trials, Worths, fixed_in
 
@@ -216,12 +218,18 @@ class LaneSearch:
         return usable
 
     def _adapted(self, edit: Edit) -> Edit:
-        """An edit without the lines that the skill has; an insertion whose place is misquoted goes to the
-        end, where a trial shows what it is worth.
+        """An edit without the lines that the skill has. A line that says nearly what one of the skill says is
+        offered in its place; an insertion whose place is misquoted goes to the end. A trial shows what either
+        is worth.
         """
         if edit.problem or not edit.adds_prose:
             return edit
         edit = replace(edit, content=kept_lines(edit.content, self._lines))
+        near = in_its_place(edit.content, self.step.skill.body) if edit.path == SKILL_FILE else None
+        if near is not None:
+            instead = replace(edit, op="replace", target=near[0], content=near[1])
+            if apply([instead], self.step.skill).outcomes[0].state == "applied":
+                return instead
         if edit.op == "insert_after" and apply([edit], self.step.skill).outcomes[0].state == "unmatched":
             return replace(edit, op="append", target="")
         return edit

@@ -1,4 +1,4 @@
-"""What two equal runs have in common."""
+"""Events of two runs, made comparable."""
 
 from __future__ import annotations
 

@@ -1,0 +1,94 @@
+"""A run folder that is used again with another scorer, model or tasks: its run is put aside, what still holds
+of it is reused.
+
+Nothing is lost: log, database and results of the earlier run move to `earlier/NNN` of the folder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from skillopt.build.job import Job
+from skillopt.files import lock
+from skillopt.runs.database import Database
+from skillopt.runs.log import DATABASE, EARLIER, STAYS, difference
+from skillopt.runs.reader import is_run, read_facts
+from skillopt.runs.words import spent
+
+_MOVING = ".moving"
+_CORRECTIONS = ("scorer", "tasks.", "prompts", "target_version", "proposer_version", "targets", "env.")
+"""What a person corrects: with whom and on what a run works. Another plan, gate or seed is another run."""
+_MODELS = ("model.target.", "model.optimizer.", "model.judge.", "model.proposer.")
+
+
+def corrected(job: Job, folder: Path) -> tuple[Job, str]:
+    """The job with the earlier runs of its folder to reuse, and a sentence where one was put aside just now.
+
+    A folder whose run differs in more than a correction is left alone: opening it says in what.
+    """
+    if any((folder / EARLIER).glob(f"*{_MOVING}")):  # a move that was killed
+        _put_aside(folder)
+    told = _told_correction(job, folder)
+    if told:
+        _put_aside(folder)
+    earlier = sorted((one for one in (folder / EARLIER).glob("[0-9]*") if is_run(one)), reverse=True)
+    return replace(job, reuses=(*job.reuses, *earlier)), told
+
+
+def is_earlier(run: Path, folder: Path) -> bool:
+    """Whether a run was put aside in that folder."""
+    return run.parent == folder / EARLIER
+
+
+def _told_correction(job: Job, folder: Path) -> str:
+    """What was corrected and what still holds; empty where nothing is to be put aside."""
+    if not is_run(folder):
+        return ""
+    with lock(folder / ".lock"):
+        before = Database.reading(folder / DATABASE)
+        try:
+            noted, is_answered = before.noted("identity"), before.holds_answers()
+        finally:
+            before.shut()
+    now = json.loads(json.dumps(job.scrubber.scrub_json(job.identity())))
+    changed = [] if noted is None else difference(json.loads(noted), now)
+    keys = [line.strip().partition(": ")[0] for line in changed]
+    is_correction = all(key.startswith((*_CORRECTIONS, *_MODELS)) and key != "env.name" for key in keys)
+    if not (is_answered and keys and is_correction):
+        return ""
+    facts = read_facts(folder)
+    paid = spent(facts.spent.calls, facts.spent.tokens, facts.spent.dollars)
+    return (
+        f"{folder} holds a run with other settings:\n" + "\n".join(changed) + f"\nTraining starts anew."
+        f" {' '.join(_what_holds(keys))} The earlier run, which cost {paid.replace('cost ', '')}, is kept in"
+        f" {folder / EARLIER}; its looks at the sealed test count on, its spending does not."
+    )
+
+
+def _what_holds(keys: list[str]) -> Iterator[str]:
+    if any(key.startswith(("model.target.", "target", "prompts")) for key in keys):
+        yield "Answers of another target or to another prompt are asked for again."
+    elif any(key.startswith("tasks.") for key in keys):
+        yield "Answers to tasks that are the same are not paid again."
+    else:
+        yield "What the target answered is not paid again."
+    if any("scorer" in key or key.startswith("model.judge.") for key in keys):
+        yield "Every answer is scored anew."
+
+
+def _put_aside(folder: Path) -> None:
+    """Move the run of a folder below `earlier`. A move that is killed is carried on by the next one."""
+    with lock(folder / ".lock"):
+        home = folder / EARLIER
+        home.mkdir(exist_ok=True)
+        under_way = next(home.glob(f"*{_MOVING}"), None)
+        number = 1 + max((int(one.name) for one in home.glob("[0-9]*") if one.name.isdigit()), default=0)
+        place = under_way or home / f"{number:03d}{_MOVING}"
+        place.mkdir(exist_ok=True)
+        for path in folder.iterdir():
+            if path.name not in STAYS and not is_run(path):  # another run may live below it
+                path.rename(place / path.name)
+        place.rename(place.with_name(place.name.removesuffix(_MOVING)))

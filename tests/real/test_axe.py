@@ -1,0 +1,54 @@
+"""No page of the dashboard, and no report, breaks a rule of axe, in light and in dark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from cli._commands import SMALL
+from dashboard._browser import chromium, serving, tab
+from dashboard._places import staged
+from real._npm import installed
+from skillopt.dashboard._runs import Roots
+from skillopt.report import page as report
+from skillopt.runs.reader import read_facts
+from skillopt.runs.task_look import look_at_all
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+VERSION = "4.14.0"
+PAGES = ("/", "/launch", "/sleep", "/doctor")
+OF_RUN = ("", "/skill", "/edits", "/tasks", "/tasks?show=all&task={task}&version=seed")
+FOUND = """async rules => (await axe.run(document, { resultTypes: ["violations"], ...(rules ? { runOnly: rules } : {}) }))
+  .violations.map(one => `${one.id} (${one.impact}): ${one.nodes.map(node => node.html).slice(0, 3).join(" ")}`)"""
+
+
+def test_no_page_and_no_report_breaks_a_rule(tmp_path: Path, machine_env: Mapping[str, str]) -> None:
+    axe = installed("axe-core", VERSION, "axe-core/axe.min.js", env=machine_env).read_text(encoding="utf-8")
+    world, _ = staged(tmp_path / "home")
+    root = world.project / "outputs"
+    train = [sys.executable, "-m", "skillopt", "train", "quickstart", "--quiet", "--out_root", "outputs/run"]
+    subprocess.run([*train, "--cfg-options", *SMALL], cwd=world.project, check=True, capture_output=True)
+    facts = read_facts(root / "run")
+    (tmp_path / "report.html").write_text(report(facts, look_at_all(root / "run", facts)), encoding="utf-8")
+    broken: dict[str, list[str]] = {}
+    with chromium() as browser, serving(world.project, home=world.home) as server:
+        run = f"/run/{Roots([root]).id_of(root / 'run')}"
+        pages = [server.url + path for path in PAGES]
+        pages += [f"{server.url}{run}{path}".format(task=facts.tasks[0]) for path in OF_RUN]
+        for dark in (False, True):
+            with tab(browser, tmp_path, dark=dark) as desk:
+                for address in [*pages, (tmp_path / "report.html").as_uri()]:
+                    if address.startswith("file:"):
+                        desk.page.goto(address)
+                        desk.page.locator(".wall button").first.click()
+                    else:
+                        desk.open(address)
+                    desk.page.evaluate(axe)
+                    # Nothing but colours differs in the dark.
+                    if found := desk.page.evaluate(FOUND, ["color-contrast"] if dark else None):
+                        broken[f"{'dark' if dark else 'light'} {address.removeprefix(server.url)}"] = found
+    assert not broken, "\n".join(f"{page}: {told}" for page, told in broken.items())
