@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass
 from functools import partial
 
 from skillopt.benchmarks import benchmarks
+from skillopt.build.job import fold_count
 from skillopt.config import Config
 from skillopt.doctor._result import CheckResult
 from skillopt.errors import SkillOptError
@@ -39,11 +41,14 @@ def load_data(config: Config, scrubber: Scrubber) -> Loaded:
         benchmark: Benchmark = benchmarks.get(name)(config.env.settings)
         train, val, test = (tuple(benchmark.tasks(split)) for split in SPLITS)
         splits = Splits(train=train, val=val, test=test)
+        folds = fold_count(config, benchmark, splits)
     # An import: a benchmark of another package without its dependencies.
     except (SkillOptError, ImportError, OSError) as error:
         return Loaded(findings=(_result(name, "fix", "its tasks do not load", str(error)),))
     counts: dict[str, int] = {split: len(splits.of(split)) for split in SPLITS}
     told = ", ".join(f"{count:,} {split}" for split, count in counts.items())
+    if folds > 1:
+        told = f"{sum(counts.values())} cross-fitted"
     return Loaded(
         findings=(
             _result(name, "fine", f"{told} tasks", facts=counts),
@@ -76,5 +81,5 @@ def _skill(config: Config, benchmark: Benchmark, scrubber: Scrubber) -> CheckRes
         return _result(
             "skill", "fix", "it holds a credential", "Remove the credential from the skill's text."
         )
-    where = "the benchmark's own" if path is None else str(path)
+    where = "the benchmark's own" if path is None else os.path.normpath(path)
     return _result("skill", "fine", f"{where}, {len(document.rendered):,} characters")

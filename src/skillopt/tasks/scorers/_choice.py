@@ -23,7 +23,7 @@ class MultipleChoice(TextScorer):
     """
 
     name: ClassVar[str] = "multiple_choice"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
 
     def check_task(self, task: Task) -> None:
         """Every reference names a choice; a bare number beside a list of choices is refused, since it could
