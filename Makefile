@@ -1,7 +1,8 @@
 # Every command of the project. Needs python3 (3.10 or newer) and make; everything else goes into .venv.
 
 PYTHON  ?= python3
-WORKERS ?= 2
+# One more than a small machine has cores: tests wait for processes, timeouts and browsers.
+WORKERS ?= 3
 BIN     := .venv/bin
 READY   := .venv/.ready
 WHEELS  := .venv/.wheels-of-games
@@ -44,11 +45,8 @@ demo: $(READY)          ## train on the simulated world; no key needed
 test: $(READY)          ## the quick tests; ends with what was skipped and why
 	@$(PYTEST) -m "not slow and not real and not model" -n $(WORKERS) --dist worksteal
 
-# These tests wait for other programs half of the time: one more than there are cores keeps all of them busy.
-MORE = $$(($(WORKERS) + 1))
-
 test-slow: $(READY)     ## whole runs, nights and browsers: the tests that need the most CPU
-	@$(PYTEST) -m "slow and not real and not model" -n $(MORE) --dist worksteal
+	@$(PYTEST) -m "slow and not real and not model" -n $(WORKERS) --dist worksteal
 
 # Text games are built from source, which takes minutes and a compiler: only the slower tests want them, and go without if need be.
 # Building changes nothing that tests import, so CI does it beside its first stages.
@@ -70,7 +68,7 @@ $(RAY): $(READY)
 
 # pytest ends with 5 when a marker selects nothing; that is no failure.
 test-real: $(READY) $(GAMES) $(RAY) ## tests on real components: other programs, wheels, servers
-	@$(PYTEST) -m "real and not model" -n $(MORE) --dist loadgroup || [ $$? -eq 5 ]
+	@$(PYTEST) -m "real and not model" -n $(WORKERS) --dist loadgroup || [ $$? -eq 5 ]
 
 chaos: $(READY)         ## 200 rounds of training, nights, adoptions and checks, each struck by a fault; all simulated
 	@$(BIN)/python tests/chaos/run.py --rounds 200

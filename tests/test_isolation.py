@@ -66,6 +66,7 @@ def test_no_credential_reaches_a_test() -> None:
     assert not LEAKY & set(os.environ)
 
 
+@pytest.mark.slow
 def test_credentials_of_the_person_who_runs_the_tests_are_removed() -> None:
     selected = f"{__file__}::test_no_credential_reaches_a_test"
     leaking = {**os.environ, **dict.fromkeys(LEAKY, "http://127.0.0.1:9")}

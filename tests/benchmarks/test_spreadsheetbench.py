@@ -327,6 +327,7 @@ def test_a_file_that_is_too_long_or_no_text_is_not_written() -> None:
     assert written_file("write_file", {"path": "solution.py", "content": "x" * (MOST_CHARACTERS + 1)}) is None
     assert written_file("write_file", {"path": "solution.py", "content": 5}) is None
     assert written_file("write_file", "[1]") is None
+    assert written_file("write_file", '{"a":' * 5_000 + "1" + "}" * 5_000) is None
     assert written_file("write", {"path": "solution.py", "content": "x"}) is None
 
 

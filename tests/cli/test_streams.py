@@ -37,13 +37,8 @@ def test_a_full_output_device_ends_no_training_and_is_told_at_the_end(tmp_path: 
     assert (tmp_path / "run" / "best_skill.md").exists()
 
 
-@pytest.mark.parametrize(
-    "closed",
-    [
-        ">&- 2>&-",
-        *(pytest.param(other, marks=pytest.mark.slow) for other in ("2>&-", "<&- >&-", "2> /dev/full")),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("closed", [">&- 2>&-", "2>&-", "<&- >&-", "2> /dev/full"])
 def test_closed_outputs_end_no_training(tmp_path: Path, closed: str) -> None:
     ended = shell(f"$S {' '.join(TRAIN)} {closed}", tmp_path)
     assert ended.returncode == 0
@@ -86,6 +81,7 @@ def test_a_lost_terminal_stops_between_decisions(slow: LoopbackProvider, tmp_pat
     assert "To go on, run the same command" in err
 
 
+@pytest.mark.slow
 def test_too_few_open_files_is_a_sentence(tmp_path: Path) -> None:
     ended = shell(f"ulimit -n 11; $S {' '.join(TRAIN)}", tmp_path)
     assert ended.returncode in (2, 3), ended.stderr

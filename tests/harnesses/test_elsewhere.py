@@ -45,6 +45,7 @@ class Dies:
         """Nothing is there."""
 
 
+@pytest.mark.slow
 async def test_a_rollout_is_the_same_in_a_worker(tmp_path: Path, pool: Executor) -> None:
     folder = tmp_path / "house"
     (folder / "references").mkdir(parents=True)

@@ -285,6 +285,7 @@ async def test_no_answer_is_zero_and_asks_nobody(answer: str) -> None:
     assert (await scored(ScriptedModel([]), task(rubric="r"), answer)).soft == 0.0
 
 
+@pytest.mark.slow
 @given(st.text(max_size=300), st.text(min_size=1, max_size=30))
 async def test_any_answer_can_be_checked(answer: str, arg: str) -> None:
     rules, _ = read_rules(

@@ -207,6 +207,7 @@ VAGUE = "- Write good commit messages."
 FORM = {"op": "regex", "arg": r"(?m)^(?:feat|fix|docs)\(\w+\): \S"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rule", "after"), [(CONVENTIONAL, 1.0), (VAGUE, 0.0)], ids=["said", "vague"])
 async def test_a_demand_of_conventional_commits_is_learned_and_not_met_without_it(
     tmp_path: Path, rule: str, after: float

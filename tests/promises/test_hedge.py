@@ -62,7 +62,8 @@ def unhedged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 24])
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 24])
 async def test_a_hedged_run_is_the_run_without_hedges(workers: int, tmp_path: Path, unhedged: Path) -> None:
     speed = (f"env.workers={workers}", f"gradient.analyst_workers={workers}")
     async with provider_of(latency=tails) as provider:

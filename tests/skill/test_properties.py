@@ -75,6 +75,7 @@ def cases(draw: st.DrawFn) -> tuple[Document, list[Edit]]:
     return document, draw(st.lists(edits(document), max_size=6))
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(cases())
 def test_no_patch_ever_touches_protected_bytes(case: tuple[Document, list[Edit]]) -> None:

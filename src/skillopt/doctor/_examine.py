@@ -5,6 +5,7 @@ what they say.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from skillopt.agents import driven
 from skillopt.benchmarks import benchmarks
+from skillopt.build.job import fold_count
 from skillopt.config import Config, Resolved, parse_model_string
 from skillopt.config.role_schema import RARE_ROLES, ROLES, RoleName
 from skillopt.config.services import declared
@@ -201,11 +203,14 @@ def load_data(config: Config, scrubber: Scrubber) -> Loaded:
         benchmark: Benchmark = benchmarks.get(name)(config.env.settings)
         train, val, test = (tuple(benchmark.tasks(split)) for split in SPLITS)
         splits = Splits(train=train, val=val, test=test)
+        folds = fold_count(config, benchmark, splits)
     # An import: a benchmark of another package without its dependencies.
     except (SkillOptError, ImportError, OSError) as error:
         return Loaded(findings=(_result(name, "fix", "its tasks do not load", str(error)),))
     counts: dict[str, int] = {split: len(splits.of(split)) for split in SPLITS}
     told = ", ".join(f"{count:,} {split}" for split, count in counts.items())
+    if folds > 1:
+        told = f"{sum(counts.values())} cross-fitted"
     bad = benchmark.bad_rows if isinstance(benchmark, TellsBadRows) else ()
     # Whether the scorer passes the first reference and fails nonsense; nothing where it cannot be tried.
     trouble = asyncio.run(scorer_trouble(benchmark, splits.train[0]))
@@ -230,5 +235,5 @@ def _skill(config: Config, benchmark: Benchmark, scrubber: Scrubber) -> CheckRes
         return _result(
             "skill", "fix", "it holds a credential", "Remove the credential from the skill's text."
         )
-    where = "the benchmark's own" if path is None else str(path)
+    where = "the benchmark's own" if path is None else os.path.normpath(path)
     return _result("skill", "fine", f"{where}, {len(document.rendered):,} characters")

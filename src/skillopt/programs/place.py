@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from skillopt.errors import Fault
-from skillopt.files import temporary_folder
+from skillopt.files import caches_folder, temporary_folder
 from skillopt.process import ask_process, minimal_env
 from skillopt.programs.port import Access, AgentPlace
 
@@ -63,8 +63,7 @@ def unpacked() -> Path:
     """The user's folder where a CLI that unpacks itself leaves that for all its runs: asking its version does
     it, and a run behind a wall only reads it.
     """
-    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(caches) / "skillopt" / "programs"
+    return caches_folder() / "programs"
 
 
 def bare_env(place: AgentPlace) -> dict[str, str]:

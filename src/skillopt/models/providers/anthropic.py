@@ -181,7 +181,7 @@ class AnthropicModel(WireModel):
     def _arguments(self, call: ToolCall) -> dict[str, Any]:
         try:
             arguments = json.loads(call.arguments or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             arguments = None
         if not isinstance(arguments, dict):
             raise self._wire.error(

@@ -127,6 +127,8 @@ class Wire:
             raise self.error(
                 "contract", f"the request holds text that is not valid Unicode ({error.reason})"
             ) from None
+        except RecursionError:  # the arguments of an earlier tool call, which a model nested
+            raise self.error("contract", "the request is nested too deeply to be written as JSON") from None
 
     async def _all_headers(self) -> dict[str, str]:
         return {**self._headers, **({} if self._login is None else await self._login.headers())}

@@ -23,15 +23,15 @@ _CUE = r"""(?<!\w)(?:
     answer | (?:correct|right|best|final|my|only)\ (?:option|choice|one)
   | (?:choose|chose|pick|select|selected|take|go\ with|going\ with|went\ with|leaves|leaving)
   | (?:must|should|would|has\ to)\ be | it's | it\ is
-  | therefore | thus | hence | so
+  | therefore | thus | hence | so | (?:final|no)(?=[ ]?:)
   | antwort | respuesta | réponse | risposta | 答案
 )(?!\w)"""
 """Words after which a label is meant as the answer."""
 
 _GLUE = r"""(?:
-    [ \t"'(\[:=,>→–-]
+    [ \t"'()\[:=,>→–-]
   | (?:is|be|are|it|must|should|would|has|to|the|letter|option|choice|number|one|i|my|with|choose)(?!\w)
-  | (?:answer|correct|\w{2,20}ly)(?!\w)
+  | (?:answer|correct|final|\w{2,20}ly)(?!\w)
 ){0,16}"""
 """What may stand between such words and the label; bounded, so that reading stays linear."""
 
@@ -181,7 +181,7 @@ class MultipleChoice(TextScorer):
     """
 
     name: ClassVar[str] = "multiple_choice"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
 
     def check_task(self, task: Task) -> None:
         """Every reference names a choice; a bare number beside a list of choices is refused, since it could
