@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/dashboard.md: a real dashboard, a real Chromium, a simulated run and a simulated
+"""Makes the pictures of docs/dashboard.md and README: a real dashboard, a real Chromium, a simulated run and a simulated
 night.
 
 make screenshots
@@ -6,6 +6,7 @@ make screenshots
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import subprocess
@@ -15,15 +16,20 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
+from PIL import Image
 from playwright.sync_api import Page
 
 from dashboard._browser import Server, Tab, chromium, serving, tab
 from dashboard._places import staged
 from skillopt.dashboard._runs import Roots
+from skillopt.report import page as report
+from skillopt.runs.growth import growth
+from skillopt.runs.reader import read_facts
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 LARGEST = 200_000
+COLOURS = 128
 RUNS = {
     "world": (),
     "careful": ("gate.policy=confirm",),
@@ -58,6 +64,8 @@ def main() -> None:
             with tab(browser, IMAGES, dark=True, phone=True) as phone:
                 phone.open(f"{server.url}/run/{run}").wait_for_timeout(1500)
                 keep(phone, "run-phone")
+            with tab(browser, IMAGES) as desk:
+                play(desk, world.project / "outputs" / "world", folder / "replay.html")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -88,9 +96,36 @@ def take(desk: Tab, server: Server, run: str) -> None:
     keep(desk, "sleep")
 
 
+def play(desk: Tab, run: Path, page: Path) -> None:
+    """The page of `skillopt replay --page` at every moment, as one moving picture."""
+    facts = read_facts(run)
+    page.write_text(report(facts), encoding="utf-8")
+    desk.page.set_viewport_size({"width": 1280, "height": 1080})
+    desk.page.goto(page.as_uri())
+    desk.page.locator("#scores").evaluate("card => window.scrollTo(0, card.getBoundingClientRect().top - 12)")
+    shots = []
+    for moment in range(len(growth(facts).moments)):
+        desk.page.evaluate("moment => window.skillopt.choose(moment)", moment)
+        shots.append(Image.open(io.BytesIO(desk.page.screenshot(animations="disabled"))).convert("RGB"))
+    # One palette, of the first and the last: a colour that changed its shade would make every frame whole.
+    both = Image.new("RGB", (shots[0].width, 2 * shots[0].height))
+    both.paste(shots[0])
+    both.paste(shots[-1], (0, shots[0].height))
+    colours = both.quantize(COLOURS, dither=Image.Dither.NONE)
+    first, *rest = (one.quantize(palette=colours, dither=Image.Dither.NONE) for one in shots)
+    seconds = [*[1.2] * len(rest), 4.0]
+    path = IMAGES / "replay.gif"
+    first.save(path, save_all=True, append_images=rest, duration=[int(1000 * one) for one in seconds], loop=0)
+    weigh(path)
+
+
 def keep(desk: Tab, name: str) -> None:
-    """Write a picture, and refuse one that would make the repository heavy."""
-    path = desk.picture(name, full=False)
+    """Write a picture."""
+    weigh(desk.picture(name, full=False))
+
+
+def weigh(path: Path) -> None:
+    """Refuse a picture that would make the repository heavy."""
     size = path.stat().st_size
     print(f"{path.relative_to(ROOT)}: {size / 1000:.0f} kB")
     if size > LARGEST:

@@ -21,6 +21,8 @@
       one("#moment").textContent = said;
       scrubber.setAttribute("aria-valuetext", said);
       one(".cursor").setAttribute("transform", `translate(${mark.dataset.x})`);
+      const wide = mark.closest(".wide");  // on a phone the chart is wider than the screen and follows
+      wide.scrollLeft = mark.dataset.x / 1000 * wide.scrollWidth - wide.clientWidth / 2;
     }
     for (const line of all(".skill li")) {
       const first = +line.dataset.first;

@@ -114,7 +114,8 @@ def screen(facts: Facts, grown: Growth) -> Markup:
             tag(
                 "section",
                 tag("h2", "Val score: ", tag("span", told(grown.moments[shown]), id="moment", role="status")),
-                tag("div", stairs(facts, grown), tag("div", play, scrubber, cls="player"), cls="wide"),
+                tag("div", stairs(facts, grown), cls="wide"),
+                tag("div", play, scrubber, cls="player"),
                 legend(facts),
                 _compared(facts),
                 cls="card",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+import asyncio
+from collections.abc import Sequence
 
 from multidict import MultiMapping
 
 from skillopt.config import load, packaged_names
 from skillopt.dashboard._forms import box, choice, field
-from skillopt.dashboard._page import ActionReply, Page, Parts, Surroundings, Visit
+from skillopt.dashboard._page import ActionReply, Checkup, Page, Parts, Surroundings, Visit
 from skillopt.doctor import CheckResult, Examination, Subject, examine
 from skillopt.errors import UsageError
 from skillopt.render.markup import Markup, Tone, card, chip, joined, soft, tag, verbatim
@@ -39,20 +40,33 @@ async def build(visit: Visit) -> Parts:
         box("calls", "Ask each model a few tiny questions; this may cost a little"),
         tag(
             "div",
-            tag("button", "Run the checks", name="verb", value="examine", cls="main", data_busy="Checking."),
+            tag("button", "Run the checks", name="verb", value="examine", cls="main"),
             cls="actions",
         ),
         method="post",
     )
-    return {"form": card("Examine", tag("p", about), form), "found": Markup()}
+    return {"form": card("Examine", tag("p", about), form), "found": _found(visit.around.checkup)}
 
 
 async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
-    """Run the checks and show what they found."""
+    """Begin the checks; the page shows each as it ends."""
+    checkup = visit.around.checkup
+    if checkup.is_at_work:
+        raise UsageError("The checks are running already; what they find is shown below.")
     name = form.get("file", "").strip() or form.get("packaged", "") or None
     subject = _subject(visit.around, name)
-    found = await examine(subject, calls=bool(form.get("calls")), news=lambda title, findings: None)
-    return ActionReply(parts={"found": _found(found)})
+    checkup.under_way.clear()
+    checkup.found.clear()
+
+    def news(title: str, findings: Sequence[CheckResult] | None) -> None:
+        if findings is None:
+            checkup.under_way.append(title)
+        else:
+            checkup.under_way.remove(title)
+            checkup.found.extend(findings)
+
+    checkup.ended = asyncio.create_task(examine(subject, calls=bool(form.get("calls")), news=news))
+    return ActionReply(parts={"found": _found(checkup)})
 
 
 def _subject(around: Surroundings, name: str | None) -> Subject:
@@ -63,20 +77,29 @@ def _subject(around: Surroundings, name: str | None) -> Subject:
     return Subject(resolved=resolved, environ=around.environ)
 
 
-def _found(found: Examination) -> Markup:
+def _found(checkup: Checkup) -> Markup:
+    if checkup.ended is None:
+        return Markup()
+    found: Sequence[CheckResult] = checkup.found
+    if checkup.is_at_work:
+        told = f"Checking: {', '.join(checkup.under_way) or 'about to begin'}."
+        parts = [card("Outcome", tag("p", told, role="status"))]
+    else:
+        parts, found = [_outcome(checkup.ended.result())], checkup.ended.result().findings
+    for area in dict.fromkeys(one.area for one in found):
+        some = (_finding(one) for one in found if one.area == area)
+        parts.append(card(area.capitalize(), tag("ul", *some, cls="edits")))
+    return joined(parts)
+
+
+def _outcome(found: Examination) -> Markup:
     fixes = sum(one.state == "fix" for one in found.findings)
     cost = "unknown" if found.usd is None else f"${found.usd:.6f}"
     spent = (
         f"{found.calls} calls, {found.tokens} tokens, cost {cost}" if found.calls else "No calls were made."
     )
     said = chip(f"{fixes} must be fixed" if fixes else "Nothing must be fixed", "bad" if fixes else "good")
-    areas = groupby(found.findings, key=lambda one: one.area)
-    return joined(
-        [
-            card("Outcome", tag("div", said, soft(spent), cls="row-of")),
-            *(card(area.capitalize(), tag("ul", *map(_finding, some), cls="edits")) for area, some in areas),
-        ]
-    )
+    return card("Outcome", tag("div", said, soft(spent), cls="row-of"))
 
 
 def _finding(one: CheckResult) -> Markup:
@@ -84,4 +107,4 @@ def _finding(one: CheckResult) -> Markup:
     return tag("li", head, verbatim(one.remedy, f"What to do about {one.name}") if one.remedy else "")
 
 
-PLUGIN = Page(path="/doctor", title="Doctor", place=40, build=build, act=act, is_live=False)
+PLUGIN = Page(path="/doctor", title="Doctor", place=40, build=build, act=act)
