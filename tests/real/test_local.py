@@ -18,7 +18,7 @@ import pytest
 from skillopt.errors import ModelError
 from skillopt.messages import Message, Request
 from skillopt.models import PROVIDERS
-from skillopt.models.handoff.shape import misfits
+from skillopt.models.handoff.page import misfits
 from skillopt.models.port import ModelSpec
 
 pytestmark = pytest.mark.real
