@@ -84,6 +84,8 @@ async def score(answer: str, *checks: Any, tools: tuple[str, ...] = (), **option
         ("no_refusal", None, "We cannot share that.", False),
         ("no_refusal", None, "I will note the total: 42", True),
         ("no_refusal", None, "I can confirm that the total is 42.", True),
+        ("no_refusal", None, "I cannot recommend A; B is cheaper: 42 EUR.", True),
+        ("no_refusal", None, "I'm afraid I can't do that.", False),
         ("no_refusal", None, "", False),
         ("no_refusal", None, "  \n", False),
         ("no_refusal", None, "Done. I cannot see a problem.", True),

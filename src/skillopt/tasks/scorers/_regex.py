@@ -124,7 +124,10 @@ async def _answers(
     """What a child process that is killed when its time is up says to a job."""
     given = json.dumps({**job, "alarm": math.ceil(timeout) + 1})
     try:
-        async with _slot():
+        loop = asyncio.get_running_loop()
+        if loop not in _slots:
+            _slots[loop] = asyncio.Semaphore(os.cpu_count() or 1)
+        async with _slots[loop]:
             argv = [sys.executable, *program]
             done = await run_process(argv, input=given.encode(), env=minimal_env(), cwd=None, timeout=timeout)
     except Fault as fault:
@@ -135,10 +138,3 @@ async def _answers(
         said = done.stderr.decode(errors="replace")[-300:]
         raise ScoringError("judge", f"{what} could not be matched: {said}")
     return [bool(found) for found in json.loads(done.stdout)]
-
-
-def _slot() -> asyncio.Semaphore:
-    loop = asyncio.get_running_loop()
-    if loop not in _slots:
-        _slots[loop] = asyncio.Semaphore(os.cpu_count() or 1)
-    return _slots[loop]
