@@ -20,7 +20,7 @@ from skillopt.benchmarks.own import OwnBenchmark
 from skillopt.benchmarks.spreadsheetbench._load import SpreadsheetLoader
 from skillopt.build import prepare
 from skillopt.config import load
-from skillopt.doctor._data import load_data
+from skillopt.doctor._examine import load_data
 from skillopt.errors import TaskError
 from skillopt.events import Event, Notice
 from skillopt.library import optimize

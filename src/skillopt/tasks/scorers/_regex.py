@@ -131,7 +131,10 @@ async def _answers(
     given = json.dumps({**job, "timeout": timeout, "alarm": math.ceil(longest) + 1})
     late = ScoringError("timeout", f"{what} took longer than {timeout:g} s on this answer")
     try:
-        async with _slot():
+        loop = asyncio.get_running_loop()
+        if loop not in _slots:
+            _slots[loop] = asyncio.Semaphore(os.cpu_count() or 1)
+        async with _slots[loop]:
             argv = [sys.executable, *program]
             done = await run_process(argv, input=given.encode(), env=minimal_env(), cwd=None, timeout=longest)
     except Fault as fault:
@@ -144,10 +147,3 @@ async def _answers(
         said = done.stderr.decode(errors="replace")[-300:]
         raise ScoringError("judge", f"{what} could not be matched: {said}")
     return [bool(found) for found in json.loads(done.stdout)]
-
-
-def _slot() -> asyncio.Semaphore:
-    loop = asyncio.get_running_loop()
-    if loop not in _slots:
-        _slots[loop] = asyncio.Semaphore(os.cpu_count() or 1)
-    return _slots[loop]
