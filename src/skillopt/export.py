@@ -297,7 +297,12 @@ def _seed_name(run: Path, started: RunStarted | None) -> str:
     """What the training command called the skill, else the benchmark."""
     try:
         given = json.loads(read_text(run / "settings.json"))["env"]["skill_init"]
-    except (OSError, ValueError, KeyError):  # settings.json is for people; without it there is still a name
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+    ):  # settings.json is for people; without it there is still a name
         given = None
     if given:
         return Path(given).parent.name if Path(given).name == SKILL_FILE else Path(given).stem

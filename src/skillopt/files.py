@@ -21,6 +21,18 @@ from typing import Any
 from skillopt.errors import RunConflict, UsageError
 
 
+def caches_folder() -> Path:
+    """The person's folder for what this program can make again."""
+    if named := os.environ.get("XDG_CACHE_HOME"):
+        return Path(named) / "skillopt"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "skillopt"
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+        return Path(local) / "skillopt" / "cache"
+    return Path.home() / ".cache" / "skillopt"
+
+
 def read_text(path: Path | str) -> str:
     """The file's text as UTF-8, with its own newlines and byte order mark. Raises `OSError` or
     `UnicodeDecodeError`.

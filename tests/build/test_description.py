@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from _router import SimulatedRouter
 from skillopt import api
 from skillopt.build import Job, open_run, prepare
 from skillopt.build.drafting import draft_queries, wants_draft
@@ -22,7 +23,7 @@ from skillopt.runs.reader import read_run
 from skillopt.runs.verdicts import find
 from skillopt.skill.folder import load_skill
 from skillopt.tasks.task import SPLITS
-from skillopt.testing import Answer, Call, LoopbackProvider, SimulatedRouter
+from skillopt.testing import Answer, Call, LoopbackProvider
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "triggers"
 QUERIES = [json.loads(line) for line in (EXAMPLE / "triggers.jsonl").read_text().splitlines()]

@@ -29,7 +29,7 @@ KILLED = frozenset({-signal.SIGPROF, -signal.SIGKILL})
 """Exit codes of a program that had no chance to say anything."""
 CLEAN = frozenset({0, 1, 2, 3, 4, 5, 6, 7, 130})
 """Exit codes of a program that ended by itself."""
-LONGEST = 120.0
+LONGEST = 600.0
 _SERVER = get_context("forkserver")
 _SERVER.set_forkserver_preload(
     [

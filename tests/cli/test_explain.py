@@ -6,13 +6,16 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli._commands import SMALL, Command
+from doors._provider import RULE, answer, write_splits
 from skillopt.place import Place
+from skillopt.testing import Answer, Call, LoopbackProvider
 
 
 def explained(skillopt: Command, folder: Path, step: str) -> tuple[int, dict[str, Any]]:
@@ -233,3 +236,32 @@ def test_a_candidate_that_is_not_there_is_answered_with_those_that_are(
 ) -> None:
     ran = skillopt("explain", str(finished), "1/c9")
     assert ran.code == 2 and "holds no verdict on '1/c9'; that step has 1/c0" in ran.err
+
+
+def test_a_skill_that_outgrows_the_window_is_named_before_it_is_measured(
+    skillopt: Command, tmp_path: Path
+) -> None:
+    splits, long = write_splits(tmp_path / "splits"), "x" * 4_000
+    measured_with_it: list[str] = []
+
+    def answering(call: Call) -> Answer:
+        if str(call.place).startswith("rollout") and long in call.text:
+            measured_with_it.append(call.text)
+        told = answer(call)
+        return replace(told, text=told.text.replace(RULE, f"{RULE} {long}"))
+
+    with LoopbackProvider.in_thread(answering) as provider:
+        models = [f"--{role}_model=compatible:m@{provider.base_url}" for role in ("target", "optimizer")]
+        words = ["train", "--env", "searchqa", "--split_dir", str(splits), *models, "--num_epochs", "1"]
+        words += ["--cfg-options", "model.target.context_window=1000"]
+        ran = skillopt(*words, "env.out_root=run")
+        assert ran.code == 0, ran.err
+        sent = provider.calls
+        (tmp_path / "long.md").write_text(f"# Long\n\n{long}\n")
+        refused = skillopt(*words, "env.skill_init=long.md", "env.out_root=another")
+        assert (refused.code, provider.calls) == (2, sent)
+    assert "The skill alone has about 1,002 tokens" in refused.err and "Shorten the skill" in refused.err
+    assert measured_with_it == []
+    code, data = explained(skillopt, tmp_path / "run", "1")
+    assert (code, data["recomputed"], data["decided_by"]) == (0, "reject", "rule")
+    assert "model.target.context_window is 1,000" in data["reason"]

@@ -28,6 +28,7 @@ from skillopt.events import (
     RunStarted,
     Spending,
     StageOpened,
+    Updated,
 )
 from skillopt.events.records import ReopenedRecord
 from skillopt.runs.log import read_events
@@ -292,3 +293,31 @@ def test_long_lines_wrap_at_words_on_a_terminal_and_stay_whole_elsewhere() -> No
     piped = Console(file=io.StringIO(), width=40, highlight=False)
     say(piped, Text(LONG))
     assert piped.file.getvalue() == LONG + "\n"  # type: ignore[attr-defined]
+
+
+def updated(digest: str, *edits: dict[str, str]) -> Updated:
+    outcomes = [
+        {"id": str(at), "state": "applied", "reason": "", "edit": one} for at, one in enumerate(edits)
+    ]
+    return Updated.model_validate(
+        {"id": digest, "place": "e1/s1", "digest": digest, "skill": digest, "outcomes": outcomes}
+    )
+
+
+def test_learned_lines_are_shown_as_they_are_accepted_and_words_explained_once(status: RunStatus) -> None:
+    out = console()
+    view = PlainLines(status, out, clock=lambda: 0.0)
+    view(updated("a" * 64, {"op": "append", "content": "- Round to two decimals."}))
+    view(updated("b" * 64, {"op": "append", "content": "- Not taken."}))
+    view(step(1, "reject"))
+    assert "Round" not in shown(view, out), "it was rejected"
+    more = [{"op": "append", "content": f"- Rule {n}."} for n in range(5)]
+    view(updated("c" * 64, {"op": "replace", "target": "x", "content": "- Name the unit."}, *more))
+    told = record(2, action="accept_new_best", why="0.9 > 0.2 on all 60 rows", candidate_hash="c" * 16)
+    view(checkpoint("step", 2, told))
+    view(Notice(text="12 rows are left."))
+    lines = shown(view, out).splitlines()
+    at = next(number for number, line in enumerate(lines) if "accepted" in line)
+    assert lines[at + 1 : at + 3] == ["  ~ - Name the unit.", "  + - Rule 0."]
+    assert lines[at + 6].strip() == "and 1 more: skillopt diff RUN"
+    assert [line for line in lines if "a row is one answer" in line] == [lines[at + 7]], "once"

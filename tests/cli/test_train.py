@@ -32,7 +32,8 @@ def test_without_a_terminal_progress_is_plain_lines_on_stderr(skillopt: Command)
     assert "\x1b" not in ran.err + ran.out
     lines = ran.err.splitlines()
     assert lines[0] == "0:00 note: 20 val tasks are few: the gate draws each of them 2 times."
-    assert re.match(r"0:0\d seed skill: 0\.\d{3} on val", lines[1])
+    assert re.match(r"0:0\d First answers", lines[1]) and lines[2].startswith("  asked ")
+    assert re.match(r"0:0\d seed skill: 0\.\d{3} on val", lines[11])
     [first] = [line for line in lines if "step 1/6" in line]
     assert "calls" in first
     assert "cost unknown" in first

@@ -71,6 +71,12 @@ def test_a_key_twice_inside_a_list_is_refused_too(fails, write):
         "train: &x {seed: *x}\n",
         "train: {<<: {seed: 1}}\n",
         "x: !!python/object:os.x 1\n",
+        "train: {seed: !!int abc}\n",
+        "train: {seed: !!timestamp 2026-02-30}\n",
+        "a: &a [x, x, x, x, x, x, x, x, x]\n"
+        + "".join(
+            f"{c}: &{c} [{', '.join([f'*{b}'] * 9)}]\n" for b, c in ["ab", "bc", "cd", "de", "ef", "fg", "gh"]
+        ),
     ],
 )
 def test_what_is_no_config_ends_in_one_message(text, fails, write):

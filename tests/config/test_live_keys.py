@@ -511,7 +511,9 @@ def test_no_key_is_left_out():
         f"tracking.{key}" for key in ("project", "mlflow.uri", "wandb.mode", "otel.endpoint", "texts")
     }  # in tests/trackers
     elsewhere = {f"model.{role}.hedge" for role in ("target", "optimizer", "judge")}  # in promises/test_hedge
+    elsewhere.add("model.target.context_window")  # in cli/test_explain
     elsewhere.add("train.ahead")  # in train/test_ahead
+    elsewhere |= {"cache.shared", "cache.limit_mb"}  # in build/test_sharing
     elsewhere.add("env.executor")  # in harnesses/test_elsewhere and real/test_ray
     elsewhere.add("evaluation.batch")  # in promises/test_batch
     elsewhere.add("evaluation.check_baseline")  # in cli/test_try

@@ -16,7 +16,7 @@ import pytest
 
 from _api import strict
 from skillopt.errors import ConfigError, ModelError
-from skillopt.messages import Message, Request
+from skillopt.messages import Message, Request, ToolCall
 from skillopt.models import PROVIDERS
 from skillopt.models.port import Model, ModelSpec
 from skillopt.models.wires.http import is_loopback, kind_of_status, retry_after
@@ -357,3 +357,19 @@ def test_any_shape_of_error_body_has_a_kind(body: Any) -> None:
         "rate_limit",
         "unavailable",
     ]
+
+
+async def test_arguments_that_a_model_nested_without_end_are_an_error_of_that_call() -> None:
+    """They are read, and sent again as far as JSON can be written; how far that is depends on the Python."""
+    kinds = set()
+    async with LoopbackProvider(lambda _: "ok", check=lambda *_: []) as server:  # noqa: SIM117
+        async with opened(replace(spec("anthropic"), base_url=server.url)) as model:
+            for depth in (10, *range(900, 1_000), 200_000):
+                nested = ToolCall(id="a", name="f", arguments='{"a":' * depth + "1" + "}" * depth)
+                asked = Message(role="assistant", content="", tool_calls=(nested,))
+                told = Message(role="tool", content="x", tool_call_id="a")
+                try:
+                    await model.complete(replace(HELLO, messages=(*HELLO.messages, asked, told)))
+                except ModelError as error:
+                    kinds.add(error.kind)
+    assert kinds == {"contract"}

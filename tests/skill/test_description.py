@@ -28,7 +28,14 @@ HEADS = {
     "a colon without quotes": "description: Makes tables: many kinds.\n",
     "below its key": "description:\n  Makes tables.\n",
 }
-NEW = ("Draws charts.", "Draws: charts - for # 'all' \"people\".", "yes", "Zeichnet Größen.\nUnd mehr.")
+NEW = (
+    "Draws charts.",
+    "Draws: charts - for # 'all' \"people\".",
+    "yes",
+    "Zeichnet Größen.\nUnd mehr.",
+    "2026-02-30",
+    "!!int x",
+)
 
 
 def _skill(text: str) -> Skill:

@@ -15,6 +15,7 @@ from skillopt.agents import driven
 from skillopt.build.job import Job
 from skillopt.build.models import ModelStack
 from skillopt.build.money import budget_of, price_for
+from skillopt.build.sharing import MB, own_cache
 from skillopt.build.targets import Targets
 from skillopt.errors import Stopped
 from skillopt.evaluation.runner import Evaluator, Rollouts
@@ -136,10 +137,13 @@ async def open_run(
         path = job.config.cache.path or (folder / SHARED if job.folds else None)
         if within is not None:
             path = within.whole.rollouts_path
+        limit = None
+        if path is None and identity is None and (path := own_cache(job)) is not None:
+            limit = job.config.cache.limit_mb * MB
         rollouts: Rollouts = database
         if path is not None or job.reuses:
             paid = [other / name for other in job.reuses for name in (DATABASE, SHARED)]
-            rollouts = shared = SharedRollouts(database, path, paid)
+            rollouts = shared = SharedRollouts(database, path, paid, limit=limit)
             stack.callback(shared.shut)
         executor = _executor(job)
         if executor is not None:

@@ -6,8 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -35,6 +36,7 @@ _AT_ONCE, _FRUITLESS, _FRUITLESS_SMALL = 5, 3, 8
 """Tasks of one question, and questions in a row that may bring none; small models write one at a time."""
 ALIKE = 0.7
 """Share of words in common from which on two requests are one."""
+_POINTS, _LONGEST_CHECK = ".,;:!?\"'", 40
 _CLAUSE = re.compile(r"[.,;:!?\n]|\band\b")
 _OPENINGS = ("My", "When", "I", "Please", "Why", "Yesterday", "Can", "We", "Since", "Our", "Hello")
 _WORDS = re.compile(r"\w+")
@@ -56,18 +58,25 @@ class DraftedTasks(BaseModel):
 
 
 class DraftedSmallTask(BaseModel):
-    """The one task of a reply by a small model, in the order in which it can think of it."""
+    """The one task of a reply by a small model, which writes answers but no checks that tell them apart."""
 
     prompt: str = Field(min_length=1)
     good: str
     bad: str
-    op: Literal["contains", "not_contains"]
-    arg: str = Field(min_length=1)
 
     def as_tasks(self) -> list[DraftedTask]:
-        """As larger models write it."""
-        checks = [{"op": self.op, "arg": self.arg}]
-        return [DraftedTask(prompt=self.prompt, checks=checks, good=self.good, bad=self.bad)]
+        """As larger models write it: an answer must hold the words that only the good one has. None where
+        no words tell the two apart.
+        """
+        bad = {_bare(word) for word in self.bad.split()}
+        runs = groupby(self.good.split(), key=lambda word: _bare(word) in bad)
+        own = [" ".join(words).strip(_POINTS) for is_shared, words in runs if not is_shared]
+        # A figure that the request does not have is made up: no answer could know it.
+        told = [arg for arg in own if all(figure in self.prompt for figure in re.findall(r"\d+", arg))]
+        checks = [{"op": "contains", "arg": arg} for arg in told if arg and len(arg) <= _LONGEST_CHECK]
+        if not checks:
+            return []
+        return [DraftedTask(prompt=self.prompt, checks=checks[:4], good=self.good, bad=self.bad)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +142,8 @@ async def draft_tasks(
                 if is_small:
                     one = await ask_draft(opened, asked, DraftedSmallTask, stage=STAGE, what="tasks")
                     found = one.as_tasks()
+                    if not found:
+                        dropped["no words tell its good sample from its bad one"] += 1
                 else:
                     found = (await ask_draft(opened, asked, DraftedTasks, stage=STAGE, what="tasks")).tasks
             except UnusableReplies:
@@ -155,6 +166,10 @@ async def draft_tasks(
             opened.run.emit(Notice(text=f"{len(rows)} of {count} drafted, {dropped.total()} dropped."))
         await opened.drain()
     return TaskDrafts(rows=tuple(rows), dropped=dropped)
+
+
+def _bare(word: str) -> str:
+    return word.strip(_POINTS).casefold()
 
 
 def _theme(skill: Skill, number: int) -> str:

@@ -17,8 +17,10 @@ from skillopt.build.job import Job
 from skillopt.build.money import least_cap, price_for
 from skillopt.build.targets import allowance_of
 from skillopt.config.schema import Config, OptimizerConfig
+from skillopt.errors import SkillError
 from skillopt.evaluation.leaks import LeakGuard
 from skillopt.evaluation.runner import Evaluator, rows_of
+from skillopt.gate.constraints import outgrows
 from skillopt.gate.gate import Gate
 from skillopt.gate.settings import GateSettings
 from skillopt.harnesses import works_alone
@@ -130,7 +132,10 @@ def _may_run_ahead(job: Job, ledger: Ledger) -> bool:
 
 
 def gate_of(job: Job, evaluator: Evaluator) -> Gate:
-    """The gate over the job's val rows."""
+    """The gate over the job's val rows. Raises `SkillError` for a seed that the target cannot take."""
+    window = job.config.model.target.context_window
+    if problem := outgrows(job.skill.rendered, window):
+        raise SkillError(f"{problem[0].upper()}{problem[1:]}. Shorten the skill, or correct the window.")
     metric = {True: "soft", False: "hard", None: None}[job.benchmark.graded]
     settings = _settings(
         GateSettings,
@@ -138,7 +143,7 @@ def gate_of(job: Job, evaluator: Evaluator) -> Gate:
         job.config.evaluation,
         gate_metric=job.config.evaluation.gate_metric or metric,
         seed_chars=len(job.skill.rendered),
-        rule=None if job.listing is None else problem_with,
+        rule=partial(outgrows, window=window) if job.listing is None else problem_with,
         compared_targets=len(job.specs) if job.config.gate.targets == "none_worse" else 1,
         # A published benchmark has its scorer: there is no other to advise.
         check_baseline=job.config.evaluation.check_baseline and isinstance(job.benchmark, Undivided),

@@ -15,6 +15,7 @@ from skillopt.build.continuing import carry_looks
 from skillopt.build.crossfit import earlier_rounds, pooled_rows, told_plan
 from skillopt.build.description import told_beside
 from skillopt.build.job import Job
+from skillopt.build.sharing import own_cache
 from skillopt.build.tracking import tracked
 from skillopt.build.trainer import plan_of, trainer_of
 from skillopt.config.names import flat
@@ -205,6 +206,8 @@ def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
             f"train.train_size is {job.config.train.train_size}; the train split has"
             f" {len(job.splits.train)} tasks, all of which are taken."
         )
+    if job.config.cache.path is None and (cache := own_cache(job)) is not None:
+        notes.append(f"Rollouts are shared with other runs through {cache}; cache.shared=false asks anew.")
     if job.skill.files:
         paths = {*job.skill.files, *job.seed.others()}
         notes += [one.message for one in file_violations(job.skill.text, paths)]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -14,9 +16,10 @@ from rich.text import Text
 
 from skillopt.build import OpenRun
 from skillopt.cli._console import say
-from skillopt.events import Answered, Checkpoint, Event, Notice
+from skillopt.events import Answered, Checkpoint, Event, Notice, Updated
+from skillopt.events.records import StepRecord
 from skillopt.gate.gate import FIRST_ANSWERS
-from skillopt.runs.lines import line_of
+from skillopt.runs.lines import LogLine, line_of
 from skillopt.runs.status import RunStatus
 from skillopt.runs.words import duration, money, one_line, spent
 
@@ -24,6 +27,14 @@ QUIET_SECONDS = 30.0
 """A plain line at least this often while something arrives."""
 LABEL, LONGEST_LINE = 14, 110
 """Columns of a label, and of a line that shows a first answer."""
+MOST_LEARNED, LONGEST_LEARNED = 5, 300
+"""Lines of an accepted step that are shown, and their characters."""
+MEANINGS = {
+    "rows?": "a row is one answer to one task, scored",
+    "look": "a look is one opening of the sealed test; runs count them",
+    "slow update": "slow update: what the comparison of two epochs teaches, kept apart in the skill",
+}
+"""Words of ours and what they mean, said once a run."""
 _COLOURS = {"good": "green", "warn": "yellow", "bad": "red", "plain": ""}
 _STRIP = {"done": ("✓", "green"), "now": ("▶", "bold cyan"), "ahead": ("·", "dim")}
 _SHORT = {"slow update": "slow", "sealed test": "test"}
@@ -61,6 +72,9 @@ class _StatusView(View, ABC):
     def __init__(self, status: RunStatus, console: Console) -> None:
         super().__init__(console)
         self._status = status
+        self._learned: dict[str, list[str]] = {}
+        """What the candidates of the open step add or change, by digest."""
+        self._explained: set[str] = set()
         self._answers: int | None = 0
         """First answers that were shown; None where a run goes on, whose answers were seen before."""
 
@@ -80,8 +94,28 @@ class _StatusView(View, ABC):
         self._status(event)
         if isinstance(event, Answered):
             self._show_answer(event)
-        else:
-            self.tell(event)
+            return
+        if isinstance(event, Updated):
+            applied = (one.edit for one in event.outcomes if one.state == "applied")
+            self._learned[event.digest] = [words for edit in applied if (words := learned(edit))]
+        self.tell(event)
+        if (line := line_of(event, self._status.steps)) is not None:
+            self._show_more(event, line)
+
+    def _show_more(self, event: Event, line: LogLine) -> None:
+        """Below a decision: what an accepted step brought, and what a word means that is new here."""
+        if isinstance(event, Checkpoint) and isinstance(event.record, StepRecord):
+            taken = [one for one in self._learned if one.startswith(event.record.candidate_hash)]
+            lines = self._learned[taken[0]] if taken and line.tone == "good" else []
+            for text in lines[:MOST_LEARNED]:
+                say(self._console, Text(f"  {text}", style="green"))
+            if len(lines) > MOST_LEARNED:
+                say(self._console, Text(f"  and {len(lines) - MOST_LEARNED} more: skillopt diff RUN", "dim"))
+            self._learned.clear()
+        for word, meaning in MEANINGS.items():
+            if word not in self._explained and re.search(rf"\b{word}\b", line.text):
+                self._explained.add(word)
+                say(self._console, Text(f"  ({meaning})", style="dim"))
 
     def _show_answer(self, event: Answered) -> None:
         """A first answer in three lines, before more is paid; those of later rounds are not shown."""
@@ -155,6 +189,14 @@ class LiveView(_StatusView):
 
     def close(self) -> None:
         self._live.stop()
+
+
+def learned(edit: Mapping[str, Any]) -> str:
+    """An applied edit as a line of a difference; empty where it is none."""
+    if edit.get("op") == "delete":
+        return f"- {one_line(str(edit.get('target', '')), LONGEST_LEARNED)}"
+    text = one_line(str(edit.get("content") or ""), LONGEST_LEARNED)
+    return f"{'~' if edit.get('op') == 'replace' else '+'} {text}" if text else ""
 
 
 def panel(status: RunStatus) -> Group:

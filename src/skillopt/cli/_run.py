@@ -102,6 +102,8 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
         for row in rows:
             scores.add_row(*row)
         console.print(scores)
+        if "(hard" in str(heads):
+            console.say("(hard: the share of answers that pass)", "dim")
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")

@@ -108,6 +108,15 @@ class RoleConfig(Section):
     """The agent program this role runs in."""
 
 
+class TargetRoleConfig(RoleConfig):
+    """The target's model."""
+
+    context_window: int | None = Field(default=None, ge=1000)
+    """Tokens the target can read: a skill that is longer by itself, at four characters a token, is refused
+    before it is measured. Unset: the first task that does not fit tells.
+    """
+
+
 class OptimizerRoleConfig(RoleConfig):
     """The optimizer's model: its prompts carry evidence that can be shortened, so it also has a window."""
 

@@ -19,6 +19,7 @@ from skillopt.config.role_schema import (
     RoleConfig,
     RoleName,
     Section,
+    TargetRoleConfig,
 )
 from skillopt.config.services import declared
 from skillopt.errors import ConfigError
@@ -32,7 +33,7 @@ class ModelConfig(Section):
 
     optimizer: OptimizerRoleConfig = OptimizerRoleConfig()
     """The model that writes edits."""
-    target: RoleConfig = RoleConfig()
+    target: TargetRoleConfig = TargetRoleConfig()
     """The frozen agent whose skill is trained."""
     targets: str | None = None
     """Several targets, with commas, that one skill is trained for; beats model.target."""
@@ -196,6 +197,10 @@ class CacheConfig(Section):
 
     path: Path | None = Field(default=None, json_schema_extra=WRITES)
     """SQLite file that runs share scored rollouts through."""
+    shared: bool = True
+    """Without a path, share those of models with a key at temperature 0 through the person's own cache."""
+    limit_mb: int = Field(default=500, ge=1)
+    """Megabytes that each file of the person's own cache may take; what was used longest ago goes first."""
 
 
 class OutputConfig(Section):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from skillopt.errors import ConfigError
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DEEPEST = 12
+_MOST = 100_000
+"""Values of a file, each counted as often as anchors repeat it."""
 
 
 class _Loader(_Base):  # type: ignore[misc]
@@ -24,7 +27,7 @@ class _Loader(_Base):  # type: ignore[misc]
 
 _WORDS = ("true", "false", "yes", "no", "on", "off")
 _TRUTHS = [form for word in _WORDS for form in (word, word.title(), word.upper())]
-_INT = r"^[-+]?[0-9]+$"
+_INT = r"^[-+]?[0-9]{1,300}$"  # more digits than any number has are text: Python refuses to read 4,300
 _FLOAT = r"^[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?$"
 for _tag, _pattern, _first in (
     ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
@@ -74,7 +77,7 @@ def read(path: Path, shown: str) -> Node:
         if not isinstance(root, yaml.MappingNode):
             raise ConfigError(f"{shown}:{_line(root)}: expected 'key: value' lines")
         problems: list[str] = []
-        node = _node(loader, root, shown, problems, depth=0)
+        node = _node(loader, root, shown, problems, depth=0, seen=itertools.count())
     except yaml.MarkedYAMLError as error:
         # The problem text names syntax, not content; the snippet around it might hold a key and is left out.
         mark = error.problem_mark or error.context_mark
@@ -90,8 +93,15 @@ def read(path: Path, shown: str) -> Node:
 
 
 def value_of(text: str) -> Any:
-    """The value a piece of text means on a command line: `true`, `3`, `0.5`, `[a, b]`, text."""
-    return yaml.load(text, Loader=_Loader)
+    """The value a piece of text means on a command line: `true`, `3`, `0.5`, `[a, b]`, text. Raises
+    `yaml.YAMLError`.
+    """
+    try:
+        value = yaml.load(text, Loader=_Loader)
+        repr(value)  # brackets in brackets, so deep that no error could name the value
+        return value
+    except (ValueError, TypeError, RecursionError) as error:
+        raise yaml.YAMLError(str(error)) from error
 
 
 def is_number(text: str) -> bool:
@@ -99,14 +109,20 @@ def is_number(text: str) -> bool:
     return re.match(_INT, text) is not None or re.match(_FLOAT, text) is not None
 
 
-def _node(loader: Any, node: yaml.Node, shown: str, problems: list[str], depth: int) -> Node:
-    if depth > _DEEPEST:
+def _node(
+    loader: Any, node: yaml.Node, shown: str, problems: list[str], depth: int, seen: Iterator[int]
+) -> Node:
+    if depth > _DEEPEST or next(seen) > _MOST:
         raise ConfigError(f"{shown}:{_line(node)}: is nested too deeply (an anchor that contains itself?)")
     if isinstance(node, yaml.SequenceNode) and node.tag == "tag:yaml.org,2002:seq":
-        items = [_node(loader, item, shown, problems, depth + 1) for item in node.value]
+        items = [_node(loader, item, shown, problems, depth + 1, seen) for item in node.value]
         return Node(value=[item.plain() for item in items], line=_line(node))
     if not isinstance(node, yaml.MappingNode):
-        return Node(value=loader.construct_object(node, deep=True), line=_line(node))
+        try:
+            return Node(value=loader.construct_object(node, deep=True), line=_line(node))
+        except (ValueError, TypeError, RecursionError):  # `!!int abc`, `!!timestamp` of a day that is none
+            where = f"{shown}:{_line(node)}"
+            raise ConfigError(f"{where}: the value cannot be read as what it looks like; quote it") from None
     children: dict[str, Node] = {}
     for key_node, value_node in node.value:
         key, line = _key(key_node, shown), _line(key_node)
@@ -115,7 +131,7 @@ def _node(loader: Any, node: yaml.Node, shown: str, problems: list[str], depth: 
                 f"{shown}:{line}: key {key!r} is already on line {children[key].line}; keep one of them"
             )
             continue
-        child = _node(loader, value_node, shown, problems, depth + 1)
+        child = _node(loader, value_node, shown, problems, depth + 1, seen)
         children[key] = Node(value=child.value, line=line)
     return Node(value=children, line=_line(node))
 

@@ -44,6 +44,16 @@ def too_long(task: str, detail: str) -> Ruled:
     return Ruled(ruling="reject", why=f"the target cannot take it: {task}: {detail}", by="window")
 
 
+def outgrows(skill: str, window: int | None) -> str:
+    """Why a skill cannot fit a window of so many tokens, whatever it is sent with; nothing where it may. Four
+    characters a token are what English and Markdown have at most.
+    """
+    tokens = len(skill) // 4
+    if window is None or tokens <= window:
+        return ""
+    return f"the skill alone has about {tokens:,} tokens, and model.target.context_window is {window:,}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraints:
     """How much more a candidate may take than the skill it would replace, as a share: 0.2 is a fifth more;

@@ -84,7 +84,7 @@ def _written(command: str) -> list[str]:
 def _command(arguments: str) -> str:
     try:
         given: Any = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments
     fields = given if isinstance(given, Mapping) else {}
     command = next((fields[key] for key in ("command", "cmd", "script", "input") if key in fields), "")

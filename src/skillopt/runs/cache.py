@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
-from skillopt.errors import Kind
+from skillopt.errors import Kind, RunConflict, Stopped
 from skillopt.messages import as_plain
 from skillopt.runs.database import Database
 from skillopt.tasks.rollout import Invalid, Score, Trajectory
+
+T = TypeVar("T")
 
 
 class SharedRollouts:
@@ -18,28 +22,54 @@ class SharedRollouts:
     file, which holds only scored ones.
     """
 
-    def __init__(self, own: Database, path: Path | None, earlier: Sequence[Path] = ()) -> None:
-        """`earlier` are databases of runs; one that is not there is passed over."""
-        self._own = own
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        self._shared = None if path is None else Database(path)
+    def __init__(
+        self, own: Database, path: Path | None, earlier: Sequence[Path] = (), *, limit: int | None = None
+    ) -> None:
+        """`earlier` are databases of runs; one that is not there is passed over.
+
+        `limit` is how many bytes the shared file may take: what was used longest ago is then forgotten, and
+        a file that cannot be used is done without. Nobody asked for it, so it must not end a run.
+        """
+        self._own, self._limit = own, limit
+        self._shared: Database | None = None
+        with suppress(*(() if limit is None else (OSError, RunConflict))):
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._shared = Database(path)
         self._earlier = [Database.reading(one) for one in earlier if one.is_file()]
 
     def shut(self) -> None:
+        if self._limit is not None:
+            self._in_shared(lambda shared: shared.shrink(self._limit or 0))
         for one in (*self._earlier, *([] if self._shared is None else [self._shared])):
             one.shut()
+
+    def _in_shared(self, do: Callable[[Database], T]) -> T | None:
+        """What is done in the shared file, if there is one."""
+        if self._shared is None:
+            return None
+        try:
+            return do(self._shared)
+        except Stopped:
+            if self._limit is None:
+                raise
+            self._shared = None
+            return None
 
     def finished(self, rollout: str) -> tuple[int, Trajectory] | None:
         own = self._own.finished(rollout)
         if own is not None:
             return own
-        for other in (*self._earlier, *([] if self._shared is None else [self._shared])):
-            found = other.finished(rollout)
-            if found is not None:
-                self._own.keep(rollout, found[0], found[1])
+        for other in self._earlier:
+            if (found := other.finished(rollout)) is not None:
+                self._own.keep(rollout, *found)
                 return found
-        return None
+        done = self._in_shared(lambda shared: shared.finished(rollout))
+        if done is not None:
+            self._own.keep(rollout, *done)
+            if self._limit is not None:  # it was used last
+                self._in_shared(lambda shared: shared.keep(rollout, *done))
+        return done
 
     def next_attempt(self, rollout: str) -> int:
         return self._own.next_attempt(rollout)
@@ -54,8 +84,7 @@ class SharedRollouts:
         if done is None:
             return own
         given = [one.scored(rollout, scorer) for one in self._earlier]
-        if self._shared is not None:
-            given.append(self._shared.scored(rollout, _of(scorer, done[1])))
+        given.append(self._in_shared(lambda shared: shared.scored(rollout, _of(scorer, done[1]))))
         for found in given:
             if found is not None and found[:2] == done:
                 self._own.keep_score(rollout, done[0], scorer, found[2])
@@ -65,9 +94,9 @@ class SharedRollouts:
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
         self._own.keep_score(rollout, attempt, scorer, score)
         done = self._own.finished(rollout)
-        if self._shared is not None and done is not None and done[0] == attempt:
-            self._shared.keep(rollout, attempt, done[1])
-            self._shared.keep_score(rollout, attempt, _of(scorer, done[1]), score)
+        if done is not None and done[0] == attempt:
+            self._in_shared(lambda shared: shared.keep(rollout, *done))
+            self._in_shared(lambda shared: shared.keep_score(rollout, attempt, _of(scorer, done[1]), score))
 
     def close_invalid(self, stage: str, rows: Iterable[tuple[str, Invalid]]) -> None:
         self._own.close_invalid(stage, rows)

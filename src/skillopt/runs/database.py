@@ -279,6 +279,24 @@ class Database:
         row: tuple[int, Kind, str] | None = self._do(query, (rollout, stage)).fetchone()
         return row
 
+    def rollouts(self) -> int:
+        """How many rollouts are kept."""
+        return int(self._do("SELECT COUNT(DISTINCT rollout) FROM trajectories").fetchone()[0])
+
+    def shrink(self, most: int) -> None:
+        """Forget the rollouts that were kept longest ago until the file takes no more than `most` bytes."""
+        pages, size = (self._do(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+        if pages * size <= most:
+            return
+        sizes = "SELECT rowid AS id, SUM(LENGTH(trajectory)) OVER (ORDER BY rowid DESC) AS total"
+        kept = f"SELECT id FROM ({sizes} FROM trajectories) WHERE total <= ?"
+        with suppress(sqlite3.OperationalError):  # another process is at work in it: the next one shrinks it
+            whole = self._db.execute("SELECT SUM(LENGTH(trajectory)) FROM trajectories").fetchone()[0]
+            share = whole * most * 3 // (4 * pages * size)  # so that it is not full again at once
+            self._db.execute(f"DELETE FROM trajectories WHERE rowid NOT IN ({kept})", (share,))
+            self._db.execute("DELETE FROM scores WHERE rollout NOT IN (SELECT rollout FROM trajectories)")
+            self._db.execute("VACUUM")
+
     # Batches
 
     def batches(self) -> list[SentBatch]:

@@ -11,7 +11,7 @@ from skillopt.errors import UsageError
 from skillopt.events import EpochEnded, Judged, Notice, Reflected, RowFact, StageClosed, Updated
 from skillopt.events.records import EditRecord, StepRecord
 from skillopt.events.state import Metric, State
-from skillopt.gate.constraints import Constraints, Effort, Ruled, too_long
+from skillopt.gate.constraints import Constraints, Effort, Ruled, outgrows, too_long
 from skillopt.gate.decision import Case, GateLimits, PolicyReader, RowId, worth_of
 from skillopt.gate.gate import RULE, STAGE
 from skillopt.gate.policies import decide
@@ -121,7 +121,7 @@ def gather(run: RunReader, found: FoundVerdict) -> VerdictEvidence:
     ]
     about["hedged"] = sum(place.startswith(tuple(behind)) for place in asked_twice(run.folder / DATABASE))
     if closed is None:
-        return _without_rows(section, about, updated, incumbent, run.skills)
+        return _without_rows(section, about, updated, incumbent, run.skills, run.config)
     candidate = _candidate(section, before, updated, run.skills)
     if candidate is None:
         raise UsageError(
@@ -290,6 +290,7 @@ def _without_rows(
     updated: Updated | None,
     incumbent: Document,
     skills: Skills,
+    config: Mapping[str, Any],
 ) -> VerdictEvidence:
     """Verdicts without a measurement: nothing changed, the guard refused, or reflections were lost."""
     judged: Judged = about["judged"]
@@ -297,7 +298,9 @@ def _without_rows(
         leaks = str(judged.place.at("leaks"))
         found = next((one.text for one in section.of(Notice) if one.id == leaks), "")
         if judged.decided_by == RULE and updated is not None:
-            found = problem_with(skills.get(updated.skill).rendered)
+            window = config["model"]["target"].get("context_window")
+            rendered = skills.get(updated.skill).rendered
+            found = outgrows(rendered, window) or problem_with(rendered)
         return VerdictEvidence(
             **about,
             recomputed="reject" if found else "open",

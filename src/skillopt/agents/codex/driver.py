@@ -197,7 +197,7 @@ class CodexDriver:
     def _fault(self, message: str) -> Fault:
         try:  # a refusal is sometimes the endpoint's own JSON
             told = json.loads(message)
-        except ValueError:
+        except (ValueError, RecursionError):
             told = None
         if isinstance(told, dict) and "error" in told:
             error = told["error"] if isinstance(told["error"], dict) else {}

@@ -223,7 +223,7 @@ def _usage(file: Path) -> Usage | None:
         metrics = json.loads(file.read_text(encoding="utf-8"))["modelMetrics"].values()
         used = [model["usage"] for model in metrics]
     # An older version writes none, or another form: unknown.
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+    except (OSError, ValueError, RecursionError, KeyError, AttributeError, TypeError):
         return None
     names = {"input": "inputTokens", "output": "outputTokens", "cached": "cacheReadTokens"}
     total = {name: sum(count(one.get(name)) or 0 for one in used) for name in names.values()}

@@ -205,7 +205,7 @@ def _parts(database: Path) -> list[str]:
         with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
             rows = connection.execute("SELECT data FROM part")
             return [str(json.loads(data).get("text") or "") for (data,) in rows]
-    except (sqlite3.Error, ValueError, AttributeError):
+    except (sqlite3.Error, ValueError, RecursionError, AttributeError):
         return []
 
 

@@ -71,7 +71,7 @@ def written_file(tool: str, arguments: str | Mapping[str, object]) -> tuple[str,
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     if tool != "write_file" or not isinstance(arguments, Mapping):
         return None
