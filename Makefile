@@ -74,7 +74,7 @@ chaos: $(READY)         ## 200 rounds of training, nights, adoptions and checks,
 	@$(BIN)/python tests/chaos/run.py --rounds 200
 
 fuzz: $(READY)          ## 100,000 broken inputs for each reader of what others write
-	@SKILLOPT_TEST_FUZZ=100000 $(PYTEST) tests/fuzz -n $(WORKERS) --dist worksteal
+	@SKILLOPT_TEST_FUZZ=100000 $(PYTEST) tests/fuzz -n $(WORKERS) --dist worksteal -o timeout=0
 
 test-model: $(READY)    ## tests with a real model, by hand; SKILLOPT_TEST_MODELS names the folder of models
 	@$(PYTEST) -m model || [ $$? -eq 5 ]

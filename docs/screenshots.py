@@ -29,7 +29,7 @@ from skillopt.runs.reader import read_facts
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 LARGEST = 200_000
-COLOURS = 128
+COLOURS = 64
 RUNS = {
     "world": (),
     "careful": ("gate.policy=confirm",),
@@ -100,18 +100,19 @@ def play(desk: Tab, run: Path, page: Path) -> None:
     """The page of `skillopt replay --page` at every moment, as one moving picture."""
     facts = read_facts(run)
     page.write_text(report(facts), encoding="utf-8")
-    desk.page.set_viewport_size({"width": 1280, "height": 1080})
+    desk.page.set_viewport_size({"width": 1100, "height": 960})
     desk.page.goto(page.as_uri())
     desk.page.locator("#scores").evaluate("card => window.scrollTo(0, card.getBoundingClientRect().top - 12)")
     shots = []
     for moment in range(len(growth(facts).moments)):
         desk.page.evaluate("moment => window.skillopt.choose(moment)", moment)
         shots.append(Image.open(io.BytesIO(desk.page.screenshot(animations="disabled"))).convert("RGB"))
-    # One palette, of the first and the last: a colour that changed its shade would make every frame whole.
+    # One palette for all: a colour that changed its shade would make every frame whole. Red and violet are rare
+    # and must be in it.
     both = Image.new("RGB", (shots[0].width, 2 * shots[0].height))
     both.paste(shots[0])
     both.paste(shots[-1], (0, shots[0].height))
-    colours = both.quantize(COLOURS, dither=Image.Dither.NONE)
+    colours = both.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE)
     first, *rest = (one.quantize(palette=colours, dither=Image.Dither.NONE) for one in shots)
     seconds = [*[1.2] * len(rest), 4.0]
     path = IMAGES / "replay.gif"

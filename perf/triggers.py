@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +18,11 @@ from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.evaluation.triggers import Triggering
 from skillopt.skill.description import with_description
-from skillopt.testing import LoopbackProvider, SimulatedRouter
+from skillopt.testing import LoopbackProvider
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from _router import SimulatedRouter
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "triggers"
 SEEDS = {

@@ -11,7 +11,9 @@ import os
 import re
 import resource
 import socket
+import sqlite3
 from collections.abc import Generator, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -53,7 +55,19 @@ def _no_power_cut() -> Iterator[None]:
     """Tests kill processes and never the machine: waiting for the disk would show nothing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
+        patch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=_Unsynced))
         yield
+
+
+class _Unsynced(sqlite3.Connection):
+    """A run's database that never waits for the disk, from its first statement on."""
+
+    def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+        if sql.startswith("PRAGMA synchronous"):
+            sql = "PRAGMA synchronous=OFF"
+        elif sql == "PRAGMA journal_mode=WAL":
+            super().execute("PRAGMA synchronous=OFF")
+        return super().execute(sql, *parameters)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -353,6 +353,15 @@ def test_simulated_models_are_called_simulated_and_not_called(skillopt: Command)
     assert "Nothing must be fixed; no calls made." in ran.out
 
 
+def test_few_tasks_are_told_as_they_will_be_used(skillopt: Command, tmp_path: Path) -> None:
+    rows = [{"id": str(n), "prompt": f"How much is {n}?", "answer": str(n)} for n in range(20)]
+    (tmp_path / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ("--env", "own", "--data_path", str(tmp_path / "tasks.jsonl"), "--target", "world", "--no-calls")
+    ran = skillopt("doctor", *words)
+    assert ran.code == 0 and "own: 20 cross-fitted tasks" in ran.out, ran.out
+    assert "8 train, 8 val, 4 test" in skillopt("doctor", *words, "train.folds=1").out
+
+
 def test_a_person_reads_marks_and_remedies(skillopt: Command, serving: Serving) -> None:
     provider = serving(behave=lambda call: Misbehaviour.status(401))
     ran = skillopt(

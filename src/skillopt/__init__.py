@@ -5,7 +5,6 @@ frozen.
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,10 +26,7 @@ if TYPE_CHECKING:
     from skillopt.tasks.task import Task
     from skillopt.trackers import Tracker
 
-try:
-    __version__ = version("skillopt-trainer")
-except PackageNotFoundError:  # a source tree that was never installed
-    __version__ = "0+unknown"
+    __version__: str
 
 _HOMES = {
     "Benchmark": "skillopt.benchmarks",
@@ -119,4 +115,10 @@ def __getattr__(name: str) -> Any:
     """Public names are imported when they are first used: `import skillopt` itself stays light."""
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
+    if name == "__version__":
+        metadata = importlib.import_module("importlib.metadata")
+        try:
+            return metadata.version("skillopt-trainer")
+        except metadata.PackageNotFoundError:  # a source tree that was never installed
+            return "0+unknown"
     raise AttributeError(f"module 'skillopt' has no attribute {name!r}")

@@ -11,7 +11,7 @@ from _api.fields import mapping
 from _api.messages import check_messages
 from _api.responses import check_responses
 from skillopt.testing import Check
-from skillopt.testing._asked import Api
+from skillopt.testing._answers import Api
 
 
 def strict(*extensions: str) -> Check:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillopt.files import remove
-from skillopt.programs.place import bare_env, fresh_place, unpacked
-from skillopt.programs.wall import wall
+from skillopt.programs.place import bare_env, fresh_place, unpacked, wall
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there are no such permissions")
 

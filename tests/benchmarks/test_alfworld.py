@@ -13,7 +13,7 @@ import pytest
 
 from skillopt import api
 from skillopt.benchmarks.alfworld import PLUGIN, ALFWorldSettings
-from skillopt.benchmarks.alfworld._environment import WON, plain
+from skillopt.benchmarks.alfworld._benchmark import WON, plain
 from skillopt.benchmarks.alfworld._load import places, to_task
 from skillopt.benchmarks.alfworld._names import by_number, short_names
 from skillopt.build import open_run, prepare

@@ -16,17 +16,18 @@ from benchmarks._pages import draw
 from benchmarks._workbooks import make_data
 from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.alfworld._load import to_task
+from skillopt.benchmarks.own import OwnBenchmark
 from skillopt.benchmarks.spreadsheetbench._load import SpreadsheetLoader
 from skillopt.build import prepare
 from skillopt.config import load
-from skillopt.doctor._data import load_data
+from skillopt.doctor._examine import load_data
 from skillopt.errors import TaskError
 from skillopt.events import Event, Notice
 from skillopt.library import optimize
 from skillopt.redact import Scrubber
 from skillopt.tasks.benchmark import TellsBadRows
 from skillopt.tasks.data import CommonSettings, TaskLoader, load_splits
-from skillopt.tasks.task import SPLITS
+from skillopt.tasks.task import SPLITS, Task
 from skillopt.tasks.triggers import load_queries
 from skillopt.testing import ScriptedModel
 
@@ -223,3 +224,32 @@ def test_bad_rows_are_told_by_a_run_an_estimate_and_doctor(tmp_path: Path) -> No
         options={"train.num_epochs": 1},
     )
     assert [one.text for one in seen if isinstance(one, Notice) and one.level == "warning"] == [job.bad_rows]
+
+
+def test_the_same_task_under_the_same_id_costs_the_later_row_and_another_one_is_an_error(
+    tmp_path: Path,
+) -> None:
+    """Which of two different tasks an id means is for the person to say: answers and verdicts go by it."""
+    rows = [own(n) for n in range(COUNT)]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in [*rows, rows[3], rows[3]]))
+    told, ids = built("own")(file)
+    assert sorted(ids) == sorted(row["id"] for row in rows)
+    assert told == tuple(f"{file}, line {n}: is 't3' of line 4 once more. Remove it" for n in (11, 12))
+    file.write_text("".join(json.dumps(row) + "\n" for row in [*rows, {**rows[3], "answer": "5"}]))
+    with pytest.raises(TaskError, match="1 task id is used more than once: t3"):
+        built("own")(file)
+
+
+@pytest.mark.parametrize("spoilt", [{"question": ""}, {"answer": None}, {"id": "t2", **own(2)}])
+def test_a_bad_row_from_python_costs_that_row_too(spoilt: dict[str, Any]) -> None:
+    rows = [own(n) for n in range(COUNT)]
+    kept = [Task(id="own", prompt="What is it?", reference="x"), *rows[:3], *rows[4:]]
+    given = [*kept[:4], {**rows[3], **spoilt}, *kept[4:]]
+    for tasks in (given, {"train": given, "val": [own(20)]}):
+        made = OwnBenchmark.from_tasks(tasks)
+        assert isinstance(made, TellsBadRows)
+        assert len(made.bad_rows) == 1 and made.bad_rows[0].startswith("tasks given from Python, line 5: ")
+        assert len([task for split in SPLITS for task in made.tasks(split)]) == len(kept) + (tasks != given)
+    with pytest.raises(TaskError, match="tasks given from Python, line 1: "):
+        OwnBenchmark.from_tasks([{**rows[3], "question": ""}])

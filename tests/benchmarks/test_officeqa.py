@@ -11,8 +11,7 @@ import pytest
 from benchmarks._bulletins import QUESTIONS, Question, answer, figures, write_splits
 from skillopt import api
 from skillopt.benchmarks.officeqa import PLUGIN, OfficeQASettings
-from skillopt.benchmarks.officeqa._documents import Library
-from skillopt.benchmarks.officeqa._environment import CHARACTERS, MOST_HITS, TOOLS, DocumentTools
+from skillopt.benchmarks.officeqa._environment import CHARACTERS, MOST_HITS, TOOLS, DocumentTools, Library
 from skillopt.benchmarks.officeqa._load import OfficeQALoader
 from skillopt.benchmarks.officeqa._pages import (
     LONGEST_ALL,

@@ -193,7 +193,7 @@ def test_from_python_splits_may_be_given_by_name() -> None:
         (rows(5), {"prompt": "always the same"}, TaskError, "names no field"),
         (rows(5), {"prompt": "missing.md"}, ConfigError, "env.prompt: the file missing.md cannot be read"),
         (rows(5), {"system": "no place for it"}, ConfigError, "has no {skill}"),
-        (rows(5) + rows(1), {}, TaskError, "used more than once: q0"),
+        ([*rows(5), {**rows(1)[0], "answer": "else"}], {}, TaskError, "used more than once: q0"),
         ([{**rows(1)[0], "id": f"x{n}"} for n in range(5)], {}, TaskError, "val split is empty"),
         (rows(1), {}, TaskError, "val split is empty"),
         (rows(5), {"scorer": "exct_match"}, UnknownName, "Did you mean 'exact_match'"),

@@ -14,8 +14,7 @@ from benchmarks._workbooks import DOUBLE, GOLDEN_MARK, bench, make_data, row, wr
 from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.spreadsheetbench import PLUGIN, SpreadsheetSettings
 from skillopt.benchmarks.spreadsheetbench._code import MOST_CHARACTERS, code_in, solution_of, written_file
-from skillopt.benchmarks.spreadsheetbench._load import SpreadsheetLoader, preview
-from skillopt.benchmarks.spreadsheetbench._position import Area, parse_position
+from skillopt.benchmarks.spreadsheetbench._load import Area, SpreadsheetLoader, parse_position, preview
 from skillopt.config import load
 from skillopt.errors import TaskError
 from skillopt.harnesses.chat import Chat

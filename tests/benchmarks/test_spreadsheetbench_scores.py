@@ -19,8 +19,14 @@ from openpyxl.worksheet.formula import ArrayFormula
 
 from benchmarks._workbooks import DOUBLE, GOLDEN_MARK, bench, make_data, replied, write_book
 from skillopt.benchmarks.spreadsheetbench import _reader
-from skillopt.benchmarks.spreadsheetbench._benchmark import MOST_FEEDBACK, SpreadsheetBench
-from skillopt.benchmarks.spreadsheetbench._compare import Value, differences, same, shown
+from skillopt.benchmarks.spreadsheetbench._benchmark import (
+    MOST_FEEDBACK,
+    SpreadsheetBench,
+    Value,
+    differences,
+    same,
+    shown,
+)
 from skillopt.errors import Fault, ScoringError
 from skillopt.sandbox import is_there
 from skillopt.tasks.rollout import Trajectory

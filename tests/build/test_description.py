@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from _router import SimulatedRouter
 from skillopt import api
 from skillopt.build import Job, open_run, prepare
 from skillopt.build.drafting import draft_queries, wants_draft
@@ -22,7 +23,7 @@ from skillopt.runs.reader import read_run
 from skillopt.runs.verdicts import find
 from skillopt.skill.folder import load_skill
 from skillopt.tasks.task import SPLITS
-from skillopt.testing import Answer, Call, LoopbackProvider, SimulatedRouter
+from skillopt.testing import Answer, Call, LoopbackProvider
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "triggers"
 QUERIES = [json.loads(line) for line in (EXAMPLE / "triggers.jsonl").read_text().splitlines()]
@@ -260,7 +261,7 @@ def test_a_skill_that_no_agent_would_list_is_refused(skill: Path, head: str, sai
     ("rows", "said"),
     [
         ([{"prompt": "a", "should_load": "maybe"}], "line 1: should_load is no true or false"),
-        ([{"prompt": "a", "should_load": True}] * 2, "holds 2 queries that should load|used more than once"),
+        ([{"prompt": "a", "should_load": True}] * 2, "holds 1 queries that should load"),
         ([{"prompt": " ", "should_load": True}], "'prompt' is missing or empty"),
         (
             [{"drafted": "by m"}, *QUERIES],

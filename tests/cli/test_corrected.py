@@ -116,10 +116,12 @@ def test_another_model_or_other_tasks_pay_for_what_does_not_hold(
     ended, fewer = typed.train(model="other", tasks="corrected.jsonl")
     assert ended.code == 0 and "tasks that are the same are not paid again" in ended.err
     assert fewer < asked, "the same tasks in another order"
+    assert "  other tasks: test, train, val\n" in ended.err
     assert typed.told()["test"]["look"] == 3, "no correction makes the sealed test a new one"
     assert sorted(one.name for one in (typed.folder / "earlier").iterdir()) == ["001", "002"]
     listed = json.loads(run("runs", str(tmp_path), "--json").out)
     assert [Path(one["folder"]).name for one in listed["runs"]] == ["run"], "what was put aside is in its run"
+    assert len(json.loads(run("runs", str(typed.folder / "earlier"), "--json").out)["runs"]) == 2
 
 
 def test_another_plan_is_another_run_and_a_killed_move_is_carried_on(

@@ -92,17 +92,18 @@ def test_a_small_model_writes_one_task_at_a_time_about_another_part_of_the_skill
         asked.append(call.text)
         day = DAYS[min(len(asked), 3) - 1]
         bad = "May 3rd." if len(asked) > 1 else "On 2027-05-03, perhaps."
-        return json.dumps({"prompt": f"When is {day}?", "good": "On 2027-05-03.", "bad": bad})
+        good = "On 2027-05-03." if len(asked) < 4 else "In 4711."
+        return json.dumps({"prompt": f"When is {day}? Not 2027-05-03.", "good": good, "bad": bad})
 
     with LoopbackProvider.in_thread(say) as small:
-        words = ("--optimizer", f"compatible:qwen-1.5b@{small.base_url}", "--count", "2")
+        words = ("--optimizer", f"compatible:qwen-1.5b@{small.base_url}", "--count", "3")
         ran = skillopt("tasks", "draft", "SKILL.md", *words)
     assert ran.code == 0, ran.err
     assert [row["checks"] for row in rows_in(file)] == [[{"op": "contains", "arg": "On 2027-05-03"}]] * 2
-    assert "1 dropped: no words tell its good sample from its bad one" in ran.out
-    assert "2 of 2 drafted, 1 dropped." in ran.err
+    assert "dropped: no words tell its good sample from its bad one" in ran.out
+    assert "2 of 3 drafted, 1 dropped." in ran.err and "4711" not in file.read_text(), "it was made up"
     themes = [text.partition("The request is about: ")[2] for text in asked]
-    assert len(set(themes)) == 3 and not any(DAYS[1] in text for text in asked), "it would copy them"
+    assert len(set(themes)) > 3 and not any(DAYS[1] in text for text in asked), "it would copy them"
 
 
 def test_a_model_that_brings_nothing_is_not_asked_for_ever(skillopt: Command, file: Path) -> None:

@@ -95,7 +95,7 @@ def test_the_focus_is_seen_on_every_control(local: Server, browser: Browser, pic
     unseen, named = [], []
     with tab(browser, pictures) as desk:
         page = desk.open(f"{local.url}/doctor")
-        for _ in range(11):
+        for _ in range(12):
             page.keyboard.press("Tab")
             seen, name = page.evaluate(
                 """async () => { const one = document.activeElement; let seen = false;

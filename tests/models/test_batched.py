@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from _api.batches import BatchProvider, BatchRules, LoggedRow
 from skillopt.account import Budget
 from skillopt.errors import Interrupted, ModelError, ProviderDown
 from skillopt.ledger import Ledger
@@ -27,7 +28,7 @@ from skillopt.models.stack.limited import Retry
 from skillopt.models.stack.scrubbed import Scrubbed
 from skillopt.redact import Scrubber
 from skillopt.runs.database import Database
-from skillopt.testing import BatchRules, Call, LoopbackProvider, Misbehaviour
+from skillopt.testing import Call, Misbehaviour
 
 QUICK = Retry(attempts=3, seconds=5.0, first_delay=0.005, longest_delay=0.02)
 MODELS = {"openai": "gpt-5.4", "openai-responses": "gpt-5-pro", "anthropic": "claude-sonnet-4-6"}
@@ -81,7 +82,7 @@ def word_of(call: Call) -> str:
 
 @asynccontextmanager
 async def session(
-    server: LoopbackProvider, folder: Path, vendor: str, *, budget: Budget | None = None
+    server: BatchProvider, folder: Path, vendor: str, *, budget: Budget | None = None
 ) -> AsyncIterator[Session]:
     name = vendor.partition("-")[0]
     url = server.url if name == "anthropic" else server.base_url
@@ -117,7 +118,7 @@ async def until(is_so: Callable[[], bool]) -> None:
     raise AssertionError("it never came about")
 
 
-async def killed(server: LoopbackProvider, folder: Path, vendor: str, words: Sequence[str]) -> None:
+async def killed(server: BatchProvider, folder: Path, vendor: str, words: Sequence[str]) -> None:
     """A session that ends while its batch is with the provider."""
     before = len(server.batches.made)
     async with session(server, folder, vendor) as one:
@@ -130,13 +131,13 @@ async def killed(server: LoopbackProvider, folder: Path, vendor: str, words: Seq
 @VENDORS
 async def test_questions_are_one_batch_at_half_price_and_others_pass(vendor: str, tmp_path: Path) -> None:
     words = [f"word{number}" for number in range(30)]
-    async with LoopbackProvider(echo, api_key=SECRET) as server, session(server, tmp_path, vendor) as one:
+    async with BatchProvider(echo, api_key=SECRET) as server, session(server, tmp_path, vendor) as one:
         assert await one.ask(*words) == [word.upper() for word in words]
         assert [len(made.rows) for made in server.batches.made] == [30]
         billed = [(entry.input_tokens, entry.output_tokens) for entry in server.log]
         assert one.spent == (30, server.tokens, sum(Fraction(8 * i + 16 * o, 2_000_000) for i, o in billed))
         assert await one.ask("now", batch=False) == ["NOW"]
-        assert [entry.in_batch for entry in server.log] == [True] * 30 + [False]
+        assert [isinstance(entry, LoggedRow) for entry in server.log] == [True] * 30 + [False]
         assert not one.database.batches()
         assert "30 questions" in one.told[0] and server.batches.made[0].id in one.told[0]
 
@@ -154,7 +155,7 @@ async def test_rows_that_failed_or_expired_are_asked_again_and_nothing_is_charge
         return ending if seen.count(word) == 1 or word.endswith("ever") else None
 
     async with (
-        LoopbackProvider(echo, batches=BatchRules(row=row)) as server,
+        BatchProvider(echo, batches=BatchRules(row=row)) as server,
         session(server, tmp_path, vendor) as one,
     ):
         good, once, late, wrong, never = await one.ask("good", "error", "x-late", "invalid", "x-forever")
@@ -176,7 +177,7 @@ async def test_a_batch_is_written_down_before_it_is_sent(vendor: str, tmp_path: 
         reader.shut()
 
     async with (
-        LoopbackProvider(echo, batches=BatchRules(create=create)) as server,
+        BatchProvider(echo, batches=BatchRules(create=create)) as server,
         session(server, tmp_path, vendor) as one,
     ):
         await one.ask("a", "b")
@@ -194,7 +195,7 @@ async def test_a_creation_that_is_refused_waits_as_told(vendor: str, tmp_path: P
         return Misbehaviour.status(429, retry_after=0.02) if number < 2 else None
 
     async with (
-        LoopbackProvider(echo, batches=BatchRules(create=create)) as server,
+        BatchProvider(echo, batches=BatchRules(create=create)) as server,
         session(server, tmp_path, vendor) as one,
     ):
         assert await one.ask("a", "b") == ["A", "B"]
@@ -207,7 +208,7 @@ async def test_a_batch_that_was_created_without_an_answer_is_found_and_not_sent_
 ) -> None:
     rules = BatchRules(create=lambda number: Misbehaviour.reset() if number == 1 else None)
     async with (
-        LoopbackProvider(echo, batches=rules) as server,
+        BatchProvider(echo, batches=rules) as server,
         session(server, tmp_path, vendor) as one,
     ):
         assert await one.ask("other", "batches") == ["OTHER", "BATCHES"]
@@ -219,7 +220,7 @@ async def test_a_batch_that_was_created_without_an_answer_is_found_and_not_sent_
 @VENDORS
 @pytest.mark.parametrize("batch", [True, False])
 async def test_a_killed_session_is_taken_up_and_pays_once(vendor: str, batch: bool, tmp_path: Path) -> None:
-    async with LoopbackProvider(echo, batches=BatchRules(looks=4)) as server:
+    async with BatchProvider(echo, batches=BatchRules(looks=4)) as server:
         await killed(server, tmp_path, vendor, ["a", "b", "c"])
         async with session(server, tmp_path, vendor) as again:
             assert again.spent[0] == 3  # as reserved
@@ -231,7 +232,7 @@ async def test_a_killed_session_is_taken_up_and_pays_once(vendor: str, batch: bo
 
 @VENDORS
 async def test_a_session_killed_before_it_knew_the_id_pays_once(vendor: str, tmp_path: Path) -> None:
-    async with LoopbackProvider(echo, batches=BatchRules(looks=4)) as server:
+    async with BatchProvider(echo, batches=BatchRules(looks=4)) as server:
         await killed(server, tmp_path, vendor, ["another", "batch", "of", "mine"])
         await killed(server, tmp_path, vendor, ["a", "b", "c", "d"])
         async with session(server, tmp_path, vendor) as again:
@@ -245,7 +246,7 @@ async def test_a_session_killed_before_it_knew_the_id_pays_once(vendor: str, tmp
 
 @VENDORS
 async def test_a_session_killed_before_it_sent_anything_asks_anew(vendor: str, tmp_path: Path) -> None:
-    async with LoopbackProvider(echo, batches=BatchRules(looks=4)) as server:
+    async with BatchProvider(echo, batches=BatchRules(looks=4)) as server:
         await killed(server, tmp_path, vendor, ["a", "b"])
         server.batches.made.clear()  # as if it had never come
         async with session(server, tmp_path, vendor) as again:
@@ -258,7 +259,7 @@ async def test_a_session_killed_before_it_sent_anything_asks_anew(vendor: str, t
 
 @VENDORS
 async def test_an_outage_while_waiting_stops_the_run_and_loses_nothing(vendor: str, tmp_path: Path) -> None:
-    async with LoopbackProvider(echo, batches=BatchRules(looks=4)) as server:
+    async with BatchProvider(echo, batches=BatchRules(looks=4)) as server:
         await killed(server, tmp_path, vendor, ["a", "b"])
         handle = server.batches.handle
         server.batches.handle = lambda *_: (  # type: ignore[method-assign]
@@ -280,7 +281,7 @@ async def test_an_outage_while_waiting_stops_the_run_and_loses_nothing(vendor: s
 async def test_a_run_that_stops_waits_for_no_batch(
     vendor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with LoopbackProvider(echo, batches=BatchRules(seconds=3600)) as server:
+    async with BatchProvider(echo, batches=BatchRules(seconds=3600)) as server:
         async with session(server, tmp_path, vendor) as one:
             asking = asyncio.ensure_future(one.ask("sent"))
             await until(lambda: one.told != [])
@@ -297,7 +298,7 @@ async def test_a_run_that_stops_waits_for_no_batch(
 @pytest.mark.parametrize(("code", "kind"), [("token_limit_exceeded", "rate_limit"), ("invalid", "contract")])
 async def test_a_batch_that_fails_as_a_whole_costs_nothing(code: str, kind: str, tmp_path: Path) -> None:
     async with (
-        LoopbackProvider(echo, batches=BatchRules(fails=lambda number: code)) as server,
+        BatchProvider(echo, batches=BatchRules(fails=lambda number: code)) as server,
         session(server, tmp_path, "openai") as one,
     ):
         (said,) = await one.ask("a")
@@ -309,7 +310,7 @@ async def test_a_batch_that_fails_as_a_whole_costs_nothing(code: str, kind: str,
 @VENDORS
 async def test_what_the_budget_does_not_hold_waits_for_the_first_batch(vendor: str, tmp_path: Path) -> None:
     async with (
-        LoopbackProvider(echo) as server,
+        BatchProvider(echo) as server,
         session(server, tmp_path, vendor, budget=Budget(tokens=240)) as one,
     ):
         assert await one.ask("a", "b", "c", "d") == ["A", "B", "C", "D"]
@@ -319,7 +320,7 @@ async def test_what_the_budget_does_not_hold_waits_for_the_first_batch(vendor: s
 
 @VENDORS
 async def test_a_dead_login_stops_the_run(vendor: str, tmp_path: Path) -> None:
-    async with LoopbackProvider(echo, api_key="another") as server, session(server, tmp_path, vendor) as one:
+    async with BatchProvider(echo, api_key="another") as server, session(server, tmp_path, vendor) as one:
         (said,) = await one.ask("a")
         assert isinstance(said, ProviderDown)
         assert SECRET not in str(said)
@@ -328,7 +329,7 @@ async def test_a_dead_login_stops_the_run(vendor: str, tmp_path: Path) -> None:
 @VENDORS
 async def test_credentials_stay_out_of_batches_and_their_answers(vendor: str, tmp_path: Path) -> None:
     async with (
-        LoopbackProvider(lambda call: f"{len(call.text)} {SECRET}") as server,
+        BatchProvider(lambda call: f"{len(call.text)} {SECRET}") as server,
         session(server, tmp_path, vendor) as one,
     ):
         (said,) = await one.ask(f"the key is {SECRET}")
@@ -341,13 +342,13 @@ async def test_batches_of_another_model_are_left_alone(tmp_path: Path) -> None:
     other = SentBatch(token="skillopt-x", began=0.0, id="batch_9", entries={"k": 1})
     database.keep_batch(other)
     database.shut()
-    async with LoopbackProvider(echo) as server, session(server, tmp_path, "openai") as one:
+    async with BatchProvider(echo) as server, session(server, tmp_path, "openai") as one:
         assert await one.ask("a") == ["A"]
         assert one.database.batches() == [other]
 
 
 async def test_a_batch_holds_no_more_rows_than_the_provider_takes(tmp_path: Path) -> None:
-    async with LoopbackProvider(echo) as server, session(server, tmp_path, "openai") as one:
+    async with BatchProvider(echo) as server, session(server, tmp_path, "openai") as one:
         one.model._api.most_rows = 4
         assert await one.ask(*"abcdefghij") == list("ABCDEFGHIJ")
         assert sorted(len(made.rows) for made in server.batches.made) == [2, 4, 4]

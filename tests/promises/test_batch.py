@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from _api.batches import BatchProvider, BatchRules, LoggedRow
 from promises._providers import CAPS, PLAN, QUIET, SIZES, quiet_run
 from promises._runs import (
     QUICK,
@@ -32,7 +33,7 @@ from skillopt.estimation import estimate
 from skillopt.evaluation.runner import Row
 from skillopt.events import Event, Notice, TestMeasured
 from skillopt.models.stack import batched
-from skillopt.testing import BatchRules, LoopbackProvider, world_answers
+from skillopt.testing import world_answers
 
 KEYS = ("model.target.api_key=sk-loopback-0123", "model.optimizer.api_key=sk-loopback-0123")
 PRICE = ("model.target.price.input=3", "model.target.price.output=7")
@@ -46,7 +47,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batched, "QUIET", 0.02)
 
 
-def options(provider: LoopbackProvider, vendor: str, *more: str) -> list[str]:
+def options(provider: BatchProvider, vendor: str, *more: str) -> list[str]:
     url = {"openai": provider.base_url, "anthropic": provider.url}[vendor]
     target = f"model.target={vendor}:{NAMES[vendor]}@{url}"
     optimizer = f"model.optimizer=compatible:m@{provider.base_url}"
@@ -54,7 +55,7 @@ def options(provider: LoopbackProvider, vendor: str, *more: str) -> list[str]:
 
 
 def provider_of(**rules: Any) -> Any:
-    return LoopbackProvider(world_answers(QUIET), batches=BatchRules(**rules))
+    return BatchProvider(world_answers(QUIET), batches=BatchRules(**rules))
 
 
 def sealed_rows(folder: Path) -> list[Any]:
@@ -92,9 +93,12 @@ async def test_a_run_in_batches_is_the_run_without(
     sent = [len(made.rows) for made in provider.batches.made]
     assert sum(sent) == 12 * (3 if batch == "all" else 2)  # val of 12, test of 12 with seed and best
     assert sent[0] == 12
-    target = [entry for entry in log if entry.in_batch or (entry.place or "").startswith("rollout/")]
+    target = [
+        entry for entry in log if isinstance(entry, LoggedRow) or (entry.place or "").startswith("rollout/")
+    ]
     usd = [
-        (3 * entry.input_tokens + 7 * entry.output_tokens) / (2_000_000 if entry.in_batch else 1_000_000)
+        (3 * entry.input_tokens + 7 * entry.output_tokens)
+        / (2_000_000 if isinstance(entry, LoggedRow) else 1_000_000)
         for entry in target
     ]
     told = summary(tmp_path)["spending"]
@@ -151,7 +155,7 @@ async def test_eval_measures_in_batches(vendor: str, tmp_path: Path) -> None:
             (found,) = await evaluate(job, {"seed": job.seed}, ["test"], tmp_path / name, retry=QUICK)
             hard = [row.hard for row in found.rows]
             assert len(hard) == 12 and None not in hard
-        assert sum(entry.in_batch for entry in provider.log) == 12 == len(provider.log) - 12
+        assert sum(isinstance(entry, LoggedRow) for entry in provider.log) == 12 == len(provider.log) - 12
 
 
 @pytest.mark.slow
@@ -161,7 +165,7 @@ def test_a_run_in_batches_that_is_killed_again_and_again_pays_once(
 ) -> None:
     """`kill -9` at random moments, most of them while a batch is out."""
     chosen = random.Random(7)
-    with LoopbackProvider.in_thread(
+    with BatchProvider.in_thread(
         world_answers(QUIET), latency=lambda call: 0.01, batches=BatchRules(seconds=1.5)
     ) as provider:
         said = options(provider, vendor, "evaluation.batch=all", "model.target.hedge=off", *PRICE, *FREE)

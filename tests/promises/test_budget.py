@@ -304,6 +304,21 @@ async def test_what_the_test_needs_is_set_aside_at_baseline_and_pays_for_it_when
     assert set(map(str, later)) == {str(baseline.state.set_aside)}
 
 
+async def test_what_was_set_aside_for_a_test_that_stays_closed_goes_into_training(tmp_path: Path) -> None:
+    events: list[Event] = []
+    async with provider_of() as provider:
+        kept, _ = await train(provider, tmp_path / "tested", *IN_FLIGHT, "budget.calls=70", TESTED)
+        sent = provider.calls
+        trained, spending = await train(
+            provider, tmp_path / "trained", *IN_FLIGHT, "budget.calls=70", sinks=[events.append]
+        )
+        assert provider.calls - sent == spending["calls"] <= 70
+    assert not kept.steps and kept.test is not None
+    assert [step.action for step in trained.steps] == ["accept_new_best"]
+    assert any(isinstance(event, Notice) and "goes into training" in event.text for event in events)
+    assert trained.status == "budget" and "does not pay for the rest of it" in trained.claim
+
+
 @pytest.mark.parametrize(
     ("budget", "named"), [("calls=60", "66 calls"), ("tokens=3500", "tokens"), ("usd=0.015", "$0.0")]
 )

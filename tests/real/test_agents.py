@@ -7,7 +7,8 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,36 +103,6 @@ def searchqa(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("agent", ALL)
-async def test_a_searchqa_rollout_inside_the_agent(
-    agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]
-) -> None:
-    seen = Seen(scripted(agent, "echo looked-around", answer="It is here: <answer>Paris</answer>"))
-    async with LoopbackProvider(seen, lenient=True) as provider:
-        options = [
-            *searchqa(tmp_path),
-            *agent.options(provider, machine_env),
-            f"model.optimizer=compatible:o@{provider.base_url}",
-        ]
-        job = prepare(resolved(tmp_path, *options))
-        async with open_run(job, tmp_path / "run", {}) as opened:
-            outcome = await opened.evaluator.measure(
-                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout"
-            )
-    assert isinstance(outcome, Scored), outcome
-    assert outcome.score.hard == 1.0
-    assert "SKILL.md" in outcome.trajectory.loaded
-    assert any("HOUSE-RULE-7" in call.text for call in seen.calls), "the skill's text was in no request"
-    asked = [call for message in outcome.trajectory.messages for call in message.tool_calls]
-    answered = [message.content for message in outcome.trajectory.messages if message.role == "tool"]
-    assert any("echo looked-around" in call.arguments for call in asked)
-    assert any("looked-around" in text for text in answered), "\n".join(
-        map(repr, outcome.trajectory.messages)
-    )
-    assert outcome.trajectory.usage is not None
-    assert "skillopt-agent-" not in repr(outcome.trajectory)
-
-
-@pytest.mark.parametrize("agent", ALL)
 async def test_a_task_whose_result_is_an_edited_file(
     agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]
 ) -> None:
@@ -156,16 +127,27 @@ async def test_a_task_whose_result_is_an_edited_file(
     )
 
 
+@pytest.fixture
+def other_rollout() -> Iterator[Path]:
+    """The folder of a rollout beside this one."""
+    with tempfile.TemporaryDirectory(prefix="skillopt-agent-other-") as folder:
+        (Path(folder) / "note.txt").write_text("OTHER-ROLLOUT")
+        yield Path(folder)
+
+
 @pytest.mark.skipif(
     not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
 )
 @pytest.mark.parametrize("agent", ALL)
-async def test_a_spreadsheet_task_solved_with_a_file(
-    agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]
+async def test_a_spreadsheet_task_is_solved_with_a_file_and_references_and_other_rollouts_are_out_of_reach(
+    agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str], other_rollout: Path
 ) -> None:
     data = make_data(tmp_path / "data")
     write = f"ls; cat > solution.py <<'END'\n{DOUBLE}END"
-    say = scripted(agent, write, f"ls -R {data}; ls {Path.home()}", answer="The program is in solution.py.")
+    look = (
+        f"ls -R {data}; cat {other_rollout}/note.txt; ls {Path.home()} {tmp_path}/run /tmp; echo seen-by-me"
+    )
+    say = scripted(agent, write, look, answer="The program is in solution.py.")
     async with LoopbackProvider(say, lenient=True) as provider:
         options = [
             *agent.options(provider, machine_env),
@@ -179,9 +161,12 @@ async def test_a_spreadsheet_task_solved_with_a_file(
             )
     assert isinstance(outcome, Scored), outcome
     assert (outcome.score.hard, list(outcome.trajectory.files)) == (1.0, ["solution.py"]), outcome.score
-    listed = [message.content for message in outcome.trajectory.messages if message.role == "tool"]
-    assert job.splits.train[0].files[0].name in "".join(listed), "the workbook lies in the workspace"
-    assert "_answer" not in "".join(listed), "the golden workbooks were in sight"
+    listed = "\n".join(message.content for message in outcome.trajectory.messages if message.role == "tool")
+    assert job.splits.train[0].files[0].name in listed, "the workbook lies in the workspace"
+    # Copilot and OpenCode refuse to look outside of their folder at all.
+    assert "seen-by-me" in listed or agent in (COPILOT, OPENCODE), "the command did not run"
+    for hidden in ("_answer", "OTHER-ROLLOUT", "run.db"):
+        assert hidden not in listed, listed
 
 
 @pytest.mark.parametrize("agent", ALL)

@@ -6,10 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,10 +32,15 @@ pytestmark = [
 PLANTED = "PLANTED-BY-THE-USER"
 CANARY = "canary-5f1e-of-the-parent"
 ALL = [pytest.param(agent, id=agent.harness) for agent in (CLAUDE, CODEX, COPILOT, OPENCODE)]
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 QUESTION = Request(
     messages=(
         Message(role="system", content="You are SYSTEM-MARK."),
-        Message(role="user", content="Say hello, QUESTION-MARK."),
+        Message(
+            role="user",
+            content="What is it, QUESTION-MARK?",
+            images=(Image(media_type="image/png", data=DOT),),
+        ),
     ),
     max_tokens=500,
     role="optimizer",
@@ -91,7 +93,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("agent", ALL)
-async def test_nothing_of_the_users_is_visible_to_a_rollout(
+async def test_a_rollout_is_scored_and_nothing_of_the_users_is_visible_to_it(
     agent: RealAgent,
     home: Path,
     tmp_path: Path,
@@ -106,7 +108,7 @@ async def test_nothing_of_the_users_is_visible_to_a_rollout(
         else "env; cat ~/.claude/CLAUDE.md ~/.codex/AGENTS.md; echo seen-by-me"
     )
     # OpenCode refuses to look outside of its folder at all
-    seen = Seen(scripted(agent, look, answer="<answer>Paris</answer>"))
+    seen = Seen(scripted(agent, look, answer="It is here: <answer>Paris</answer>"))
     async with LoopbackProvider(seen, lenient=True) as provider:
         options = [
             *searchqa(tmp_path),
@@ -119,8 +121,15 @@ async def test_nothing_of_the_users_is_visible_to_a_rollout(
                 job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout"
             )
     assert isinstance(outcome, Scored), outcome
+    assert outcome.score.hard == 1.0
+    assert "SKILL.md" in outcome.trajectory.loaded
+    assert any("HOUSE-RULE-7" in call.text for call in seen.calls), "the skill's text was in no request"
+    asked = [call for message in outcome.trajectory.messages for call in message.tool_calls]
+    assert any("echo seen-by-me" in call.arguments for call in asked)
     results = "\n".join(message.content for message in outcome.trajectory.messages if message.role == "tool")
     assert "seen-by-me" in results, "the command did not run"
+    assert outcome.trajectory.usage is not None
+    assert "skillopt-agent-" not in repr(outcome.trajectory)
     bodies = "\n".join(json.dumps(call.body) for call in seen.calls)
     for hidden in (PLANTED, CANARY, str(home)):
         assert hidden not in bodies, bodies[max(0, bodies.find(hidden) - 300) : bodies.find(hidden) + 100]
@@ -186,41 +195,6 @@ async def test_what_the_provider_refuses_is_never_a_score(
     assert outcome.kind == kind, outcome
 
 
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
-@pytest.mark.parametrize("agent", ALL)
-async def test_references_and_other_rollouts_are_out_of_reach(
-    agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]
-) -> None:
-    other = Path(tempfile.mkdtemp(prefix="skillopt-agent-other-"))
-    (other / "note.txt").write_text("OTHER-ROLLOUT")
-    command = f"cat {tmp_path}/qa.json {other}/note.txt; ls {tmp_path}/run /tmp; echo seen-by-me"
-    seen = Seen(scripted(agent, command, answer="<answer>Paris</answer>"))
-    try:
-        async with LoopbackProvider(seen, lenient=True) as provider:
-            options = [
-                *searchqa(tmp_path),
-                *agent.options(provider, machine_env),
-                f"model.optimizer=compatible:o@{provider.base_url}",
-            ]
-            job = prepare(resolved(tmp_path, *options))
-            async with open_run(job, tmp_path / "run", {}) as opened:
-                outcome = await opened.evaluator.measure(
-                    job.skill.rendered,
-                    Row(task=job.splits.train[0]),
-                    stage="rollout",
-                )
-    finally:
-        shutil.rmtree(other)
-    assert isinstance(outcome, Scored), outcome
-    results = "\n".join(message.content for message in outcome.trajectory.messages if message.role == "tool")
-    assert "seen-by-me" in results or agent in (
-        COPILOT,
-        OPENCODE,
-    ), "the command did not run"  # these two refuse it before it runs
-    for hidden in ('"answers"', "OTHER-ROLLOUT", "run.db"):
-        assert hidden not in results, results
-
-
 async def test_the_commands_of_codex_have_no_network(tmp_path: Path, machine_env: Mapping[str, str]) -> None:
     async with LoopbackProvider(lambda call: "never", lenient=True) as outside:
         reach = (
@@ -254,9 +228,10 @@ CHATS = [
 
 
 @pytest.mark.parametrize(("name", "agent"), CHATS)
-async def test_a_chat_through_the_cli_has_no_tools_and_nothing_of_the_users(
+async def test_a_chat_through_the_cli_carries_its_image_and_has_no_tools_and_nothing_of_the_users(
     name: str, agent: RealAgent, home: Path, machine_env: Mapping[str, str]
 ) -> None:
+    """Without tools nobody could read an image that the prompt only names."""
     told = plant(home)
     seen = Seen(lambda call: "Hello there.")
     program = cli(agent.package, agent.version, agent.binary, env=machine_env)
@@ -275,38 +250,10 @@ async def test_a_chat_through_the_cli_has_no_tools_and_nothing_of_the_users(
     assert reply.usage is not None
     (call,) = [call for call in seen.calls if "QUESTION-MARK" in call.text]
     assert "SYSTEM-MARK" in call.text
+    assert DOT in json.dumps(call.body)
     assert not {agent.shell, "Read", "view", "Skill", "skill"} & set(call.tools)
     assert PLANTED not in json.dumps(call.body)
     assert not told.exists()
-
-
-@pytest.mark.parametrize(("name", "agent"), CHATS)
-async def test_an_image_in_a_chat_through_the_cli_reaches_the_model(
-    name: str, agent: RealAgent, home: Path, machine_env: Mapping[str, str]
-) -> None:
-    """Without tools nobody could read a file that the prompt only names."""
-    seen = Seen(lambda call: "A dot.")
-    program = cli(agent.package, agent.version, agent.binary, env=machine_env)
-    dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-    asked = Message(
-        role="user", content="What is it, QUESTION-MARK?", images=(Image(media_type="image/png", data=dot),)
-    )
-    async with LoopbackProvider(seen, lenient=True, api_key="sk-loopback-chat-key") as provider:
-        url = provider.url if name == "claude_cli" else provider.base_url
-        spec = ModelSpec(
-            provider=name,
-            name="m1",
-            base_url=url,
-            api_key="sk-loopback-chat-key",
-            options={"path": str(program)},
-            timeout=300,
-        )
-        reply = await PROVIDERS.get(name)(spec).complete(
-            replace(QUESTION, messages=(QUESTION.messages[0], asked))
-        )
-    assert reply.text == "A dot."
-    (call,) = [call for call in seen.calls if "QUESTION-MARK" in call.text]
-    assert dot in json.dumps(call.body)
 
 
 @pytest.mark.parametrize(("name", "agent"), [CHATS[0], CHATS[2]])

@@ -18,7 +18,7 @@ import pytest
 from skillopt.errors import ModelError
 from skillopt.messages import Message, Request
 from skillopt.models import PROVIDERS
-from skillopt.models.handoff.shape import misfits
+from skillopt.models.handoff.page import misfits
 from skillopt.models.port import ModelSpec
 
 pytestmark = pytest.mark.real
@@ -114,6 +114,7 @@ async def test_a_call_that_takes_too_long_makes_room_for_the_next(tiny: Path) ->
 
 
 CHECK_OFF = "evaluation.check_baseline=false"  # so small a model answers too wordily for the house
+SMALL = ("env.limit=5", "train.num_epochs=1", "train.batch_size=3", "evaluation.eval_test=true")
 
 
 @pytest.mark.timeout(300)
@@ -122,11 +123,7 @@ def test_a_whole_run_on_real_models_ends_costs_no_dollars_and_pays_nothing_twice
 ) -> None:
     """The machinery, not the lift: such a small model is not expected to get better."""
     model = f"local:{gguf(test_models, 'smollm2')}"
-    few = [
-        part
-        for option in ("env.limit=5", "train.num_epochs=1", "train.batch_size=3", CHECK_OFF)
-        for part in ("--cfg-options", option)
-    ]
+    few = [part for option in (*SMALL, CHECK_OFF) for part in ("--cfg-options", option)]
     command = [
         sys.executable,
         "-m",

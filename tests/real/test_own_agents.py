@@ -43,9 +43,13 @@ def environment(packages: tuple[str, ...], env: Mapping[str, str]) -> Path:
     if not python.exists():
         made = Path(tempfile.mkdtemp(dir=home.parent))
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(made)], check=True, timeout=60)
-        pip = [sys.executable, "-m", "pip", "--python", str(made / "bin" / "python"), "install", "--quiet"]
-        ran = subprocess.run([*pip, *packages], env=dict(env), capture_output=True, text=True, timeout=600)
-        if ran.returncode != 0:
+        into = ("--python", str(made / "bin" / "python"))
+        for tool in (("uv", "pip", "install", *into), ("pip", *into, "install")):  # uv is quicker where it is
+            command = [sys.executable, "-m", *tool, "--quiet", *packages]
+            ran = subprocess.run(command, env=dict(env), capture_output=True, text=True, timeout=600)
+            if ran.returncode == 0:
+                break
+        else:
             shutil.rmtree(made)
             pytest.skip(f"{packages[0]} cannot be installed: {ran.stderr.strip()[-300:]}")
         made.rename(home)

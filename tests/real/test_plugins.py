@@ -81,11 +81,13 @@ class Person:
             assert bodies, "the agent sent nothing"
             return "\n".join(bodies)
 
-    def claude_events(self, prompt: str) -> str:
-        """Claude Code, asked once: all that it shows."""
-        with recording() as (url, _):
+    def claude_events(self, prompt: str) -> tuple[str, str]:
+        """Claude Code, asked once: all that it shows, and all that it sent."""
+        with recording() as (url, bodies):
             words = ("-p", prompt, "--output-format", "stream-json", "--verbose")
-            return self.program(CLAUDE, *words, ANTHROPIC_BASE_URL=url, ANTHROPIC_API_KEY="loopback")
+            shown = self.program(CLAUDE, *words, ANTHROPIC_BASE_URL=url, ANTHROPIC_API_KEY="loopback")
+            assert bodies, "the agent sent nothing"
+            return shown, "\n".join(bodies)
 
     def codex(self, prompt: str) -> str:
         """Codex, asked once: all that it sent."""
@@ -177,11 +179,11 @@ def test_claude_code_finds_the_plugin_runs_its_hook_and_forgets_it_again(person:
 
     # The server really starts and answers; Claude Code itself asks it.
     assert "Connected" in person.program(CLAUDE, "mcp", "list", MCP_TIMEOUT="60000")
-    sent = person.claude("hello")
+    waiting(person)
+    shown, sent = person.claude_events("hello")
+    assert "last night proposes changes to okapi" in shown
     assert DESCRIPTION in sent
     assert BODY not in sent  # it costs nothing until it is called
-    waiting(person)
-    assert "last night proposes changes to okapi" in person.claude_events("hello")
 
     called = person.claude("/skillopt-sleep status --json")
     assert "SkillOpt's night shift with: status --json" in called
@@ -196,10 +198,10 @@ def test_claude_code_finds_the_plugin_runs_its_hook_and_forgets_it_again(person:
         ".skillopt-sleep"
     ]  # the proposal is in it
     assert json.loads(person.program(CLAUDE, "plugin", "list", "--json")) == []
-    sent = person.claude("hello")
+    shown, sent = person.claude_events("hello")
     assert DESCRIPTION not in sent
     assert "mcp__plugin_skillopt" not in sent
-    assert "last night" not in person.claude_events("hello")
+    assert "last night" not in shown
 
 
 def test_the_same_folder_is_a_marketplace_for_others(person: Person, tmp_path: Path) -> None:

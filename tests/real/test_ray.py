@@ -86,7 +86,7 @@ def holds(folder: Path, secret: str) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
 
 
-async def test_work_and_objects_on_a_cluster_behave_as_everywhere(
+async def test_work_and_objects_on_a_cluster_behave_as_everywhere_and_nothing_of_it_stays(
     cluster: RayCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert await cluster.run(partial(_work.double, 4)) == 8
@@ -111,12 +111,8 @@ async def test_work_and_objects_on_a_cluster_behave_as_everywhere(
     with pytest.raises(Fault, match="cannot be sent"):
         await cluster.run(lambda: None)
     assert await cluster.run(partial(_work.double, 5)) == 10
-    assert not holds(folder_of(cluster), PLANTED)
-
-
-async def test_nothing_of_a_cluster_stays(cluster: RayCluster) -> None:
-    pid = await cluster.run(_work.pid)
-    folder = folder_of(cluster)
+    folder, pid = folder_of(cluster), await cluster.run(_work.pid)
+    assert not holds(folder, PLANTED)
     await cluster.close()
     assert not folder.exists()
     assert not Path(f"/proc/{pid}").exists()

@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillopt.errors import SkillError
-from skillopt.skill.bundle import as_prompt, pack, unpack
-from skillopt.skill.document import Document
+from skillopt.skill.document import Document, as_prompt, pack, unpack
 from skillopt.skill.edits import Applied, Edit, apply, parse_edit
 from skillopt.skill.paths import MOST_CHARS, MOST_FILES, EditableFiles
 

@@ -5,6 +5,7 @@ is paid.
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -84,6 +85,8 @@ async def score(answer: str, *checks: Any, tools: tuple[str, ...] = (), **option
         ("no_refusal", None, "We cannot share that.", False),
         ("no_refusal", None, "I will note the total: 42", True),
         ("no_refusal", None, "I can confirm that the total is 42.", True),
+        ("no_refusal", None, "I cannot recommend A; B is cheaper: 42 EUR.", True),
+        ("no_refusal", None, "I'm afraid I can't do that.", False),
         ("no_refusal", None, "", False),
         ("no_refusal", None, "  \n", False),
         ("no_refusal", None, "Done. I cannot see a problem.", True),
@@ -163,13 +166,14 @@ async def test_checks_come_from_either_form_of_a_row_and_from_the_options() -> N
 
 
 async def test_a_pattern_that_runs_for_ever_is_an_error_of_the_scorer_and_ends_in_time() -> None:
-    started = time.monotonic()
+    """Time is what the child computed, so that a busy machine changes nothing."""
+    before = os.times()
     with pytest.raises(ScoringError) as caught:
         await score(
             "a" * 40 + "!", {"op": "regex", "arg": r"^(a+)+$"}, {"op": "contains", "arg": "a"}, timeout=0.5
         )
     assert caught.value.kind == "timeout"
-    assert time.monotonic() - started < 5
+    assert 0.3 < os.times().children_user - before.children_user < 2
 
 
 @pytest.mark.parametrize(

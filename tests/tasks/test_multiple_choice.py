@@ -62,6 +62,12 @@ WAYS = [
     ("Option B is the correct one.", "B"),
     ("Therefore, B.", "B"),
     ('{"answer": "B"}', "B"),
+    ("I first thought A, but no: B.", "B"),
+    ("Final: (B) The set is closed but not bounded", "B"),
+    ("Answer (final): B", "B"),
+    ("The answer is not A. The answer is B.", "B"),
+    ("- A: false\n- B: true\n\n**B**", "B"),
+    ("A? no: that one is open.", None),
     # In a tag or a box.
     ("<answer>B</answer>", "B"),
     ("<ANSWER>B</ANSWER>", "B"),

@@ -21,7 +21,7 @@ from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
 from skillopt.runs.database import Database
 from skillopt.runs.growth import growth
 from skillopt.runs.reader import find_run, is_part, read_facts
-from skillopt.tasks.folds import FOLDS, divided, in_folds, in_rounds, rounds_for
+from skillopt.tasks.splits import FOLDS, divided, in_folds, in_rounds, rounds_for
 from skillopt.tasks.task import Task
 
 

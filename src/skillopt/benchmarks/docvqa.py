@@ -120,10 +120,17 @@ def to_task(row: DataRow, root: Path | None = None, detail: str | None = None) -
     """The task of a row, with its page."""
     page = PageImage(page_of(row, root), detail)
     asked = _PATH_IN_QUESTION.sub("", row.text("question")).strip()
+    value = row.first("answer", "ground_truth", "answers")
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        value = _listed(row, value)
+    given = value if isinstance(value, list) else [value]
+    answers = [str(text) for text in given if text is not None and str(text).strip()]
+    if not answers:
+        raise row.error("has no answer. Give it one, or a list of acceptable ones, under 'answer'.")
     return Task(
         id=row.id(*ID_FIELDS),
         prompt=f"## Question\n\n{asked}",
-        reference=_answers(row),
+        reference=answers,
         kind=str(row.first("topic", "category") or ""),
         images=(page,),
         data={"question": asked},
@@ -144,17 +151,6 @@ def page_of(row: DataRow, root: Path | None) -> Path:
     if found.suffix.lower() not in MEDIA_TYPES:
         raise row.error(f"{written!r} is no image that models take; use one of {', '.join(MEDIA_TYPES)}.")
     return found
-
-
-def _answers(row: DataRow) -> list[str]:
-    value = row.first("answer", "ground_truth", "answers")
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        value = _listed(row, value)
-    given = value if isinstance(value, list) else [value]
-    answers = [str(text) for text in given if text is not None and str(text).strip()]
-    if not answers:
-        raise row.error("has no answer. Give it one, or a list of acceptable ones, under 'answer'.")
-    return answers
 
 
 def _listed(row: DataRow, text: str) -> Any:

@@ -131,25 +131,26 @@ class OwnBenchmark(QuestionBenchmark):
         scorer: ScorerSpec | None = None,
         settings: OwnSettings | None = None,
     ) -> OwnBenchmark:
-        """From Python: a list of tasks or rows, split by ratio, or a mapping of split names to such lists. A
-        row that gives no task is an error.
+        """From Python: a list of tasks or rows, split by ratio, or a mapping of split names to such lists.
 
         `scorer` may be a function or a scorer object; unset, `settings.scorer` is used. Rows are read as
         those of a file are.
         """
         settings = settings or OwnSettings()
-        reader = _Reader(settings)
+        reader, checker = _Reader(settings), _scorer(settings, scorer)
+        loader = TaskLoader(reader.task, checker.check_task)
         if isinstance(tasks, Mapping):
             parts: dict[Split, tuple[Task, ...]] = {"train": (), "val": (), "test": ()}
             for name, rows in tasks.items():
                 split = canonical_split(name)
                 if parts[split]:
                     raise TaskError(f"Two of {', '.join(map(repr, tasks))} are the {split} split. Keep one.")
-                parts[split] = tuple(reader.from_memory(rows))
+                parts[split] = tuple(reader.from_memory(rows, loader))
             splits = Splits(train=parts["train"], val=parts["val"], test=parts["test"])
         else:
-            splits = ratio_split(reader.from_memory(tasks), settings.split_ratio, settings.split_seed)
-        made = cls._build(settings, splits.limited(settings.limit), _scorer(settings, scorer))
+            splits = ratio_split(reader.from_memory(tasks, loader), settings.split_ratio, settings.split_seed)
+        splits = replace(splits, bad_rows=tuple(map(str, loader.bad)))
+        made = cls._build(settings, splits.limited(settings.limit), checker)
         made.undivided = not isinstance(tasks, Mapping) and not _DIVIDES & settings.model_fields_set
         return made
 
@@ -194,7 +195,7 @@ class _Reader:
         fields = list(dict.fromkeys(field for row in rows for field in row.data))
         self._names = self._placeholders(fields)
 
-    def from_memory(self, given: Iterable[Task | Mapping[str, Any]]) -> list[Task]:
+    def from_memory(self, given: Iterable[Task | Mapping[str, Any]], loader: TaskLoader) -> list[Task]:
         """Tasks as they are, rows read like those of a file."""
         items = list(given)
         for place, item in enumerate(items, start=1):
@@ -202,15 +203,15 @@ class _Reader:
                 raise TaskError(
                     f"Task {place} of the list is {type(item).__name__}; give a Task, or a mapping of fields."
                 )
+        tasks = {place: item for place, item in enumerate(items, start=1) if isinstance(item, Task)}
         rows = [
-            DataRow(path=_MEMORY, line=place, data=item)
+            DataRow(path=_MEMORY, line=place, data=item if isinstance(item, Mapping) else {})
             for place, item in enumerate(items, start=1)
-            if isinstance(item, Mapping)
         ]
-        if rows:
-            self.begin(rows)
-        made = map(self.task, rows)
-        return [item if isinstance(item, Task) else next(made) for item in items]
+        if to_read := [row for row in rows if row.line not in tasks]:
+            self.begin(to_read)
+        as_given = replace(loader, to_task=lambda row: tasks.get(row.line) or self.task(row))
+        return as_given.usable(rows, [])
 
     def _placeholders(self, fields: Sequence[str]) -> list[str]:
         """The template's names that are fields. Others stay as they are in the prompt, unless they look like

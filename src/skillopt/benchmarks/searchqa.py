@@ -83,15 +83,6 @@ def to_task(row: DataRow) -> Task:
     """The task of a row."""
     question, context = row.text("question"), shorten(row.text("context", optional=True))
     snippets = f"## Snippets\n\n{context}\n\n" if context else ""
-    return Task(
-        id=row.id("id", "key"),
-        prompt=f"{snippets}## Question\n\n{question}",
-        reference=_answers(row),
-        data={"question": question},
-    )
-
-
-def _answers(row: DataRow) -> list[str]:
     value = row.data.get("answers")
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
@@ -102,4 +93,9 @@ def _answers(row: DataRow) -> list[str]:
     answers = [text for text in given if isinstance(text, str) and text.strip()]
     if not answers:
         raise row.error("'answers' holds no answer. Give the row a list of acceptable answers.")
-    return answers
+    return Task(
+        id=row.id("id", "key"),
+        prompt=f"{snippets}## Question\n\n{question}",
+        reference=answers,
+        data={"question": question},
+    )

@@ -61,10 +61,13 @@ def _told_correction(job: Job, folder: Path) -> str:
         return ""
     facts = read_facts(folder)
     paid = spent(facts.spent.calls, facts.spent.tokens, facts.spent.dollars)
+    told = [line for line in changed if not line.strip().startswith("tasks.")]  # digests say nothing
+    if splits := [key.removeprefix("tasks.") for key in keys if key.startswith("tasks.")]:
+        told.append(f"  other tasks: {', '.join(splits)}")
     return (
-        f"{folder} holds a run with other settings:\n" + "\n".join(changed) + f"\nTraining starts anew."
-        f" {' '.join(_what_holds(keys))} The earlier run, which cost {paid.replace('cost ', '')}, is kept in"
-        f" {folder / EARLIER}; its looks at the sealed test count on, its spending does not."
+        f"{folder} holds a run with other settings:\n" + "\n".join(told) + f"\nTraining starts anew."
+        f" {' '.join(_what_holds(keys))} The earlier run ({paid}) is kept in {folder / EARLIER}; its looks at"
+        " the sealed test count on, its spending does not."
     )
 
 

@@ -27,8 +27,7 @@ from skillopt.skill.folder import Skill, load_skill
 from skillopt.skill.install import carried_digest
 from skillopt.skill.paths import ONE_DOCUMENT, SKILL_FILE, EditableFiles
 from skillopt.tasks.benchmark import Benchmark, TellsBadRows, Undivided, WantsJudge
-from skillopt.tasks.folds import FEWEST, FOLDS, MANY, in_folds, in_rounds, rounds_for
-from skillopt.tasks.splits import Splits, told_bad_rows
+from skillopt.tasks.splits import FEWEST, FOLDS, MANY, Splits, in_folds, in_rounds, rounds_for, told_bad_rows
 from skillopt.tasks.task import SPLITS, Task
 from skillopt.train.epoch_end import LookBack
 

@@ -10,8 +10,7 @@ from skillopt.build.models import ModelStack
 from skillopt.build.money import price_for
 from skillopt.config import Config, RoleSpec
 from skillopt.evaluation.judge import ModelJudge
-from skillopt.evaluation.runner import Evaluator, Rollouts
-from skillopt.evaluation.several import SeveralTargets
+from skillopt.evaluation.runner import Evaluator, Rollouts, SeveralTargets
 from skillopt.executors import Executor
 from skillopt.harnesses import Allowance, RolloutBudget, harnesses, works_alone
 from skillopt.harnesses.port import Harness, NotAsked, Setup

@@ -65,11 +65,15 @@ class DraftedSmallTask(BaseModel):
     bad: str
 
     def as_tasks(self) -> list[DraftedTask]:
-        """As larger models write it: an answer must hold the words that only the good one has."""
+        """As larger models write it: an answer must hold the words that only the good one has. None where
+        no words tell the two apart.
+        """
         bad = {_bare(word) for word in self.bad.split()}
         runs = groupby(self.good.split(), key=lambda word: _bare(word) in bad)
         own = [" ".join(words).strip(_POINTS) for is_shared, words in runs if not is_shared]
-        checks = [{"op": "contains", "arg": arg} for arg in own if arg and len(arg) <= _LONGEST_CHECK]
+        # A figure that the request does not have is made up: no answer could know it.
+        told = [arg for arg in own if all(figure in self.prompt for figure in re.findall(r"\d+", arg))]
+        checks = [{"op": "contains", "arg": arg} for arg in told if arg and len(arg) <= _LONGEST_CHECK]
         if not checks:
             return []
         return [DraftedTask(prompt=self.prompt, checks=checks[:4], good=self.good, bad=self.bad)]

@@ -172,7 +172,12 @@ def _planned(
     action: InstallAction, install: Install, known: TouchedFile | None
 ) -> tuple[PlannedFile, TouchedFile]:
     path = Path(action.path)
-    _require_inside(path, install)
+    # In a project, which may be somebody else's, a link must not lead us out of it; in their home people link
+    # as they like.
+    if install.scope == "project" and not path.resolve().is_relative_to(install.root.resolve()):
+        raise UsageError(
+            f"{path} leads out of the project, to {path.resolve()}. Remove the link, then install again."
+        )
     now = _look(path, ours=isinstance(action, OwnFile))
     text = _decoded(path, now)
     if known is not None and now is not None and text is not None and not known.is_as_left(now):
@@ -226,16 +231,6 @@ def _planned_back(one: TouchedFile) -> PlannedFile:
 def _file(path: Path, before: bytes | None, after: bytes, action: InstallAction) -> PlannedFile:
     state: PlannedState = "create" if before is None else "unchanged" if before == after else "change"
     return PlannedFile(path=path, state=state, before=before, after=after, said=action.summary())
-
-
-def _require_inside(path: Path, install: Install) -> None:
-    """In a project, which may be somebody else's, a link must not lead us out of it; in their home people
-    link as they like.
-    """
-    if install.scope == "project" and not path.resolve().is_relative_to(install.root.resolve()):
-        raise UsageError(
-            f"{path} leads out of the project, to {path.resolve()}. Remove the link, then install again."
-        )
 
 
 def _look(path: Path, *, ours: bool) -> bytes | None:

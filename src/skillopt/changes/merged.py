@@ -82,7 +82,7 @@ def merge(texts: Sequence[str], *, newline: str, first: int = 1) -> Merge:
     """Merge a chain of texts, the first of them the text as it is. Edits are numbered from `first` on, in
     document order.
     """
-    chains = [_lines(text, newline) for text in texts]
+    chains = [_LINE.findall(text + newline if _is_open(text) else text) for text in texts]
     tokens = [_Token(line) for line in chains[0]]
     joined = _Joined()
     for step, lines in enumerate(chains[1:], 1):
@@ -179,10 +179,6 @@ def _needs(segments: Iterable[Segment], sources: Mapping[int, Sequence[int]]) ->
                 earlier, later = sorted((outer, inner), key=lambda edit: max(sources[edit]))
                 needs[later].add(earlier)
     return {edit: tuple(sorted(needed)) for edit, needed in needs.items() if needed}
-
-
-def _lines(text: str, newline: str) -> list[str]:
-    return _LINE.findall(text + newline if _is_open(text) else text)
 
 
 def _is_open(text: str) -> bool:

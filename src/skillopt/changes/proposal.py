@@ -206,11 +206,8 @@ class NightProposal(_Record):
         return [target for target in self.targets if set(target.merged.edits) & set(chosen)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftStep:
-    """One edit that was applied: the text after it (of a memory file what nights learned), and its
-    evidence.
-    """
+class DraftStep(_Record):
+    """An edit that was applied: the text after it, of a memory file what nights learned, and its evidence."""
 
     text: str
     evidence: EditEvidence

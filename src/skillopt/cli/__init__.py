@@ -157,8 +157,7 @@ def _commands() -> Mapping[str, _Outline]:
 
 
 def _outline(source: str) -> _Outline:
-    tree = ast.parse(source)
-    said = " ".join((ast.get_docstring(tree) or "").split()).partition(": ")[2]
-    shown = {ast.unparse(one.targets[0]): one.value for one in tree.body if isinstance(one, ast.Assign)}
-    panel, place = ast.literal_eval(shown["(PANEL, PLACE)"])
+    """Read off the text: parsing all files would take longer than everything else of the overview."""
+    said = " ".join(source.split('"""', 2)[1].split()).partition(": ")[2]
+    panel, place = ast.literal_eval(source.split("\nPANEL, PLACE = ", 1)[1].partition("\n")[0])
     return _Outline(panel=panel, place=place, help=said[:1].upper() + said[1:])

@@ -37,6 +37,10 @@ MEANT = {
     "output": "write --out_root FOLDER",
 }
 """What people type for options of another name, unless a command has such an option."""
+_ROLES = {
+    "target": "The model or agent that works with the skill.",
+    "optimizer": "The model that proposes edits.",
+}
 HELP_ALL = "skillopt.help_all"
 _EITHER_SPELLING = {"token_normalize_func": lambda name: name.replace("-", "_")}
 """`--batch-size` and `--batch_size` are one option."""
@@ -113,7 +117,7 @@ def flagged(
 
     def add(app: typer.Typer, name: str, panel: str) -> None:
         models = [
-            parameter(role, str, option(f"--{role}", f"The same as --{role}_model, shorter.", "MODEL"))
+            parameter(role, str, option(f"--{role}", f"{_ROLES[role]} The same as --{role}_model.", "MODEL"))
             for role in short
         ]
         config = _CONFIG if config_argument else _CONFIG[1:]
@@ -132,7 +136,8 @@ class FlagCommand(TyperCommand):
         known = {option.removeprefix("--") for one in self.params for option in one.opts}
         for flag in sorted(flags & (MEANT.keys() - known)):
             raise UsageError(f"There is no option --{flag}: {MEANT[flag]}.")
-        return super().parse_args(ctx, spread(args))
+        switches = {option for one in self.params if getattr(one, "is_flag", False) for option in one.opts}
+        return super().parse_args(ctx, spread(args, switches))
 
 
 def _brief_command(brief: Collection[str]) -> type[FlagCommand]:
@@ -162,15 +167,17 @@ def show_all(ctx: typer.Context, wanted: bool) -> None:
         raise typer.Exit
 
 
-def spread(arguments: Sequence[str]) -> list[str]:
+def spread(arguments: Sequence[str], switches: Collection[str] = ()) -> list[str]:
     """`--cfg-options a=1 b=2` written as `--cfg-options a=1 --cfg-options b=2`; a value is what holds `=` and
-    starts with no dash. So is a bare `a.b=1` that is no option's value.
+    starts with no dash. So is a bare `a.b=1` that is no option's value; `switches` are options without one.
     """
     found: list[str] = []
     following = False
     for word in arguments:
         is_value = "=" in word and not word.startswith("-")
-        is_bare = bool(_BARE.match(word)) and not (found and found[-1].startswith("-"))
+        is_bare = bool(_BARE.match(word)) and not (
+            found and found[-1].startswith("-") and found[-1] not in switches
+        )
         if (is_bare or (following and is_value)) and not (found and found[-1] in _LIST_FLAG):
             found.append(_LIST_FLAG[0])
         following = word in _LIST_FLAG or ((following or is_bare) and is_value)

@@ -77,7 +77,9 @@ def _below(places: Sequence[Path]) -> list[Path]:
         if not place.is_dir():
             raise UsageError(f"There is no folder {place}. Name one that holds runs: skillopt runs FOLDER.")
         below = {path.parent for path in place.rglob("events.jsonl")}
-        homes = sorted(home for home in below if is_run(home) and (home == place or not is_part(home)))
+        homes = sorted(
+            home for home in below if is_run(home) and (place in (home, home.parent) or not is_part(home))
+        )
         if len(places) > 1 and not homes:
             raise UsageError(f"{place} holds no run, and there is none below it.")
         for home in homes:

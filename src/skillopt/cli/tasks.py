@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import json as json_format
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from skillopt.benchmarks.own import DRAFTED_BY
+from skillopt.build.draft_file import Rows, as_kept, is_draft, read_rows, write_rows
 from skillopt.build.task_drafts import TaskDrafts, draft_tasks
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import echo, open_console, print_json
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, group, option, simple
 from skillopt.cli._progress import View
-from skillopt.errors import TaskError, UsageError, suggest
+from skillopt.errors import UsageError, suggest
 from skillopt.events import Notice, Sink
-from skillopt.files import read_text, write_text
 from skillopt.redact import Scrubber
 from skillopt.runs import words
 from skillopt.skill.folder import load_skill
 
 PANEL, PLACE = "Train and measure", 0
 HELP = "Draft tasks with checks from a bare skill, and keep, edit or drop them one by one."
-Rows = list[dict[str, Any]]
 
 
 def draft(
@@ -75,7 +73,7 @@ def review(
 ) -> None:
     """Keep, edit or drop drafted tasks one by one, in the terminal or by --keep and --drop."""
     rows = read_rows(file)
-    drafts = [row for row in rows if DRAFTED_BY in row]
+    drafts = [row for row in rows if is_draft(row)]
     kept, gone = (_chosen(said, drafts, flag) for said, flag in ((keep, "--keep"), (drop, "--drop")))
     if both := [row["id"] for row in kept if row in gone]:
         raise UsageError(f"--keep and --drop both name {', '.join(both)}.")
@@ -86,11 +84,11 @@ def review(
             echo(line)
         return
     if keep or drop:
-        rows = [_without_mark(row) if row in kept else row for row in rows if row not in gone]
+        rows = [as_kept(row) if row in kept else row for row in rows if row not in gone]
     else:
         rows = _one_by_one(rows, file)
     write_rows(file, rows)
-    left = sum(DRAFTED_BY in row for row in rows)
+    left = sum(is_draft(row) for row in rows)
     echo(f"{file}: {words.count(len(rows) - left, 'task')} to train on, {words.count(left, 'draft')} left.")
 
 
@@ -113,23 +111,6 @@ def _telling(view: View) -> Sink:
 def is_asked() -> bool:
     """Whether somebody sits at the terminal."""
     return sys.stdin.isatty()
-
-
-def read_rows(file: Path) -> Rows:
-    """The rows of a JSONL file as they are."""
-    try:
-        rows = [json_format.loads(line) for line in read_text(file).splitlines() if line.strip()]
-    except (OSError, ValueError) as error:
-        raise TaskError(f"{file} cannot be read as JSONL: {error}. Write one object a line.") from None
-    if not all(isinstance(row, dict) for row in rows):
-        raise TaskError(f"{file} holds lines that are no JSON object. One task a line.")
-    return rows
-
-
-def write_rows(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """The file, whole."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_text(file, "".join(json_format.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 def _chosen(said: str | None, drafts: Rows, flag: str) -> Rows:
@@ -156,12 +137,12 @@ def _one_by_one(rows: Rows, file: Path) -> Rows:
     """Ask about every draft; each decision is written at once, so that a lost terminal loses none."""
     done: Rows = []
     for at, row in enumerate(rows):
-        if DRAFTED_BY in row:
+        if is_draft(row):
             echo("\n".join(_shown(at + 1, row)))
             word = typer.prompt("(k)eep, (e)dit, (d)rop, (q)uit", default="k")[:1].lower()
             if word == "q":
                 return [*done, *rows[at:]]
-            row = _without_mark(_edited(row) if word == "e" else row)
+            row = as_kept(_edited(row) if word == "e" else row)
             if word == "d":
                 write_rows(file, [*done, *rows[at + 1 :]])
                 continue
@@ -182,10 +163,6 @@ def _edited(row: Mapping[str, Any]) -> dict[str, Any]:
         except ValueError:
             pass
         echo('Checks are a JSON list such as [{"op": "contains", "arg": "..."}].', err=True)
-
-
-def _without_mark(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name != DRAFTED_BY}
 
 
 def _told(found: TaskDrafts, out: Path) -> Iterator[str]:

@@ -5,21 +5,30 @@ what they say.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from skillopt.agents import driven
+from skillopt.benchmarks import benchmarks
+from skillopt.build.job import fold_count
 from skillopt.config import Config, Resolved, parse_model_string
 from skillopt.config.role_schema import RARE_ROLES, ROLES, RoleName
 from skillopt.config.services import declared
 from skillopt.doctor import _machine
-from skillopt.doctor._data import Loaded, load_data
 from skillopt.doctor._nights import Nights
 from skillopt.doctor._result import CheckResult
 from skillopt.doctor._role import Needs, RoleCheck, Spent
 from skillopt.errors import SkillOptError
+from skillopt.evaluation.look import scorer_trouble
 from skillopt.redact import Scrubber, redact_patterns
+from skillopt.skill.document import Document
+from skillopt.skill.folder import load_skill
+from skillopt.tasks.benchmark import Benchmark, TellsBadRows
+from skillopt.tasks.splits import Splits, told_bad_rows
+from skillopt.tasks.task import SPLITS
 
 AREAS = ("configuration", "target", "optimizer", "judge", "proposer", "data", "nights", "agents", "machine")
 """In the order they are told."""
@@ -171,3 +180,60 @@ def _clean(finding: CheckResult, scrubber: Scrubber) -> CheckResult:
         remedy=clean(finding.remedy),
         facts=scrubber.scrub_json(dict(finding.facts)),
     )
+
+
+_result = partial(CheckResult.of, "data")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What loading found, and what the tasks ask of the models."""
+
+    findings: tuple[CheckResult, ...]
+    has_images: bool = False
+
+
+def load_data(config: Config, scrubber: Scrubber) -> Loaded:
+    """Load tasks and skill as a run would; nothing is sent and nothing written."""
+    name = config.env.name
+    if name is None:
+        remedy = f"Name one with --env or in a config: {', '.join(benchmarks.names())}."
+        return Loaded(findings=(_result("benchmark", "note", "none is configured", remedy),))
+    try:
+        benchmark: Benchmark = benchmarks.get(name)(config.env.settings)
+        train, val, test = (tuple(benchmark.tasks(split)) for split in SPLITS)
+        splits = Splits(train=train, val=val, test=test)
+        folds = fold_count(config, benchmark, splits)
+    # An import: a benchmark of another package without its dependencies.
+    except (SkillOptError, ImportError, OSError) as error:
+        return Loaded(findings=(_result(name, "fix", "its tasks do not load", str(error)),))
+    counts: dict[str, int] = {split: len(splits.of(split)) for split in SPLITS}
+    told = ", ".join(f"{count:,} {split}" for split, count in counts.items())
+    if folds > 1:
+        told = f"{sum(counts.values())} cross-fitted"
+    bad = benchmark.bad_rows if isinstance(benchmark, TellsBadRows) else ()
+    # Whether the scorer passes the first reference and fails nonsense; nothing where it cannot be tried.
+    trouble = asyncio.run(scorer_trouble(benchmark, splits.train[0]))
+    return Loaded(
+        findings=(
+            _result(name, "fine", f"{told} tasks", facts=counts),
+            *([_result(name, "fix", "rows give no task", told_bad_rows(bad))] if bad else []),
+            _skill(config, benchmark, scrubber),
+            *([_result("scorer", "fix", trouble, "Correct the reference or env.scorer.")] if trouble else []),
+        ),
+        has_images=any(task.images for split in SPLITS for task in splits.of(split)),
+    )
+
+
+def _skill(config: Config, benchmark: Benchmark, scrubber: Scrubber) -> CheckResult:
+    path = config.env.skill_init
+    try:
+        document = Document(benchmark.seed_skill) if path is None else load_skill(path).document
+    except (SkillOptError, OSError) as error:
+        return _result("skill", "fix", "it does not load", str(error))
+    if scrubber.scrub(document.whole) != document.whole:
+        return _result(
+            "skill", "fix", "it holds a credential", "Remove the credential from the skill's text."
+        )
+    where = "the benchmark's own" if path is None else os.path.normpath(path)
+    return _result("skill", "fine", f"{where}, {len(document.rendered):,} characters")

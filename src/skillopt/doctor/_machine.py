@@ -15,9 +15,8 @@ from skillopt.agents import driven, driver
 from skillopt.doctor._result import CheckResult
 from skillopt.errors import ConfigError, Fault
 from skillopt.programs.binary import check_flags, installed
-from skillopt.programs.place import fresh_place
+from skillopt.programs.place import fresh_place, wall
 from skillopt.programs.port import AgentDriver
-from skillopt.programs.wall import wall
 
 _result = partial(CheckResult, area="machine")
 OLDEST = (3, 10)

@@ -30,7 +30,8 @@ def main() -> None:
     threading.Thread(target=_listen, args=(asked, requests), daemon=True).start()
     kept: dict[int, object] = {}
     while True:
-        answers.write(_framed(_answer(requests.get(), kept)))
+        body = _answer(requests.get(), kept)
+        answers.write(len(body).to_bytes(LENGTH, "big") + body)
         answers.flush()
 
 
@@ -64,10 +65,6 @@ def _do(request: tuple[Any, ...], kept: dict[int, object]) -> Any:
         return None
     number, method, arguments = rest
     return getattr(kept[number], method)(*arguments)
-
-
-def _framed(body: bytes) -> bytes:
-    return len(body).to_bytes(LENGTH, "big") + body
 
 
 if __name__ == "__main__":

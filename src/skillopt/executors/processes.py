@@ -197,7 +197,10 @@ class _Worker:
     async def _kill(self, process: asyncio.subprocess.Process) -> None:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                _kill_group(process)
+                if sys.platform == "win32":
+                    process.kill()
+                else:
+                    os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
 
     def _kept(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -252,10 +255,3 @@ def _own_group() -> dict[str, Any]:
     if sys.platform == "win32":
         return {"creationflags": subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP}
     return {"start_new_session": True}
-
-
-def _kill_group(process: asyncio.subprocess.Process) -> None:
-    if sys.platform == "win32":
-        process.kill()
-    else:
-        os.killpg(process.pid, signal.SIGKILL)

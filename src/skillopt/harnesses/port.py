@@ -13,8 +13,8 @@ from skillopt.messages import Message, Reply, Request, Tool, Usage
 from skillopt.models.port import Model, ModelSpec
 from skillopt.models.wires.http import fingerprint
 from skillopt.place import Place
-from skillopt.skill.bundle import as_prompt
 from skillopt.skill.description import SkillListing
+from skillopt.skill.document import as_prompt
 from skillopt.skill.folder import Skill
 from skillopt.tasks.benchmark import AGENT_PROMPT, Conversation, Environment, Episode
 from skillopt.tasks.rollout import Trajectory
@@ -132,7 +132,7 @@ class Harness(Protocol):
     ) -> Trajectory:
         """Drive the environment to its end; what happened, without system prompt and task text.
 
-        `skill` is one text; of a skill with several files `skillopt.skill.bundle` has what to show of it
+        `skill` is one text; of a skill with several files `skillopt.skill.document` has what to show of it
         (`as_prompt`) and its files (`unpack`).
         """
         ...

@@ -136,7 +136,7 @@ TOOLS: tuple[CommandTool, ...] = (
     CommandTool(
         name="skillopt_doctor",
         takes=(*_CONFIG, "no_calls", *_MODELS, "env", "data_path", "split_dir", "skill_init"),
-        without=("config_argument",),
+        without=("config_argument", "target", "optimizer"),
         calls_models=True,
         statuses={2: "needs_fixing"},
         more=_REST,

@@ -141,7 +141,13 @@ class CommandRunner:
     async def _do(
         self, work: RunningCommand, line: Sequence[str], *, is_long: bool, environ: Mapping[str, str]
     ) -> Finished:
-        await self._after_stopping(work)
+        # Let cancelled works of the project close first: they may hold the run this one goes on with.
+        others = [
+            task for task, other in self._works.items() if other.is_stopping and other.project == work.project
+        ]
+        if others:
+            work.say("waiting for a cancelled work of this project to close its run")
+            await asyncio.wait(others)
         slot = self._slots[is_long]
         if slot.locked():
             work.say(
@@ -160,15 +166,6 @@ class CommandRunner:
                 grace=self._cancel_grace,
                 heard=work.hear,
             )
-
-    async def _after_stopping(self, work: RunningCommand) -> None:
-        """Let cancelled works of the project close first: they may hold the run this one goes on with."""
-        others = [
-            task for task, other in self._works.items() if other.is_stopping and other.project == work.project
-        ]
-        if others:
-            work.say("waiting for a cancelled work of this project to close its run")
-            await asyncio.wait(others)
 
     def _ended(self, task: asyncio.Task[Finished]) -> None:
         work = self._works.pop(task)

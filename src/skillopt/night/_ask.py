@@ -37,6 +37,11 @@ def tagged(tag: str, text: str, most: int, attributes: str = "") -> str:
     return f"<{tag}{attributes}>\n{_TAGS.sub('&lt;', cut)}\n</{tag}>"
 
 
+def one_line(text: str, most: int) -> str:
+    """The beginning of what a model said, on one line."""
+    return " ".join(text.split())[:most]
+
+
 async def ask(
     model: Model, messages: tuple[Message, ...], shape: type[R], *, stage: str, max_tokens: int, about: str
 ) -> R | None:

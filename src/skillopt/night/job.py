@@ -23,8 +23,7 @@ from skillopt.night.settings import NightSettings
 from skillopt.night.targets import without_frontmatter
 from skillopt.night.worktrees import WORKTREE, Checkout, Worktree
 from skillopt.optimizer.ask import packaged
-from skillopt.skill.bundle import pack
-from skillopt.skill.document import Document
+from skillopt.skill.document import Document, pack
 from skillopt.tasks.benchmark import AGENT_PROMPT, Environment
 from skillopt.tasks.data import QuestionBenchmark
 from skillopt.tasks.protected import Protected

@@ -115,7 +115,13 @@ def kinds(forms: Sequence[str]) -> list[int]:
         # A pair that is alike enough has a feature in common among these.
         rare = rare[: len(rare) - -(-len(rare) * ALIKE.numerator // ALIKE.denominator) + 1] if rare else []
         if leader is None:
-            leader = _nearest(form, rare, told, index)
+            near = dict.fromkeys(leader for feature in rare for leader in index.get(feature, ()))
+            best = max(
+                list(near)[:_MOST_COMPARED],
+                key=lambda leader: (alike(told[form], told[leader]), leader),
+                default=None,
+            )
+            leader = best if best is not None and alike(told[form], told[best]) >= ALIKE else None
         if leader is None:
             leader = form
             for feature in rare:
@@ -125,18 +131,6 @@ def kinds(forms: Sequence[str]) -> list[int]:
             leaders.setdefault(begins, leader)
     numbers = {leader: number for number, leader in enumerate(dict.fromkeys(home[form] for form in distinct))}
     return [numbers[home[form]] for form in forms]
-
-
-def _nearest(
-    form: str, rare: Sequence[str], told: dict[str, frozenset[str]], index: dict[str, list[str]]
-) -> str | None:
-    near = dict.fromkeys(leader for feature in rare for leader in index.get(feature, ()))
-    best = max(
-        list(near)[:_MOST_COMPARED],
-        key=lambda leader: (alike(told[form], told[leader]), leader),
-        default=None,
-    )
-    return best if best is not None and alike(told[form], told[best]) >= ALIKE else None
 
 
 def _content(form: str) -> list[str]:

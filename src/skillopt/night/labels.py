@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skillopt.messages import Message
 from skillopt.models.port import Model
-from skillopt.night._ask import ask, messages_of, tagged
+from skillopt.night._ask import ask, messages_of, one_line, tagged
 from skillopt.night.demands import demands
 from skillopt.night.requests import PastRequest
 from skillopt.redact import redact_transcript
@@ -59,8 +59,8 @@ async def label(model: Model, title: str, examples: Sequence[PastRequest]) -> La
     # A model may repeat what it read; what it wrote passes the same redaction.
     return said.model_copy(
         update={
-            "title": _line(redact_transcript(said.title), 100),
-            "needs": _line(redact_transcript(said.needs), 200) or "a model judged so",
+            "title": one_line(redact_transcript(said.title), 100),
+            "needs": one_line(redact_transcript(said.needs), 200) or "a model judged so",
             "checks": [_redacted(check) for check in said.checks],
             "rubric": redact_transcript(said.rubric).strip(),
         }
@@ -121,7 +121,3 @@ def _shown(examples: Sequence[PastRequest]) -> list[PastRequest]:
 def _redacted(check: Any) -> Any:
     arg = check.get("arg") if isinstance(check, Mapping) else None
     return {**check, "arg": redact_transcript(arg)} if isinstance(arg, str) else check
-
-
-def _line(text: str, most: int) -> str:
-    return " ".join(text.split())[:most]

@@ -8,13 +8,13 @@ from fractions import Fraction
 
 from skillopt.api import Result
 from skillopt.build import OpenRun
-from skillopt.changes.proposal import AnswerPair, EditEvidence, Judgement, TaskScores
+from skillopt.changes.proposal import AnswerPair, DraftStep, EditEvidence, Judgement, TaskScores
 from skillopt.events import Checkpoint, EpochEnded, Event, Judged, RowFact, StageClosed, Updated
 from skillopt.events.records import SlowUpdateRecord, StepRecord
 from skillopt.events.state import State
 from skillopt.gate.gate import Measured
 from skillopt.night.job import cost_of
-from skillopt.night.plan import AcceptedEdit, NightTarget, SkillOutcome
+from skillopt.night.plan import NightTarget, SkillOutcome
 from skillopt.night.tasks import MIN_VAL
 from skillopt.place import Place
 from skillopt.skill.document import Document
@@ -55,12 +55,20 @@ def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOut
         example=_example(opened, history, target) if changed else None,
         pairs=tuple(_pairs(result.seed_on_val, result.best_on_val, target)),
     )
+    # Edits that were applied to a candidate and are not in the skill.
+    records = [
+        event.record
+        for event in history
+        if isinstance(event, Checkpoint) and isinstance(event.record, StepRecord)
+    ]
+    tried = sum(record.edit_states.get("applied", 0) for record in records)
+    kept = sum(record.edit_apply_summary.applied for record in records if record.action in _TAKEN)
     return SkillOutcome(
         claim=result.claim,
         judgement=judgement,
         cost=cost_of(opened),
         edits=tuple(_edits(history, skills, state, target)) if changed else (),
-        rejected=_rejected(history),
+        rejected=tried - kept,
         refused=tuple(_refused(history)),
         notes=tuple(_slow_update(history, target)),
     )
@@ -84,18 +92,6 @@ def _example(opened: OpenRun, history: Sequence[Event], target: NightTarget) -> 
     if len(answers) != 2 or answers[0] == answers[1]:
         return None
     return AnswerPair(request=held[most][:_SHOWN], before=answers[0], after=answers[1])
-
-
-def _rejected(history: Sequence[Event]) -> int:
-    """Edits that were applied to a candidate and are not in the skill."""
-    records = [
-        event.record
-        for event in history
-        if isinstance(event, Checkpoint) and isinstance(event.record, StepRecord)
-    ]
-    tried = sum(record.edit_states.get("applied", 0) for record in records)
-    kept = sum(record.edit_apply_summary.applied for record in records if record.action in _TAKEN)
-    return tried - kept
 
 
 def _refused(history: Sequence[Event]) -> Iterator[str]:
@@ -125,7 +121,7 @@ def _slow_update(history: Sequence[Event], target: NightTarget) -> Iterator[str]
 
 def _edits(
     history: Sequence[Event], skills: Skills, final: State, target: NightTarget
-) -> Iterator[AcceptedEdit]:
+) -> Iterator[DraftStep]:
     """Every accepted edit up to the best skill, in the order in which they were taken."""
     current = final.seed
     updates: dict[Place, Updated] = {}
@@ -149,7 +145,7 @@ def _edits(
                 edit = {"op": "slow_update", "content": longer.slow_update_content}
                 why = (longer.reasoning or "")[:500]
                 evidence = EditEvidence(edit=edit, place=str(place), why=why)
-                yield AcceptedEdit(text=skills.get(after).whole, evidence=evidence)
+                yield DraftStep(text=skills.get(after).whole, evidence=evidence)
             current = after
             if current == final.best:
                 return
@@ -161,7 +157,7 @@ def _step(
     update: Updated | None,
     record: StepRecord,
     about: EditEvidence,
-) -> Iterator[AcceptedEdit]:
+) -> Iterator[DraftStep]:
     """The edits of a step one at a time, where they lead to its text so; else the step as one change."""
     taken = [one for one in (update.outcomes if update is not None else ()) if one.state == "applied"]
     if record.accepted is not None:
@@ -169,11 +165,11 @@ def _step(
     edits = [parse_edit(one.edit, one.id, EditableFiles(references=True, scripts=True)) for one in taken]
     texts = [apply(edits[:count], before).document.whole for count in range(1, len(edits) + 1)]
     if not texts or texts[-1] != after.whole:
-        yield AcceptedEdit(text=after.whole, evidence=about)
+        yield DraftStep(text=after.whole, evidence=about)
         return
     for one, text in zip(taken, texts, strict=True):
         why = str(one.edit.get("rationale") or one.edit.get("reasoning") or "")[:500]
-        yield AcceptedEdit(text=text, evidence=about.model_copy(update={"edit": dict(one.edit), "why": why}))
+        yield DraftStep(text=text, evidence=about.model_copy(update={"edit": dict(one.edit), "why": why}))
 
 
 def _about(place: Place, failed: Sequence[str], target: NightTarget) -> EditEvidence:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from skillopt.changes.proposal import Cost, EditEvidence, Judgement
+from skillopt.changes.proposal import Cost, DraftStep, Judgement
 from skillopt.errors import UsageError
 from skillopt.files import write_bytes
 from skillopt.night.tasks import NightTask
@@ -44,22 +44,14 @@ class EarlierSkill(_Record):
     tasks: tuple[NightTask, ...]
 
 
-class AcceptedEdit(_Record):
-    """An accepted edit: the text after it (`Document.whole`; of a memory file: of our block), and where it
-    comes from.
-    """
-
-    text: str
-    evidence: EditEvidence
-
-
 class SkillOutcome(_Record):
     """What training came to for one skill; without edits there is nothing to propose."""
 
     claim: str
     judgement: Judgement
     cost: Cost
-    edits: tuple[AcceptedEdit, ...] = ()
+    edits: tuple[DraftStep, ...] = ()
+    """Each with the text after it: `Document.whole`, of a memory file our block."""
     rejected: int = 0
     """Edits that were applied to a candidate and not accepted."""
     refused: tuple[str, ...] = ()

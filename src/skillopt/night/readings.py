@@ -22,7 +22,7 @@ from skillopt.errors import BudgetSpent
 from skillopt.files import write_bytes
 from skillopt.messages import Message
 from skillopt.models.port import Model
-from skillopt.night._ask import ask, messages_of, tagged
+from skillopt.night._ask import ask, messages_of, one_line, tagged
 from skillopt.night.kinds import alike, features, normal
 from skillopt.night.reactions import Reaction, follows_on, reaction
 from skillopt.redact import redact_transcript
@@ -198,7 +198,7 @@ async def kinds_with_model(model: Model, lines: Sequence[str]) -> dict[str, str]
     return {
         lines[number - 1]: title
         for kind in (() if reply is None else reply.kinds)
-        if 1 <= len((title := _line(kind.title, 80)).split()) <= _TITLE
+        if 1 <= len((title := one_line(kind.title, 80)).split()) <= _TITLE
         for number in kind.lines
         if 1 <= number <= len(lines)
     }
@@ -218,7 +218,7 @@ def read_by_rules(session: RecordedSession) -> SessionReading:
             request = request or turn
             continue
         told = reaction(turn.text)
-        again = _is_repeat(request, turn)
+        again = alike(features(normal(request.text)), features(normal(turn.text))) >= _REPEATED
         asks = not again and told.reaction == "none" and not follows_on(turn.text)
         asks = asks and len(turn.text.split()) >= _SHORT
         said: Reaction = "redone" if again and told.reaction != "accepted" else told.reaction
@@ -227,10 +227,6 @@ def read_by_rules(session: RecordedSession) -> SessionReading:
         if asks:
             request, answered = turn, False
     return SessionReading(turns=tuple(turns), by="rules")
-
-
-def _is_repeat(request: Turn, turn: Turn) -> bool:
-    return alike(features(normal(request.text)), features(normal(turn.text))) >= _REPEATED
 
 
 def _checked(session: RecordedSession, told: Sequence[_Told | None]) -> SessionReading | None:
@@ -246,7 +242,7 @@ def _checked(session: RecordedSession, told: Sequence[_Told | None]) -> SessionR
         wanted = read.wanted.strip() if is_against else ""
         if is_against and (not wanted or _plain(wanted) not in _plain(turn.text)):
             wanted = turn.text[:4_000]
-        about, needs = _line(redact_transcript(one.about), 80), _line(redact_transcript(one.needs), 200)
+        about, needs = one_line(redact_transcript(one.about), 80), one_line(redact_transcript(one.needs), 200)
         turns.append(read.model_copy(update={"wanted": wanted, "about": about, "needs": needs}))
     return SessionReading(turns=tuple(turns))
 
@@ -293,7 +289,3 @@ def _shown(number: int, session: RecordedSession) -> str:
 
 def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-def _line(text: str, most: int) -> str:
-    return " ".join(text.split())[:most]

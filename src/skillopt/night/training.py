@@ -18,7 +18,7 @@ from skillopt.night.context import NightContext
 from skillopt.night.job import NightJobs, cost_of
 from skillopt.night.outcome import outcome_of
 from skillopt.night.plan import NightPlan, NightTarget, SkillOutcome
-from skillopt.skill.bundle import unpack
+from skillopt.skill.document import unpack
 from skillopt.skill.paths import SKILL_FILE
 
 UNMEASURED, REFUSED = "not measured", "refused"
@@ -100,8 +100,7 @@ class NightTraining:
 def drafts_of(target: NightTarget, outcome: SkillOutcome) -> list[TargetDraft]:
     """What is handed in for one skill: a draft of each file that changes."""
     if target.kind == "memory":
-        steps = [DraftStep(text=edit.text, evidence=edit.evidence) for edit in outcome.edits]
-        return [_draft(target, outcome, target.path, target.before, steps)]
+        return [_draft(target, outcome, target.path, target.before, outcome.edits)]
     after = [(edit, unpack(edit.text)) for edit in outcome.edits]
     drafts = []
     for name in (SKILL_FILE, *sorted({path for _, (_, files) in after for path in files})):

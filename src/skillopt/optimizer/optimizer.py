@@ -15,13 +15,11 @@ from skillopt.optimizer.appendix import AppendixWriter
 from skillopt.optimizer.ask import OptimizerModel, packaged
 from skillopt.optimizer.epoch import EPOCH_AGO, Advice, EpochAdvisor, TaskPair
 from skillopt.optimizer.forms import Mode, form_of
-from skillopt.optimizer.limit import LimitChooser
 from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
-from skillopt.optimizer.proof import ANALYST, Joiner, LaneAnalyst
+from skillopt.optimizer.proof import ANALYST, Joiner, LaneAdviser, LaneAnalyst, LaneRewriter
 from skillopt.optimizer.proposers.port import Proposer
 from skillopt.optimizer.reflect import Reflection, Reflector
-from skillopt.optimizer.rewrites import LaneAdviser, LaneRewriter
-from skillopt.optimizer.select import Selection, Selector
+from skillopt.optimizer.select import LimitChooser, Selection, Selector
 from skillopt.optimizer.small import SmallLaneAnalyst, by_kind
 from skillopt.optimizer.update import Update, Updater
 from skillopt.optimizer.whole_batch import WholeBatch

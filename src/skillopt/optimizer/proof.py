@@ -1,14 +1,16 @@
 """The two questions of the strategy `proof`: which edits would fix these failures, and which of the proven
-edits say the same.
+edits say the same. Where an analyst writes the skill anew, the text is split into edits, tried like others.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from skillopt.optimizer.ask import OptimizerModel
+from skillopt.optimizer.forms import read_suggestion
 from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.reflect import Minibatch
 from skillopt.optimizer.render import (
@@ -20,8 +22,18 @@ from skillopt.optimizer.render import (
     skill_section,
     told_answer,
 )
-from skillopt.optimizer.replies import Groups, NamedEdits, NamedFileEdits, Unusable
+from skillopt.optimizer.replies import (
+    Groups,
+    NamedEdits,
+    NamedFileEdits,
+    Rewrite,
+    Suggestions,
+    Unusable,
+    WrittenSkill,
+)
+from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit, parse_edit
+from skillopt.skill.hunks import split
 from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
@@ -88,13 +100,17 @@ class LaneAnalyst:
         """Edits for these failures. `dead` are edits that were tried on them in vain, `harmful` ones broke
         other tasks; `kinds` counts the held-out failures by the kind of their task.
         """
+        told = ", ".join(
+            f"{kind} {count}"
+            for kind, count in sorted((kinds or {}).items(), key=lambda one: (-one[1], one[0]))
+        )
         fixed = (
             self._surroundings
             + skill_section(step.skill.whole if self.changes_files else step.skill.text)
             + section("Advice from earlier epochs", step.meta_skill)
             + section("Edits that broke tasks which worked", "\n".join(map(_told, harmful)))
             + _dead_section(dead)
-            + _kinds_section(kinds or {})
+            + section("Held-out failures by kind of task", told)
             + section("Limit", f"{self._limit(len(chunk))} You are shown {len(chunk)} failed tasks.")
         )
         room, title = self._model.room(fixed, ANALYST), "Failed tasks"
@@ -165,8 +181,73 @@ def _dead_section(dead: Sequence[DeadEdit]) -> str:
     return section("Edits that were tried and did nothing", "\n".join(lines))
 
 
-def _kinds_section(kinds: Mapping[str, int]) -> str:
-    told = ", ".join(
-        f"{kind} {count}" for kind, count in sorted(kinds.items(), key=lambda one: (-one[1], one[0]))
-    )
-    return section("Held-out failures by kind of task", told)
+class LaneRewriter(LaneAnalyst):
+    """One question a lane: the whole skill, with the tasks that words of it should fix."""
+
+    changes_files = False
+
+    def _limit(self, failures: int) -> str:
+        return "Write one skill."
+
+    async def _edits(self, step: Step, item: str, user: str, most: int) -> Sequence[Edit] | Unusable:
+        reply = await self._model.ask(step, ANALYST, item, user, WrittenSkill)
+        if isinstance(reply, Unusable):
+            return reply
+        edits = _edits_of(step, item, step.skill, reply.new_skill)
+        return edits if isinstance(edits, Unusable) else naming_tasks(edits, reply.changes)
+
+
+class LaneAdviser(LaneAnalyst):
+    """Two questions a lane: suggestions for its failures, and a skill that carries them out."""
+
+    changes_files = False
+
+    def _limit(self, failures: int) -> str:
+        return f"Make at most {failures} suggestions."
+
+    async def _edits(self, step: Step, item: str, user: str, most: int) -> Sequence[Edit] | Unusable:
+        said = await self._model.ask(step, ANALYST, item, user, Suggestions)
+        if isinstance(said, Unusable):
+            return said
+        read = [read_suggestion(one, str(number)) for number, one in enumerate(said.items[:most])]
+        usable = [one for one in read if not one.problem]
+        if not usable:
+            return []
+        wanted = (
+            skill_section(step.skill.text)
+            + section("Advice from earlier epochs", step.meta_skill)
+            + proposals_section("Suggestions to carry out", usable)
+        )
+        reply = await self._model.ask(step, "rewrite", item, wanted, Rewrite)
+        return reply if isinstance(reply, Unusable) else _edits_of(step, item, step.skill, reply.new_skill)
+
+
+def naming_tasks(edits: Sequence[Edit], changes: Sequence[Any]) -> list[Edit]:
+    """The edits with the tasks that `changes` (`{"words": ..., "tasks": [...]}`) name for words of theirs;
+    what cannot be read names none, and such edits are found by halving.
+    """
+    said = [
+        (_plain(one["words"]), one["tasks"])
+        for one in changes
+        if isinstance(one, Mapping)
+        and isinstance(one.get("words"), str)
+        and isinstance(one.get("tasks"), list)
+        and one["words"].strip()
+    ]
+    named = []
+    for edit in edits:
+        text = _plain(f"{edit.target} {edit.content}")
+        tasks = list(dict.fromkeys(str(task) for words, many in said if words in text for task in many))
+        named.append(replace(edit, evidence={**edit.evidence, "tasks": tasks}) if tasks else edit)
+    return named
+
+
+def _edits_of(step: Step, item: str, skill: Document, text: str) -> list[Edit] | Unusable:
+    edits, problem = split(skill, text)
+    if problem:
+        return Unusable(f"the new skill {problem}")
+    return [replace(edit, id=str(step.place.at(ANALYST, item, number=at))) for at, edit in enumerate(edits)]
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()

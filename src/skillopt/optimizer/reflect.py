@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -121,7 +121,8 @@ class Reflector:
                 for at, kind in enumerate(kinds)
             )
         )
-        outcomes, groups = await _both(rollouts.close(), walks)
+        results: list[Any] = await together(rollouts.close(), walks)
+        outcomes, groups = results
         minibatches = tuple(one for group in groups for one in group)
         patches = [patch_fact(one) for one in minibatches]
         step.emit(Reflected(id=str(step.place.at("reflect")), place=step.place, patches=patches))
@@ -180,13 +181,6 @@ class Reflector:
             if self._limit is None
             else f"Propose at most {self._limit} {self._form.noun}s."
         )
-
-
-async def _both(
-    closing: Awaitable[tuple[Rollout, ...]], walking: Awaitable[list[list[Minibatch]]]
-) -> tuple[tuple[Rollout, ...], list[list[Minibatch]]]:
-    results: list[Any] = await together(closing, walking)
-    return results[0], results[1]
 
 
 def patch_fact(one: Minibatch, index: int | None = None) -> PatchFact:

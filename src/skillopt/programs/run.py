@@ -13,10 +13,9 @@ from skillopt.files import write_text
 from skillopt.process import TimedOut, run_process
 from skillopt.programs.binary import Installed, check_flags, installed
 from skillopt.programs.events import kind_of
-from skillopt.programs.place import environment, fresh_place
+from skillopt.programs.place import environment, fresh_place, wall
 from skillopt.programs.port import OWN, Access, AgentDriver, AgentPlace, AgentReport, Launch
 from skillopt.programs.settings import check_settings, text_setting
-from skillopt.programs.wall import wall
 
 MOST_OUTPUT = 64 << 20
 """Bytes of events that are kept; a longer stream loses its end, and with it the result."""

@@ -63,7 +63,12 @@ def with_description(text: str, description: str) -> str:
     wanted = on_one_line(description)
     start, end = _span(text)
     end = start + len(text[start:end].rstrip())  # a block scalar ends behind its last line
-    changed = text[:start] + _scalar(wanted) + text[end:]
+    # A line as YAML has it: as it is, or as a JSON text, which is a YAML text whatever is in it.
+    try:
+        is_plain = yaml.safe_load(f"{_KEY}: {wanted}") == {_KEY: wanted}
+    except (yaml.YAMLError, ValueError, RecursionError):  # a day that is none, 5,000 digits, brackets
+        is_plain = False
+    changed = text[:start] + (wanted if is_plain else json.dumps(wanted, ensure_ascii=False)) + text[end:]
     before, after = frontmatter_fields(text), frontmatter_fields(changed)
     if after.get(_KEY) != wanted or (before and after != {**before, _KEY: wanted}):
         raise SkillError(
@@ -121,12 +126,3 @@ def _span(text: str) -> tuple[int, int]:
     assert isinstance(node, yaml.MappingNode), "a description was read"
     value = next(value for key, value in node.value if key.value == _KEY)
     return begin + value.start_mark.index, begin + value.end_mark.index
-
-
-def _scalar(line: str) -> str:
-    """A line as YAML has it: as it is, or as a JSON text, which is a YAML text whatever is in it."""
-    try:
-        is_plain = yaml.safe_load(f"{_KEY}: {line}") == {_KEY: line}
-    except (yaml.YAMLError, ValueError, RecursionError):  # a day that is none, 5,000 digits, brackets
-        is_plain = False
-    return line if is_plain else json.dumps(line, ensure_ascii=False)

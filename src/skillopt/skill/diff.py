@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from skillopt.errors import UsageError
 from skillopt.files import as_usage_error, read_text
 from skillopt.printable import printable
-from skillopt.skill.bundle import unpack
+from skillopt.skill.document import unpack
 
 
 def unified(a: str, b: str, name_a: str, name_b: str) -> str:

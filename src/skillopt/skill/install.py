@@ -11,9 +11,8 @@ from pathlib import Path
 
 from skillopt.errors import Fault, SkillError
 from skillopt.files import write_text
-from skillopt.skill.bundle import pack, unpack
 from skillopt.skill.description import ListedSkill
-from skillopt.skill.document import Document
+from skillopt.skill.document import Document, pack, unpack
 from skillopt.skill.folder import Skill, copy_skill, write_files
 from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import frontmatter_fields

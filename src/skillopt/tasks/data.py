@@ -63,8 +63,9 @@ class LoadsRows(Protocol):
 
 @dataclass(slots=True)
 class TaskLoader:
-    """Turns rows into tasks. A row that gives none is told in `bad` and left out; where all are bad, the
-    first one's error is raised.
+    """Turns rows into tasks. A row that gives none, or the same task under the same id once more, is told in
+    `bad` and left out; where all are bad, the first one's error is raised. Two tasks of one id are not for
+    the loader to choose from.
     """
 
     to_task: Callable[[DataRow], Task]
@@ -79,16 +80,24 @@ class TaskLoader:
         bad: list[TaskError] = []
         rows = load(path, bad=bad)
         self.begin(rows)
-        made = []
+        return self.usable(rows, bad)
+
+    def usable(self, rows: Sequence[DataRow], bad: list[TaskError]) -> list[Task]:
+        """The tasks of these rows, in order; `bad` is what could not even be read as a row."""
+        made: list[Task] = []
+        first: dict[str, tuple[Task, DataRow]] = {}
         for row in rows:
             try:
                 task = self.to_task(row)
                 self.check(task)
+                known, where = first.setdefault(task.id, (task, row))
+                if where is not row and known == task:
+                    raise row.error(f"is {task.id!r} of line {where.line} once more. Remove it")
             except TaskError as error:
                 bad.append(error if str(row.path) in str(error) else row.error(str(error)))
             else:
                 made.append(task)
-        if not made:
+        if bad and not made:
             raise bad[0]
         self.bad += bad
         return made

@@ -3,16 +3,13 @@
 from skillopt.models.providers.world import World
 from skillopt.models.world.rules import WorldRules
 from skillopt.testing._answers import Answer, Call
-from skillopt.testing._batches import BatchRules
 from skillopt.testing._doubles import FunctionModel, ScriptedModel, world_answers
 from skillopt.testing._http import Misbehaviour
 from skillopt.testing._loopback import Check, Logged, LoopbackProvider, seeded_latency
 from skillopt.testing._quota import Quota
-from skillopt.testing._router import SimulatedRouter
 
 __all__ = [
     "Answer",
-    "BatchRules",
     "Call",
     "Check",
     "FunctionModel",
@@ -21,7 +18,6 @@ __all__ = [
     "Misbehaviour",
     "Quota",
     "ScriptedModel",
-    "SimulatedRouter",
     "World",
     "WorldRules",
     "seeded_latency",

@@ -8,8 +8,7 @@ from typing import Any
 from skillopt.messages import Message, Reply, Request, Role, Usage
 from skillopt.models.providers.world import World
 from skillopt.models.world.rules import WorldRules
-from skillopt.testing._answers import Call
-from skillopt.testing._asked import turns
+from skillopt.testing._answers import Call, turns
 
 
 class FunctionModel:

@@ -42,9 +42,7 @@ from typing import Any, TypeAlias
 
 from aiohttp import web
 
-from skillopt.testing._answers import Answer, Call, counted
-from skillopt.testing._asked import Api, check_roughly, texts
-from skillopt.testing._batches import BatchDesk, BatchRules, Ending
+from skillopt.testing._answers import Answer, Api, Call, check_roughly, counted, texts
 from skillopt.testing._bodies import break_off, rendered, streamed
 from skillopt.testing._http import PLACE_HEADER, Misbehaviour, api_of, keys, place, probed, reset, send
 from skillopt.testing._quota import Meter, Quota
@@ -68,7 +66,6 @@ class Logged:
     input_tokens: int = 0
     output_tokens: int = 0
     ended: float | None = None
-    in_batch: bool = False
 
 
 Answering: TypeAlias = Callable[[Call], "str | Answer"]
@@ -103,10 +100,8 @@ class LoopbackProvider:
         lenient: bool = False,
         check: Check | None = None,
         quota: Quota | None = None,
-        batches: BatchRules | None = None,
     ) -> None:
         self._answer = answer
-        self.batches = BatchDesk(batches or BatchRules(), self._answer_row)
         self._behave = behave
         self._latency = latency
         self._api_key = api_key
@@ -196,8 +191,6 @@ class LoopbackProvider:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         raw = await request.content.read()  # not request.read(): that refuses bodies over a megabyte
-        if self.batches.owns(request.path):
-            return self._in_batches(request, raw)
         if self._lenient and (probe := probed(request, raw)) is not None:
             return probe
         entry = self._arrived(request, raw)
@@ -208,56 +201,6 @@ class LoopbackProvider:
             return self._refuse(entry, 500, f"the double failed: {error!r}")
         finally:
             self._left(entry)
-
-    def _in_batches(self, request: web.BaseRequest, raw: bytes) -> web.StreamResponse:
-        """Calls that belong to batches are not logged; their rows are, when the batch is created."""
-        if self._api_key is not None and self._api_key not in keys(request):
-            return _error(401, "incorrect API key provided")
-        try:
-            told, wrong = self.batches.handle(
-                request.method, request.path, request.query, raw, request.headers.get("content-type", "")
-            )
-        except (ValueError, KeyError) as error:
-            return _error(400, str(error))
-        if wrong is not None and wrong.kind == "reset":
-            reset(request)
-        elif wrong is not None:
-            return _error(wrong.code, wrong.body, wrong.retry_after)
-        if told is None:
-            return _error(404, f"there is no {request.method} {request.path}")
-        return web.Response(text=told if isinstance(told, str) else json.dumps(told))
-
-    def _answer_row(self, path: str, body: Mapping[str, Any]) -> Ending | dict[str, Any]:
-        api = api_of(path)
-        if api is None:
-            raise ValueError(f"no row can be sent to {path}")
-        self._check(api, body)
-        with self._lock:
-            index, digest = len(self._log), hashlib.sha256(json.dumps(body, sort_keys=True).encode())
-            about: dict[str, Any] = {"place": None, "draw": None, "digest": digest.hexdigest()}
-            entry = Logged(
-                index=index, api=api, started=time.monotonic(), in_flight=0, in_batch=True, **about
-            )
-            self._log.append(entry)
-        text = "\n".join(texts(api, body))
-        call = Call(
-            index=index,
-            attempt=0,
-            api=api,
-            body=body,
-            place=None,
-            draw=None,
-            text=text,
-            headers={},
-            path=path,
-        )
-        ending = self.batches.rules.row(call)
-        if ending is not None:  # such rows are not billed
-            return ending
-        said = self._answer(call)
-        answer = counted(Answer(text=said) if isinstance(said, str) else said, call)
-        self._note(entry, status=200, input_tokens=answer.input_tokens, output_tokens=answer.output_tokens)
-        return rendered(call, answer)
 
     def _arrived(self, request: web.BaseRequest, raw: bytes) -> Logged:
         at, draw = place(request.headers.get(PLACE_HEADER))
@@ -297,7 +240,7 @@ class LoopbackProvider:
         left: Mapping[str, str] | None = None,
     ) -> web.Response:
         self._note(entry, status=status)
-        return _error(status, body, retry_after, left)
+        return error_answer(status, body, retry_after, left)
 
     async def _respond(self, request: web.BaseRequest, raw: bytes, entry: Logged) -> web.StreamResponse:
         api = api_of(request.path)
@@ -369,12 +312,13 @@ class LoopbackProvider:
         )
 
 
-def _error(
+def error_answer(
     status: int,
     body: Any,
     retry_after: float | str | None = None,
     left: Mapping[str, str] | None = None,
 ) -> web.Response:
+    """A refusal as these APIs write one; `left` are headers on what is left of a quota."""
     headers = {**(left or {}), **({} if retry_after is None else {"retry-after": str(retry_after)})}
     if not isinstance(body, Mapping):
         body = {"error": {"message": body or f"simulated status {status}", "type": "simulated", "code": None}}

@@ -54,7 +54,7 @@ class OpenTelemetry:
         self._last = 0
 
     def tell(self, event: Event) -> None:
-        now = _nanoseconds(event.time)
+        now = int(datetime.fromisoformat(event.time).timestamp() * 1e9)
         if self._session is None:
             start = self._tracer.start_span
             self._session = start("skillopt session", start_time=now, attributes=self._attributes)
@@ -65,7 +65,13 @@ class OpenTelemetry:
             told = {"place": event.place, "action": event.action, "why": event.why}
             self._open_step(now).add_event("verdict", told, timestamp=now)
         elif isinstance(event, Checkpoint):
-            self._close_step(event, now)
+            span = self._open_step(now)
+            span.update_name(event.kind if event.kind != "step" else f"step {event.state.step}")
+            for name in ("action", "rollout_hard", "candidate_gate_score", "best_score"):
+                if (value := getattr(event.record, name, None)) is not None:
+                    span.set_attribute(f"skillopt.{name}", value)
+            self._end(span, now)
+            self._step = None
             self._send()
         elif event.id is not None:
             self._open_step(now)
@@ -115,15 +121,6 @@ class OpenTelemetry:
             self._step = self._tracer.start_span("skillopt step", context=inside, start_time=now)
         return self._step
 
-    def _close_step(self, event: Checkpoint, now: int) -> None:
-        span = self._open_step(now)
-        span.update_name(event.kind if event.kind != "step" else f"step {event.state.step}")
-        for name in ("action", "rollout_hard", "candidate_gate_score", "best_score"):
-            if (value := getattr(event.record, name, None)) is not None:
-                span.set_attribute(f"skillopt.{name}", value)
-        self._end(span, now)
-        self._step = None
-
     def _end(self, span: Any, now: int) -> None:
         span.end(end_time=now)
         self._ended.append(span)
@@ -140,10 +137,6 @@ def _inside(span: Any) -> Any:
     from opentelemetry.trace import set_span_in_context
 
     return set_span_in_context(span)
-
-
-def _nanoseconds(time: str) -> int:
-    return int(datetime.fromisoformat(time).timestamp() * 1e9)
 
 
 PLUGIN = TrackerPlugin(

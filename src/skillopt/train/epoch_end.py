@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Protocol
 
 from skillopt.aio import together
@@ -63,43 +63,34 @@ class CandidateJudge(Protocol):
     ) -> Verdict: ...
 
 
+@dataclass(eq=False)
 class EpochEnd:
     """A slow update for the target, which passes the gate, and advice for the analysts, which does not need
     to; both learn from how the same tasks went an epoch ago and now.
     """
 
-    def __init__(
-        self,
-        settings: EpochSettings,
-        *,
-        gate: Gate,
-        optimizer: Optimizer,
-        plan: Plan,
-        skills: SkillStore,
-        judge: CandidateJudge,
-        earlier: LookBack | None = None,
-    ) -> None:
-        self._settings = settings
-        self._gate = gate
-        self._optimizer = optimizer
-        self._plan = plan
-        self._skills = skills
-        self._judge = judge
-        self._earlier = earlier
+    settings: EpochSettings
+    _: KW_ONLY
+    gate: Gate
+    optimizer: Optimizer
+    plan: Plan
+    skills: SkillStore
+    judge: CandidateJudge
+    earlier: LookBack | None = None
 
     async def look_back(self, step: Step, state: State, epoch: int) -> tuple[State, EpochEnded]:
         """The state after the longer view, and what it came to."""
-        wants_slow = self._settings.use_slow_update
-        is_last = epoch == self._plan.epochs
-        wants_meta = self._settings.use_meta_skill and not is_last  # the last advice would have no reader
-        older = None if state.epoch_skill is None else self._skills.get(state.epoch_skill)
+        wants_slow = self.settings.use_slow_update
+        is_last = epoch == self.plan.epochs
+        wants_meta = self.settings.use_meta_skill and not is_last  # the last advice would have no reader
+        older = None if state.epoch_skill is None else self.skills.get(state.epoch_skill)
         slow = SlowUpdateRecord(action=_skipped(older, wants_slow))
         meta = MetaSkillRecord(action=_skipped(older, wants_meta))
         after, pairs = state, list[TaskPair]()
         if older is not None and older.rendered != step.skill.rendered and (wants_slow or wants_meta):
             pairs = await self._compare(step, older, epoch)
-            ago = EPOCH_AGO if self._earlier is None or epoch > 1 else self._earlier.ago
-            optimizer = self._optimizer
+            ago = EPOCH_AGO if self.earlier is None or epoch > 1 else self.earlier.ago
+            optimizer = self.optimizer
             guidance, advice = await together(  # without a pair there is nothing to learn from
                 optimizer.slow_update(step, older, pairs, ago) if wants_slow and pairs else _nothing_to_say(),
                 optimizer.meta_skill(step, older, pairs) if wants_meta and pairs else _nothing_to_say(),
@@ -128,16 +119,16 @@ class EpochEnd:
 
         Where only changed outcomes are wanted, further samples are looked at until there are enough of them.
         """
-        policy, wanted = self._settings.longitudinal_pair_policy, self._plan.slow_samples
+        policy, wanted = self.settings.longitudinal_pair_policy, self.plan.slow_samples
         kept: list[TaskPair] = []
-        for number, tasks in enumerate(self._plan.slow_samples_of(epoch)):
+        for number, tasks in enumerate(self.plan.slow_samples_of(epoch)):
             sample = step.place.of_sample(number)
             # Each arm holds its facts, so that they stand in the log in one order, whichever is in first.
             before, after = (step.at(sample.of_arm(arm), holds=True) for arm in ("older", "newer"))
             rows = await together(
                 *(
                     Evaluation(
-                        self._gate.evaluator, arm, skill.rendered, rows_of(tasks), stage="rollout"
+                        self.gate.evaluator, arm, skill.rendered, rows_of(tasks), stage="rollout"
                     ).close()
                     for arm, skill in ((before, older), (after, step.skill))
                 )
@@ -159,12 +150,12 @@ class EpochEnd:
         """
         if not guidance.text:
             return state, SlowUpdateRecord(action="no_content", why=guidance.why)
-        is_gated = self._settings.slow_update_gate_with_selection
+        is_gated = self.settings.slow_update_gate_with_selection
         candidate = step.skill.with_region("slow_update", guidance.text)
-        digest = self._skills.keep(candidate)
-        verdict = await self._judge(step, state, candidate, in_full=not is_gated)
+        digest = self.skills.keep(candidate)
+        verdict = await self.judge(step, state, candidate, in_full=not is_gated)
         measured = verdict.candidate
-        forced = not self._gate.is_on or (not is_gated and measured is not None)
+        forced = not self.gate.is_on or (not is_gated and measured is not None)
         origin = f"slow_update_epoch_{epoch:02d}"
         after, action = adopt(state, digest, verdict, step=state.step, origin=origin, forced=forced)
         return after, SlowUpdateRecord(

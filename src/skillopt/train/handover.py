@@ -6,6 +6,7 @@ The step stays open, and a larger budget goes on with it as if nothing had been 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 from skillopt.errors import BudgetSpent
@@ -17,40 +18,34 @@ from skillopt.train.log import Log
 from skillopt.train.strategies.port import Strategy
 
 
+@dataclass(eq=False)
 class Handover:
     """Judges what the strategy has so far, from the share of the budget that was set aside for a gate."""
 
-    def __init__(
-        self,
-        strategy: Strategy,
-        judge: Callable[..., Coroutine[Any, Any, Verdict]],
-        log: Log,
-        skills: SkillStore,
-    ) -> None:
-        self._strategy = strategy
-        self._judge = judge
-        self._log = log
-        self._skills = skills
+    strategy: Strategy
+    judge: Callable[..., Coroutine[Any, Any, Verdict]]
+    log: Log
+    skills: SkillStore
 
     async def best(self, state: State) -> State:
         """The state with the better of its best skill and of what an unfinished step hands over, now or when
         the budget ended it before.
         """
-        earlier = self._log.handed_over()
+        earlier = self.log.handed_over()
         found = await self._judged(state)
         if found is not None and (earlier is None or found.score > earlier.score):
-            self._log.emit(found)
+            self.log.emit(found)
             earlier = found
         return state if earlier is None else earlier.onto(state)
 
     async def _judged(self, state: State) -> HandedOver | None:
         """What the step under way has found, if the gate accepts it and the budget pays for the gate."""
-        found = self._strategy.so_far()
+        found = self.strategy.so_far()
         if found is None or found.step.place.step <= state.step:  # that step is closed
             return None
         step = found.step.at(found.step.place, holds=True)  # the step will tell its own verdicts
         try:
-            verdict = await self._judge(step, state, found.update.document, policy=found.policy)
+            verdict = await self.judge(step, state, found.update.document, policy=found.policy)
         except BudgetSpent:
             return None
         measured = verdict.candidate
@@ -58,7 +53,7 @@ class Handover:
             return None
         return HandedOver(
             place=step.place,
-            skill=self._skills.keep(found.update.document),
+            skill=self.skills.keep(found.update.document),
             score=measured.score,
             incumbent=state.best_score,
             edits=[edit.id for edit in found.update.applied],

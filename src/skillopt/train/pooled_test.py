@@ -36,7 +36,7 @@ class PooledTest(SealedTest):
         settings: TestSettings,
     ) -> None:
         super().__init__(evaluator, (), ledger, gate, settings)
-        self.refused = ""
+        self.refused, self._always = "", True
         self._folds = folds
 
     def start_early(self, step: Step, *, is_found: bool) -> None:

@@ -15,7 +15,7 @@ from skillopt.evaluation.compare import Comparison, by_task, compare_rows
 from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.evaluation.stage import Evaluation, fact
 from skillopt.evaluation.triggers import Triggering, triggering
-from skillopt.events import RowFact, TestMeasured
+from skillopt.events import Notice, RowFact, Sink, TestMeasured
 from skillopt.events.state import Metric, TestShare
 from skillopt.gate.decision import worth_of
 from skillopt.gate.gate import STAGE, Gate
@@ -97,6 +97,7 @@ class SealedTest:
         self._batch, self._always = settings.batch, settings.always
         self._planned = settings.skills * len(self.rows)
         self._early: Evaluation | None = None
+        self._has_given_way = False
         self.refused = "" if self.rows else "there is no test split, or eval_test is off"
         """Why there will be no test; empty where there will."""
         self.is_too_dear = False
@@ -184,7 +185,7 @@ class SealedTest:
 
         Rows of the seed that are measured already need no share.
         """
-        if not self.rows or share is None or not self._ledger.budget.is_limited:
+        if not self.rows or share is None or not self._ledger.budget.is_limited or self._has_given_way:
             return
         amount, seconds = _amount(share), share.seconds
         in_time = self._ledger.budget.seconds is None or 2 * seconds <= self._ledger.budget.seconds
@@ -201,6 +202,15 @@ class SealedTest:
             f" {2 * seconds / 60:.4g} minutes"
         )
         self.is_too_dear, self._needed = True, (amount, seconds)
+
+    def gives_way(self, emit: Sink) -> bool:
+        """Leave the share of a test that would stay closed to training; False where there is none."""
+        if self._always or self._has_given_way or self.refused or not self._ledger.budget.is_limited:
+            return False
+        self._has_given_way = True
+        self._ledger.set_aside_for_test(Amount())
+        emit(Notice(text="Nothing better was found yet: what was set aside for the test goes into training."))
+        return True
 
     def provide_gate(self, share: TestShare | None) -> None:
         """Reserve a last gate's share of the budget, where that is at most a quarter of it; minutes are not

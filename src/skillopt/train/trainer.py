@@ -62,8 +62,7 @@ class Trainer:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.gate, self.optimizer, self.plan, self.test = gate, optimizer, plan, test
-        self.log, self.skills = log, skills
-        self.epoch_settings = epoch_settings
+        self.log, self.skills, self.epoch_settings = log, skills, epoch_settings
         self.strategy = strategy(
             Parts(
                 optimizer=optimizer,
@@ -115,7 +114,7 @@ class Trainer:
                 state = await self.end_epoch(state, epoch)
             return await self.finish(state)
         except BudgetSpent as spent:
-            return await self.finish_early(spent)
+            return await self.finish_early(spent, skill)
 
     async def baseline(self, skill: Document) -> State:
         """Measure the seed on all of val, where training starts from, and what the sealed test will cost."""
@@ -366,20 +365,21 @@ class Trainer:
         after = closed.state.replace(reopen=reopen)
         return self.checkpoint(step, "step", after, closed.record, closed.remembered)
 
-    async def finish_early(self, spent: BudgetSpent) -> TrainingEnd:
+    async def finish_early(self, spent: BudgetSpent, skill: Document) -> TrainingEnd:
         """The budget ended the run: judge what the open step has found and test what there is, from what was
-        set aside for both; the run stays open for a larger budget.
+        set aside for both; where nothing is to be tested, train on with that. The run stays open.
         """
         state = self.load()
         if state is None:
             raise spent
         state = await Handover(self.strategy, self.consider, self.log, self.skills).best(state)
+        if state.best == state.seed and self.test.gives_way(self.log.emit):
+            return await self.fit(skill)
         try:
             report = await self.examine(state)
         except BudgetSpent:
-            report = TestReport(
-                measured=False, why="the budget does not pay for the rest of it; what was measured is kept"
-            )
+            unpaid = "the budget does not pay for the rest of it; what was measured is kept"
+            report = TestReport(measured=False, why=unpaid)
         return TrainingEnd(state=state, report=report, ended_early=str(spent))
 
     def lose(self, step: Step, state: State, batch: Batch, reflection: Reflection) -> State:

@@ -178,7 +178,7 @@ def test_a_spent_budget_tells_what_there_is_and_ends_with_4(tmp_path: Path) -> N
     seed(tmp_path, "b-seed")
     scripts = {"a-seed": SHORT, "b-seed": SHORT}
     whole = run(main, "--data-root", tmp_path, "--json", scripts=scripts).data
-    enough = whole["seeds"][0]["tokens_used"] + 100 + 16384  # the last call reserves its output cap as well
+    enough = whole["seeds"][0]["tokens_used"] + 100 + 1024  # the last call reserves its output as well
     ran = run(main, "--data-root", tmp_path, "--budget-tokens", enough, "--json", scripts=scripts)
     assert (ran.code, [one["seed"] for one in ran.data["seeds"]]) == (4, ["a-seed"])
     assert ran.data["stopped"]

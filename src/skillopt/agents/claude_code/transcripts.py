@@ -63,18 +63,14 @@ class ClaudeCodeTranscripts(FileSource):
                 edit = mapping(record.get("toolUseResult"))
                 if isinstance(before := edit.get("originalFile"), str):
                     draft.original(string(edit.get("filePath")), before)
-                command = self._user(draft, content, time)
+                # A prompt, or results of tools; a slash command may be a skill.
+                for call, text, failed in results_of(content):
+                    draft.result(call, text, time, failed=failed)
+                text = text_of(content)
+                command = command_arguments(text)
+                if command is None and text.strip():
+                    draft.ask(text, time)
         yield draft
-
-    def _user(self, draft: SessionDraft, content: Any, time: Any) -> str | None:
-        """A prompt, or results of tools; returns the arguments of a slash command that may be a skill."""
-        for call, text, failed in results_of(content):
-            draft.result(call, text, time, failed=failed)
-        text = text_of(content)
-        arguments = command_arguments(text)
-        if arguments is None and text.strip():
-            draft.ask(text, time)
-        return arguments
 
     def _assistant(self, draft: SessionDraft, record: dict[str, Any], content: Any, time: Any) -> None:
         if isinstance(record.get("attributionSkill"), str):

@@ -63,7 +63,9 @@ class CodexTranscripts(FileSource):
                 if thread.is_started:
                     continue  # the meta of the thread whose history was copied
                 thread.is_started = True
-                if _is_sub_agent(payload):
+                source = payload.get("source")
+                by_source = string(source).startswith("subagent") or "subagent" in mapping(source)
+                if by_source or payload.get("thread_source") == "subagent":
                     reader.tally.drop("session of a sub-agent")
                     return
                 draft.id = string(payload.get("id")) or string(payload.get("session_id")) or draft.id
@@ -146,12 +148,6 @@ class _Thread:
             return False
         self._told[digest] += 1
         return True
-
-
-def _is_sub_agent(meta: Mapping[str, Any]) -> bool:
-    source = meta.get("source")
-    by_source = string(source).startswith("subagent") or "subagent" in mapping(source)
-    return by_source or meta.get("thread_source") == "subagent"
 
 
 def _output(value: Any) -> tuple[str, bool]:

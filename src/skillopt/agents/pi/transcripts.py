@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from skillopt.transcripts.blocks import calls_of, string, text_of
 from skillopt.transcripts.draft import SessionDraft
@@ -54,22 +53,18 @@ class PiTranscripts(FileSource):
                 if id and not reader.first_time(f"{id} {record.get('timestamp')}"):
                     reader.tally.skip("copy of an earlier record")
                     continue
-                _message(draft, message, time)
+                role, content = message.get("role"), message.get("content")
+                if role == "user":
+                    draft.ask(text_of(content), time)
+                elif role == "assistant":
+                    failed = message.get("stopReason") in ("error", "aborted")
+                    draft.say(text_of(content), time, calls=calls_of(content), failed=failed)
+                    if failed:
+                        draft.broke_off()
+                elif role == "toolResult":
+                    call, failed = str(message.get("toolCallId") or ""), message.get("isError") is True
+                    draft.result(call, text_of(content), time, failed=failed)
         yield draft
-
-
-def _message(draft: SessionDraft, message: dict[str, Any], time: Any) -> None:
-    role, content = message.get("role"), message.get("content")
-    if role == "user":
-        draft.ask(text_of(content), time)
-    elif role == "assistant":
-        failed = message.get("stopReason") in ("error", "aborted")
-        draft.say(text_of(content), time, calls=calls_of(content), failed=failed)
-        if failed:
-            draft.broke_off()
-    elif role == "toolResult":
-        call, failed = str(message.get("toolCallId") or ""), message.get("isError") is True
-        draft.result(call, text_of(content), time, failed=failed)
 
 
 def _branch(path: Path, reader: SourceReader) -> set[int] | None:

@@ -17,8 +17,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks.officeqa._documents import Library
-from skillopt.benchmarks.officeqa._environment import DocumentTools
+from skillopt.benchmarks.officeqa._environment import DocumentTools, Library
 from skillopt.benchmarks.officeqa._load import OfficeQALoader
 from skillopt.benchmarks.officeqa._score import TOLERANCE, OfficeAnswer
 from skillopt.errors import ConfigError

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from skillopt.benchmarks.officeqa._documents import Library
+from skillopt.benchmarks.officeqa._environment import Library
 from skillopt.benchmarks.officeqa._pages import page_text, shown, sources
 from skillopt.tasks.rows import DataRow
 from skillopt.tasks.task import Task

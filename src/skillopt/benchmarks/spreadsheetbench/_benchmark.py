@@ -7,18 +7,18 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeAlias
 
 from skillopt.aio import together
 from skillopt.benchmarks.spreadsheetbench._code import OUTPUT, clipped, run_code, solution_of, trouble_of
-from skillopt.benchmarks.spreadsheetbench._compare import Cells, Value, differences, shown
-from skillopt.benchmarks.spreadsheetbench._load import Problem, SpreadsheetCase
+from skillopt.benchmarks.spreadsheetbench._load import Problem
 from skillopt.benchmarks.spreadsheetbench._tools import SpreadsheetTools, Trial
 from skillopt.errors import ConfigError, ScoringError
 from skillopt.executors import Executor
@@ -128,7 +128,11 @@ class SpreadsheetBench(SplitBenchmark):
     async def _read_golden(self, task_id: str, problem: Problem) -> list[_Read]:
         found = await self._read([case.golden.read_bytes() for case in problem.cases], problem, None)
         for case, read in zip(problem.cases, found, strict=True):
-            _check_golden(task_id, case, read)
+            if read.error is not None or read.missing:
+                trouble = read.error or f"it {_without_sheets(read)}"
+                raise ScoringError(
+                    "judge", f"task {task_id!r}: nothing can be compared with {case.golden.name}: {trouble}"
+                )
         return found
 
     async def _read(
@@ -172,14 +176,6 @@ class _Read:
         self.cells: Cells = {address: _value(*coded) for address, coded in told.get("cells", {}).items()}
 
 
-def _check_golden(task_id: str, case: SpreadsheetCase, read: _Read) -> None:
-    if read.error is not None or read.missing:
-        trouble = read.error or f"it {_without_sheets(read)}"
-        raise ScoringError(
-            "judge", f"task {task_id!r}: nothing can be compared with {case.golden.name}: {trouble}"
-        )
-
-
 def _without_sheets(read: _Read) -> str:
     missing, there = (", ".join(map(repr, names)) for names in (read.missing, read.sheets))
     return f"has no sheet {missing}; it has {there}"
@@ -212,3 +208,76 @@ def _value(kind: str, value: Any) -> Value:
 @cache
 def _reader() -> str:
     return (files("skillopt.benchmarks.spreadsheetbench") / "_reader.py").read_text(encoding="utf-8")
+
+
+Value: TypeAlias = str | float | int | bool | datetime | date | time | timedelta | None
+Cells: TypeAlias = Mapping[str, Value]
+"""Cells by address (`Sheet1!B2`), those that hold something."""
+
+_EPOCH = datetime(1899, 12, 30)
+_NOISE = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrong:
+    """A cell that does not hold what it should."""
+
+    address: str
+    expected: Value
+    got: Value
+
+
+def differences(expected: Cells, got: Cells) -> list[Wrong]:
+    """Every cell that is not the same, in the order of the expected workbook, then those that should be
+    empty.
+    """
+    addresses = dict.fromkeys([*expected, *got])
+    pairs = ((address, expected.get(address), got.get(address)) for address in addresses)
+    return [
+        Wrong(address=address, expected=wanted, got=found)
+        for address, wanted, found in pairs
+        if not same(wanted, found)
+    ]
+
+
+def same(one: Value, other: Value) -> bool:
+    """Whether two cells count as equal."""
+    left, right = _plain(one), _plain(other)
+    if isinstance(left, float) and isinstance(right, float):
+        return round(left, 2) == round(right, 2) or math.isclose(left, right, rel_tol=_NOISE)
+    return type(left) is type(right) and left == right
+
+
+def shown(value: Value) -> str:
+    """A value as a person reads it in feedback."""
+    if value is None or value == "":
+        return "(empty)"
+    if isinstance(value, (datetime, date, time)):
+        return value.isoformat()
+    if isinstance(value, str):
+        return repr(value if len(value) <= 120 else value[:120] + "...")
+    return str(value)
+
+
+def _plain(value: Value) -> float | str | None:
+    """What of a value is compared."""
+    if isinstance(value, str):
+        return _number(value) if value else None
+    if isinstance(value, datetime):
+        return float(math.floor((value - _EPOCH) / timedelta(days=1) + 0.5))
+    if isinstance(value, date):
+        return float((value - _EPOCH.date()).days)
+    if isinstance(value, time):
+        return f"{value.hour:02d}:{value.minute:02d}"
+    if isinstance(value, timedelta):
+        minutes = math.floor(value.total_seconds() / 60)
+        return f"{minutes // 60:02d}:{minutes % 60:02d}"
+    return None if value is None else float(value)
+
+
+def _number(text: str) -> float | str:
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return number if math.isfinite(number) and "_" not in text else text

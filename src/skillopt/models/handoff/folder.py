@@ -16,8 +16,7 @@ from typing import Any
 from skillopt.errors import RunConflict
 from skillopt.files import read_text, write_bytes, write_json, write_text
 from skillopt.messages import Reply, Request, ToolCall, as_plain
-from skillopt.models.handoff.page import TOOL_REPLY, guide, page
-from skillopt.models.handoff.shape import misfits
+from skillopt.models.handoff.page import TOOL_REPLY, guide, misfits, page
 
 FORMAT = "skillopt.handoff.v1"
 INDEX = "questions.json"

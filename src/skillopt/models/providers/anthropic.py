@@ -11,15 +11,9 @@ from skillopt.errors import ConfigError, ModelError, suggest
 from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.prices import by_address
-from skillopt.models.providers._anthropic_batches import AnthropicBatches
-from skillopt.models.wires.http import (
-    HttpRefusal,
-    Wire,
-    clean_text,
-    count,
-    fingerprint,
-)
-from skillopt.models.wires.structured import Form, Structure, closed
+from skillopt.models.providers._batches import AnthropicBatches
+from skillopt.models.wires.http import Wire, clean_text, count
+from skillopt.models.wires.structured import Form, Structure, WireModel, closed
 
 BASE_URL = "https://api.anthropic.com"
 _FINISH: Mapping[str, Finish] = {
@@ -44,40 +38,21 @@ _LEAST_BUDGET = 1024
 _CACHED: Mapping[str, Any] = {"type": "ephemeral"}
 
 
-class AnthropicModel:
+class AnthropicModel(WireModel):
     """A model behind `POST /v1/messages`."""
 
     def __init__(self, spec: ModelSpec) -> None:
-        self._spec = spec
         # The API's path starts with /v1, and people give base URLs with and without it.
-        self._wire = Wire(
+        wire = Wire(
             spec,
             base_url=(spec.base_url or BASE_URL).rstrip("/").removesuffix("/v1"),
             key_header="x-api-key",
             headers={"anthropic-version": "2023-06-01"},
         )
-        self._structure = Structure(spec, ("schema", "off"))
-        self.endpoint = self._wire.endpoint
-        self.limits = self._wire.limits
-        self.fingerprint: Mapping[str, Any] = fingerprint(spec)
-        self.batches = AnthropicBatches(self, self._wire)
-
-    def open(self) -> None:
-        """Load what the first call needs."""
-        self._wire.open()
-
-    async def complete(self, request: Request) -> Reply:
-        """One attempt; see `Model`."""
-        form = self._structure.form(request)
-        try:
-            answer = await self._wire.post("/v1/messages", self.body(request, form), request)
-        except HttpRefusal as refusal:
-            refusal.again |= self._structure.refused(form, refusal.status, refusal.said)
-            raise
-        return self.read(answer)
+        super().__init__(spec, wire, "/v1/messages", Structure(spec, ("schema", "off")))
+        self.batches = AnthropicBatches(self, wire)
 
     def read(self, answer: Mapping[str, Any]) -> Reply:
-        """The reply that an answer holds; raises `ModelError` where it holds none."""
         blocks = answer.get("content")
         if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
             raise self._wire.malformed("it has no content")
@@ -106,12 +81,7 @@ class AnthropicModel:
             model=str(answer.get("model") or ""),
         )
 
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._wire.close()
-
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
-        """Exactly what is sent: conversation, cap, the knobs that are set, and the form of the reply."""
         spec = self._spec
         body: dict[str, Any] = {
             "model": spec.name,

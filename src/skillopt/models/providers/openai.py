@@ -6,8 +6,8 @@ from pydantic import Field
 
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.prices import by_address
+from skillopt.models.providers._batches import OpenAIBatches
 from skillopt.models.providers._openai import Api, OpenAIModel
-from skillopt.models.providers._openai_batches import OpenAIBatches
 from skillopt.models.wires.chat import ChatModel
 from skillopt.models.wires.http import Wire
 from skillopt.models.wires.responses import ResponsesModel

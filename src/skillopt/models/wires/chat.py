@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall
 from skillopt.models.port import DEFAULT_MAX_TOKENS, ModelSpec
-from skillopt.models.stack.rate_limits import RateLimits
-from skillopt.models.wires.http import HttpRefusal, Wire, clean_text, fingerprint, usage_of
-from skillopt.models.wires.structured import Form, Structure, is_strict, schema_name
+from skillopt.models.wires.http import HttpRefusal, Wire, clean_text, usage_of
+from skillopt.models.wires.structured import Form, Structure, WireModel, is_strict, schema_name
 
 CapField = Literal["max_tokens", "max_completion_tokens"]
 # Every way in which a server that speaks Chat Completions is known to end an answer. Together says `eos`, TGI
@@ -25,7 +24,7 @@ _FINISH: Mapping[str, Finish] = {
 }
 
 
-class ChatModel:
+class ChatModel(WireModel):
     """A model behind `POST .../chat/completions`.
 
     `cap_field` is the name this vendor gives the output cap, `extra` what it wants in every body besides, and
@@ -47,41 +46,14 @@ class ChatModel:
         options: Iterable[str] = (),
         lenient: bool = False,
     ) -> None:
-        self._spec = spec
-        self._wire = wire
+        super().__init__(spec, wire, path, structure or Structure(spec), options)
         self._cap_field = cap_field
-        self._path = path
-        self._structure = structure or Structure(spec)
         self._extra = dict(extra or {})
         self._thinks_in_text = thinks_in_text
         self._lenient = lenient
         self._left_out: set[str] = set()
-        self.endpoint = wire.endpoint
-        self.fingerprint: Mapping[str, Any] = fingerprint(spec, options)
-
-    @property
-    def limits(self) -> RateLimits:
-        """What the provider says of its limits; see `RateLimits`."""
-        return self._wire.limits
-
-    def open(self) -> None:
-        """Load what the first call needs."""
-        self._wire.open()
-
-    async def complete(self, request: Request) -> Reply:
-        """One attempt; see `Model`."""
-        form = self._structure.form(request)
-        sent = self.body(request, form)
-        try:
-            answer = await self._wire.post(self._path, sent, request)
-        except HttpRefusal as error:
-            error.again |= self._structure.refused(form, error.status, error.said)
-            error.again |= self._leave_out(error, sent)
-            raise
-        return self.read(answer)
 
     def read(self, answer: Mapping[str, Any]) -> Reply:
-        """The reply that an answer holds; raises `ModelError` where it holds none."""
         self.check(answer)
         choices = answer.get("choices")
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
@@ -117,10 +89,6 @@ class ChatModel:
             model=str(answer.get("model") or ""),
         )
 
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._wire.close()
-
     def check(self, answer: Mapping[str, Any]) -> None:
         """Raise what this vendor reports inside a success status; most report nothing there."""
 
@@ -129,11 +97,14 @@ class ChatModel:
         return answer["choices"][0].get("finish_reason")
 
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
-        """Exactly what is sent: conversation, cap, the knobs that are set, and the form of the reply."""
+        # The cap and what is set besides, without what the server refused.
+        knobs = {self._cap_field: request.max_tokens, **self._spec.sampling(), **self._extra}
+        if self._lenient and self._spec.cap is None and request.max_tokens >= DEFAULT_MAX_TOKENS:
+            del knobs[self._cap_field]
         body: dict[str, Any] = {
             "model": self._spec.name,
             "messages": [self._message(message) for message in request.messages],
-            **self._knobs(request),
+            **{name: value for name, value in knobs.items() if name not in self._left_out},
         }
         if request.tools:
             body["tools"] = tools_on_offer(request)
@@ -145,14 +116,7 @@ class ChatModel:
             body["response_format"] = {"type": "json_object"}
         return body
 
-    def _knobs(self, request: Request) -> dict[str, Any]:
-        """The cap and what is set besides, without what the server refused."""
-        knobs = {self._cap_field: request.max_tokens, **self._spec.sampling(), **self._extra}
-        if self._lenient and self._spec.cap is None and request.max_tokens >= DEFAULT_MAX_TOKENS:
-            del knobs[self._cap_field]
-        return {name: value for name, value in knobs.items() if name not in self._left_out}
-
-    def _leave_out(self, refusal: HttpRefusal, sent: Mapping[str, Any]) -> bool:
+    def _steps_down(self, refusal: HttpRefusal, sent: Mapping[str, Any]) -> bool:
         """Leave a field out from now on that a server refused by its name; what the field stands for stays as
         the server has it. True where the question is worth asking again without it.
         """

@@ -81,7 +81,12 @@ class Wire:
         self._base_url = base_url.rstrip("/")
         self._query = f"?{urlencode(query)}" if query else ""
         parts = _checked_url(spec.provider, base_url)
-        self._check_key()
+        key = self._spec.api_key
+        if key is not None and not (key and key.isascii() and key.isprintable() and " " not in key):
+            raise ConfigError(
+                f"The API key for {self._spec.provider!r} cannot be sent: it is empty, or has a blank, a line"
+                " break or a character that is not ASCII. Copy it again."
+            )
         self._is_loopback = is_loopback(base_url)
         self._scrubber = Scrubber([spec.api_key or ""])
         self._headers = {"accept": "application/json", "content-type": "application/json", **(headers or {})}
@@ -193,14 +198,6 @@ class Wire:
         broken = self.error("unavailable", f"the answer broke off, it ends with {reason!r}{told}")
         broken.tokens = None if usage is None else (usage.input_tokens, usage.output_tokens)
         return broken
-
-    def _check_key(self) -> None:
-        key = self._spec.api_key
-        if key is not None and not (key and key.isascii() and key.isprintable() and " " not in key):
-            raise ConfigError(
-                f"The API key for {self._spec.provider!r} cannot be sent: it is empty, or has a blank, a line"
-                " break or a character that is not ASCII. Copy it again."
-            )
 
     def json_object(self, text: str) -> dict[str, Any]:
         """The JSON object that an answer is."""

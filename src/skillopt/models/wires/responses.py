@@ -7,32 +7,19 @@ from typing import Any
 
 from skillopt.messages import Finish, Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import ModelSpec
-from skillopt.models.wires.http import HttpRefusal, Wire, clean_text, usage_of
-from skillopt.models.wires.structured import Form, Structure, is_strict, schema_name
+from skillopt.models.wires.http import Wire, clean_text, usage_of
+from skillopt.models.wires.structured import Form, Structure, WireModel, is_strict, schema_name
 
 _INCOMPLETE: Mapping[str, Finish] = {"max_output_tokens": "length", "content_filter": "refusal"}
 
 
-class ResponsesModel:
+class ResponsesModel(WireModel):
     """A model behind `POST .../responses`, beside Chat Completions over the same wire."""
 
     def __init__(self, spec: ModelSpec, wire: Wire, *, structure: Structure) -> None:
-        self._spec = spec
-        self._wire = wire
-        self._structure = structure
-
-    async def complete(self, request: Request) -> Reply:
-        """One attempt; see `Model`."""
-        form = self._structure.form(request)
-        try:
-            answer = await self._wire.post("/responses", self.body(request, form), request)
-        except HttpRefusal as refusal:
-            refusal.again |= self._structure.refused(form, refusal.status, refusal.said)
-            raise
-        return self.read(answer)
+        super().__init__(spec, wire, "/responses", structure)
 
     def read(self, answer: Mapping[str, Any]) -> Reply:
-        """The reply that an answer holds; raises `ModelError` where it holds none."""
         output = answer.get("output")
         if not isinstance(output, list) or not all(isinstance(item, dict) for item in output):
             raise self._wire.malformed("it has no output")
@@ -47,7 +34,6 @@ class ResponsesModel:
         )
 
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
-        """Exactly what is sent: conversation, cap, the knobs that are set, and the form of the reply."""
         spec = self._spec
         # Chat Completions keeps nothing on the server unless asked to, Responses keeps everything: `store`
         # makes them alike.

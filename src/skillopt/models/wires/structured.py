@@ -9,12 +9,13 @@ again reaches the same questions.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from skillopt.errors import ConfigError, suggest
-from skillopt.messages import Request
+from skillopt.messages import Reply, Request
 from skillopt.models.port import ModelSpec
+from skillopt.models.wires.http import HttpRefusal, Wire, fingerprint
 
 Form = Literal["schema", "json", "off"]
 SETTINGS = ("auto", "schema", "json", "off")
@@ -71,6 +72,53 @@ class Structure:
         if form == self._forms[self._at] and self._at + 1 < len(self._forms):
             self._at += 1
         return form != self._forms[self._at] and form != "off"
+
+
+class WireModel:
+    """A model behind one path of a wire; each format says what its `body` is and how to `read` an answer."""
+
+    def __init__(
+        self, spec: ModelSpec, wire: Wire, path: str, structure: Structure, options: Iterable[str] = ()
+    ) -> None:
+        self._spec = spec
+        self._wire = wire
+        self._path = path
+        self._structure = structure
+        self.endpoint = wire.endpoint
+        self.limits = wire.limits
+        self.fingerprint: Mapping[str, Any] = fingerprint(spec, options)
+
+    def open(self) -> None:
+        """Load what the first call needs."""
+        self._wire.open()
+
+    async def complete(self, request: Request) -> Reply:
+        """One attempt; see `Model`."""
+        form = self._structure.form(request)
+        sent = self.body(request, form)
+        try:
+            answer = await self._wire.post(self._path, sent, request)
+        except HttpRefusal as refusal:
+            refusal.again |= self._structure.refused(form, refusal.status, refusal.said)
+            refusal.again |= self._steps_down(refusal, sent)
+            raise
+        return self.read(answer)
+
+    def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
+        """Exactly what is sent: conversation, cap, the knobs that are set, and the form of the reply."""
+        raise NotImplementedError
+
+    def read(self, answer: Mapping[str, Any]) -> Reply:
+        """The reply that an answer holds; raises `ModelError` where it holds none."""
+        raise NotImplementedError
+
+    def _steps_down(self, refusal: HttpRefusal, sent: Mapping[str, Any]) -> bool:
+        """Whether the question is worth asking again, for another reason than its form."""
+        return False
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._wire.close()
 
 
 def schema_name(schema: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ from skillopt.models.world.rules import (
     family_of,
     needs_of,
 )
-from skillopt.skill.bundle import unpack
+from skillopt.skill.document import unpack
 
 ALL_RULES = (*(rule for pair in FAMILIES.values() for rule in pair), *HARMFUL, *USELESS)
 
@@ -106,7 +106,12 @@ def _failure(question: _Question, settings: WorldRules) -> dict[str, Any]:
     ]
     answer = {"batch_size": len(cases), "failure_summary": summary, "patch": _patch(question, edits[:4])}
     if question.wants("appendix_notes"):
-        answer["appendix_notes"] = _lapses(question, settings)
+        # Reminders: one of a rule that is missing or was not followed, and now and then a harmful one.
+        needed = Counter(rule for case in question.cases for rule in sorted(needs_of(case)))
+        notes = [f"Remember: {rule}" for rule, _ in needed.most_common(1)]
+        if question.dice.roll() < settings.harm:
+            notes.append(f"Remember: {question.dice.pick(list(HARMFUL))}")
+        answer["appendix_notes"] = notes
     return answer
 
 
@@ -153,15 +158,6 @@ def _success(question: _Question, settings: WorldRules) -> dict[str, Any]:
         "patch": _patch(question, edits),
     }
     return {**answer, "appendix_notes": []} if question.wants("appendix_notes") else answer
-
-
-def _lapses(question: _Question, settings: WorldRules) -> list[str]:
-    """Reminders: one of a rule that is missing or was not followed, and now and then a harmful one."""
-    needed = Counter(rule for case in question.cases for rule in sorted(needs_of(case)))
-    notes = [f"Remember: {rule}" for rule, _ in needed.most_common(1)]
-    if question.dice.roll() < settings.harm:
-        notes.append(f"Remember: {question.dice.pick(list(HARMFUL))}")
-    return notes
 
 
 def _merge(question: _Question, settings: WorldRules) -> dict[str, Any]:

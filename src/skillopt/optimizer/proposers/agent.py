@@ -18,10 +18,9 @@ from skillopt.messages import Tool
 from skillopt.models.reading import Unusable
 from skillopt.optimizer.ask import packaged
 from skillopt.optimizer.minibatches import Studied
-from skillopt.optimizer.proof import LONGEST_PROMPT
+from skillopt.optimizer.proof import LONGEST_PROMPT, naming_tasks
 from skillopt.optimizer.proposers.port import Evidence, ProposerSetup
 from skillopt.optimizer.render import clipped, memory_section, section, told_answer, trajectory
-from skillopt.optimizer.rewrites import naming_tasks
 from skillopt.redact import MARK, redact_patterns
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit
@@ -85,9 +84,18 @@ class AgentProposer:
             for name, text in told.items():
                 write_text(root / "shown" / name, text)
             content = json.dumps([place, told], sort_keys=True)
+            limit = f"Make at most {evidence.limit} changes." if evidence.limit is not None else ""
+            kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(evidence.kinds.items()))
             task = Task(
                 id=place,
-                prompt=self._question(step, evidence, trouble),
+                prompt=(
+                    self._surroundings
+                    + section("Advice from earlier epochs", step.meta_skill)
+                    + section("Held-out failures by kind of task", kinds)
+                    + section("Limit", limit)
+                    + section("Which files may change", _may_change(self._editable))
+                    + section("Your first attempt could not be used", trouble)
+                ),
                 files=(skill,),
                 surroundings=hashlib.sha256(content.encode()).hexdigest(),
             )
@@ -99,18 +107,6 @@ class AgentProposer:
         assert isinstance(outcome, Scored), "a stage of one lost row does not close"
         step.tokens.add(STAGE, outcome.trajectory.calls, outcome.trajectory.usage)
         return outcome.trajectory
-
-    def _question(self, step: Step, evidence: Evidence, trouble: str) -> str:
-        limit = f"Make at most {evidence.limit} changes." if evidence.limit is not None else ""
-        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(evidence.kinds.items()))
-        return (
-            self._surroundings
-            + section("Advice from earlier epochs", step.meta_skill)
-            + section("Held-out failures by kind of task", kinds)
-            + section("Limit", limit)
-            + section("Which files may change", _may_change(self._editable))
-            + section("Your first attempt could not be used", trouble)
-        )
 
 
 PLUGIN = AgentProposer

@@ -31,13 +31,12 @@ from pydantic import TypeAdapter, ValidationError
 from skillopt.errors import ConfigError, suggest
 from skillopt.registry import Registry
 from skillopt.tasks.functions import load_function
-from skillopt.tasks.scorers._anls import Anls
 from skillopt.tasks.scorers._checks import Checks
-from skillopt.tasks.scorers._choice import MultipleChoice
 from skillopt.tasks.scorers._command import CommandScorer, command_scorer
 from skillopt.tasks.scorers._function import function_scorer
 from skillopt.tasks.scorers._given import MOST_CHECKS, kept_rules, read_rules
 from skillopt.tasks.scorers._judge import JudgeScorer
+from skillopt.tasks.scorers._label import MultipleChoice
 from skillopt.tasks.scorers._regex import Regex
 from skillopt.tasks.scorers._rules import CheckedWork, ContainsRule, NoRefusal, Pattern, Rule
 from skillopt.tasks.scorers._scorer import (
@@ -51,7 +50,7 @@ from skillopt.tasks.scorers._scorer import (
     rule_of,
     score_trajectory,
 )
-from skillopt.tasks.scorers._text import Contains, ExactMatch, Squad, squad_f1
+from skillopt.tasks.scorers._text import Anls, Contains, ExactMatch, Squad, squad_f1
 from skillopt.tasks.scorers._values import JsonEqual, Numeric
 
 __all__ = [

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+import signal
 import sys
 import weakref
 from collections.abc import Mapping, Sequence
@@ -25,11 +26,15 @@ from skillopt.tasks.scorers._scorer import NamedScorer, extract_answer, passed, 
 from skillopt.tasks.task import Task
 
 DEFAULT_TIMEOUT = 5.0
-# The alarm ends a child whose parent was killed and can end it no more; SIGALRM stops also a running match.
+_PATIENCE = 20
+"""How many times its own seconds a child may take by the clock: a busy machine is not the pattern's fault."""
+# SIGPROF comes after so many seconds of computing, SIGALRM after so many by the clock, also where the parent
+# was killed; both stop also a running match.
 _BEGIN = """
 import json, re, signal, sys
 job = json.load(sys.stdin.buffer)
-if hasattr(signal, "alarm"):
+if hasattr(signal, "setitimer"):
+    signal.setitimer(signal.ITIMER_PROF, job["timeout"])
     signal.alarm(job["alarm"])
 """
 _MATCH = f"""{_BEGIN}
@@ -53,7 +58,7 @@ class Regex(NamedScorer):
     """The reference is a Python pattern (or a list of them) found in the answer; with `full` it must match
     all of it.
 
-    `timeout` is in seconds; a match that takes longer is an error of the scorer, never a zero.
+    `timeout` is in seconds of computing; a match that takes longer is an error of the scorer, never a zero.
     """
 
     name: ClassVar[str] = "regex"
@@ -122,23 +127,23 @@ async def _answers(
     program: Sequence[str], job: Mapping[str, Any], *, what: str, timeout: float
 ) -> list[bool]:
     """What a child process that is killed when its time is up says to a job."""
-    given = json.dumps({**job, "alarm": math.ceil(timeout) + 1})
+    longest = timeout * (_PATIENCE if hasattr(signal, "setitimer") else 1)
+    given = json.dumps({**job, "timeout": timeout, "alarm": math.ceil(longest) + 1})
+    late = ScoringError("timeout", f"{what} took longer than {timeout:g} s on this answer")
     try:
-        async with _slot():
+        loop = asyncio.get_running_loop()
+        if loop not in _slots:
+            _slots[loop] = asyncio.Semaphore(os.cpu_count() or 1)
+        async with _slots[loop]:
             argv = [sys.executable, *program]
-            done = await run_process(argv, input=given.encode(), env=minimal_env(), cwd=None, timeout=timeout)
+            done = await run_process(argv, input=given.encode(), env=minimal_env(), cwd=None, timeout=longest)
     except Fault as fault:
         if fault.kind != "timeout":
             raise ScoringError(fault.kind, fault.detail) from fault
-        raise ScoringError("timeout", f"{what} took longer than {timeout:g} s on this answer") from fault
+        raise late from fault
+    if done.code < 0 and done.code in (-getattr(signal, "SIGPROF", 0), -getattr(signal, "SIGALRM", 0)):
+        raise late
     if done.code != 0:
         said = done.stderr.decode(errors="replace")[-300:]
         raise ScoringError("judge", f"{what} could not be matched: {said}")
     return [bool(found) for found in json.loads(done.stdout)]
-
-
-def _slot() -> asyncio.Semaphore:
-    loop = asyncio.get_running_loop()
-    if loop not in _slots:
-        _slots[loop] = asyncio.Semaphore(os.cpu_count() or 1)
-    return _slots[loop]

@@ -25,7 +25,8 @@ _APOLOGY = r"(?:(?:i['’]?m|i am|we['’]?re|we are) (?:very |so |really )?sorr
 # An apology is a refusal only if its own sentence says so, or if nothing follows it.
 _REFUSAL = re.compile(
     rf"(?:{_APOLOGY}\b(?:[^.!?\n]*?\b{_UNABLE}|[^.!?:\d\n]{{0,40}}[.!?]?\s*\Z)"
-    rf"|(?:unfortunately,? )?(?:i|we)(?:['’]?m| am|['’]re| are)? {_UNABLE}|as an ai\b)",
+    r"|(?:unfortunately,? |(?:i['’]?m|i am) afraid,? (?:that )?)?(?:i|we)(?:['’]?m| am|['’]re| are)? "
+    rf"{_UNABLE}(?! (?:believe|recommend|stress|overstate|imagine|wait)\b)|as an ai\b)",
     re.IGNORECASE,
 )
 _MARKS = re.compile(r"^[\s>#*_`\-]+")

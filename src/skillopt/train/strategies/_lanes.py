@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 
 from skillopt.aio import together
@@ -67,50 +67,40 @@ class Deeper:
         return [one for task, one in studied.items() if task not in done]
 
 
+@dataclass(eq=False)
 class LaneSearch:
-    """Studies and tries, lane by lane, side by side."""
+    """Studies and tries, lane by lane, side by side.
 
-    def __init__(
-        self,
-        step: Step,
-        *,
-        analyst: LaneAnalyst | SmallLaneAnalyst | WholeBatch,
-        trials: Trials,
-        guard: LeakGuard | None,
-        confirms: bool,
-        most_rows: int,
-        depth: int,
-        kinds: Mapping[str, int],
-        earlier: Sequence[DeadEdit],
-        harmful: Sequence[Edit],
-        divide: Callable[[Sequence[Studied]], list[list[Studied]]],
-    ) -> None:
-        """With `confirms` a single fixed task must show it twice. `kinds` counts held-out failures by kind of
-        task; `earlier` edits fixed nothing in steps before, `harmful` ones broke tasks that worked.
-        """
-        self.divide = divide
-        """Failures into lanes, as the first look had them."""
-        self._step = step
-        self._analyst = analyst
-        self._trials = trials
-        self._guard = guard
-        self._confirms = confirms
-        self._most_rows = most_rows
-        self._depth = depth
-        self._kinds = kinds
-        self._earlier = earlier
-        self._harmful = harmful
-        self._lines, self._repeats = lines_of(step.skill.whole), repeats(step.skill.whole)
+    With `confirms` a single fixed task must show it twice. `kinds` counts held-out failures by kind of
+    task; `earlier` edits fixed nothing in steps before, `harmful` ones broke tasks that worked.
+    """
+
+    step: Step
+    _: KW_ONLY
+    analyst: LaneAnalyst | SmallLaneAnalyst | WholeBatch
+    trials: Trials
+    guard: LeakGuard | None
+    confirms: bool
+    most_rows: int
+    depth: int
+    kinds: Mapping[str, int]
+    earlier: Sequence[DeadEdit]
+    harmful: Sequence[Edit]
+    divide: Callable[[Sequence[Studied]], list[list[Studied]]]
+    """Failures into lanes, as the first look had them."""
+
+    def __post_init__(self) -> None:
+        self._lines, self._repeats = lines_of(self.step.skill.whole), repeats(self.step.skill.whole)
         self.done: list[Lane] = []
         """The lanes that are in, as they came."""
 
     async def study(self, index: int, chunk: list[Studied]) -> Lane:
         """A first look at some failures."""
-        return await self._study(str(index), chunk, self._earlier, self._harmful)
+        return await self._study(str(index), chunk, self.earlier, self.harmful)
 
     async def study_again(self, name: str, chunk: list[Studied], harmful: Sequence[Edit]) -> Lane:
         """One more look at failures whose edits turned out to break other tasks."""
-        return await self._study(name, chunk, self._earlier, (*self._harmful, *harmful))
+        return await self._study(name, chunk, self.earlier, (*self.harmful, *harmful))
 
     async def deepen(self, lanes: Sequence[Lane]) -> Deeper:
         """Further looks at what stays open when all lanes are in, told what did nothing there.
@@ -119,17 +109,17 @@ class LaneSearch:
         not looked for again.
         """
         deeper = Deeper(lanes=list(lanes))
-        for look in range(1, self._depth):
+        for look in range(1, self.depth):
             left = deeper.left()
             if not self._goes_on(deeper, look):
                 break
             proven = without_copies([one for lane in deeper.lanes for one in lane.proven])
             if left and proven:
                 edits = list({edit.id: edit for one in proven for edit in one.edits}.values())
-                trial = await self._trials.run(edits, [Row(task=one.task) for one in left])
+                trial = await self.trials.run(edits, [Row(task=one.task) for one in left])
                 before = {row: worth for lane in lanes for row, worth in lane.before.items()}
                 deeper.trials.append(trial)
-                deeper.shared |= {task for task, _ in fixed_in(before, self._trials.worths(trial))}
+                deeper.shared |= {task for task, _ in fixed_in(before, self.trials.worths(trial))}
                 left = deeper.left()
             dead = [one for lane in deeper.lanes for one in lane.dead]
             chunks = self.divide(left)
@@ -137,9 +127,9 @@ class LaneSearch:
             # Where nothing new is known, the same question would get the same answer.
             deeper.last = await together(
                 *(
-                    self._study(f"{at}-{look + 1}", chunk, about, self._harmful)
+                    self._study(f"{at}-{look + 1}", chunk, about, self.harmful)
                     for at, (chunk, about) in enumerate(zip(chunks, told, strict=True))
-                    if about or deeper.shared or self._analyst.varies
+                    if about or deeper.shared or self.analyst.varies
                 )
             )
             deeper.lanes += deeper.last
@@ -152,7 +142,7 @@ class LaneSearch:
         """
         tried = sum(len(lane.look.edits) for lane in deeper.lanes)
         found = sum(len(lane.proven) for lane in deeper.lanes)
-        if look > 1 and not self._analyst.varies and found < HARDLY_ANY * tried:
+        if look > 1 and not self.analyst.varies and found < HARDLY_ANY * tried:
             return False
         return look <= 2 or any(lane.proven for lane in deeper.last)
 
@@ -162,11 +152,11 @@ class LaneSearch:
         lane = Lane(
             studied={one.task.id: one for one in chunk},
             rows={one.task.id: Row(task=one.task) for one in chunk},
-            before={(one.task.id, 0): self._trials.worth(one.tries[-1]) for one in chunk},
+            before={(one.task.id, 0): self.trials.worth(one.tries[-1]) for one in chunk},
         )
         known = [one for one in dead if one.is_about(chunk)]
-        lane.look = await self._analyst.study(
-            self._step, name, chunk, dead=known, harmful=harmful, kinds=self._kinds
+        lane.look = await self.analyst.study(
+            self.step, name, chunk, dead=known, harmful=harmful, kinds=self.kinds
         )
         await self._try(lane, known, chunk)
         self.done.append(lane)
@@ -208,7 +198,7 @@ class LaneSearch:
         proposed = [edit for edit in lane.look.edits if isinstance(edit, Edit)]
         usable: list[Edit] = []
         for edit in map(self._adapted, proposed):
-            applied = apply([edit], self._step.skill)
+            applied = apply([edit], self.step.skill)
             outcome, after = applied.outcomes[0], applied.document
             if outcome.state == "applied" and wording(edit) in tried:
                 why_not = "the same was tried on these tasks before"
@@ -216,8 +206,8 @@ class LaneSearch:
             elif outcome.state == "applied" and repeats(after.whole) > self._repeats:
                 why_not = "a line would come twice in the skill"
                 outcome = Outcome(edit=edit, state="duplicate", reason=why_not)
-            elif outcome.state == "applied" and self._guard is not None:
-                leaks = self._guard.find(after.rendered)
+            elif outcome.state == "applied" and self.guard is not None:
+                leaks = self.guard.find(after.rendered)
                 if leaks:
                     outcome = Outcome(edit=edit, state="invalid", reason=why(leaks))
             if outcome.state == "applied":
@@ -235,12 +225,12 @@ class LaneSearch:
         if edit.problem or not edit.adds_prose:
             return edit
         edit = replace(edit, content=kept_lines(edit.content, self._lines))
-        near = in_its_place(edit.content, self._step.skill.body) if edit.path == SKILL_FILE else None
+        near = in_its_place(edit.content, self.step.skill.body) if edit.path == SKILL_FILE else None
         if near is not None:
             instead = replace(edit, op="replace", target=near[0], content=near[1])
-            if apply([instead], self._step.skill).outcomes[0].state == "applied":
+            if apply([instead], self.step.skill).outcomes[0].state == "applied":
                 return instead
-        if edit.op == "insert_after" and apply([edit], self._step.skill).outcomes[0].state == "unmatched":
+        if edit.op == "insert_after" and apply([edit], self.step.skill).outcomes[0].state == "unmatched":
             return replace(edit, op="append", target="")
         return edit
 
@@ -250,7 +240,7 @@ class LaneSearch:
         """An edit on the first tasks that it names, as far as they still fail."""
         named = edit.evidence.get("tasks")
         wanted = [str(task) for task in named] if isinstance(named, list) else []
-        chosen = [rows[task] for task in dict.fromkeys(wanted) if task in rows][: self._most_rows]
+        chosen = [rows[task] for task in dict.fromkeys(wanted) if task in rows][: self.most_rows]
         return await self._fixes(lane.before, (edit,), chosen) if chosen else ([], [])
 
     async def _fixes(
@@ -261,15 +251,15 @@ class LaneSearch:
         One task alone counts as fixed only if the edits fix it in a second draw, and if it fails in a second
         draw without them: it may have come right by itself.
         """
-        trial = await self._trials.run(edits, rows)
-        fixed = [task for task, _ in fixed_in(before, self._trials.worths(trial))]
-        if len(fixed) != 1 or not self._confirms:
+        trial = await self.trials.run(edits, rows)
+        fixed = [task for task, _ in fixed_in(before, self.trials.worths(trial))]
+        if len(fixed) != 1 or not self.confirms:
             return [trial], fixed
         again = [replace(row, draw=AGAIN) for row in rows if row.task.id in set(fixed)]
-        repeated, control = await self._trials.each([edits, ()], again)
+        repeated, control = await self.trials.each([edits, ()], again)
         failed = {(task, AGAIN): before[task, 0] for task in fixed}
-        held = {task for task, _ in fixed_in(failed, self._trials.worths(repeated))}
-        flukes = {task for task, _ in fixed_in(failed, self._trials.worths(control))}
+        held = {task for task, _ in fixed_in(failed, self.trials.worths(repeated))}
+        flukes = {task for task, _ in fixed_in(failed, self.trials.worths(control))}
         return [trial, repeated, control], [task for task in fixed if task in held - flukes]
 
     async def _together(self, lane: Lane, edits: tuple[Edit, ...], rows: Sequence[Row]) -> list[Proven]:
@@ -298,7 +288,7 @@ class LaneSearch:
         """Edits that fix rows only together: each is left out in turn, for good where it is not missed. What
         is left must show it again, as one lucky row would make a set of anything.
         """
-        rows = rows[: self._most_rows]
+        rows = rows[: self.most_rows]
         for edit in edits:
             rest = tuple(one for one in edits if one.id != edit.id)
             if not rest:
@@ -307,8 +297,8 @@ class LaneSearch:
             lane.trials += trials
             if len(fixed) == len(rows):
                 edits = rest
-        again = await self._trials.run(edits, [replace(row, draw=AGAIN) for row in rows])
+        again = await self.trials.run(edits, [replace(row, draw=AGAIN) for row in rows])
         lane.trials.append(again)
         failed = {(row.task.id, AGAIN): lane.before[row.task.id, 0] for row in rows}
-        held = fixed_in(failed, self._trials.worths(again))
+        held = fixed_in(failed, self.trials.worths(again))
         return [Proven(edits=edits, fixed=tuple(task for task, _ in held))] if held else []

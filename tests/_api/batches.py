@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.parser
 import email.policy
+import hashlib
 import itertools
 import json
 import threading
@@ -13,8 +14,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Literal, TypeAlias
 
-from skillopt.testing._answers import Call
-from skillopt.testing._http import Misbehaviour
+from aiohttp import web
+
+from skillopt.testing import Answer, Call, Logged, LoopbackProvider, Misbehaviour
+from skillopt.testing._answers import counted, texts
+from skillopt.testing._bodies import rendered
+from skillopt.testing._http import api_of, keys, reset
+from skillopt.testing._loopback import error_answer
 
 Ending: TypeAlias = Literal["errored", "invalid", "expired"]
 _ANTHROPIC = "/v1/messages/batches"
@@ -222,3 +228,59 @@ class BatchDesk:
 
 def _is_answer(outcome: Mapping[str, Any]) -> bool:
     return bool(outcome["response"]) and outcome["response"]["status_code"] == 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedRow(Logged):
+    """A row of a batch in the log of its provider."""
+
+
+class BatchProvider(LoopbackProvider):
+    """A loopback provider that also takes batches, of OpenAI and of Anthropic."""
+
+    def __init__(
+        self, answer: Callable[[Call], Any], *, batches: BatchRules | None = None, **options: Any
+    ) -> None:
+        super().__init__(answer, **options)
+        self.batches = BatchDesk(batches or BatchRules(), self._answer_row)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Calls that belong to batches are not logged; their rows are, when the batch is created."""
+        if not self.batches.owns(request.path):
+            return await super()._handle(request)
+        if self._api_key is not None and self._api_key not in keys(request):
+            return error_answer(401, "incorrect API key provided")
+        raw, kind = await request.content.read(), request.headers.get("content-type", "")
+        try:
+            told, wrong = self.batches.handle(request.method, request.path, request.query, raw, kind)
+        except (ValueError, KeyError) as error:
+            return error_answer(400, str(error))
+        if wrong is not None and wrong.kind == "reset":
+            reset(request)
+        elif wrong is not None:
+            return error_answer(wrong.code, wrong.body, wrong.retry_after)
+        if told is None:
+            return error_answer(404, f"there is no {request.method} {request.path}")
+        return web.Response(text=told if isinstance(told, str) else json.dumps(told))
+
+    def _answer_row(self, path: str, body: Mapping[str, Any]) -> Ending | dict[str, Any]:
+        api = api_of(path)
+        if api is None:
+            raise ValueError(f"no row can be sent to {path}")
+        self._check(api, body)
+        nowhere: dict[str, Any] = {"api": api, "place": None, "draw": None}
+        with self._lock:
+            digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+            entry = LoggedRow(
+                index=len(self._log), digest=digest, started=time.monotonic(), in_flight=0, **nowhere
+            )
+            self._log.append(entry)
+        text = "\n".join(texts(api, body))
+        call = Call(index=entry.index, attempt=0, body=body, text=text, headers={}, path=path, **nowhere)
+        ending = self.batches.rules.row(call)
+        if ending is not None:  # such rows are not billed
+            return ending
+        said = self._answer(call)
+        answer = counted(Answer(text=said) if isinstance(said, str) else said, call)
+        self._note(entry, status=200, input_tokens=answer.input_tokens, output_tokens=answer.output_tokens)
+        return rendered(call, answer)
