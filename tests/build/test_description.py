@@ -261,7 +261,7 @@ def test_a_skill_that_no_agent_would_list_is_refused(skill: Path, head: str, sai
     ("rows", "said"),
     [
         ([{"prompt": "a", "should_load": "maybe"}], "line 1: should_load is no true or false"),
-        ([{"prompt": "a", "should_load": True}] * 2, "holds 2 queries that should load|used more than once"),
+        ([{"prompt": "a", "should_load": True}] * 2, "holds 1 queries that should load"),
         ([{"prompt": " ", "should_load": True}], "'prompt' is missing or empty"),
         (
             [{"drafted": "by m"}, *QUERIES],

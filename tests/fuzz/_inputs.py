@@ -6,6 +6,7 @@ Inputs are functions of a `Random`. Hypothesis brings it in `make test`, so that
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Callable
@@ -74,7 +75,7 @@ def some_json(dice: Random, depth: int = 2) -> Any:
     """Any JSON value."""
     kind = dice.randrange(6 if depth else 3)
     if kind == 0:
-        return dice.choice(_PLAIN)
+        return copy.deepcopy(dice.choice(_PLAIN))
     if kind in (1, 2):
         return dice.choice(FRAGMENTS) if kind == 1 else dice.randrange(-10, 10)
     if kind == 3:
@@ -135,7 +136,7 @@ def _changed(dice: Random, value: Any) -> Any:
     if how == 1:
         del value[place]
     elif how == 2 and isinstance(value, list):
-        value.append(value[place])
+        value.append(copy.deepcopy(value[place]))
     elif how == 2:
         value[dice.choice(FRAGMENTS)] = some_json(dice)
     else:

@@ -14,6 +14,7 @@ from optimizer.test_stages import Quiz
 from promises._runs import assert_same_run, in_world, make_job, run
 from skillopt.build import open_run, trainer_of
 from skillopt.evaluation.runner import Evaluator, rows_of
+from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Arrived, Event, StageOpened
 from skillopt.gate.gate import Gate, GateSettings
 from skillopt.harnesses.chat import Chat
@@ -196,3 +197,19 @@ async def test_a_run_is_the_same_with_and_without(workers: int, tmp_path: Path) 
         options = (*in_world(), *SMALL, f"env.workers={workers}", f"train.ahead={ahead}")
         await run(make_job(options), tmp_path / ahead)
     assert_same_run(tmp_path / "auto", tmp_path / "off")
+
+
+async def test_rows_that_were_read_before_anybody_heard_that_they_are_done_leave_a_slot_for_the_next() -> (
+    None
+):
+    scene = Scene()
+    scene.target.go.set()
+    rows = scene.batch.rows
+    await Evaluation(scene.evaluator, scene.step("old"), "old", rows, stage="rollout").close()
+    again = Evaluation(scene.evaluator, scene.step("old"), "old", rows, stage="rollout", ahead=1)
+    read = 0
+    while await again.next() is not None:  # known rows are done at once
+        read += 1
+        if read == 1:
+            await asyncio.sleep(0)
+    assert read == len(rows)

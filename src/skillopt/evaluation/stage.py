@@ -117,7 +117,6 @@ class Evaluation:
         self._shared = breaker
         self._futures: list[asyncio.Future[Rollout]] = []
         self._read = 0
-        self._under_way = 0
         self._is_over = False
         self._open(rows)
 
@@ -205,17 +204,15 @@ class Evaluation:
             future = asyncio.ensure_future(self._one(self.rows[len(self._futures)]))
             future.add_done_callback(self._heard)
             self._futures.append(future)
-            self._under_way += 1
 
     def _is_full(self) -> bool:
         """Whether the slots are taken, or enough was sent beyond a row that is slow to come in."""
         if self._ahead is None:
             return False
-        beyond = len(self._futures) - self._read
-        return self._under_way >= self._ahead or 2 * beyond >= 3 * self._ahead
+        unread = self._futures[self._read :]  # read ones are done; of a done one nobody may have heard yet
+        return sum(not one.done() for one in unread) >= self._ahead or 2 * len(unread) >= 3 * self._ahead
 
     def _heard(self, future: asyncio.Future[Rollout]) -> None:
-        self._under_way -= 1
         is_measured = (
             not future.cancelled() and future.exception() is None
         )  # who closes it hears of a failure
