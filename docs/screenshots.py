@@ -29,7 +29,7 @@ from skillopt.runs.reader import read_facts
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 LARGEST = 200_000
-COLOURS = 64
+COLOURS = 96
 RUNS = {
     "world": (),
     "careful": ("gate.policy=confirm",),
@@ -112,7 +112,7 @@ def play(desk: Tab, run: Path, page: Path) -> None:
     both = Image.new("RGB", (shots[0].width, 2 * shots[0].height))
     both.paste(shots[0])
     both.paste(shots[-1], (0, shots[0].height))
-    colours = both.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE)
+    colours = both.quantize(COLOURS, method=Image.Quantize.MEDIANCUT, kmeans=1)
     first, *rest = (one.quantize(palette=colours, dither=Image.Dither.NONE) for one in shots)
     seconds = [*[1.2] * len(rest), 4.0]
     path = IMAGES / "replay.gif"
