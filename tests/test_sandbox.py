@@ -138,7 +138,9 @@ os.kill(os.getpid(), signal.SIGTERM)
     assert (await python(code, Sandbox("limits", limits=SMALL))).code == -signal.SIGTERM
 
 
-@pytest.mark.parametrize(("number", "stopped"), [("SIGKILL", None), ("SIGSTOP", "time")])
+@pytest.mark.parametrize(
+    ("number", "stopped"), [("SIGKILL", None), pytest.param("SIGSTOP", "time", marks=pytest.mark.slow)]
+)
 async def test_where_nothing_shuts_it_in_ending_the_watcher_is_the_program_s_failure(
     number: str, stopped: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,6 +300,7 @@ async def test_hidden_folders_stay_hidden_inside_visible_ones(tmp_path: Path) ->
 
 
 @needs_bubblewrap
+@pytest.mark.slow
 async def test_a_program_of_the_user_reads_everything_and_changes_nothing(tmp_path: Path) -> None:
     """The gentler form, for command scorers: no network, nothing written, but all files as the user sees
     them.

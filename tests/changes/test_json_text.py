@@ -66,6 +66,7 @@ def test_what_was_there_is_there_as_it_was_written(text: str) -> None:
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=4), st.sampled_from([None, 1, 2, "\t"]))
+@pytest.mark.slow
 def test_any_object_keeps_its_values_and_comes_back_equal(
     document: dict[str, Any], indent: int | str | None
 ) -> None:

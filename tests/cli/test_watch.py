@@ -160,6 +160,7 @@ def test_two_programs_one_works_and_the_other_watches_from_before_it_began(
     assert "✓test" in out and "finished" in out
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_watching_and_not_the_run(tmp_path: Path) -> None:
     watching = program("runs", "watch", str(tmp_path / "later"), "--wait", cwd=tmp_path)
     try:

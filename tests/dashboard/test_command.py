@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from cli._commands import run
 
 
@@ -33,6 +35,7 @@ def test_a_root_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert done.code == 2 and "There is no folder" in done.err
 
 
+@pytest.mark.slow
 def test_the_door_of_the_public_name_takes_the_public_options() -> None:
     command = [sys.executable, "-m", "skillopt_webui.app", "--help"]
     done = subprocess.run(

@@ -167,6 +167,7 @@ async def test_a_process_that_dies_loses_its_objects_and_nobody_else_s(pool: Pro
     assert await (await pool.open(partial(_work.Counter, 5))).call("add", 1) == 6
 
 
+@pytest.mark.slow
 async def test_work_that_hangs_is_ended_with_its_process() -> None:
     pool = ProcessPool(1, timeout=3)
     try:

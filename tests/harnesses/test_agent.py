@@ -188,7 +188,7 @@ async def test_an_empty_answer_is_the_targets_own_failure_unless_it_made_a_file(
         ("GARBAGE", "parse"),
         ("LOGGED-OUT-ERROR", "auth"),
         ("LOGGED-OUT-TEXT", "auth"),
-        ("HANG", "timeout"),
+        pytest.param("HANG", "timeout", marks=pytest.mark.slow),
     ],
 )
 async def test_a_cli_that_does_not_work_is_never_a_score(

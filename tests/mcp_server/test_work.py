@@ -111,6 +111,7 @@ async def test_more_works_than_there_are_places_wait_and_are_told_so(tmp_path: P
     assert all(one.finished is not None and one.finished.code == 0 for one in works)
 
 
+@pytest.mark.slow
 async def test_closing_stops_everything_and_leaves_no_process(tmp_path: Path) -> None:
     shop = shop_of_code(close_grace=2.0, cancel_grace=60)
     note = tmp_path / "note"

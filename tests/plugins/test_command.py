@@ -40,6 +40,7 @@ def test_the_list_names_every_agent_and_what_is_installed(home: Path) -> None:
     assert codex["installed"][0]["changed_since"] == [str(skill)]
 
 
+@pytest.mark.slow
 def test_a_dry_run_says_everything_and_does_nothing(home: Path) -> None:
     before = snapshot(home)
     ran = run("plugin", "install", "codex", "--dry-run")

@@ -107,7 +107,7 @@ async def test_answers_by_hand_and_in_this_process_are_never_asked_twice(model: 
         assert not isinstance(opened.models.of("target", job.target)._inner, Hedged)
 
 
-@pytest.mark.parametrize("tokens", [9_000, 24_000])
+@pytest.mark.parametrize("tokens", [9_000, pytest.param(24_000, marks=pytest.mark.slow)])
 async def test_a_budget_holds_with_hedges_as_the_provider_counts(tokens: int, tmp_path: Path) -> None:
     async with provider_of(latency=tails) as provider:
         with contextlib.suppress(BudgetSpent):

@@ -112,6 +112,7 @@ async def test_a_schema_whose_pattern_backtracks_for_ever_is_stopped_and_is_no_s
 
 
 @pytest.mark.skipif(not hasattr(signal, "alarm"), reason="needs an alarm clock of the system")
+@pytest.mark.slow
 def test_a_match_whose_parent_was_killed_ends_by_itself(tmp_path: Path) -> None:
     program = (
         "import asyncio\nfrom skillopt.tasks.scorers._regex import matches\n"

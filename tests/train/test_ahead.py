@@ -190,7 +190,13 @@ async def test_nothing_runs_ahead_where_a_budget_could_end_earlier_for_it(
 
 
 @pytest.mark.parametrize(
-    "workers", [1, 8, pytest.param(24, marks=pytest.mark.slow), pytest.param(200, marks=pytest.mark.slow)]
+    "workers",
+    [
+        1,
+        pytest.param(8, marks=pytest.mark.slow),
+        pytest.param(24, marks=pytest.mark.slow),
+        pytest.param(200, marks=pytest.mark.slow),
+    ],
 )
 async def test_a_run_is_the_same_with_and_without(workers: int, tmp_path: Path) -> None:
     for ahead in ("auto", "off"):

@@ -287,6 +287,7 @@ def test_what_breaks_passed_tasks_is_out_before_the_gate(proved):
     }
 
 
+@pytest.mark.slow
 def test_no_failure_is_shown_twice_to_one_analyst(tmp_path):
     """Also where edits overreach and their tasks, some of which had two looks, are studied once more."""
     trained = train(

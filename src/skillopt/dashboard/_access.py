@@ -18,7 +18,7 @@ from aiohttp import web
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-NONCE = "nonce"
+NONCE = web.RequestKey("nonce", str)
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
