@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from _api.batches import BatchProvider
+from _api.batches import BatchProvider, BatchRules
 from skillopt.cli.init import start
 from skillopt.files import write_text
 from skillopt.process import run_process
@@ -109,7 +109,7 @@ def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
 async def run_page(page: Path, folder: Path) -> None:
     """Run the blocks of a page one after another; the first that fails ends it with what it printed."""
     furnish(folder)
-    async with BatchProvider(answers(), lenient=True) as provider:
+    async with BatchProvider(answers(), batches=BatchRules(looks=0), lenient=True) as provider:
         env = environment(folder, provider.url)
         for block in blocks(page.read_text(encoding="utf-8")):
             for words in () if block.not_run else commands(block):
