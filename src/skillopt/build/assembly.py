@@ -111,7 +111,7 @@ async def open_run(
         whose = job.identity() if identity is None else identity
         run = stack.enter_context(Run(folder, whose, scrubber=job.scrubber, sinks=sinks))
         database = run.database
-        earlier, opened_at = float(database.noted("seconds") or 0.0), time.monotonic()
+        earlier, opened_at = (database.noted_as(float, "seconds") or 0.0), time.monotonic()
 
         def elapsed() -> float:
             return earlier + time.monotonic() - opened_at

@@ -50,11 +50,11 @@ def _told_correction(job: Job, folder: Path) -> str:
     with lock(folder / ".lock"):
         before = Database.reading(folder / DATABASE)
         try:
-            noted, is_answered = before.noted("identity"), before.holds_answers()
+            noted, is_answered = before.noted_as(json.loads, "identity"), before.holds_answers()
         finally:
             before.shut()
     now = json.loads(json.dumps(job.scrubber.scrub_json(job.identity())))
-    changed = [] if noted is None else difference(json.loads(noted), now)
+    changed = [] if noted is None else difference(noted, now)
     keys = [line.strip().partition(": ")[0] for line in changed]
     is_correction = all(key.startswith((*_CORRECTIONS, *_MODELS)) and key != "env.name" for key in keys)
     if not (is_answered and keys and is_correction):

@@ -208,7 +208,7 @@ def _merged(
 
 
 def _noted(notes: Database, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(notes.noted(name) or "[]")
+    found: list[dict[str, Any]] = notes.noted_as(json.loads, name) or []
     return found
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -45,6 +45,7 @@ CREATE TABLE IF NOT EXISTS spending (
 CREATE TABLE IF NOT EXISTS skills (digest TEXT PRIMARY KEY, text TEXT NOT NULL);
 """
 
+_Read = TypeVar("_Read")
 _REPLY, _TRAJECTORY = TypeAdapter(Reply), TypeAdapter(Trajectory)
 _BATCH = "batch "
 SESSION = "session"
@@ -68,7 +69,9 @@ def entry_of(row: Sequence[Any]) -> Entry:
         stage=stage,
         place=place,
         state=state,
-        charged=Amount(calls=calls, tokens=tokens, usd=None if usd is None else _known_fraction(usd)),
+        charged=Amount(
+            calls=int(calls), tokens=int(tokens), usd=None if usd is None else _known_fraction(usd)
+        ),
         reserved=reserved,
         usage=None if usage is None else _known_usage(usage),
     )
@@ -126,7 +129,10 @@ class Database:
         database = cls.__new__(cls)
         database._path = path
         database._db = connect_reading(path)
-        _check_version(database._db, path)
+        try:
+            _check_version(database._db, path)
+        except UnicodeDecodeError as error:  # SQLite quotes a damaged schema
+            raise sqlite3.DatabaseError(str(error)) from error
         return database
 
     def _lacks(self, table: str, key: str) -> bool:
@@ -146,13 +152,28 @@ class Database:
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
-    def _failed(self, error: sqlite3.Error) -> Stopped:
+    def _each(
+        self, query: str, values: Sequence[Any] = (), read: Callable[[Any], _Read] = lambda row: row
+    ) -> Iterator[_Read]:
+        """The rows, read one by one; a row that cannot be read is a damaged file."""
+        try:
+            for row in self._db.execute(query, values):
+                yield read(row)
+        except (sqlite3.Error, ValueError, TypeError, ArithmeticError) as error:
+            raise self._failed(error) from error
+
+    def _first(
+        self, query: str, values: Sequence[Any] = (), read: Callable[[Any], _Read] = lambda row: row
+    ) -> _Read | None:
+        return next(self._each(query, values, read), None)
+
+    def _failed(self, error: Exception) -> Stopped:
         # The run stops now: what is still in flight must not wait for a lock as long as the first did.
         with suppress(sqlite3.Error):
             self._db.execute("PRAGMA busy_timeout=0")
         return Stopped(
-            f"{self._path} cannot be used: {error}. Everything written before is kept. Free some space or"
-            " mend the disk, then run the same command again."
+            f"{self._path} cannot be used: {error}. Everything written before is kept. Free some space, mend"
+            " the disk or put the right file back, then run the same command again."
         )
 
     # Records
@@ -160,8 +181,8 @@ class Database:
     def get(self, key: str) -> Reply | None:
         if self._lacks("replies", key):
             return None
-        row = self._do("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
-        return None if row is None else _REPLY.validate_json(row[0])
+        query = "SELECT reply FROM replies WHERE key = ?"
+        return self._first(query, (key,), lambda row: _REPLY.validate_json(row[0]))
 
     def put(self, key: str, request: Request, reply: Reply) -> None:
         row = (key, request.role, request.stage, request.place, request.draw, _dump(reply))
@@ -183,11 +204,10 @@ class Database:
         self._do("UPDATE spending SET state = ?, calls = ?, tokens = ?, usd = ?, usage = ? WHERE id = ?", row)
 
     def entries(self) -> Iterable[Entry]:
-        return map(entry_of, self._do(f"{ENTRIES} ORDER BY id"))
+        return self._each(f"{ENTRIES} ORDER BY id", read=entry_of)
 
     def entry(self, id: int) -> Entry | None:
-        row = self._do(f"{ENTRIES} WHERE id = ?", (id,)).fetchone()
-        return None if row is None else entry_of(row)
+        return self._first(f"{ENTRIES} WHERE id = ?", (id,), entry_of)
 
     def begin_session(self) -> None:
         """Note which attempts a dead process left open: nobody waits for them, though they stay charged."""
@@ -206,8 +226,7 @@ class Database:
         if self._lacks("trajectories", rollout):
             return None
         query = "SELECT attempt, trajectory FROM trajectories WHERE rollout = ? ORDER BY attempt LIMIT 1"
-        row = self._do(query, (rollout,)).fetchone()
-        return None if row is None else (row[0], _TRAJECTORY.validate_json(row[1]))
+        return self._first(query, (rollout,), lambda row: (row[0], _TRAJECTORY.validate_json(row[1])))
 
     def next_attempt(self, rollout: str) -> int:
         """The first attempt number without a closed invalid outcome."""
@@ -229,8 +248,7 @@ class Database:
             "SELECT attempt, trajectory, score FROM trajectories JOIN scores USING (rollout, attempt)"
             " WHERE rollout = ? AND scorer = ? ORDER BY attempt LIMIT 1"
         )
-        row = self._do(query, (rollout, scorer)).fetchone()
-        return None if row is None else (row[0], _TRAJECTORY.validate_json(row[1]), _known_score(row[2]))
+        return self._first(query, (rollout, scorer), _scored_row)
 
     def answers(self, rollouts: Iterable[str]) -> dict[tuple[str, int], AnswerRow]:
         """What was answered, by rollout and attempt."""
@@ -240,7 +258,7 @@ class Database:
             " json_extract(trajectory, '$.calls') FROM trajectories"
             " WHERE rollout IN (SELECT value FROM json_each(?))"
         )
-        found = self._do(query, (wanted,)).fetchall()
+        found: Iterator[tuple[str, int, str, int]] = self._each(query, (wanted,))
         return {
             (rollout, attempt): AnswerRow(text=text, calls=calls) for rollout, attempt, text, calls in found
         }
@@ -252,8 +270,9 @@ class Database:
             " WHERE rollout IN (SELECT value FROM json_each(?)) ORDER BY rowid"
         )
         found: dict[tuple[str, int], list[Score]] = {}
-        for rollout, attempt, score in self._do(query, (json.dumps(list(rollouts)),)):
-            found.setdefault((rollout, attempt), []).append(_known_score(score))
+        rows = self._each(query, (json.dumps(list(rollouts)),), lambda row: (*row[:2], _known_score(row[2])))
+        for rollout, attempt, score in rows:
+            found.setdefault((rollout, attempt), []).append(score)
         return found
 
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
@@ -276,7 +295,7 @@ class Database:
             "SELECT attempt, kind, detail FROM invalid WHERE rollout = ? AND stage = ? ORDER BY attempt DESC"
             " LIMIT 1"
         )
-        row: tuple[int, Kind, str] | None = self._do(query, (rollout, stage)).fetchone()
+        row: tuple[int, Kind, str] | None = self._first(query, (rollout, stage))
         return row
 
     def rollouts(self) -> int:
@@ -300,8 +319,9 @@ class Database:
     # Batches
 
     def batches(self) -> list[SentBatch]:
-        found = self._do("SELECT value FROM meta WHERE name LIKE ? ORDER BY rowid", (f"{_BATCH}%",))
-        return [SentBatch.model_validate_json(value) for (value,) in found]
+        query = "SELECT value FROM meta WHERE name LIKE ? ORDER BY rowid"
+        found = self._each(query, (f"{_BATCH}%",), lambda row: SentBatch.model_validate_json(row[0]))
+        return list(found)
 
     def keep_batch(self, batch: SentBatch) -> None:
         self.note(f"{_BATCH}{batch.token}", batch.model_dump_json())
@@ -312,8 +332,7 @@ class Database:
     # Texts
 
     def text(self, digest: str) -> str | None:
-        row = self._do("SELECT text FROM skills WHERE digest = ?", (digest,)).fetchone()
-        return None if row is None else str(row[0])
+        return self._first("SELECT text FROM skills WHERE digest = ?", (digest,), lambda row: str(row[0]))
 
     def keep_text(self, digest: str, text: str) -> None:
         self._do("INSERT OR IGNORE INTO skills VALUES (?, ?)", (digest, text))
@@ -329,8 +348,11 @@ class Database:
         self._do("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
 
     def noted(self, name: str) -> str | None:
-        row = self._do("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-        return None if row is None else str(row[0])
+        return self.noted_as(str, name)
+
+    def noted_as(self, read: Callable[[str], _Read], name: str) -> _Read | None:
+        """A note in the form that `read` makes of it."""
+        return self._first("SELECT value FROM meta WHERE name = ?", (name,), lambda row: read(row[0]))
 
 
 def other_version(path: Path, version: object) -> RunConflict:
@@ -386,6 +408,10 @@ def connect_reading(path: Path) -> sqlite3.Connection:
     is_still = not path.with_name(path.name + "-wal").exists()
     name = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_still else ''}"
     return sqlite3.connect(name, uri=True, isolation_level=None, timeout=PATIENCE)
+
+
+def _scored_row(row: Sequence[Any]) -> tuple[int, Trajectory, Score]:
+    return row[0], _TRAJECTORY.validate_json(row[1]), _known_score(row[2])
 
 
 def _dump(value: Any) -> str:

@@ -224,7 +224,7 @@ class Run:
             (self.folder / EVENTS).unlink(missing_ok=True)
             self.database.note("identity", mine)
         elif theirs != mine:
-            changed = "\n".join(difference(json.loads(theirs), json.loads(mine)))
+            changed = "\n".join(difference(self.database.noted_as(json.loads, "identity"), json.loads(mine)))
             raise RunConflict(
                 f"{self.folder} holds another run; nothing was changed. It differs in\n{changed}\n"
                 "Name another folder (--out_root) or use the same settings."

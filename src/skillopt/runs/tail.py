@@ -94,8 +94,8 @@ class DatabaseTail:
         try:
             with closing(connect_reading(self._path)) as database:
                 return self._news(database, still_open)
-        except sqlite3.Error:
-            return None  # its run is just making it, or closing it: the next look finds it
+        except (sqlite3.Error, ValueError, TypeError, ArithmeticError):
+            return None  # its run is just making it, or closing it: the next look finds it; or it is damaged
 
     def _news(self, database: sqlite3.Connection, still_open: Collection[int]) -> News:
         database.execute("BEGIN")  # one moment for all of it
