@@ -20,7 +20,7 @@ from skillopt.events import Checkpoint, Event
 from skillopt.events.state import State
 from skillopt.models.stack.limited import Retry
 from skillopt.models.world.rules import FAMILIES, HARMFUL
-from skillopt.runs.database import stored_text
+from skillopt.runs.stored import stored_text
 from skillopt.skill.document import Document
 from skillopt.tasks.benchmark import Benchmark
 from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour, WorldRules, world_answers

@@ -16,8 +16,9 @@ from skillopt.events import Checkpoint, Event, Judged, PatchFact, StageClosed, U
 from skillopt.events.records import CandidateRecord, ReopenedRecord, RewriteRecord
 from skillopt.messages import Usage
 from skillopt.report import Facts
-from skillopt.runs.database import Database, stored_text
+from skillopt.runs.database import Database
 from skillopt.runs.log import read_events
+from skillopt.runs.stored import stored_text
 from skillopt.runs.words import outcomes
 from skillopt.skill.store import Skills
 from train._world import Trained

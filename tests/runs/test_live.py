@@ -26,11 +26,12 @@ from skillopt.events import Arrived, Event, StageOpened
 from skillopt.events import Spending as SpendingEvent
 from skillopt.messages import Role, Usage
 from skillopt.place import BASELINE
-from skillopt.runs.database import Database, stored_text
+from skillopt.runs.database import Database
 from skillopt.runs.live import group_of
 from skillopt.runs.log import read_events
 from skillopt.runs.reader import RunReader, RunReaders, find_run
 from skillopt.runs.spending import LedgerView
+from skillopt.runs.stored import stored_text
 from skillopt.runs.tail import DatabaseTail
 from skillopt.skill.store import Skills
 from skillopt.testing import LoopbackProvider, world_answers

@@ -13,7 +13,7 @@ from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import Event
-from skillopt.runs.database import stored_text
+from skillopt.runs.stored import stored_text
 from skillopt.skill.document import Document
 
 SMALL = {

@@ -11,10 +11,10 @@ from skillopt.build.job import Job, tasks_digest
 from skillopt.errors import ConfigError
 from skillopt.files import write_text
 from skillopt.runs.answers import stored_tasks
-from skillopt.runs.database import task_digests
 from skillopt.runs.log import DATABASE
 from skillopt.runs.looks import LOOKS, Look, MeasuredSkill, read_looks
 from skillopt.runs.reader import read_figures
+from skillopt.runs.stored import task_digests
 
 
 def continued(job: Job, run: Path) -> Job:

@@ -13,8 +13,8 @@ from skillopt.build.delivery import Delivery
 from skillopt.config.schema import TrackingConfig
 from skillopt.errors import ConfigError
 from skillopt.events import Called
-from skillopt.runs.database import stored_text
 from skillopt.runs.log import DATABASE
+from skillopt.runs.stored import stored_text
 from skillopt.trackers import trackers
 from skillopt.trackers.port import Opening, TrackerPlugin
 

@@ -21,7 +21,7 @@ from skillopt.runs.reader import RunReader, RunReaders, is_run
 from skillopt.runs.task_look import look_at
 from skillopt.runs.values import Facts
 
-PATIENCE = 0.2
+PATIENCE = 0.1
 """Seconds a page waits for a long log before it is sent without it."""
 Parts: TypeAlias = Mapping[str, Markup]
 """What a page shows, by names that stay: a part that changed is replaced in the browser, the others stay."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +19,6 @@ from pydantic import TypeAdapter
 from skillopt.account import Amount, Entry, Settlement
 from skillopt.errors import Kind, RunConflict, Stopped
 from skillopt.events import SCHEMA
-from skillopt.ledger import HEDGE_STAGE
 from skillopt.messages import Reply, Request, Role, Usage, as_plain
 from skillopt.models.stack.batched import SentBatch
 from skillopt.tasks.rollout import Invalid, Score, Trajectory
@@ -46,6 +45,8 @@ CREATE TABLE IF NOT EXISTS skills (digest TEXT PRIMARY KEY, text TEXT NOT NULL);
 """
 
 _Read = TypeVar("_Read")
+_UNREADABLE = (sqlite3.Error, ValueError, TypeError, ArithmeticError)
+"""What reading a damaged file or record raises."""
 _REPLY, _TRAJECTORY = TypeAdapter(Reply), TypeAdapter(Trajectory)
 _BATCH = "batch "
 SESSION = "session"
@@ -159,13 +160,17 @@ class Database:
         try:
             for row in self._db.execute(query, values):
                 yield read(row)
-        except (sqlite3.Error, ValueError, TypeError, ArithmeticError) as error:
+        except _UNREADABLE as error:
             raise self._failed(error) from error
 
     def _first(
         self, query: str, values: Sequence[Any] = (), read: Callable[[Any], _Read] = lambda row: row
     ) -> _Read | None:
-        return next(self._each(query, values, read), None)
+        try:
+            row = self._db.execute(query, values).fetchone()
+            return None if row is None else read(row)
+        except _UNREADABLE as error:
+            raise self._failed(error) from error
 
     def _failed(self, error: Exception) -> Stopped:
         # The run stops now: what is still in flight must not wait for a lock as long as the first did.
@@ -368,38 +373,6 @@ def _check_version(database: sqlite3.Connection, path: Path) -> None:
     is_new = not database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
     if version != SCHEMA and not is_new:
         raise other_version(path, version or 1)
-
-
-def stored_text(path: Path, digest: str) -> str | None:
-    """A skill's text from a run's database, also while its run is at work and from any thread."""
-    with closing(connect_reading(path)) as database:
-        row = database.execute("SELECT text FROM skills WHERE digest = ?", (digest,)).fetchone()
-    return None if row is None else str(row[0])
-
-
-def stored_replies(path: Path, question: str) -> list[Reply]:
-    """The replies to a question to the optimizer model, attempt by attempt."""
-    with closing(connect_reading(path)) as database:
-        found = database.execute(
-            "SELECT reply FROM replies WHERE role = 'optimizer' AND place GLOB ? ORDER BY place",
-            (f"{question}/a[0-9]",),
-        )
-        return [_REPLY.validate_json(reply) for (reply,) in found]
-
-
-def asked_twice(path: Path) -> list[str]:
-    """The places of calls that were hedged."""
-    with closing(connect_reading(path)) as database:
-        found = database.execute("SELECT place FROM spending WHERE stage = ?", (HEDGE_STAGE,))
-        return [place for (place,) in found]
-
-
-def task_digests(path: Path) -> Mapping[str, str]:
-    """Digests of a run's tasks by split, as its identity holds them."""
-    with closing(Database.reading(path)._db) as database:
-        row = database.execute("SELECT value FROM meta WHERE name = 'identity'").fetchone()
-    found: Mapping[str, str] = json.loads(row[0]).get("tasks", {}) if row else {}
-    return found
 
 
 def connect_reading(path: Path) -> sqlite3.Connection:

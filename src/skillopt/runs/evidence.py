@@ -16,10 +16,10 @@ from skillopt.gate.decision import Case, GateLimits, PolicyReader, RowId, worth_
 from skillopt.gate.gate import RULE, STAGE
 from skillopt.gate.policies import decide
 from skillopt.place import Place
-from skillopt.runs.database import asked_twice
 from skillopt.runs.fold import LogSection
 from skillopt.runs.log import DATABASE
 from skillopt.runs.reader import RunReader
+from skillopt.runs.stored import asked_twice
 from skillopt.runs.verdicts import FoundVerdict, name_of
 from skillopt.skill.description import problem_with
 from skillopt.skill.document import Document

@@ -30,10 +30,10 @@ from skillopt.models.reading import Unusable, read
 from skillopt.optimizer.proof import JOINING, groups_in
 from skillopt.optimizer.replies import Groups
 from skillopt.place import Place
-from skillopt.runs.database import stored_replies
 from skillopt.runs.evidence import measured_in_full
 from skillopt.runs.log import DATABASE
 from skillopt.runs.reader import RunReader
+from skillopt.runs.stored import stored_replies
 from skillopt.runs.verdicts import FoundVerdict
 from skillopt.train.blame import (
     Blame,

@@ -15,7 +15,6 @@ from typing import Any, Literal
 from skillopt.errors import SkillOptError, UsageError
 from skillopt.events import Arrived, Event, RunStarted, Sink, Spending
 from skillopt.files import holder
-from skillopt.runs.database import stored_text
 from skillopt.runs.facts import facts_of, mixed_weight
 from skillopt.runs.fold import Fold
 from skillopt.runs.lines import LogLine, line_of
@@ -25,6 +24,7 @@ from skillopt.runs.looks import read_looks
 from skillopt.runs.spending import LedgerView
 from skillopt.runs.status import RunStatus
 from skillopt.runs.steps import ChangeBuilder, SectionFacts
+from skillopt.runs.stored import stored_text
 from skillopt.runs.tail import DatabaseTail, EventTail
 from skillopt.runs.values import Facts
 from skillopt.skill.store import Skills

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.errors import UsageError
-from skillopt.runs.database import task_digests
 from skillopt.runs.log import DATABASE
+from skillopt.runs.stored import task_digests
 from skillopt.runs.values import Facts
 from skillopt.runs.words import NOT_MEASURED, UNKNOWN, change, interval, money, outcome, score
 from skillopt.train.sealed_test import TestReport

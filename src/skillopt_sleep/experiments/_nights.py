@@ -21,8 +21,8 @@ from skillopt.night import NightSettings, Roles
 from skillopt.night.job import NightJobs, advice_of, cost_of
 from skillopt.night.plan import NightTarget, total_cost
 from skillopt.night.tasks import NightTask
-from skillopt.runs.database import stored_text
 from skillopt.runs.log import DATABASE
+from skillopt.runs.stored import stored_text
 from skillopt.skill.store import Skills
 from skillopt.tasks.task import Split
 
