@@ -11,7 +11,7 @@ import pytest
 
 from cli._commands import run
 from skillopt.build import prepare
-from skillopt.build.sharing import own_cache
+from skillopt.build.sharing import cache_folder, own_cache
 from skillopt.config import load
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
 from skillopt.runs.cache import SharedRollouts
@@ -159,3 +159,12 @@ def test_two_processes_may_fill_it_at_once_and_a_broken_one_is_done_without(tmp_
     kept = Database(tmp_path / "own.db")
     assert kept.rollouts() == 3
     kept.shut()
+
+
+def test_a_damaged_file_of_the_cache_is_counted_by_its_size_and_cleared(home: Path) -> None:
+    folder = cache_folder()
+    folder.mkdir(parents=True)
+    (folder / "0123456789abcdef.db").write_bytes(b"no database")
+    shown = json.loads(run("cache", "--json").out)
+    assert (shown["bytes"], shown["rollouts"]) == (11, 0)
+    assert run("cache", "clear").code == 0 and not list(folder.iterdir())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -9,6 +12,7 @@ import typer
 from skillopt.build.sharing import MB, cache_folder
 from skillopt.cli._console import echo, print_json
 from skillopt.cli._options import Json, simple
+from skillopt.errors import RunConflict, Stopped
 from skillopt.runs.database import Database
 
 PANEL, PLACE = "Look at runs", 9
@@ -30,11 +34,7 @@ def cache(
         echo(str(folder))
         return
     files = sorted(folder.glob("*.db"))
-    size, rollouts = sum(path.stat().st_size for path in files), 0
-    for path in files:
-        database = Database.reading(path)
-        rollouts += database.rollouts()
-        database.shut()
+    size, rollouts = sum(path.stat().st_size for path in files), sum(map(_rollouts, files))
     if action == "clear":
         for path in folder.glob("*.db*"):
             path.unlink(missing_ok=True)
@@ -44,6 +44,17 @@ def cache(
     else:
         verb = "Cleared" if action == "clear" else f"{folder}:"
         echo(f"{verb} {rollouts:,} rollouts, {size / MB:.1f} MB")
+
+
+def _rollouts(path: Path) -> int:
+    """How many a file holds; none where it is damaged or of another version, as no run reads it then."""
+    with suppress(sqlite3.Error, RunConflict, Stopped):
+        database = Database.reading(path)
+        try:
+            return database.rollouts()
+        finally:
+            database.shut()
+    return 0
 
 
 add = simple(cache)
