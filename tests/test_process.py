@@ -139,12 +139,12 @@ async def test_many_processes_at_once_each_keep_their_own_output() -> None:
 def is_gone(pid: int) -> bool:
     """True when the process has ended; a zombie that nobody has collected yet has ended too."""
     for _ in range(100):
+        stat = Path(f"/proc/{pid}/stat")
         try:
             os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        stat = Path(f"/proc/{pid}/stat")
-        if stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z":
+            if stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except (ProcessLookupError, FileNotFoundError):  # it may end between two looks
             return True
         time.sleep(0.02)
     return False

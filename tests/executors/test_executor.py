@@ -42,7 +42,7 @@ async def pool() -> AsyncIterator[ProcessPool]:
 def alive(pid: int) -> bool:
     try:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter: it ended while it was read
         return False
 
 

@@ -395,12 +395,12 @@ async def test_a_started_rollout_runs_to_its_end_and_is_paid_when_nobody_waits(t
 def is_gone(pid: int) -> bool:
     """True when the process has ended; a zombie has ended too."""
     for _ in range(250):
+        stat = Path(f"/proc/{pid}/stat")
         try:
             os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        stat = Path(f"/proc/{pid}/stat")
-        if stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z":
+            if stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except (ProcessLookupError, FileNotFoundError):  # it may end between two looks
             return True
         time.sleep(0.02)
     return False
