@@ -140,3 +140,14 @@ def test_another_plan_is_another_run_and_a_killed_move_is_carried_on(
     ended, paid = typed.train()
     assert (ended.code, paid) == (0, 0), ended.err
     assert (half.with_name("001") / "run.db").is_file() and not half.exists()
+
+
+def test_a_damaged_database_is_told_in_words(tmp_path: Path, provider: LoopbackProvider) -> None:
+    typed = Typed(tmp_path, provider)
+    assert typed.train()[0].code == 0
+    file = typed.folder / "run.db"
+    kept = file.read_bytes()
+    file.write_bytes(kept[: len(kept) // 2])  # sound enough to be opened
+    ended, paid = typed.train()
+    assert ended.code == 2 and paid == 0
+    assert f"{file} cannot be opened as a run's database" in ended.err
