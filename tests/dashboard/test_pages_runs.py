@@ -11,7 +11,6 @@ import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from dashboard._browser import Server, serving, tab
 from runs._big import big_run
 from skillopt.account import Amount
 from skillopt.dashboard._launch import Launches
-from skillopt.dashboard._page import Parts, StillReading, Surroundings, Visit
+from skillopt.dashboard._page import Parts, Surroundings, Visit
 from skillopt.dashboard._runs import Roots
 from skillopt.dashboard.pages import pages
 from skillopt.dashboard.pages.skill import side_by_side
@@ -418,9 +417,7 @@ def test_page_and_report_draw_the_same_facts_with_the_same_markup(shown: Shown) 
     visit = Visit(around=around, page=pages.get("run"), place=run)
 
     async def build() -> Parts:
-        while True:
-            with suppress(StillReading):
-                return await visit.page.build(visit)
+        return await visit.page.build(visit)
 
     with ThreadPoolExecutor(1) as pool:  # the browser of this file holds the event loop of this thread
         parts = pool.submit(lambda: asyncio.run(build())).result(60)

@@ -22,7 +22,7 @@ from skillopt.runs.task_look import look_at
 from skillopt.runs.values import Facts
 
 PATIENCE = 0.1
-"""Seconds a page waits for a long log before it is sent without it."""
+"""Seconds a page that is opened waits for a long log before it is sent without it."""
 Parts: TypeAlias = Mapping[str, Markup]
 """What a page shows, by names that stay: a part that changed is replaced in the browser, the others stay."""
 
@@ -123,6 +123,8 @@ class Visit:
     """What stands behind `?` in the address: written by anybody, to be checked like any input."""
     place: RunPlace | None = None
     """The run, on pages that are about one."""
+    is_opening: bool = False
+    """Whether the page is empty until it is answered: then a long log must not hold it up."""
 
     @property
     def run(self) -> RunPlace:
@@ -141,13 +143,13 @@ class Visit:
 
     async def look(self, folder: Path | None = None) -> RunReader:
         """A run as it stands now, this visit's own where none is named. A long log is read beside the event
-        loop; raises `StillReading` while that takes long.
+        loop; raises `StillReading` where that takes long and the page is being opened.
         """
         place = folder or self.run.folder
         if not is_run(place):
             raise UsageError(f"There is no run in {place} any more.")
         reading = asyncio.ensure_future(asyncio.to_thread(_read, self.around.readers, place))
-        done, _ = await asyncio.wait([reading], timeout=PATIENCE)
+        done, _ = await asyncio.wait([reading], timeout=PATIENCE if self.is_opening else None)
         if not done:
             reading.add_done_callback(lambda task: task.cancelled() or task.exception())
             raise StillReading

@@ -8,7 +8,7 @@ import signal
 import socket
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +113,9 @@ def _shown(around: Surroundings, page: Page, stop: asyncio.Event) -> Any:
         visit = _visit(around, page, request)
         if request.headers.get("Accept") == "text/event-stream":
             return await _stream(request, visit, stop)
-        parts, wrong = await _built(visit)
-        if "X-Parts" in request.headers:
+        has_parts = "X-Parts" in request.headers
+        parts, wrong = await _built(replace(visit, is_opening=not has_parts))
+        if has_parts:
             pairs = (pair.partition("=") for pair in request.headers["X-Parts"].split(","))
             return _json(parts, {name: version for name, _, version in pairs}, trouble=wrong)
         if wrong:
@@ -164,7 +165,7 @@ async def _built(visit: Visit) -> tuple[Parts, str]:
 
 
 async def _stream(request: web.Request, visit: Visit, stop: asyncio.Event) -> web.StreamResponse:
-    """Say that the page has changed, whenever it has."""
+    """Say that the page has changed, whenever it has; first of all too, as it may have since it was sent."""
     answer = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
     await answer.prepare(request)
     await answer.write(b": open\n\n")
@@ -174,8 +175,7 @@ async def _stream(request: web.Request, visit: Visit, stop: asyncio.Event) -> we
             parts, wrong = await _built(visit)
             told = (wrong, {name: digest(made) for name, made in parts.items()})
             if told != seen:
-                if seen is not None:
-                    await answer.write(b"data: changed\n\n")
+                await answer.write(b"data: changed\n\n")
                 seen = told
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(stop.wait(), EVERY)

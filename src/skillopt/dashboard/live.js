@@ -73,7 +73,7 @@
     if (main.dataset.live === undefined) { ready(); return; }
     stream = new EventSource(location.href);
     stream.onmessage = refresh;
-    stream.onopen = () => { ready(); refresh(); };
+    stream.onopen = ready;
   }
   const ready = () => { document.documentElement.dataset.ready = "1"; };
 

@@ -195,10 +195,10 @@ class RunReaders:
         with self._lock:
             reader, read_at = self._known.pop(folder, (None, -self._every))
             reader = reader or RunReader(folder, now=self._now)
-            now = self._now()
-            self._known[folder] = (reader, now if now - read_at >= self._every else read_at)
+            self._known[folder] = (reader, read_at)
             while len(self._known) > self._keep:  # the one that was looked at longest ago
                 self._known.pop(next(iter(self._known)))
+        now = self._now()
         if now - read_at >= self._every:
             try:
                 reader.follow()
@@ -206,6 +206,9 @@ class RunReaders:
                 with self._lock:  # half read: the next look must say the same
                     self._known.pop(folder, None)
                 raise
+            with self._lock:  # only now: who looks meanwhile must not take half of it for the whole
+                if folder in self._known:
+                    self._known[folder] = (reader, now)
         return reader
 
 
