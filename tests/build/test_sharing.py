@@ -60,12 +60,13 @@ def test_a_second_run_does_not_pay_for_what_the_first_one_measured(
 
     first = rollouts("first", *FIXED)
     assert first > 10 and rollouts("second", *FIXED) == 0
-    assert rollouts("third", *FIXED, "cache.shared=false") == first
+    assert rollouts("third", *FIXED, "cache.shared=false") > 10
     warm = [rollouts(f"warm-{number}", "model.target.api_key=sk-of-mine") for number in range(2)]
-    assert warm[0] == warm[1] > 10, "its draws are independent"
+    assert min(warm) > 10, "its draws are independent"
     shown = json.loads(run("cache", "--json").out)
     assert shown["path"] == run("cache", "path").out.strip() == str(home / "caches" / "skillopt" / "rollouts")
-    assert shown["rollouts"] == first and not shown["cleared"]
+    # Of those that were asked for, a verdict that came early left a few unread.
+    assert 10 < shown["rollouts"] <= first and not shown["cleared"]
     (file,) = Path(shown["path"]).glob("*.db")
     assert b"sk-of-mine" not in file.read_bytes() and file.parent.stat().st_mode & 0o077 == 0
     measured = len(provider.log)

@@ -114,6 +114,23 @@ async def test_a_slow_row_leaves_no_slot_empty_and_no_more_than_half_as_many_row
     assert slow.calls == sent < 20
 
 
+async def test_nothing_is_sent_while_known_rows_are_read():
+    slow = Slow()
+    evaluator = Evaluator(
+        harness=Chat(), model=slow, benchmark=Quiz(), rollouts=Memory(), workers=4, max_tokens=9
+    )
+    rows = rows_of([Task(id=f"t{n:03d}", prompt=f"question {n}.", reference="gold") for n in range(20)])
+    await Evaluation(evaluator, step_at("p"), "skill", rows[:6], stage="selection").close()
+    stage = Evaluation(evaluator, step_at("p"), "skill", rows, stage="selection", ahead=4)
+    for _ in range(6):
+        await stage.next()
+        await asyncio.sleep(0.01)
+    assert slow.calls == 6, "the verdict may be there with what is known"
+    seventh = await stage.next()
+    assert seventh is not None and seventh.task_id == "t006" and slow.calls >= 10
+    stage.conclude()
+
+
 @pytest.mark.parametrize(("lost", "kind"), [(2, None), (3, "spawn")])
 async def test_a_rollout_whose_worker_is_lost_is_run_again(lost: int, kind: str | None):
     class Fragile(Chat):

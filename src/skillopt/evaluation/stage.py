@@ -70,8 +70,9 @@ class Evaluation:
     fact.
 
     Its rows are sent at once, or with `ahead` so many at a time, and no more than half as many again beyond
-    the one that is read: a slow row leaves no slot empty. It ends with `close`, when all rows are in, or with
-    `conclude`, which withdraws what was not read.
+    the one that is read: a slow row leaves no slot empty. With `ahead` nothing is sent before the reader
+    comes to a row that is not known, as those that are may be all that it needs. It ends with `close`, when
+    all rows are in, or with `conclude`, which withdraws what was not read.
     """
 
     def __init__(
@@ -117,6 +118,7 @@ class Evaluation:
         self._shared = breaker
         self._futures: list[asyncio.Future[Rollout]] = []
         self._read = 0
+        self._has_to_ask = ahead is None
         self._is_over = False
         self._open(rows)
 
@@ -126,6 +128,7 @@ class Evaluation:
 
     async def next(self) -> Rollout | None:
         """The next rollout in planned order, or None after the last; sends further rows as far as it may."""
+        self._has_to_ask |= self._read == len(self._futures)
         self._send()
         if self._read == len(self.rows):
             return None
@@ -201,7 +204,11 @@ class Evaluation:
 
     def _send(self) -> None:
         while len(self._futures) < len(self.rows) and not self._is_full():
-            future = asyncio.ensure_future(self._one(self.rows[len(self._futures)]))
+            row = self.rows[len(self._futures)]
+            known = None if self._has_to_ask else self._known(row)
+            if known is None and not self._has_to_ask:
+                return
+            future = asyncio.ensure_future(self._one(row, known))
             future.add_done_callback(self._heard)
             self._futures.append(future)
 
@@ -219,9 +226,12 @@ class Evaluation:
         if is_measured and not self._is_over:
             self._send()
 
-    async def _one(self, row: Row) -> Rollout:
+    def _known(self, row: Row) -> Rollout | None:
         place = self._step.place.at(self.stage) if self._resumes else None
-        if (known := self._evaluator.known(self._skill, row, place)) is not None:
+        return self._evaluator.known(self._skill, row, place)
+
+    async def _one(self, row: Row, known: Rollout | None) -> Rollout:
+        if (known := known or self._known(row)) is not None:
             self._tell(known, resumed=True)
             self._breaker.note(known)
             return known
