@@ -26,6 +26,7 @@ from skillopt.ledger import Ledger
 from skillopt.models.stack.limited import Retry
 from skillopt.runs.answers import SHARED
 from skillopt.runs.cache import SharedRollouts
+from skillopt.runs.database import Database
 from skillopt.runs.log import DATABASE, Run
 from skillopt.tasks.benchmark import RunsPrograms, UsesExecutor
 
@@ -137,14 +138,9 @@ async def open_run(
         path = job.config.cache.path or (folder / SHARED if job.folds else None)
         if within is not None:
             path = within.whole.rollouts_path
-        limit = None
-        if path is None and identity is None and (path := own_cache(job)) is not None:
-            limit = job.config.cache.limit_mb * MB
-        rollouts: Rollouts = database
-        if path is not None or job.reuses:
-            paid = [other / name for other in job.reuses for name in (DATABASE, SHARED)]
-            rollouts = shared = SharedRollouts(database, path, paid, limit=limit)
-            stack.callback(shared.shut)
+        is_own = path is None and identity is None
+        path = own_cache(job) if is_own else path
+        rollouts = _rollouts(job, database, path, stack, is_own=is_own)
         executor = _executor(job)
         if executor is not None:
             stack.push_async_callback(executor.close)
@@ -173,6 +169,21 @@ async def open_run(
             elapsed=elapsed,
             rollouts_path=path,
         )
+
+
+def _rollouts(
+    job: Job, database: Database, shared: Path | None, closing: AsyncExitStack, *, is_own: bool
+) -> Rollouts:
+    """Where a run finds rollouts that need not be paid: its own, and those of runs it goes on from or shares
+    a file with. `is_own`: the file is the person's own cache, which is kept small.
+    """
+    if shared is None and not job.reuses:
+        return database
+    paid = [other / name for other in job.reuses for name in (DATABASE, SHARED)]
+    limit = job.config.cache.limit_mb * MB if is_own and shared is not None else None
+    found = SharedRollouts(database, shared, paid, limit=limit)
+    closing.callback(found.shut)
+    return found
 
 
 def _check_prices(job: Job) -> None:

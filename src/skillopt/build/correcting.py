@@ -7,7 +7,6 @@ Nothing is lost: log, database and results of the earlier run move to `earlier/N
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -49,10 +48,7 @@ def _told_correction(job: Job, folder: Path) -> str:
     if not is_run(folder):
         return ""
     with lock(folder / ".lock"):
-        try:
-            before = Database.reading(folder / DATABASE)
-        except sqlite3.Error:  # opening the folder says it in words
-            return ""
+        before = Database.reading(folder / DATABASE)
         try:
             noted, is_answered = before.noted_as(json.loads, "identity"), before.holds_answers()
         finally:

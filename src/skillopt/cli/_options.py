@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import typer
@@ -24,6 +25,14 @@ def argument(metavar: str | None, help: str) -> Any:
 
 Json: TypeAlias = Annotated[
     bool, typer.Option("--json", help="One JSON object on stdout and nothing else there.")
+]
+NewestRun: TypeAlias = Annotated[
+    Path | None,
+    argument(
+        "RUN",
+        "A run folder; a folder with runs below it stands for the newest of them. Left out: the newest below"
+        " 'outputs'.",
+    ),
 ]
 Quiet: TypeAlias = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress; only the outcome, and warnings.")

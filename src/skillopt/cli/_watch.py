@@ -14,7 +14,7 @@ from typer.core import TyperCommand
 
 from skillopt.cli._answers import show
 from skillopt.cli._console import SafeConsole, echo, open_console
-from skillopt.cli._options import argument
+from skillopt.cli._options import NewestRun
 from skillopt.cli._progress import LiveView, PlainLines, panel
 from skillopt.errors import UsageError
 from skillopt.runs.reader import RunReader, find_run
@@ -41,14 +41,7 @@ class RunsCommand(TyperCommand):
 
 
 def watch(
-    run: Annotated[
-        Path | None,
-        argument(
-            "RUN",
-            "A run folder; a folder with runs below it stands for the newest of them. Left out: the newest"
-            " below 'outputs'.",
-        ),
-    ] = None,
+    run: NewestRun = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for a run that is not there yet.")] = False,
     once: Annotated[bool, typer.Option("--once", help="Show where it stands and end.")] = False,
     json_lines: Annotated[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
@@ -48,7 +47,7 @@ def cache(
 
 def _rollouts(path: Path) -> int:
     """How many a file holds; none where it is damaged or of another version, as no run reads it then."""
-    with suppress(sqlite3.Error, RunConflict, Stopped):
+    with suppress(RunConflict, Stopped):
         database = Database.reading(path)
         try:
             return database.rollouts()

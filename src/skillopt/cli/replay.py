@@ -14,7 +14,7 @@ from rich.live import Live
 from skillopt.adoption import is_adopted
 from skillopt.cli._console import SafeConsole, echo, open_console
 from skillopt.cli._growth import frame
-from skillopt.cli._options import argument, simple
+from skillopt.cli._options import NewestRun, simple
 from skillopt.errors import UsageError
 from skillopt.files import write_text
 from skillopt.render.stairs import told
@@ -31,14 +31,7 @@ PAGE = "replay.html"
 
 
 def replay(
-    run: Annotated[
-        Path | None,
-        argument(
-            "RUN",
-            "A run folder; a folder with runs below it stands for the newest of them. Left out: the newest"
-            " below 'outputs'.",
-        ),
-    ] = None,
+    run: NewestRun = None,
     seconds: Annotated[
         float, typer.Option("--seconds", min=0.0, help="How long it takes, from the seed to the end.")
     ] = 30.0,

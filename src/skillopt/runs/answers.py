@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -198,10 +197,7 @@ def _answered(
     for path in (folder / SHARED, folder / DATABASE):
         if not path.is_file():
             continue
-        try:
-            database = Database.reading(path)
-        except sqlite3.Error as error:
-            raise UsageError(f"{path} cannot be read: {error}. Try again.") from error
+        database = Database.reading(path)
         try:
             texts |= {at: answer.text for at, answer in database.answers(rollouts).items()}
             scores |= database.scores(rollouts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -105,7 +105,7 @@ class Database:
     def __init__(self, path: Path, *, alone: bool = False) -> None:
         """`alone`: nobody else writes to the file, so what is not in it is known without looking."""
         self._path = path
-        try:
+        with _opening(path):
             self._db = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
@@ -118,22 +118,15 @@ class Database:
                     table: {row[0] for row in self._db.execute(f"SELECT {key} FROM {table}")}
                     for table, key in keys.items()
                 }
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: SQLite quotes a damaged schema
-            raise RunConflict(
-                f"{path} cannot be opened as a run's database: {error}. Put the right file back, or use"
-                " another folder."
-            ) from error
 
     @classmethod
     def reading(cls, path: Path) -> Database:
         """The file for looking only: no lock, no schema, nothing written, also while its run is at work."""
         database = cls.__new__(cls)
         database._path = path
-        database._db = connect_reading(path)
-        try:
+        with _opening(path):
+            database._db = connect_reading(path)
             _check_version(database._db, path)
-        except UnicodeDecodeError as error:  # SQLite quotes a damaged schema
-            raise sqlite3.DatabaseError(str(error)) from error
         return database
 
     def _lacks(self, table: str, key: str) -> bool:
@@ -366,6 +359,17 @@ def other_version(path: Path, version: object) -> RunConflict:
         f"{path} was written by another version of SkillOpt (form {version}, this one reads {SCHEMA});"
         " nothing was changed. Use the version it was written with, or name another folder with --out_root."
     )
+
+
+@contextmanager
+def _opening(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: SQLite quotes a damaged schema
+        raise RunConflict(
+            f"{path} cannot be opened as a run's database: {error}. Put the right file back, or use another"
+            " folder."
+        ) from error
 
 
 def _check_version(database: sqlite3.Connection, path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,10 +88,7 @@ def trajectories(folder: Path, facts: Facts, version: str, task: str) -> list[Sh
     cell = found.cells.get(task)
     if cell is None:
         return []
-    try:
-        database = Database.reading(folder / DATABASE)
-    except sqlite3.Error as error:
-        raise UsageError(f"{folder / DATABASE} cannot be read: {error}. Try again.") from error
+    database = Database.reading(folder / DATABASE)
     try:
         stored = [(key, database.finished(key)) for key, _ in cell.rollouts]
         scores = database.scores(key for key, _ in cell.rollouts)
