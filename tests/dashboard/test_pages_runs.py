@@ -37,7 +37,7 @@ from skillopt.runs.growth import growth
 from skillopt.runs.provenance import skill_versions
 from skillopt.runs.reader import RunReader, read_facts
 from skillopt.runs.values import Facts
-from skillopt.train.sealed_test import TestReport
+from skillopt.train.claim import TestReport
 
 SCRIPT = '<img src=x onerror="alert(1)">"\'&'
 

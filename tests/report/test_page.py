@@ -26,7 +26,7 @@ from skillopt.runs.growth import growth
 from skillopt.runs.reader import read_facts
 from skillopt.runs.task_look import look_at_all
 from skillopt.runs.words import interval
-from skillopt.train.sealed_test import TestReport
+from skillopt.train.claim import TestReport
 from train._world import Trained
 
 MARKED = ("pass", "partial", "fail", "invalid", "not-evaluated")

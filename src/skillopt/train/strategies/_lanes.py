@@ -89,6 +89,8 @@ class LaneSearch:
     harmful: Sequence[Edit]
     divide: Callable[[Sequence[Studied]], list[list[Studied]]]
     """Failures into lanes, as the first look had them."""
+    expect: Callable[[], None]
+    """Told of every lane that has proven an edit."""
 
     def __post_init__(self) -> None:
         self.done: list[Lane] = []
@@ -160,6 +162,8 @@ class LaneSearch:
         )
         await self._try(lane, known, chunk)
         self.done.append(lane)
+        if lane.proven:
+            self.expect()
         return lane
 
     async def _try(self, lane: Lane, known: Sequence[DeadEdit], left: Sequence[Studied]) -> None:

@@ -115,6 +115,7 @@ class Proof:
             earlier=[DeadEdit(edit=edit) for edit in _remembered(step, NOTHING)],
             harmful=_remembered(step, HARMFUL),
             divide=self._optimizer.lanes_of,
+            expect=self._parts.expect,
         )
 
     def _held_out_failures(self, step: Step) -> Counter[str]:
