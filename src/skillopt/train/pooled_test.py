@@ -11,7 +11,8 @@ from skillopt.gate.gate import Gate
 from skillopt.ledger import Ledger
 from skillopt.skill.document import Document
 from skillopt.step import Step
-from skillopt.train.sealed_test import SealedTest, TestReport, TestSettings, report_of
+from skillopt.train.claim import TestReport, report_of
+from skillopt.train.sealed_test import SealedTest, TestSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
