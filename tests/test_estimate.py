@@ -89,7 +89,14 @@ def test_dollars_follow_from_tokens_and_declared_prices(tmp_path):
 
 
 def test_an_unknown_price_is_unknown_and_not_zero(tmp_path):
-    assert estimate(job_of(tmp_path)).usd is None
+    unpriced = {"model__optimizer": "openai:m", "model__optimizer__api_key": "k-1"}
+    assert estimate(job_of(tmp_path, **unpriced)).usd is None
+
+
+def test_the_simulated_world_costs_nothing_and_fits_every_budget_in_dollars(tmp_path):
+    found = estimate(job_of(tmp_path, budget="1 usd"))
+    assert found.usd is not None and found.usd.high == 0 and "the whole run" in found.advice
+    assert found.prices["target"].startswith("simulated")
 
 
 def test_replies_of_known_length_change_the_figures(tmp_path):

@@ -112,14 +112,14 @@ def test_runs_lists_what_is_there_without_touching_it(skillopt: Command, finishe
     assert (row["calls"], row["tokens"], row["usd"]) == (
         summary["spending"]["calls"],
         summary["spending"]["tokens"],
-        None,
+        0,
     )
     assert (row["baseline"], row["best"]) == (summary["baseline_gate_score"], summary["best_gate_score"])
     assert row["test"]["best"] == pytest.approx(summary["test_hard"])
     assert contents(finished) == before
     said = skillopt("runs", str(finished.parent)).out
     assert "finished" in said
-    assert "cost unknown" in said
+    assert "cost $0.00  simulated" in said
 
 
 def test_runs_are_one_line_each_with_date_skill_and_scores_the_newest_first(

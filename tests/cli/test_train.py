@@ -36,7 +36,7 @@ def test_without_a_terminal_progress_is_plain_lines_on_stderr(skillopt: Command)
     assert re.match(r"0:0\d seed skill: 0\.\d{3} on val", lines[11])
     [first] = [line for line in lines if "step 1/6" in line]
     assert "calls" in first
-    assert "cost unknown" in first
+    assert "cost $0.00" in first
     assert "left]" in first
 
 
@@ -58,7 +58,7 @@ def test_the_closing_table_states_everything_a_reader_needs(skillopt: Command, t
         "rejected",
     ):
         assert words in said, words
-    assert re.search(r"spent +[\d,]+ calls, [\d,]+ tokens, cost unknown", said)
+    assert re.search(r"spent +[\d,]+ calls, [\d,]+ tokens, cost \$0\.00", said)
     assert (
         "Next: skillopt export run --to claude-code, skillopt report run, skillopt dashboard --root run"
         in said

@@ -41,7 +41,7 @@ def test_once_shows_where_a_run_stands(skillopt: Command, finished: Path) -> Non
         "●",
         "accepted",
         "calls",
-        "cost unknown",
+        "cost $0.00",
         "0 in flight",
         "finished",
     ):

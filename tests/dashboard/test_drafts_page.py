@@ -59,6 +59,7 @@ async def test_a_draft_is_kept_as_it_was_corrected_and_another_is_dropped(visit:
     shown = "".join((await drafts.build(visit)).values())
     assert "3 drafts, 1 task to train on." in shown and "other.jsonl" not in shown
     assert "<script>" not in shown and "&lt;script&gt;" in shown
+    assert "<code>skillopt tasks draft SKILL</code> lets" in shown
     reply = await drafts.act(visit, await form(visit, "d1", verb="keep", prompt="Another request"))
     assert "Kept: d1" in "".join(reply.parts.values())
     await drafts.act(visit, await form(visit, "d0", verb="drop"))

@@ -37,7 +37,7 @@ from skillopt.runs.growth import growth
 from skillopt.runs.provenance import skill_versions
 from skillopt.runs.reader import RunReader, read_facts
 from skillopt.runs.values import Facts
-from skillopt.train.sealed_test import TestReport
+from skillopt.train.claim import TestReport
 
 SCRIPT = '<img src=x onerror="alert(1)">"\'&'
 
@@ -338,7 +338,7 @@ def test_cost_adds_up(shown: Shown, browser: Browser, pictures: Path) -> None:
         last = page.locator("#spending tfoot tr")
         expect(last).to_contain_text(f"{shown.facts.spent.calls:,}")
         expect(last).to_contain_text(f"{shown.facts.spent.tokens:,}")
-        expect(last).to_contain_text("unknown")  # the simulated world has no price
+        expect(last).to_contain_text("$0.00")  # the simulated world costs nothing
         assert page.locator("#spending meter").count() == len(shown.facts.spending)
         page.keyboard.press("c")  # the configuration is one key away
         expect(page.locator("#configuration").get_by_text("train.batch_size")).to_be_visible()

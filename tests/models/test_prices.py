@@ -49,7 +49,7 @@ def test_a_price_is_for_today_unless_a_day_is_given() -> None:
         ("azure", "gpt-4o", "http://127.0.0.1:1"),
         ("compatible", "gpt-5.4-mini", None),
         ("compatible", "gpt-5.4-mini", "http://10.0.0.1/v1"),
-        ("world", "world", None),
+        ("handoff", "anna", None),
         ("claude_cli", "sonnet", None),
     ],
 )

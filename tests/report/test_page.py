@@ -19,14 +19,14 @@ from report._page import Page
 from runs._log import SEED, baseline, fold, look, row, six, started, state, step
 from skillopt.events import Checkpoint, Event, PatchFact
 from skillopt.render.document import SCRIPT
-from skillopt.render.markup import diff
+from skillopt.render.markup import diff, sentence
 from skillopt.render.stairs import stairs
 from skillopt.report import Facts, page, summary
 from skillopt.runs.growth import growth
 from skillopt.runs.reader import read_facts
 from skillopt.runs.task_look import look_at_all
 from skillopt.runs.words import interval
-from skillopt.train.sealed_test import TestReport
+from skillopt.train.claim import TestReport
 from train._world import Trained
 
 MARKED = ("pass", "partial", "fail", "invalid", "not-evaluated")
@@ -231,6 +231,12 @@ def test_a_run_that_only_began_is_a_whole_page_that_says_so() -> None:
         assert words in shown.text
     assert "0.000" not in shown.text
     assert "not measured" in summary(fold([started()]))
+
+
+def test_what_stands_between_backticks_is_code_and_text_all_the_same() -> None:
+    assert sentence("Run `a <b>` & `c`, a`b", cls="soft") == (
+        '<p class="soft">Run <code>a &lt;b&gt;</code> &amp; <code>c</code>, a`b</p>'
+    )
 
 
 def test_a_diff_shows_a_list_of_dashes_as_what_it_is() -> None:

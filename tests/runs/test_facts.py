@@ -96,10 +96,10 @@ def test_only_what_was_taken_has_a_diff_and_they_lead_from_the_seed_to_the_last_
     assert len({*taken}) == len(taken) >= 2
 
 
-def test_spending_adds_up_to_the_summary_and_an_unpriced_model_costs_unknown(trained: Trained) -> None:
+def test_spending_adds_up_to_the_summary_and_the_simulated_world_costs_nothing(trained: Trained) -> None:
     facts, paid = folded(trained), trained.json("summary.json")["spending"]
     whole = facts.spent
-    assert (whole.calls, whole.tokens, whole.usd) == (paid["calls"], paid["tokens"], None)
+    assert (whole.calls, whole.tokens, whole.usd) == (paid["calls"], paid["tokens"], 0)
     assert whole.input_tokens == paid["stages"]["_total"]["prompt_tokens"]
     assert set(facts.spending) >= {
         ("target", "rollout"),

@@ -11,8 +11,9 @@ import pytest
 
 import skillopt
 from skillopt.messages import Request
+from skillopt.skill.distinct import alike
 from skillopt.testing import FunctionModel
-from skillopt.train.strategies._alike import alike, alike_groups, in_its_place
+from skillopt.train.strategies._alike import alike_groups, in_its_place
 
 SAME = [
     ("Write dates as YYYY-MM-DD.", "- Always write dates as YYYY-MM-DD"),

@@ -14,7 +14,6 @@ from skillopt.errors import BudgetSpent, ConfigError, ProviderDown
 from skillopt.evaluation.runner import Row
 from skillopt.events import Aggregated, Blamed, Judged, Proved, Reflected, Selected, StageClosed, Updated
 from skillopt.models.world.rules import HARMFUL, needs_of
-from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit
 from skillopt.tasks.task import Task
 from skillopt.testing import Call, LoopbackProvider, Misbehaviour, world_answers
@@ -22,12 +21,9 @@ from skillopt.train.blame import MANY, Blame, beyond, blame, freed, not_worth_it
 from skillopt.train.strategies._cover import (
     Proven,
     cover,
-    kept_lines,
-    lines_of,
     without_copies,
     wording,
 )
-from skillopt.train.strategies.proof import distinct
 from skillopt.train.trials import EditTrial, is_broken, is_fixed
 from train._world import Trained, train
 
@@ -80,24 +76,6 @@ def test_the_place_of_an_insertion_makes_no_other_rule_but_another_target_does()
     assert wording(Edit(op="replace", target="A", content="B")) != wording(
         Edit(op="replace", target="C", content="B")
     )
-
-
-def test_no_line_enters_a_skill_twice_and_code_may_repeat():
-    skill = "# Rules\n\n- Round every amount to two decimals.\n"
-    again = (
-        "* round every amount to two decimals\n- Name the unit after every number.\n```\nx = 1\nx = 1\n```"
-    )
-    assert kept_lines(again, lines_of(skill)) == "- Name the unit after every number.\n```\nx = 1\nx = 1\n```"
-    first, second = (
-        edit("a", "- Name the unit after every number."),
-        edit("b", "- name the unit after EVERY number"),
-    )
-    assert [one.id for one in distinct([first, second], Document(skill))] == ["a"]
-
-
-def test_a_line_that_the_skill_has_is_left_out_of_an_edit():
-    skill = "# Rules\n\n- Round every amount to two decimals.\n"
-    assert distinct([edit("a", "- round every amount to two decimals")], Document(skill)) == []
 
 
 def test_thirds_are_in_order_and_hold_everything():

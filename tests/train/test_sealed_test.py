@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from fractions import Fraction
 from types import SimpleNamespace
@@ -20,7 +21,8 @@ from skillopt.messages import Usage
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score, Scored, Trajectory
 from skillopt.tasks.task import Task
-from skillopt.train.sealed_test import SealedTest, TestSettings, claim
+from skillopt.train.claim import claim
+from skillopt.train.sealed_test import SealedTest, TestSettings
 from steps import step_at
 
 SEED, BEST = Document("seed\n"), Document("best\n")
@@ -137,6 +139,19 @@ async def test_where_nothing_was_found_the_seal_stays_closed():
     assert not table.runs and not events and not report.measured
     told = claim(report, changed=False, simulated=False, verified=True)
     assert "no better skill was found" in told and "stays closed ('skillopt eval RUN --split test'" in told
+
+
+@pytest.mark.parametrize(("budget", "runs"), [(Budget(), 5), (Budget(calls=1000), 0)])
+async def test_the_seeds_test_begins_with_a_proof_unless_money_is_short(budget: Budget, runs: int):
+    opened, table, events = exam(cells([(1, 1)] * 5, [(0, 0)] * 5), budget=budget)
+    for _ in range(2):
+        opened.start_early(step_at("test/seed", events, skill=SEED), is_found=False)
+        opened.expect()
+        await asyncio.sleep(0.01)
+    report = await opened.measure(step_at("test/1.1", events), {"seed": SEED, "best": SEED}, look=1)
+    assert len(table.runs) == runs and not report.measured, "nobody looks at it where nothing was found"
+    report = await opened.measure(step_at("test/1.1", events), {"seed": SEED, "best": BEST}, look=1)
+    assert len(table.runs) == 10 and set(table.runs.values()) == {1} and report.measured
 
 
 async def test_equal_skills_are_measured_once():

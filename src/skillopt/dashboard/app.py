@@ -167,10 +167,10 @@ async def _built(visit: Visit) -> tuple[Parts, str]:
 async def _stream(request: web.Request, visit: Visit, stop: asyncio.Event) -> web.StreamResponse:
     """Say that the page has changed, whenever it has; first of all too, as it may have since it was sent."""
     answer = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
-    await answer.prepare(request)
-    await answer.write(b": open\n\n")
     seen = None
-    with contextlib.suppress(ConnectionError):
+    with contextlib.suppress(ConnectionError):  # the browser may leave at any time
+        await answer.prepare(request)
+        await answer.write(b": open\n\n")
         while not stop.is_set():
             parts, wrong = await _built(visit)
             told = (wrong, {name: digest(made) for name, made in parts.items()})

@@ -124,10 +124,9 @@ class RoleCheck:
         if price is not None:
             figures = {"input": float(price.input * 1_000_000), "output": float(price.output * 1_000_000)}
             cents = f"${figures['input']:g} in and ${figures['output']:g} out per million tokens"
+            cents = cents if any(figures.values()) else "costs nothing"
             facts = {**figures, "source": price.source, "date": str(price.date)}
             self._add("price", "fine", f"{cents} ({price.source}, {price.date})", facts=facts)
-        elif spec.model.provider == "world":
-            self._add("price", "fine", "simulated, costs nothing")
         else:
             remedy = f"Declare model.{self._role}.price (input and output, dollars per million tokens)."
             if self._config.budget.usd is None:

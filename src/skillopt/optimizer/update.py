@@ -15,6 +15,7 @@ from skillopt.optimizer.forms import Candidate, Form
 from skillopt.optimizer.render import memory_section, proposals_section, section, skill_section
 from skillopt.optimizer.replies import Rewrite, Unusable
 from skillopt.optimizer.select import Selection
+from skillopt.skill.distinct import distinct
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit, Outcome, Proposal, apply
 from skillopt.skill.rewrite import rewritten
@@ -41,9 +42,10 @@ class Update:
 
 
 def by_edits(skill: Document, patch: Sequence[Proposal], appendix: Appendix | None = None) -> Update:
-    """A candidate made of edits, and of notes if there are any."""
-    applied = apply([edit for edit in patch if isinstance(edit, Edit)], skill)
-    return _noted(Update(document=applied.document, outcomes=applied.outcomes), appendix)
+    """A candidate made of edits, in which no line comes twice, and of notes if there are any."""
+    kept, repeated = distinct([edit for edit in patch if isinstance(edit, Edit)], skill)
+    applied = apply(kept, skill)
+    return _noted(Update(document=applied.document, outcomes=(*applied.outcomes, *repeated)), appendix)
 
 
 def halves(update: Update, skill: Document) -> list[Update]:

@@ -60,6 +60,12 @@ def tag(name: str, /, *children: str, cls: str = "", **attributes: str | float |
     return Markup(f"<{name}{written}>" if name in _VOID else f"<{name}{written}>{inside}</{name}>")
 
 
+def sentence(text: str, cls: str = "") -> Markup:
+    """A paragraph of text; what stands between backticks is code."""
+    parts = re.split("`([^`]+)`", text)
+    return tag("p", *(tag("code", part) if at % 2 else part for at, part in enumerate(parts)), cls=cls)
+
+
 def joined(parts: Iterable[Markup]) -> Markup:
     """Several pieces one after the other."""
     return Markup("".join(parts))

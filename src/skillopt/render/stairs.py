@@ -9,7 +9,7 @@ from skillopt.runs.growth import Growth, Moment
 from skillopt.runs.side_by_side import tested
 from skillopt.runs.values import Facts
 from skillopt.runs.words import SIGNS, interval, outcome, score
-from skillopt.train.sealed_test import TestReport
+from skillopt.train.claim import TestReport
 
 _WIDTH, _HEIGHT = 1000, 300
 _LEFT, _TOP, _BOTTOM = 40, 22, 262

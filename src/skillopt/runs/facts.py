@@ -16,7 +16,7 @@ from skillopt.runs.steps import START_NAME, SectionFacts
 from skillopt.runs.values import Facts
 from skillopt.runs.words import count
 from skillopt.skill.diff import unified
-from skillopt.train.sealed_test import TestReport, report_of
+from skillopt.train.claim import TestReport, report_of
 
 HIDDEN = "[set]"
 

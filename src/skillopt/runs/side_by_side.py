@@ -13,7 +13,7 @@ from skillopt.runs.log import DATABASE
 from skillopt.runs.stored import task_digests
 from skillopt.runs.values import Facts
 from skillopt.runs.words import NOT_MEASURED, UNKNOWN, change, interval, money, outcome, score
-from skillopt.train.sealed_test import TestReport
+from skillopt.train.claim import TestReport
 
 _ROWS = ("seed", "best", "change")
 _OWN = frozenset({"env.out_root", "output.predictions", "store.tasks"})

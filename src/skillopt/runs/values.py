@@ -9,7 +9,7 @@ from typing import Any, Literal
 from skillopt.account import Account, Total
 from skillopt.events.records import CandidateRecord
 from skillopt.messages import Role
-from skillopt.train.sealed_test import TestReport
+from skillopt.train.claim import TestReport
 
 Mark = Literal["pass", "partial", "fail", "invalid"]
 """How a task went with a version; a task that is not in a version was not evaluated."""

@@ -88,7 +88,8 @@ class Edit:
     @property
     def adds_prose(self) -> bool:
         """Whether it adds lines of Markdown: a skill holds none of them twice."""
-        return self.op in ("append", "insert_after") and self.path.endswith(".md")
+        adds = self.op in ("append", "insert_after") and not self.problem and bool(self.content.strip())
+        return adds and self.path.endswith(".md")
 
     def as_json(self) -> dict[str, Any]:
         """The JSON object prompts show: `{op, path?, target?, content?}` and the evidence."""

@@ -54,6 +54,13 @@ class EpochSettings:
     slow_update_gate_with_selection: bool = True
     longitudinal_pair_policy: PairPolicy = "mixed"
 
+    @property
+    def ungated(self) -> str:
+        """Which changes of an epoch's end pass no gate, in words; empty when all do."""
+        if self.use_slow_update and not self.slow_update_gate_with_selection:
+            return "Slow updates were taken without a gate and measured afterwards."
+        return ""
+
 
 class CandidateJudge(Protocol):
     """The gate as the trainer puts it to a candidate."""

@@ -11,7 +11,8 @@ from skillopt.gate.gate import Gate
 from skillopt.ledger import Ledger
 from skillopt.skill.document import Document
 from skillopt.step import Step
-from skillopt.train.sealed_test import SealedTest, TestReport, TestSettings, report_of
+from skillopt.train.claim import TestReport, report_of
+from skillopt.train.sealed_test import SealedTest, TestSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +20,8 @@ class PooledRows:
     """The rows of all folds: the seed, and each fold's own skill, on the tasks that it never saw."""
 
     folds: int
+    draws: int
+    """How often each task was asked; a row is the middle one of a task's draws."""
     seed: list[RowFact]
     best: list[RowFact]
     kinds: Mapping[str, str]
@@ -50,6 +53,7 @@ class PooledTest(SealedTest):
             id=str(step.place),
             look=look,
             folds=pooled.folds,
+            draws=pooled.draws,
             kinds=dict(pooled.kinds),
             skills={name: skills[name].digest for name in ("seed", "best")},
             rows={"seed": pooled.seed, "best": pooled.best},

@@ -1,23 +1,18 @@
-"""The sealed test: when it may be measured, what is set aside to pay for it, and the one claim
-it supports.
-"""
+"""The sealed test: when it may be measured, and what is set aside to pay for it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from skillopt.account import Amount
 from skillopt.aio import together
-from skillopt.evaluation.compare import Comparison, by_task, compare_rows
 from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.evaluation.stage import Evaluation, fact
-from skillopt.evaluation.triggers import Triggering, triggering
-from skillopt.events import Notice, RowFact, Sink, TestMeasured
-from skillopt.events.state import Metric, TestShare
-from skillopt.gate.decision import worth_of
+from skillopt.events import Notice, Sink, TestMeasured
+from skillopt.events.state import TestShare
 from skillopt.gate.gate import STAGE, Gate
 from skillopt.harnesses import Allowance, reservation
 from skillopt.ledger import MARGIN, TEST_STAGE, Ledger
@@ -25,36 +20,12 @@ from skillopt.messages import Usage
 from skillopt.models.prices import Price, cost
 from skillopt.skill.document import Document
 from skillopt.step import Step
-from skillopt.tasks.rollout import Means, Rollout, Scored
+from skillopt.tasks.rollout import Rollout, Scored
+from skillopt.train.claim import TestReport, report_of
 
 CLOSED = (
     "no better skill was found, so the sealed test stays closed ('skillopt eval RUN --split test' opens it)"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TestReport:
-    """What the test showed, or why it shows nothing."""
-
-    __test__ = False  # not a test class
-
-    measured: bool
-    why: str = ""
-    look: int = 0
-    metric: str = "hard"
-    """The number that is compared: the one the gate decided on."""
-    comparison: Comparison | None = None
-    scores: Mapping[str, Means] = field(default_factory=dict)
-    """Hard and soft of seed, best and (with the gate off) final, over the tasks that are compared."""
-    final: float | None = None
-    """Of the last skill on the number that is compared; None where it is the best one."""
-    left_out: tuple[str, ...] = ()
-    targets: Mapping[str, Comparison] = field(default_factory=dict)
-    """The same comparison with each of several targets."""
-    folds: int = 0
-    """Where tasks were cross-fitted, in how many parts; 0 is a sealed test split."""
-    triggering: Mapping[str, Triggering] = field(default_factory=dict)
-    """Recall and precision of the same skills, where a description was trained."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +68,7 @@ class SealedTest:
         self._batch, self._always = settings.batch, settings.always
         self._planned = settings.skills * len(self.rows)
         self._early: Evaluation | None = None
+        self._early_step: Step | None = None
         self._has_given_way = False
         self.refused = "" if self.rows else "there is no test split, or eval_test is off"
         """Why there will be no test; empty where there will."""
@@ -223,8 +195,16 @@ class SealedTest:
         """The seed's test fills idle slots; nobody sees a row of it before the end. It waits until a better
         skill is found, unless it is opened without.
         """
+        self._early_step = step
         if not self.refused and self._early is None and (is_found or self._always):
             self._early = self._run(step, step.skill, background=True)
+
+    def expect(self) -> None:
+        """Train tasks have proven an edit, which the gate mostly takes: where no budget is set, the seed's
+        test need not wait for the gate.
+        """
+        if self._early_step is not None and not self._ledger.budget.is_limited:
+            self.start_early(self._early_step, is_found=True)
 
     async def measure(self, step: Step, skills: Mapping[str, Document], *, look: int) -> TestReport:
         """Open the seal: all skills side by side on all test rows. `look` says how often it was opened.
@@ -232,6 +212,7 @@ class SealedTest:
         Where training found nothing it stays closed. A test that was too dear is opened all the same where
         training found something and left enough.
         """
+        await self.withdraw()
         is_found = len({skill.rendered for skill in skills.values()}) > 1
         if self.is_too_dear and is_found and self._ledger.leaves(*self._needed):
             self.refused, self.is_too_dear = "", False
@@ -239,7 +220,6 @@ class SealedTest:
             return TestReport(measured=False, why=CLOSED)
         if self.refused:
             return TestReport(measured=False, why=self.refused)
-        await self.withdraw()
         self._ledger.open_for_test()
         names: dict[str, str] = {}
         for name, skill in skills.items():
@@ -280,120 +260,3 @@ class SealedTest:
 def _amount(share: TestShare) -> Amount:
     usd = None if share.usd is None else Fraction(share.usd)
     return Amount(calls=share.calls, tokens=share.tokens, usd=usd)
-
-
-def report_of(measured: TestMeasured, metric: Metric, weight: float) -> TestReport:
-    """Figures of the tasks that seed and best were both measured on; the rest is left out by name."""
-
-    def worth(row: RowFact) -> float | None:
-        exact = worth_of(row, metric, weight)
-        return None if exact is None else float(exact)
-
-    folds = measured.folds
-    found = compare_rows(
-        measured.rows["seed"],
-        measured.rows["best"],
-        worth,
-        split="cross-fitted" if folds else "test",
-        one_sided=bool(folds),
-    )
-    if found.comparison is None:
-        why, lost = found.why, found.left_out
-        return TestReport(measured=False, why=why, look=measured.look, left_out=lost, folds=folds)
-    kept = {
-        name: [row for row in rows if row.task not in found.left_out] for name, rows in measured.rows.items()
-    }
-    final = by_task(kept.get("final", ()), worth).values()
-    return TestReport(
-        measured=True,
-        look=measured.look,
-        metric=metric,
-        comparison=found.comparison,
-        scores={name: _means(rows) for name, rows in kept.items()},
-        final=sum(final) / len(final) if final else None,
-        left_out=found.left_out,
-        targets=_by_target(kept, worth),
-        folds=folds,
-        triggering={name: one for name, rows in kept.items() if (one := triggering(rows)) is not None},
-    )
-
-
-def _by_target(
-    kept: Mapping[str, Sequence[RowFact]], worth: Callable[[RowFact], float | None]
-) -> dict[str, Comparison]:
-    found = {}
-    for name in dict.fromkeys(row.target for row in kept["seed"] if row.target is not None):
-        seed, best = ([row for row in kept[arm] if row.target == name] for arm in ("seed", "best"))
-        found[name] = compare_rows(seed, best, worth, split="test").comparison
-    return {name: one for name, one in found.items() if one is not None}
-
-
-def _means(rows: Sequence[RowFact]) -> Means:
-    hard = [row.hard for row in rows if row.hard is not None]
-    soft = [row.soft for row in rows if row.soft is not None]
-    n = len(hard)
-    return Means(hard=sum(hard) / n if n else None, soft=sum(soft) / n if n else None, n=n)
-
-
-def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool, ungated: str = "") -> str:
-    """What the test showed, saying no more than was measured. `ungated` is the sentence on changes that
-    passed no gate.
-    """
-    if not report.measured or report.comparison is None:
-        sentence = f"Test was not measured: {report.why}."
-    elif report.folds:
-        sentence = _pooled(report, report.comparison, changed=changed)
-    elif not changed:
-        sentence = (
-            f"No better skill was found: the best skill is the seed, {report.comparison.before:.3f} on"
-            f" {report.comparison.n} test tasks."
-        )
-    else:
-        c = report.comparison
-        what = "" if report.metric == "hard" else f" ({report.metric} score)"
-        word = "better than" if c.delta > 0 else "worse than" if c.delta < 0 else "as good as"
-        low, high = c.interval
-        sure = "" if c.p < 0.05 or c.delta == 0 else " This difference can be chance."
-        sentence = (
-            f"The trained skill is {word} the seed on {c.n} sealed test tasks{what}: {c.before:.3f} to"
-            f" {c.after:.3f}, {c.delta:+.3f} (95 % interval {low:+.3f} to {high:+.3f}, p = {c.p:.2g},"
-            f" {c.test}).{sure}"
-        )
-    if report.targets:
-        each = (f"{name} {one.before:.3f} to {one.after:.3f}" for name, one in report.targets.items())
-        sentence += f" By target: {'; '.join(each)}."
-    if report.triggering:
-        sentence += f" {told_triggering(report.triggering['seed'], report.triggering['best'])}"
-    if ungated:
-        sentence += f" {ungated}"
-    if not verified:
-        sentence += " Fewer than 5 val tasks decided along the way: unverified."
-    if report.look > 1:
-        sentence += f" This was look {report.look} at the test split."
-    return ("Simulated: " if simulated else "") + sentence
-
-
-def _pooled(report: TestReport, c: Comparison, *, changed: bool) -> str:
-    """The claim of cross-fitting: about skills that are trained this way, not about one text."""
-    how = f"{report.folds} folds, each task judged by a skill that never saw it"
-    what = "" if report.metric == "hard" else f" ({report.metric} score)"
-    word = "better than" if c.delta > 0 else "worse than" if c.delta < 0 else "as good as"
-    low, high = c.interval
-    sure = "" if c.p < 0.05 or c.delta <= 0 else " This difference can be chance."
-    text = "the skill handed over is one of them, trained on all tasks"
-    if not changed:
-        text = "the one trained on all tasks is the seed, as nothing better was found"
-    return (
-        f"Skills trained this way are {word} the seed on {c.n} cross-fitted tasks{what} ({how}):"
-        f" {c.before:.3f} to {c.after:.3f}, {c.delta:+.3f} ({c.level} % interval {low:+.3f} to"
-        f" {high:+.3f}, p = {c.p:.2g}, {c.test}).{sure} The claim is about skills trained this way; {text}."
-    )
-
-
-def told_triggering(seed: Triggering, best: Triggering) -> str:
-    """Recall and precision before and after, in words."""
-    figures = [
-        " to ".join("none" if one is None else f"{one:.3f}" for one in pair)
-        for pair in ((seed.recall, best.recall), (seed.precision, best.precision))
-    ]
-    return f"Recall {figures[0]}, precision {figures[1]}."

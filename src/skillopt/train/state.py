@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from skillopt.events.state import State
 from skillopt.gate.gate import Verdict
-from skillopt.train.sealed_test import TestReport
+from skillopt.train.claim import TestReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

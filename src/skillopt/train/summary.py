@@ -11,7 +11,7 @@ from skillopt.events.records import StepRecord
 from skillopt.events.state import State
 from skillopt.gate.gate import Gate, Measured
 from skillopt.tasks.rollout import Means
-from skillopt.train.sealed_test import TestReport
+from skillopt.train.claim import TestReport
 
 
 def epoch_stats(history: Sequence[StepRecord]) -> list[dict[str, Any]]:

@@ -23,18 +23,20 @@ from skillopt.skill.edits import Outcome
 from skillopt.skill.store import SkillStore
 from skillopt.step import Outbox, Step
 from skillopt.train.ahead import Ahead
+from skillopt.train.claim import TestReport
 from skillopt.train.closing import baseline_notices, close_step, lost_selection, unusable_replies, updated
 from skillopt.train.epoch_end import EpochEnd, EpochSettings, LookBack
 from skillopt.train.handover import Handover
 from skillopt.train.log import Log
 from skillopt.train.plan import Batch, Plan
 from skillopt.train.pruning import Pruner
-from skillopt.train.sealed_test import SealedTest, TestReport
+from skillopt.train.sealed_test import SealedTest
 from skillopt.train.state import TrainingEnd
 from skillopt.train.strategies.paper import Paper
 from skillopt.train.strategies.port import JudgedCandidate, Parts, Strategy
 
 LEAK_GUARD = "leak_guard"
+NO_GATE = "The gate was off: every candidate was taken without proof."
 _REMEMBERED = 8
 """Measured skills that are kept in memory; the rows of others are read from the store again."""
 
@@ -69,6 +71,7 @@ class Trainer:
                 gate=gate,
                 plan=plan,
                 attempt=self.attempt,
+                expect=test.expect,
                 guard=guard,
                 settings=strategy_settings or {},
             )
@@ -91,12 +94,7 @@ class Trainer:
     @property
     def ungated(self) -> str:
         """Which changes pass no gate in this run, as every report says it; empty when all do."""
-        if not self.gate.is_on:
-            return "The gate was off: every candidate was taken without proof."
-        slow = self.epoch_settings
-        if slow.use_slow_update and not slow.slow_update_gate_with_selection:
-            return "Slow updates were taken without a gate and measured afterwards."
-        return ""
+        return self.epoch_settings.ungated if self.gate.is_on else NO_GATE
 
     async def fit(self, skill: Document) -> TrainingEnd:
         """Train a skill, or go on where the run stands."""

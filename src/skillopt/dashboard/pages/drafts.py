@@ -13,7 +13,7 @@ from multidict import MultiMapping
 from skillopt.build.draft_file import as_kept, draft_files, is_draft, read_rows, write_rows
 from skillopt.dashboard._page import ActionReply, Page, Parts, Visit
 from skillopt.errors import UsageError
-from skillopt.render.markup import Markup, card, soft, tag
+from skillopt.render.markup import Markup, card, sentence, soft, tag
 from skillopt.runs.words import count
 
 _ABOUT = (
@@ -24,7 +24,7 @@ _ABOUT = (
 
 async def build(visit: Visit) -> Parts:
     """Every draft below the working folder, a card each."""
-    parts: dict[str, Markup] = {"about": tag("p", _ABOUT)}
+    parts: dict[str, Markup] = {"about": sentence(_ABOUT)}
     for name, file in _files(visit).items():
         rows = read_rows(file)
         drafts = [row for row in rows if is_draft(row)]

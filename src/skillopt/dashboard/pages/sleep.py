@@ -18,7 +18,19 @@ from skillopt.changes.status import ProposalsStatus, ProposalStatus
 from skillopt.dashboard._page import ActionReply, Page, Parts, Visit
 from skillopt.errors import UsageError
 from skillopt.night import NightContext, ProjectState, open_context
-from skillopt.render.markup import Markup, card, chip, diff, joined, pairs, soft, table, tag, trouble
+from skillopt.render.markup import (
+    Markup,
+    card,
+    chip,
+    diff,
+    joined,
+    pairs,
+    sentence,
+    soft,
+    table,
+    tag,
+    trouble,
+)
 from skillopt.runs.words import count, money, score
 
 _VERBS = {"adopt": "Adopted", "undo": "Undone", "discard": "Discarded"}
@@ -232,13 +244,13 @@ def _list(visit: Visit, status: ProposalsStatus, shown: str | None) -> Markup:
 def _nights(nights: NightContext, kept: ProjectState) -> Markup:
     parts = [soft(f"Project {nights.project}: {count(kept.night, 'night')} so far.")]
     if kept.open is not None:
-        parts.append(tag("p", f"Night {kept.open} is open: `skillopt sleep run` goes on with it."))
+        parts.append(sentence(f"Night {kept.open} is open: `skillopt sleep run` goes on with it."))
     if not kept.nights:
         empty = (
             "No night has ended yet. `skillopt sleep dry-run` says what one would work on and cost;"
             " `skillopt sleep run` runs it."
         )
-        return card("Nights", *parts, tag("p", empty, cls="empty"))
+        return card("Nights", *parts, sentence(empty, cls="empty"))
     heads = ("night", "ended", "outcome", "sessions", "tasks", "cost")
     rows: list[Sequence[str]] = [
         (

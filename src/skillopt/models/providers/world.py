@@ -22,6 +22,7 @@ from typing import Any
 from skillopt.errors import ConfigError, suggest
 from skillopt.messages import Reply, Request, Usage
 from skillopt.models.port import ModelSpec, Provider
+from skillopt.models.prices import per_million
 from skillopt.models.world.optimizer import propose
 from skillopt.models.world.rules import CASE, WorldRules, chance, code_of, is_solved
 
@@ -85,4 +86,10 @@ def build(spec: ModelSpec) -> World:
     return World(_parse("" if spec.name == "world" else spec.name))
 
 
-PLUGIN = Provider(open=build, needs_name=False, simulates_both=True, keys={})
+PLUGIN = Provider(
+    open=build,
+    needs_name=False,
+    simulates_both=True,
+    keys={},
+    price=per_million(input=0, output=0, source="simulated"),
+)

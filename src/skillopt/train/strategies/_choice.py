@@ -16,7 +16,7 @@ from skillopt.skill.edits import Edit, Outcome
 from skillopt.step import Step
 from skillopt.train.blame import beyond, blame, not_worth_it
 from skillopt.train.strategies._cover import Proven, cover
-from skillopt.train.strategies._joining import Joined, Lanes, evident, head, proved
+from skillopt.train.strategies._joining import Joined, Lanes, edits_of, head, proved
 from skillopt.train.trials import EditTrial, Trials, broken_in, fixed_in
 
 ROUNDS = 3
@@ -49,16 +49,16 @@ class Choice:
         chosen: list[Proven] = []
         for number in range(ROUNDS):
             chosen = await self._chosen(groups, number)
-            self.held = self.held or _edits_of(chosen)
+            self.held = self.held or edits_of(chosen)
             guilty = await self._guilty(groups, chosen, number)
             if not guilty:
                 break
             self.harmful |= {edit.id: edit for one in chosen for edit in one.edits if edit.id in guilty}
             chosen = [one for one in chosen if not self._has_harmful(one)]
-            self.held = _edits_of(chosen)
+            self.held = edits_of(chosen)
             if number < ROUNDS - 1:
                 groups += [(one,) for one in await self._looked_again(groups, number)]
-        self.held = patch = _edits_of(chosen)
+        self.held = patch = edits_of(chosen)
         self._step.emit(
             Selected(
                 id=str(self._step.place.at("select")),
@@ -187,7 +187,3 @@ class Choice:
                 fixes=dict(fixes),
             )
         )
-
-
-def _edits_of(chosen: Sequence[Proven]) -> tuple[Edit, ...]:
-    return tuple(edit for one in chosen for edit in evident(one))

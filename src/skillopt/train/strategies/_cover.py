@@ -4,15 +4,11 @@ task. Pure functions of what was measured.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from skillopt.skill.distinct import plain
 from skillopt.skill.edits import Edit
-
-_MARKS = re.compile(r"^\s*(?:[-*+>#]|\d+[.)])+\s*", re.MULTILINE)
-_AROUND = ".,;:!?\"'`*_"
-"""Marks around a word that say nothing; others do, as in =SUM(A1:A9)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +38,7 @@ def wording(edit: Edit) -> tuple[str, ...]:
     """
     inserts = edit.op in ("append", "insert_after")
     texts = ("insert" if inserts else f"{edit.op} {edit.path}", "" if inserts else edit.target, edit.content)
-    return tuple(map(_plain, texts))
+    return tuple(map(plain, texts))
 
 
 def copies_of(one: Proven) -> list[list[str]]:
@@ -79,46 +75,3 @@ def cover(proven: Sequence[Proven], covered: Collection[str] = ()) -> list[Prove
         covered |= set(best.fixed)
         left.remove(best)
     return chosen
-
-
-def kept_lines(content: str, known: Collection[str]) -> str:
-    """The content without lines that the skill or the content itself has already; lines of code and short
-    ones may repeat.
-    """
-    kept, seen = list[str](), set(known)
-    for line, words in _compared(content):
-        if words not in seen:
-            kept.append(line)
-        seen |= {words} - {""}
-    return "\n".join(kept).strip("\n")
-
-
-def repeats(text: str) -> int:
-    """How many lines of a text come again that may not."""
-    words = [words for _, words in _compared(text) if words]
-    return len(words) - len(set(words))
-
-
-def _compared(text: str) -> Iterator[tuple[str, str]]:
-    """Each line, and what it is compared by; that is empty for one that may repeat."""
-    in_code = False
-    for line in text.splitlines():
-        fence = line.lstrip().startswith(("```", "~~~"))
-        in_code ^= fence
-        yield line, "" if in_code or fence else line_of(line)
-
-
-def line_of(line: str) -> str:
-    """A line as it is compared; empty for one that may repeat."""
-    words = _plain(line)
-    return words if len(words) >= 12 else ""
-
-
-def lines_of(text: str) -> set[str]:
-    """All lines of a text that may not come twice."""
-    return {line_of(line) for line in text.splitlines()} - {""}
-
-
-def _plain(text: str) -> str:
-    words = (word.strip(_AROUND) for word in _MARKS.sub("", text).casefold().split())
-    return " ".join(word for word in words if word)

@@ -86,7 +86,7 @@ async def join(step: Step, reflection: Lanes, gate: Gate, joiner: Joiner | None)
     for first, *others in groups:
         copies = [*first.copies, *(edit for one in others for edit in (*one.edits, *one.copies))]
         ended += [Outcome(edit=copy, state="merged", reason=f"into {first.id}") for copy in copies]
-    heads = tuple(edit for group in groups for edit in evident(head(group)))
+    heads = edits_of([head(group) for group in groups])
     step.emit(
         Aggregated(
             id=str(step.place.at("aggregate")),
@@ -127,7 +127,11 @@ def head(group: Sequence[Proven], whole: Sequence[Proven] = ()) -> Proven:
     return replace(group[0], fixed=fixed)
 
 
-def evident(proven: Proven) -> tuple[Edit, ...]:
-    """Its edits, saying what they fixed."""
-    told = {"support_count": len(proven.fixed), "source_type": "failure", "fixed": list(proven.fixed)}
-    return tuple(replace(edit, evidence={**edit.evidence, **told}) for edit in proven.edits)
+def edits_of(chosen: Sequence[Proven]) -> tuple[Edit, ...]:
+    """Each of their edits once, saying what it fixed where it stands first."""
+    found: dict[str, Edit] = {}
+    for one in chosen:
+        told = {"support_count": len(one.fixed), "source_type": "failure", "fixed": list(one.fixed)}
+        for edit in one.edits:
+            found.setdefault(edit.id, replace(edit, evidence={**edit.evidence, **told}))
+    return tuple(found.values())

@@ -15,12 +15,13 @@ from skillopt.optimizer.proof import DeadEdit, LaneAnalyst
 from skillopt.optimizer.reflect import Minibatch
 from skillopt.optimizer.small import SmallLaneAnalyst
 from skillopt.optimizer.whole_batch import WholeBatch
+from skillopt.skill.distinct import distinct
 from skillopt.skill.edits import Edit, Outcome, apply
 from skillopt.skill.paths import SKILL_FILE
 from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
 from skillopt.train.strategies._alike import in_its_place
-from skillopt.train.strategies._cover import Proven, kept_lines, lines_of, repeats, without_copies, wording
+from skillopt.train.strategies._cover import Proven, without_copies, wording
 from skillopt.train.trials import EditTrial, Trials, Worths, fixed_in
 
 HARDLY_ANY = 0.1
@@ -88,9 +89,10 @@ class LaneSearch:
     harmful: Sequence[Edit]
     divide: Callable[[Sequence[Studied]], list[list[Studied]]]
     """Failures into lanes, as the first look had them."""
+    expect: Callable[[], None]
+    """Told of every lane that has proven an edit."""
 
     def __post_init__(self) -> None:
-        self._lines, self._repeats = lines_of(self.step.skill.whole), repeats(self.step.skill.whole)
         self.done: list[Lane] = []
         """The lanes that are in, as they came."""
 
@@ -160,6 +162,8 @@ class LaneSearch:
         )
         await self._try(lane, known, chunk)
         self.done.append(lane)
+        if lane.proven:
+            self.expect()
         return lane
 
     async def _try(self, lane: Lane, known: Sequence[DeadEdit], left: Sequence[Studied]) -> None:
@@ -197,14 +201,15 @@ class LaneSearch:
         tried = {wording(one.edit) for one in known}
         proposed = [edit for edit in lane.look.edits if isinstance(edit, Edit)]
         usable: list[Edit] = []
-        for edit in map(self._adapted, proposed):
-            applied = apply([edit], self.step.skill)
+        for adapted in map(self._adapted, proposed):
+            kept, repeated = distinct([adapted], self.step.skill)
+            lane.ended += repeated
+            if repeated:
+                continue
+            edit, applied = kept[0], apply(kept, self.step.skill)
             outcome, after = applied.outcomes[0], applied.document
             if outcome.state == "applied" and wording(edit) in tried:
                 why_not = "the same was tried on these tasks before"
-                outcome = Outcome(edit=edit, state="duplicate", reason=why_not)
-            elif outcome.state == "applied" and repeats(after.whole) > self._repeats:
-                why_not = "a line would come twice in the skill"
                 outcome = Outcome(edit=edit, state="duplicate", reason=why_not)
             elif outcome.state == "applied" and self.guard is not None:
                 leaks = self.guard.find(after.rendered)
@@ -218,13 +223,11 @@ class LaneSearch:
         return usable
 
     def _adapted(self, edit: Edit) -> Edit:
-        """An edit without the lines that the skill has. A line that says nearly what one of the skill says is
-        offered in its place; an insertion whose place is misquoted goes to the end. A trial shows what either
-        is worth.
+        """A line that says nearly what one of the skill says is offered in its place; an insertion whose
+        place is misquoted goes to the end. A trial shows what either is worth.
         """
-        if edit.problem or not edit.adds_prose:
+        if not edit.adds_prose:
             return edit
-        edit = replace(edit, content=kept_lines(edit.content, self._lines))
         near = in_its_place(edit.content, self.step.skill.body) if edit.path == SKILL_FILE else None
         if near is not None:
             instead = replace(edit, op="replace", target=near[0], content=near[1])

@@ -128,6 +128,10 @@ class Parts:
     gate: Gate
     plan: Plan
     attempt: Attempt
+    expect: Callable[[], None]
+    """To be called when a step has something that the gate will most likely take: what is needed only then
+    may begin, in slots that stand empty.
+    """
     guard: LeakGuard | None
     settings: Mapping[str, Any]
     """What the configuration says to it."""

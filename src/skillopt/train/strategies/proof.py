@@ -19,15 +19,14 @@ from skillopt.optimizer.proof import DeadEdit
 from skillopt.optimizer.reflect import Reflection, patch_fact
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update, by_edits
-from skillopt.skill.document import Document
-from skillopt.skill.edits import Edit, Outcome, Proposal, apply
+from skillopt.skill.edits import Edit
 from skillopt.skill.paths import SKILL_FILE
 from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
 from skillopt.train.blame import blame, freed, not_worth_it
 from skillopt.train.strategies._choice import Choice
-from skillopt.train.strategies._cover import cover, kept_lines, lines_of, repeats, without_copies
-from skillopt.train.strategies._joining import Joined, Lanes, evident, join, proved
+from skillopt.train.strategies._cover import cover, without_copies
+from skillopt.train.strategies._joining import Joined, Lanes, edits_of, join, proved
 from skillopt.train.strategies._lanes import Lane, LaneSearch
 from skillopt.train.strategies.port import JudgedCandidate, Parts, Unfinished, essentials, taken
 from skillopt.train.trials import EditTrial, Trials, broken_in, is_broken, noise_in
@@ -116,6 +115,7 @@ class Proof:
             earlier=[DeadEdit(edit=edit) for edit in _remembered(step, NOTHING)],
             harmful=_remembered(step, HARMFUL),
             divide=self._optimizer.lanes_of,
+            expect=self._parts.expect,
         )
 
     def _held_out_failures(self, step: Step) -> Counter[str]:
@@ -149,16 +149,8 @@ class Proof:
     # 5 update
 
     async def update(self, step: Step, reflection: Reflection, selection: Selection) -> Update:
-        """The bundle, in which no line comes twice; an edit with no line of its own ends as a duplicate."""
-        kept = distinct(selection.patch, step.skill)
-        bundle, known = by_edits(step.skill, kept), {edit.id for edit in kept}
-        why = "another chosen edit or the skill has its lines"
-        repeated = {
-            edit.id: Outcome(edit=edit, state="duplicate", reason=why)
-            for edit in selection.patch
-            if edit.id not in known
-        }
-        return replace(bundle, outcomes=(*bundle.outcomes, *repeated.values()))
+        """The bundle of everything selected."""
+        return by_edits(step.skill, selection.patch)
 
     # 6 gate
 
@@ -257,7 +249,7 @@ class Proof:
         """
         if self._step is None or not (edits := self._found()):
             return None
-        update = by_edits(self._step.skill, distinct(edits, self._step.skill))
+        update = by_edits(self._step.skill, edits)
         return Unfinished(step=self._step, update=update, policy=self._policy(update))
 
     def enough(self, state: State) -> str:
@@ -332,28 +324,10 @@ class Proof:
 PLUGIN = Proof
 
 
-def distinct(patch: Sequence[Proposal], skill: Document) -> list[Edit]:
-    """The edits without the lines that the skill or an earlier one of them has, and without those that would
-    make a line come twice all the same, as by replacing a word.
-    """
-    kept, result = list[Edit](), skill
-    for edit in patch:
-        assert isinstance(edit, Edit)
-        if edit.adds_prose:
-            edit = replace(edit, content=kept_lines(edit.content, lines_of(result.whole)))
-            if not edit.content:
-                continue
-        after = apply([*kept, edit], skill).document
-        if repeats(after.whole) <= repeats(result.whole):
-            kept.append(edit)
-            result = after
-    return kept
-
-
-def _covering(lanes: Sequence[Lane]) -> list[Edit]:
+def _covering(lanes: Sequence[Lane]) -> tuple[Edit, ...]:
     """As few edits as fix what these lanes fix."""
     proven = without_copies([one for lane in lanes for one in lane.proven])
-    return [edit for one in cover(proven) for edit in evident(one)]
+    return edits_of(cover(proven))
 
 
 def _edits(update: Update) -> list[Edit]:

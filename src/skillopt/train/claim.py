@@ -1,0 +1,150 @@
+"""What the sealed test showed, and the one claim it supports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from skillopt.evaluation.compare import Comparison, by_task, compare_rows
+from skillopt.evaluation.triggers import Triggering, triggering
+from skillopt.events import RowFact, TestMeasured
+from skillopt.events.state import Metric
+from skillopt.gate.decision import worth_of
+from skillopt.tasks.rollout import Means
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestReport:
+    """What the test showed, or why it shows nothing."""
+
+    __test__ = False  # not a test class
+
+    measured: bool
+    why: str = ""
+    look: int = 0
+    metric: str = "hard"
+    """The number that is compared: the one the gate decided on."""
+    comparison: Comparison | None = None
+    scores: Mapping[str, Means] = field(default_factory=dict)
+    """Hard and soft of seed, best and (with the gate off) final, over the tasks that are compared."""
+    final: float | None = None
+    """Of the last skill on the number that is compared; None where it is the best one."""
+    left_out: tuple[str, ...] = ()
+    targets: Mapping[str, Comparison] = field(default_factory=dict)
+    """The same comparison with each of several targets."""
+    folds: int = 0
+    """Where tasks were cross-fitted, in how many parts; 0 is a sealed test split."""
+    draws: int = 1
+    """Of how many draws of a cross-fitted task the one in the middle counts."""
+    triggering: Mapping[str, Triggering] = field(default_factory=dict)
+    """Recall and precision of the same skills, where a description was trained."""
+
+
+def report_of(measured: TestMeasured, metric: Metric, weight: float) -> TestReport:
+    """Figures of the tasks that seed and best were both measured on; the rest is left out by name."""
+
+    def worth(row: RowFact) -> float | None:
+        exact = worth_of(row, metric, weight)
+        return None if exact is None else float(exact)
+
+    folds = measured.folds
+    found = compare_rows(
+        measured.rows["seed"],
+        measured.rows["best"],
+        worth,
+        split="cross-fitted" if folds else "test",
+        one_sided=bool(folds),
+    )
+    if found.comparison is None:
+        why, lost = found.why, found.left_out
+        return TestReport(measured=False, why=why, look=measured.look, left_out=lost, folds=folds)
+    kept = {
+        name: [row for row in rows if row.task not in found.left_out] for name, rows in measured.rows.items()
+    }
+    final = by_task(kept.get("final", ()), worth).values()
+    return TestReport(
+        measured=True,
+        look=measured.look,
+        metric=metric,
+        comparison=found.comparison,
+        scores={name: _means(rows) for name, rows in kept.items()},
+        final=sum(final) / len(final) if final else None,
+        left_out=found.left_out,
+        targets=_by_target(kept, worth),
+        folds=folds,
+        draws=measured.draws,
+        triggering={name: one for name, rows in kept.items() if (one := triggering(rows)) is not None},
+    )
+
+
+def _by_target(
+    kept: Mapping[str, Sequence[RowFact]], worth: Callable[[RowFact], float | None]
+) -> dict[str, Comparison]:
+    found = {}
+    for name in dict.fromkeys(row.target for row in kept["seed"] if row.target is not None):
+        seed, best = ([row for row in kept[arm] if row.target == name] for arm in ("seed", "best"))
+        found[name] = compare_rows(seed, best, worth, split="test").comparison
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def _means(rows: Sequence[RowFact]) -> Means:
+    hard = [row.hard for row in rows if row.hard is not None]
+    soft = [row.soft for row in rows if row.soft is not None]
+    n = len(hard)
+    return Means(hard=sum(hard) / n if n else None, soft=sum(soft) / n if n else None, n=n)
+
+
+def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool, ungated: str = "") -> str:
+    """What the test showed, saying no more than was measured. `ungated` is the sentence on changes that
+    passed no gate.
+    """
+    if not report.measured or report.comparison is None:
+        sentence = f"Test was not measured: {report.why}."
+    elif report.folds:
+        sentence = _pooled(report, report.comparison, changed=changed)
+    elif not changed:
+        sentence = (
+            f"No better skill was found: the best skill is the seed, {report.comparison.before:.3f} on"
+            f" {report.comparison.n} test tasks."
+        )
+    else:
+        c = report.comparison
+        what = "" if report.metric == "hard" else f" ({report.metric} score)"
+        sure = "" if c.p < 0.05 or c.delta == 0 else " This difference can be chance."
+        sentence = f"The trained skill is {c.word} the seed on {c.n} sealed test tasks{what}: {c.told}{sure}"
+    if report.targets:
+        each = (f"{name} {one.before:.3f} to {one.after:.3f}" for name, one in report.targets.items())
+        sentence += f" By target: {'; '.join(each)}."
+    if report.triggering:
+        sentence += f" {told_triggering(report.triggering['seed'], report.triggering['best'])}"
+    if ungated:
+        sentence += f" {ungated}"
+    if not verified:
+        sentence += " Fewer than 5 val tasks decided along the way: unverified."
+    if report.look > 1:
+        sentence += f" This was look {report.look} at the test split."
+    return ("Simulated: " if simulated else "") + sentence
+
+
+def _pooled(report: TestReport, c: Comparison, *, changed: bool) -> str:
+    """The claim of cross-fitting: about skills that are trained this way, not about one text."""
+    asked = f", by the middle one of {report.draws} scores" if report.draws > 1 else ""
+    how = f"{report.folds} folds, each task judged by a skill that never saw it{asked}"
+    what = "" if report.metric == "hard" else f" ({report.metric} score)"
+    sure = "" if c.p < 0.05 or c.delta <= 0 else " This difference can be chance."
+    text = "the skill handed over is one of them, trained on all tasks"
+    if not changed:
+        text = "the one trained on all tasks is the seed, as nothing better was found"
+    return (
+        f"Skills trained this way are {c.word} the seed on {c.n} cross-fitted tasks{what} ({how}):"
+        f" {c.told}{sure} The claim is about skills trained this way; {text}."
+    )
+
+
+def told_triggering(seed: Triggering, best: Triggering) -> str:
+    """Recall and precision before and after, in words."""
+    figures = [
+        " to ".join("none" if one is None else f"{one:.3f}" for one in pair)
+        for pair in ((seed.recall, best.recall), (seed.precision, best.precision))
+    ]
+    return f"Recall {figures[0]}, precision {figures[1]}."
