@@ -13,6 +13,7 @@ All models are simulated, behind a provider on this machine.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import shutil
 import sqlite3
@@ -306,7 +307,9 @@ class Chaos:
         return self._undisturbed[job.name]
 
     def _kept(self) -> set[Any]:
-        return {one for path in self._folder.rglob("run.db") for one in committed(path.parent)}
+        """Walked with `os.walk`, which passes over folders that the guard of a killed agent is sweeping."""
+        found = (Path(root) for root, _, files in os.walk(self._folder) if "run.db" in files)
+        return {one for folder in found for one in committed(folder)}
 
 
 def processes(folder: Path) -> list[str]:

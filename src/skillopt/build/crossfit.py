@@ -6,7 +6,7 @@ stopped. They share one ledger, one budget and the rollouts of equal skills.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
@@ -15,9 +15,10 @@ from skillopt.account import Amount, account_of
 from skillopt.build.assembly import OpenRun, Within, open_run
 from skillopt.build.job import Job
 from skillopt.errors import BudgetSpent
-from skillopt.evaluation.compare import smallest_gain
+from skillopt.evaluation.unconditional import smallest_gain
 from skillopt.events import Answered, Arrived, Event, Notice, RowFact, StageOpened, TestMeasured
 from skillopt.skill.document import Document
+from skillopt.tasks.splits import Splits
 from skillopt.train.pooled_test import PooledRows
 
 if TYPE_CHECKING:
@@ -73,12 +74,21 @@ async def earlier_rounds(opened: OpenRun, train: Train) -> Document | None:
     return start
 
 
+def fold_of(job: Job, rounds: Sequence[Splits]) -> Job:
+    """One fold of a cross-fitted job. It draws its test tasks as often as those of val, an odd number of
+    times, so that most draws of a task that passes or fails say the same.
+    """
+    *before, last = rounds
+    fold = replace(job, splits=last, earlier=tuple(before), folds=(), opens_test=True)
+    return replace(fold, test_draws=fold.repeats | 1)
+
+
 async def pooled_rows(opened: OpenRun, train: Train) -> PooledRows:
     """Train and test every fold: the rows of the seed and of each fold's skill on tasks it never saw."""
     folds, kinds = opened.job.folds, dict[str, str]()
     rows: dict[str, list[RowFact]] = {"seed": [], "best": []}
-    for number, (*before, last) in enumerate(folds, 1):
-        fold = replace(opened.job, splits=last, earlier=tuple(before), folds=(), opens_test=True)
+    for number, rounds in enumerate(folds, 1):
+        fold = fold_of(opened.job, rounds)
         share = Fraction(1, len(folds) - number + 1)
         shown = f"fold {number} of {len(folds)}"
         result, looks = await _train_part(opened, fold, f"folds/{number}", shown, share, train)
@@ -86,13 +96,27 @@ async def pooled_rows(opened: OpenRun, train: Train) -> PooledRows:
             raise BudgetSpent(
                 f"Fold {number} of {len(folds)} was not tested: {result.summary['test']['why']}."
             )
-        kinds |= {task.id: task.kind for task in last.test if task.kind}
+        kinds |= {task.id: task.kind for task in fold.splits.test if task.kind}
         for name, pooled in rows.items():
-            pooled += looks[-1].rows[name]
+            pooled += middle_rows(looks[-1].rows[name])
         right = [sum(row.hard or 0 for row in pooled) for pooled in rows.values()]
         sofar = f"the seed solves {right[0]:g}, trained skills {right[1]:g} of {len(rows['seed'])} tasks"
         _tell(opened, f"Fold {number} of {len(folds)}: so far {sofar}.")
-    return PooledRows(folds=len(folds), seed=rows["seed"], best=rows["best"], kinds=kinds)
+    draws = fold_of(opened.job, folds[0]).test_draws
+    return PooledRows(folds=len(folds), draws=draws, seed=rows["seed"], best=rows["best"], kinds=kinds)
+
+
+def middle_rows(rows: Iterable[RowFact]) -> list[RowFact]:
+    """Of each task's draws the one in the middle by score: where tasks pass or fail, what most draws say."""
+    draws: dict[str, list[RowFact]] = {}
+    for row in rows:
+        draws.setdefault(row.task, []).append(row)
+    found = []
+    for of_task in draws.values():
+        measured = [row for row in of_task if row.invalid is None]
+        measured.sort(key=lambda row: (row.hard or 0.0, row.soft or 0.0))
+        found.append(measured[(len(measured) - 1) // 2] if measured else of_task[0])
+    return found
 
 
 async def _train_part(

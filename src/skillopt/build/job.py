@@ -64,6 +64,8 @@ class Job:
     """Where tasks are cross-fitted, the rounds of each fold; its last one has the tasks that judge it."""
     opens_test: bool = False
     """Whether the sealed test is opened also where the best skill is the seed, as part of a larger one."""
+    test_draws: int = 1
+    """How often each test task is asked."""
     listing: SkillListing | None = None
     """Set where the description is trained, among the skills that the agent lists."""
     reuses: tuple[Path, ...] = ()

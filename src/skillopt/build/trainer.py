@@ -100,7 +100,9 @@ def trainer_from(
         gate=gate,
         optimizer=optimizer_of(job, optimizer, rewriter, proposer),
         plan=plan_of(job),
-        test=SealedTest(evaluator, rows_of(job.splits.test, len(job.specs)), ledger, gate, test)
+        test=SealedTest(
+            evaluator, rows_of(job.splits.test, job.test_draws * len(job.specs)), ledger, gate, test
+        )
         if folds is None
         else PooledTest(folds, evaluator, ledger, gate, test),
         log=log,

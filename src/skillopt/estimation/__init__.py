@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
 
+from skillopt.build.crossfit import fold_of
 from skillopt.build.description import told_beside
 from skillopt.build.job import Job
 from skillopt.build.money import budget_of, known_price
@@ -45,7 +46,7 @@ def estimate(job: Job, *, reply_tokens: Mapping[Role, int] | None = None) -> Est
         role: None if spec.model.provider == "world" else REPLY_TOKENS[role] for role, spec in roles.items()
     }
     # Of a cross-fitted run one part is rehearsed, the last round of a fold; the others are like it.
-    part = replace(job, splits=job.folds[0][-1], earlier=(), folds=()) if job.folds else job
+    part = replace(fold_of(job, job.folds[0]), earlier=()) if job.folds else job
     rehearsal = Rehearsal.of(part, {**guessed, **(reply_tokens or {})})
     # In a thread of its own, as the caller may have an event loop running.
     with ThreadPoolExecutor(1) as thread:

@@ -10,10 +10,9 @@ from fractions import Fraction
 from typing import Literal
 
 from skillopt.evaluation.stage import MOST_LOST
+from skillopt.evaluation.unconditional import SMALL, improvement_interval, improvement_p
 from skillopt.events import RowFact
 
-SMALL = 0.05
-"""p below which a difference is more than chance."""
 RESAMPLES = 10_000
 EXACT_UP_TO = 18
 """Number of non-zero differences up to which the sign-flip test enumerates all 2^n signs."""
@@ -43,6 +42,18 @@ class Comparison:
         if self.p >= SMALL:
             return "cannot tell"
         return "better" if self.delta > 0 else "worse"
+
+    @property
+    def word(self) -> str:
+        """How the mean after is to that before."""
+        return "better than" if self.delta > 0 else "worse than" if self.delta < 0 else "as good as"
+
+    @property
+    def told(self) -> str:
+        """The figures in a sentence."""
+        low, high = self.interval
+        figures = f"{self.level} % interval {low:+.3f} to {high:+.3f}, p = {self.p:.2g}, {self.test}"
+        return f"{self.before:.3f} to {self.after:.3f}, {self.delta:+.3f} ({figures})."
 
     @property
     def reach(self) -> tuple[float, float]:
@@ -114,9 +125,14 @@ def compare(
         raise ValueError("a paired comparison needs the same tasks on both sides")
     differences = [after[task] - before[task] for task in ids]
     n = len(ids)
-    p, test = paired_p(differences, seed=seed, one_sided=one_sided)
     delta, level = _mean(differences), 90 if one_sided else 95
-    low, high = interval_of(differences, seed=seed, level=level)
+    if one_sided and set(differences) <= {-1.0, 0.0, 1.0}:
+        counts = differences.count(1.0), differences.count(-1.0), n
+        p, test = improvement_p(*counts), "exact unconditional test, one-sided"
+        low, high = improvement_interval(*counts)
+    else:
+        p, test = paired_p(differences, seed=seed, one_sided=one_sided)
+        low, high = interval_of(differences, seed=seed, level=level)
     if p >= SMALL:  # it can be chance: no change at all is among what it may be
         low, high = min(low, 0.0), max(high, 0.0)
     else:
@@ -160,23 +176,6 @@ def paired_p(differences: Sequence[float], *, seed: int = 0, one_sided: bool = F
         for _ in range(RESAMPLES)
     )
     return (hits + 1) / (RESAMPLES + 1), f"sign flip, {RESAMPLES} resamples{side}"
-
-
-def smallest_gain(tasks: int, *, chance: float = 0.8) -> float | None:
-    """The true gain that a one-sided test of so many pass-or-fail tasks shows with this chance, if nothing
-    that works breaks; None where not even a perfect skill could be shown.
-    """
-    wins = next((wins for wins in range(1, tasks + 1) if _binomial(wins, wins, one_sided=True) < SMALL), None)
-    if wins is None:
-        return None
-    for percent in range(1, 101):
-        share = percent / 100
-        seen = sum(
-            math.comb(tasks, k) * share**k * (1 - share) ** (tasks - k) for k in range(wins, tasks + 1)
-        )
-        if seen >= chance:
-            return share
-    return None
 
 
 def interval_of(differences: Sequence[float], *, seed: int = 0, level: int = 95) -> tuple[float, float]:

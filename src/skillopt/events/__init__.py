@@ -262,6 +262,8 @@ class TestMeasured(_Event):
     """Where tasks were cross-fitted, in how many parts: then the rows of "best" are those of the folds' own
     skills, each on the tasks it never saw.
     """
+    draws: int = 1
+    """Of how many draws of its task a row of the folds is the one in the middle."""
     kinds: dict[str, str] = Field(default_factory=dict)
     """The type of each task, where tasks have types."""
     skills: dict[str, str]

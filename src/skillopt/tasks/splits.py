@@ -162,7 +162,9 @@ FOLDS = 5
 _PART = 5
 """Val tasks that a round should have; fewer than five decide nothing that is called verified."""
 _MOST_PARTS = 4
-_MOST_ROUNDS = 3
+_MOST_ROUNDS = 4
+_TAUGHT = 80
+"""Tasks that all rounds together take, about: further rounds make up for few tasks."""
 
 
 def divided(tasks: Sequence[Task], parts: int) -> list[tuple[Task, ...]]:
@@ -178,7 +180,7 @@ def divided(tasks: Sequence[Task], parts: int) -> list[tuple[Task, ...]]:
 
 def rounds_for(total: int) -> int:
     """Rounds of training with so many tasks: few tasks need several, many would only cost more."""
-    return max(1, min(_MOST_ROUNDS, MANY // max(1, total), total // _PART))
+    return max(1, min(_MOST_ROUNDS, _TAUGHT // max(1, total), total // _PART))
 
 
 def in_rounds(tasks: Sequence[Task], rounds: int, test: Sequence[Task] = ()) -> tuple[Splits, ...]:

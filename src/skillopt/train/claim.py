@@ -34,6 +34,8 @@ class TestReport:
     """The same comparison with each of several targets."""
     folds: int = 0
     """Where tasks were cross-fitted, in how many parts; 0 is a sealed test split."""
+    draws: int = 1
+    """Of how many draws of a cross-fitted task the one in the middle counts."""
     triggering: Mapping[str, Triggering] = field(default_factory=dict)
     """Recall and precision of the same skills, where a description was trained."""
 
@@ -70,6 +72,7 @@ def report_of(measured: TestMeasured, metric: Metric, weight: float) -> TestRepo
         left_out=found.left_out,
         targets=_by_target(kept, worth),
         folds=folds,
+        draws=measured.draws,
         triggering={name: one for name, rows in kept.items() if (one := triggering(rows)) is not None},
     )
 
@@ -107,14 +110,8 @@ def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool,
     else:
         c = report.comparison
         what = "" if report.metric == "hard" else f" ({report.metric} score)"
-        word = "better than" if c.delta > 0 else "worse than" if c.delta < 0 else "as good as"
-        low, high = c.interval
         sure = "" if c.p < 0.05 or c.delta == 0 else " This difference can be chance."
-        sentence = (
-            f"The trained skill is {word} the seed on {c.n} sealed test tasks{what}: {c.before:.3f} to"
-            f" {c.after:.3f}, {c.delta:+.3f} (95 % interval {low:+.3f} to {high:+.3f}, p = {c.p:.2g},"
-            f" {c.test}).{sure}"
-        )
+        sentence = f"The trained skill is {c.word} the seed on {c.n} sealed test tasks{what}: {c.told}{sure}"
     if report.targets:
         each = (f"{name} {one.before:.3f} to {one.after:.3f}" for name, one in report.targets.items())
         sentence += f" By target: {'; '.join(each)}."
@@ -131,18 +128,16 @@ def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool,
 
 def _pooled(report: TestReport, c: Comparison, *, changed: bool) -> str:
     """The claim of cross-fitting: about skills that are trained this way, not about one text."""
-    how = f"{report.folds} folds, each task judged by a skill that never saw it"
+    asked = f", by the middle one of {report.draws} scores" if report.draws > 1 else ""
+    how = f"{report.folds} folds, each task judged by a skill that never saw it{asked}"
     what = "" if report.metric == "hard" else f" ({report.metric} score)"
-    word = "better than" if c.delta > 0 else "worse than" if c.delta < 0 else "as good as"
-    low, high = c.interval
     sure = "" if c.p < 0.05 or c.delta <= 0 else " This difference can be chance."
     text = "the skill handed over is one of them, trained on all tasks"
     if not changed:
         text = "the one trained on all tasks is the seed, as nothing better was found"
     return (
-        f"Skills trained this way are {word} the seed on {c.n} cross-fitted tasks{what} ({how}):"
-        f" {c.before:.3f} to {c.after:.3f}, {c.delta:+.3f} ({c.level} % interval {low:+.3f} to"
-        f" {high:+.3f}, p = {c.p:.2g}, {c.test}).{sure} The claim is about skills trained this way; {text}."
+        f"Skills trained this way are {c.word} the seed on {c.n} cross-fitted tasks{what} ({how}):"
+        f" {c.told}{sure} The claim is about skills trained this way; {text}."
     )
 
 

@@ -20,6 +20,8 @@ class PooledRows:
     """The rows of all folds: the seed, and each fold's own skill, on the tasks that it never saw."""
 
     folds: int
+    draws: int
+    """How often each task was asked; a row is the middle one of a task's draws."""
     seed: list[RowFact]
     best: list[RowFact]
     kinds: Mapping[str, str]
@@ -51,6 +53,7 @@ class PooledTest(SealedTest):
             id=str(step.place),
             look=look,
             folds=pooled.folds,
+            draws=pooled.draws,
             kinds=dict(pooled.kinds),
             skills={name: skills[name].digest for name in ("seed", "best")},
             rows={"seed": pooled.seed, "best": pooled.best},
