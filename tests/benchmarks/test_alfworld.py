@@ -1,4 +1,4 @@
-"""ALFWorld: every stored walkthrough wins through our environment, and nothing a target does there is a
+"""ALFWorld: stored walkthroughs of every kind win through our environment, and nothing a target does there is a
 crash.
 """
 
@@ -38,6 +38,7 @@ textworld = pytest.importorskip(
     "textworld", reason="textworld is not installed: pip install 'skillopt-trainer[alfworld]'"
 )
 
+pytestmark = pytest.mark.real  # CI installs the games for these alone
 USED = Usage(input_tokens=1, output_tokens=1)
 
 
@@ -109,18 +110,15 @@ def test_it_is_registered_with_the_public_defaults(benchmark: Any, games: Path, 
     assert job.config.env.settings.max_steps == 50
 
 
-async def test_a_stored_walkthrough_of_each_kind_wins(benchmark: Any, games: Path, pool: Executor) -> None:
-    each = {task.kind: task for task in benchmark.tasks("train")}
-    assert len(each) == 6
-    await all_win(benchmark, games, list(each.values()), pool)
-
-
-@pytest.mark.real
 @pytest.mark.timeout(600)
-async def test_every_stored_walkthrough_wins(benchmark: Any, games: Path, pool: Executor) -> None:
-    tasks = [*benchmark.tasks("train"), *benchmark.tasks("val")]
-    assert len(tasks) == 57
-    await all_win(benchmark, games, tasks, pool)
+async def test_three_stored_walkthroughs_of_each_kind_win(
+    benchmark: Any, games: Path, pool: Executor
+) -> None:
+    by_kind: dict[str, list[Task]] = {}
+    for task in [*benchmark.tasks("train"), *benchmark.tasks("val")]:
+        by_kind.setdefault(task.kind, []).append(task)
+    assert len(by_kind) == 6
+    await all_win(benchmark, games, [task for some in by_kind.values() for task in some[-3:]], pool)
 
 
 async def all_win(benchmark: Any, games: Path, tasks: list[Task], executor: Executor) -> None:

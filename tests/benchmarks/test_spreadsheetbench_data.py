@@ -136,16 +136,17 @@ async def test_right_programs_pass_through_the_sandbox_on_all_their_cases(folder
 @pytest.mark.real
 @pytest.mark.timeout(400)
 async def test_all_81_cases_through_the_sandbox(folder: Path) -> None:
-    """What a program hands back travels as bytes; here it is the golden workbook itself, and then a copy of
-    the input.
+    """What a program hands back travels as bytes; here it is by turns the golden workbook itself, and the
+    input as a program that changes nothing would hand it back. Programs are run by the test above.
     """
     made = bench(folder)
-    copy = replied("import shutil; shutil.copy(INPUT_PATH, OUTPUT_PATH)")
-    for name, task in all_tasks(made).items():
-        golden = {number: case.golden.read_bytes() for number, case in enumerate(made._problems[name].cases)}
-        assert await made.compare(task, golden) == [None] * 3, name
-        score = await made.score(task, copy)
-        assert (score.hard, score.soft) == (0, 0), name
+    for number, (name, task) in enumerate(all_tasks(made).items()):
+        handed = {
+            place: (case.golden if (number + place) % 2 else case.input).read_bytes()
+            for place, case in enumerate(made._problems[name].cases)
+        }
+        found = await made.compare(task, handed)
+        assert [one is None for one in found] == [(number + place) % 2 == 1 for place in range(3)], name
 
 
 def formulas_only(path: Path, folder: Path) -> Path:

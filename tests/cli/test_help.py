@@ -57,12 +57,21 @@ def test_the_help_of_train_is_short_and_the_whole_one_does_not_stay(
         assert "--batch_size " in skillopt("train", "--help-all").out
 
 
-def test_help_loads_neither_an_sdk_nor_the_engine() -> None:
+@pytest.mark.parametrize(
+    ("words", "ours"),
+    [
+        (["--help"], ["build", "config", "api"]),
+        (
+            ["train", "--help"],
+            ["build", "api", "estimation", "evaluation", "runs", "optimizer.ask", "train.plan"],
+        ),
+    ],
+)
+def test_help_loads_neither_an_sdk_nor_the_engine(words: list[str], ours: list[str]) -> None:
+    heavy = ["openai", "anthropic", "aiohttp", "genai_prices", *(f"skillopt.{name}" for name in ours)]
     program = (
-        "import sys\nfrom skillopt.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n   "
-        " pass\nheavy = ('openai', 'anthropic', 'aiohttp', 'genai_prices', 'skillopt.build',"
-        " 'skillopt.config', 'skillopt.api')\nprint([name for name in heavy if name in sys.modules],"
-        " file=sys.stderr)"
+        f"import sys\nfrom skillopt.cli import main\ntry:\n    main({words})\nexcept SystemExit:\n    pass\n"
+        f"print([name for name in {heavy} if name in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"

@@ -114,7 +114,13 @@ async def test_a_call_that_takes_too_long_makes_room_for_the_next(tiny: Path) ->
 
 
 CHECK_OFF = "evaluation.check_baseline=false"  # so small a model answers too wordily for the house
-SMALL = ("env.limit=5", "train.num_epochs=1", "train.batch_size=3", "evaluation.eval_test=true")
+SMALL = (
+    "env.limit=5",
+    "train.num_epochs=1",
+    "train.batch_size=3",
+    "train.proof.depth=1",
+    "evaluation.eval_test=true",
+)
 
 
 @pytest.mark.timeout(300)

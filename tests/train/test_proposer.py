@@ -30,8 +30,9 @@ from skillopt.errors import ConfigError, ProviderDown, RunConflict, UnusableRepl
 from skillopt.estimation import estimate
 from skillopt.events import Judged, Proved, Reflected, Updated
 from skillopt.models.world.rules import ANCHOR, CASE, needs_of
-from skillopt.optimizer.proposers import PROPOSERS, Evidence, ProposerSetup
+from skillopt.optimizer.proposers import PROPOSERS
 from skillopt.optimizer.proposers.agent import proposed
+from skillopt.optimizer.proposers.port import Evidence, ProposerSetup
 from skillopt.place import Place
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit, apply

@@ -28,7 +28,8 @@ from skillopt.ledger import Ledger
 from skillopt.models.port import Model
 from skillopt.models.prices import Price
 from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings, SkillAware
-from skillopt.optimizer.proposers import PROPOSERS, Proposer, ProposerSetup
+from skillopt.optimizer.proposers import PROPOSERS
+from skillopt.optimizer.proposers.port import Proposer, ProposerSetup
 from skillopt.optimizer.small import is_small
 from skillopt.skill.description import problem_with
 from skillopt.skill.store import SkillStore

@@ -19,9 +19,8 @@ from skillopt.benchmarks import benchmarks
 from skillopt.cli._options import Add, argument, option, parameter, with_options
 from skillopt.config import FLAT, Flag, Resolved, flags, load
 from skillopt.config.services import declared
-from skillopt.config.show import OF_A_BENCHMARK
+from skillopt.config.show import OF_A_BENCHMARK, own_flags
 from skillopt.errors import ConfigError, UsageError
-from skillopt.runs.reader import LATEST, is_run, run_named
 
 _LIST_FLAG = ("--cfg-options", "--cfg_options")
 _BARE = re.compile(r"[a-z_]+(\.[a-z_0-9]+)+=")
@@ -93,6 +92,8 @@ class Given:
     @property
     def run(self) -> Path | None:
         """The training run that stands in the place of a config: it is its own."""
+        from skillopt.runs.reader import is_run
+
         return Path(self.config) if self.config is not None and is_run(Path(self.config)) else None
 
     def with_flag(self, name: str, value: str) -> Given:
@@ -198,7 +199,10 @@ def _given(said: dict[str, Any]) -> Given:
         if role in said:
             said[f"{role}_model"] = said.pop(role)
     config = by_option if by_place is None else by_place
-    config = str(run_named(Path(config))) if config == LATEST else config
+    if config is not None:
+        from skillopt.runs.reader import LATEST, run_named
+
+        config = str(run_named(Path(config))) if config == LATEST else config
     return Given(config=config, flags=said, options=options)
 
 
@@ -206,7 +210,7 @@ def _flag_options(keys: tuple[str, ...]) -> list[inspect.Parameter]:
     found = {flag.name: (flag, _panel(flag.key)) for flag in flags() if flag.key.startswith(keys)}
     for benchmark in benchmarks.names():
         try:
-            own = flags(benchmark)
+            own = own_flags(benchmark)
         except ImportError:  # a plug-in without its dependencies says so when it is used, not when another is
             continue
         for flag in own:

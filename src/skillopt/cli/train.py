@@ -8,19 +8,11 @@ from typing import Annotated
 
 import typer
 
-from skillopt.aio import run_gently
-from skillopt.build import prepare
-from skillopt.build.continuing import continued
-from skillopt.build.correcting import corrected
-from skillopt.build.drafting import draft_queries, wants_draft
-from skillopt.cli import EXIT_CODES, _run
+from skillopt.cli import EXIT_CODES
 from skillopt.cli._console import echo, print_json
 from skillopt.cli._effort import Effort, with_effort
 from skillopt.cli._flags import Given, flagged, show_all
 from skillopt.cli._options import Json, Plain, Quiet, option
-from skillopt.estimation import estimate as estimated
-from skillopt.redact import Scrubber
-from skillopt.runs.reader import find_run
 
 PANEL, PLACE = "Train and measure", 1
 BRIEF = frozenset(
@@ -78,6 +70,17 @@ def train(
 
     Ctrl-C sends nothing further; what was sent is waited for and kept. A second Ctrl-C ends at once.
     """
+    # here, so that the help, which people ask for most, comes without the engine
+    from skillopt.aio import run_gently
+    from skillopt.build import prepare
+    from skillopt.build.continuing import continued
+    from skillopt.build.correcting import corrected
+    from skillopt.build.drafting import draft_queries, wants_draft
+    from skillopt.cli import _run
+    from skillopt.estimation import estimate as estimated
+    from skillopt.redact import Scrubber
+    from skillopt.runs.reader import find_run
+
     source = None if source is None else find_run(source)
     if source is not None and given.config is None:
         given = replace(given, config=str(source))

@@ -153,10 +153,10 @@ def default_layer(defaults: Mapping[str, Any], benchmark: str, problems: list[st
 
 def leaf_of(key: str, settings: type[BaseModel] | None) -> Leaf | None:
     """The key of the tree, of a provider or of the benchmark, or None."""
-    if key in tree():
-        return tree()[key]
-    if key in declared().keys:
-        return declared().keys[key].leaf
+    if (known := tree().get(key)) is not None:
+        return known
+    if (of_service := declared().keys.get(key)) is not None:
+        return of_service.leaf
     name = key.removeprefix("env.")
     if name != key and settings is not None and name in settings.model_fields:
         return next(leaf for leaf in leaves(settings, "env.") if leaf.key == key)

@@ -91,29 +91,37 @@ def describe_providers() -> list[Leaf]:
 
 def flags(benchmark: str | None = None) -> list[Flag]:
     """The public flags, typed by the schema; with a benchmark, also one for each of its own keys."""
-    settings = benchmarks.get(benchmark).Settings if benchmark is not None else None
     names = dict(FLAT) | {key.removeprefix("model."): key for key in declared().keys}
-    names |= {
-        leaf.key.removeprefix("env."): leaf.key for leaf in (settings_leaves(settings) if settings else ())
-    }
-    offered = [_flag(name, key, settings) for name, key in names.items()]
+    offered = {name: _flag(name, key, None) for name, key in names.items()}
+    if benchmark is not None:
+        offered |= {flag.name: flag for flag in own_flags(benchmark)}
     silent = {key.rpartition(".")[2]: key for key in (*DEAD, *REFUSED, *aliases())} | {
         "meta_edit_budget": "optimizer.meta_learning_rate"
     }
-    return offered + [_silent(name, key) for name, key in silent.items() if name not in names]
+    return [*offered.values(), *(_silent(name, key) for name, key in silent.items() if name not in offered)]
+
+
+def own_flags(benchmark: str) -> list[Flag]:
+    """The flags of the keys that a benchmark adds."""
+    settings = benchmarks.get(benchmark).Settings
+    keys = [leaf.key for leaf in settings_leaves(settings)]
+    names = {name: key for name, key in FLAT.items() if key in keys}
+    names |= {key.removeprefix("env."): key for key in keys}
+    return [_flag(name, key, settings) for name, key in names.items()]
 
 
 def _flag(name: str, key: str, settings: type[BaseModel] | None) -> Flag:
-    texts = {
-        "budget": (
-            "What the run may spend: '$2', '200k tokens', '500 calls', '30 minutes', or several with commas."
-        ),
-        "env.max_completion_tokens": tree()["model.target.max_tokens"].description,
-    }
     leaf = leaf_of(
         f"{key}.name" if key in (f"model.{role}" for role in (*ROLES, *RARE_ROLES)) else key, settings
     )
     if leaf is None:
+        texts = {
+            "budget": (
+                "What the run may spend: '$2', '200k tokens', '500 calls', '30 minutes', or several with"
+                " commas."
+            ),
+            "env.max_completion_tokens": tree()["model.target.max_tokens"].description,
+        }
         kind = "int" if key == "env.max_completion_tokens" else "text"
         return Flag(name=name, key=key, type=kind, choices=(), description=texts.get(key, OF_A_BENCHMARK))
     return Flag(

@@ -19,7 +19,7 @@ from skillopt.harnesses.port import Session, rollout_prompt, system_prompt
 from skillopt.messages import Message, Reply, Request, Usage
 from skillopt.models.world.optimizer import ALL_RULES, propose, shown_skill
 from skillopt.models.world.rules import CASE, WorldRules, chance, code_of, is_solved
-from skillopt.optimizer.proposers import Evidence
+from skillopt.optimizer.proposers.port import Evidence
 from skillopt.optimizer.render import trajectory
 from skillopt.skill.edits import Edit, parse_edit
 from skillopt.step import Step

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from skillopt.events import RowFact
-from skillopt.events.state import Metric
 from skillopt.tasks.rollout import Score
+
+if TYPE_CHECKING:
+    from skillopt.events import RowFact
+    from skillopt.events.state import Metric
 
 RowId: TypeAlias = tuple[str, int]
 """Task id and draw."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from skillopt.events import Event
+if TYPE_CHECKING:
+    from skillopt.events import Event
 
 
 class TrackerSettings(BaseModel):

@@ -5,8 +5,5 @@ registry.
 from __future__ import annotations
 
 from skillopt.registry import Registry
-from skillopt.train.strategies.port import JudgedCandidate, Parts, Strategy
-
-__all__ = ["STRATEGIES", "JudgedCandidate", "Parts", "Strategy"]
 
 STRATEGIES = Registry("search strategy", "skillopt.train.strategies", "skillopt.strategies")
