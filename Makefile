@@ -3,6 +3,8 @@
 PYTHON  ?= python3
 # One more than a small machine has cores: tests wait for processes, timeouts and browsers.
 WORKERS ?= 3
+# Those of the slower tests wait even more: for agents, clusters and models.
+SLOWER  ?= 4
 BIN     := .venv/bin
 READY   := .venv/.ready
 WHEELS  := .venv/.wheels-of-games
@@ -18,7 +20,7 @@ UV       = UV_DEFAULT_INDEX="$$($(call SETTING,index-url))" $(BIN)/python -m uv 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-slow test-real chaos fuzz test-model games-wheels check audit lock bench docs screenshots clean
+.PHONY: help setup demo test test-slow test-real test-slower test-compiled chaos fuzz test-model games-wheels check audit lock bench docs screenshots clean
 
 help:                   ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -45,6 +47,10 @@ demo: $(READY)          ## train on the simulated world; no key needed
 test: $(READY)          ## the quick tests; ends with what was skipped and why
 	@$(PYTEST) -m "not slow and not real and not model" -n $(WORKERS) --dist worksteal
 
+# Only warms the cache: without it every worker of the first run compiles all tests anew. CI does it beside its first stages.
+test-compiled: $(READY)
+	@$(PYTEST) --collect-only -qq >/dev/null || true
+
 test-slow: $(READY)     ## whole runs, nights and browsers: the tests that need the most CPU
 	@$(PYTEST) -m "slow and not real and not model" -n $(WORKERS) --dist worksteal
 
@@ -69,6 +75,11 @@ $(RAY): $(READY)
 # pytest ends with 5 when a marker selects nothing; that is no failure.
 test-real: $(READY) $(GAMES) $(RAY) ## tests on real components: other programs, wheels, servers
 	@$(PYTEST) -m "real and not model" -n $(WORKERS) --dist loadgroup || [ $$? -eq 5 ]
+
+# One session: the long tests of real components wait while the others compute, and files are collected once. The time
+# limit finds what hangs; how long a test takes beside three others is no fault of it.
+test-slower: $(READY) $(GAMES) $(RAY) ## the tests of test-slow and test-real in one go, as CI runs them
+	@$(PYTEST) -m "(slow or real) and not model" -n $(SLOWER) --dist loadgroup -o timeout=300
 
 chaos: $(READY)         ## 200 rounds of training, nights, adoptions and checks, each struck by a fault; all simulated
 	@$(BIN)/python tests/chaos/run.py --rounds 200

@@ -176,7 +176,9 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A file with a group is run by one worker, and before all else: xdist 3.8 loses its groups with pytest 9.2."""
+    """A file with a group, or with something made once for all its tests, is run by one worker, the largest
+    first. xdist 3.8 loses its groups with pytest 9.2.
+    """
     if config.getvalue("dist") != "loadgroup":
         return None
     from xdist.scheduler import LoadScopeScheduling
@@ -184,7 +186,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class FileOrTest(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return file if "xdist_group(" in (config.rootpath / file).read_text(encoding="utf-8") else nodeid
+            text = (config.rootpath / file).read_text(encoding="utf-8")
+            return file if "xdist_group(" in text or 'scope="module"' in text else nodeid
 
     return FileOrTest(config, log)
 
