@@ -64,11 +64,14 @@ WINDOW = 26
 ENOUGH = 4
 """Kills in one stage."""
 LONGEST = 60.0
+HELD = 3.0
+"""Seconds in which whoever waits for the trap has surely looked."""
 
 
 class Trap:
     """The provider's side: answers as the simulated world, loses a few rollouts for good, and says when a
-    chosen request is there.
+    chosen request is there. That one is answered late, so that the run is killed before it can slip out of
+    its stage.
     """
 
     def __init__(self, seed: int) -> None:
@@ -81,13 +84,14 @@ class Trap:
         self._waits_for = place
 
     def answer(self, call: Call) -> str | Answer:
-        if call.place is not None and call.place == self._waits_for:
-            self.sprung.set()
         if is_lost(call, "cut"):
             return Answer(text="<answer>", finish="length", output_tokens=16384)
         return self._answers(call)
 
     def behave(self, call: Call) -> Misbehaviour | None:
+        if call.place is not None and call.place == self._waits_for:
+            self.sprung.set()
+            return Misbehaviour.hang(HELD)
         return Misbehaviour.status(400, body="refused for good") if is_lost(call, "refused") else None
 
 
