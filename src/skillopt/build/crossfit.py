@@ -70,7 +70,7 @@ async def earlier_rounds(opened: OpenRun, train: Train) -> Document | None:
             scores = f"{result.seed_on_val.score:.3f} to {result.best_on_val.score:.3f}"
             _tell(opened, f"Round {number} of {rounds}: {scores} on {len(splits.val)} val tasks.")
     if job.folds:
-        _set_aside_for_folds(opened, Fraction(rounds, rounds + 1))
+        _set_aside_for_folds(opened)
     return start
 
 
@@ -149,14 +149,12 @@ async def _train_part(
             opened.parts.remove(part)
 
 
-def _set_aside_for_folds(opened: OpenRun, part: Fraction) -> None:
-    """Keep for the folds what the last round may not spend."""
-    ledger = opened.ledger
-    before = account_of(ledger.part("rounds").entries()).total().amount
-    rest = ledger.budget.share(before, part, elapsed=opened.elapsed())
-    seconds = 0.0 if rest.seconds is None else rest.seconds - opened.elapsed()
-    ledger.set_aside_for_test(
-        Amount(calls=rest.calls or 0, tokens=rest.tokens or 0, usd=rest.usd or Fraction(0)), seconds
+def _set_aside_for_folds(opened: OpenRun) -> None:
+    """Keep half of the budget for the folds; the last round may spend what the others left of the rest."""
+    half = opened.ledger.budget.share(Amount(), Fraction(1, 2))
+    opened.ledger.set_aside_for_test(
+        Amount(calls=half.calls or 0, tokens=half.tokens or 0, usd=half.usd or Fraction(0)),
+        half.seconds or 0.0,
     )
 
 

@@ -162,9 +162,9 @@ FOLDS = 5
 _PART = 5
 """Val tasks that a round should have; fewer than five decide nothing that is called verified."""
 _MOST_PARTS = 4
-_MOST_ROUNDS = 4
-_TAUGHT = 80
-"""Tasks that all rounds together take, about: further rounds make up for few tasks."""
+_MOST_ROUNDS = 6
+_ENOUGH = 2_400
+"""Rounds times the square of the tasks: more tasks need fewer rounds, and each costs more."""
 
 
 def divided(tasks: Sequence[Task], parts: int) -> list[tuple[Task, ...]]:
@@ -180,24 +180,29 @@ def divided(tasks: Sequence[Task], parts: int) -> list[tuple[Task, ...]]:
 
 def rounds_for(total: int) -> int:
     """Rounds of training with so many tasks: few tasks need several, many would only cost more."""
-    return max(1, min(_MOST_ROUNDS, _TAUGHT // max(1, total), total // _PART))
+    return max(1, min(_MOST_ROUNDS, _ENOUGH // max(1, total) ** 2, 2 * _parts(total)))
+
+
+def _parts(total: int) -> int:
+    return max(2, min(_MOST_PARTS, total // _PART))
 
 
 def in_rounds(tasks: Sequence[Task], rounds: int, test: Sequence[Task] = ()) -> tuple[Splits, ...]:
     """The splits of each round: another part of the tasks is val, the rest is train, and the next round goes
     on from the best skill, so that every change is judged by tasks that it was not learned from.
 
-    `test` is sealed until the last round is over.
+    When every task was val once, the tasks are divided anew: a rule that two tasks of one part share can be
+    learned from one and judged by the other only then. `test` is sealed until the last round is over.
     """
-    parts = divided(tasks, max(2, rounds, min(_MOST_PARTS, len(tasks) // _PART)))
-    last = rounds - 1
+    parts = divided(tasks, _parts(len(tasks)))
+    parts += divided([task for part in parts for task in part], len(parts))
     return tuple(
         Splits(
-            train=tuple(task for other in parts if other is not parts[number] for task in other),
-            val=parts[number],
-            test=tuple(test) if number == last else (),
+            train=tuple(task for task in tasks if task not in val),
+            val=val,
+            test=tuple(test) if number == rounds else (),
         )
-        for number in range(rounds)
+        for number, val in enumerate(parts[:rounds], 1)
     )
 
 
