@@ -10,10 +10,16 @@ from typing import Any
 
 import pytest
 
+from cli._commands import SMALL as FEW
+from cli._commands import run
 from skillopt import api
+from skillopt.account import Budget
 from skillopt.build import Job, open_run, prepare
 from skillopt.config import load
-from skillopt.estimation import estimate
+from skillopt.estimation import NOTHING, Estimate, Range, Speed, StageCost, estimate, speeds_of
+from skillopt.estimation.figures import advised
+from skillopt.messages import Reply, Request, Usage
+from skillopt.models import PROVIDERS, Provider, per_million
 from skillopt.testing import Answer, Call, LoopbackProvider
 from train._world import SMALL, train
 
@@ -97,6 +103,73 @@ def test_the_simulated_world_costs_nothing_and_fits_every_budget_in_dollars(tmp_
     found = estimate(job_of(tmp_path, budget="1 usd"))
     assert found.usd is not None and found.usd.high == 0 and "the whole run" in found.advice
     assert found.prices["target"].startswith("simulated")
+
+
+class SlowModel:
+    """Reads 100 and writes 10 tokens a second of its own clock; loading takes an hour of it."""
+
+    endpoint, fingerprint = "here", {}
+
+    def __init__(self) -> None:
+        self.now, self.asked = 0.0, 0
+
+    async def complete(self, request: Request) -> Reply:
+        used = Usage(input_tokens=len(request.messages[0].content), output_tokens=request.max_tokens)
+        self.now += used.input_tokens / 100 + used.output_tokens / 10 + (0 if self.asked else 3600)
+        self.asked += 1
+        return Reply(text="yes", finish="stop", usage=used)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def test_three_calls_to_a_model_of_this_machine_tell_how_long_a_run_takes(tmp_path):
+    model = SlowModel()
+    here = Provider(
+        open=lambda spec: model, on_this_machine=True, keys={}, price=per_million(input=0, output=0)
+    )
+    with PROVIDERS.lend("here", here):
+        job = job_of(tmp_path, model__target="here:m", budget="30 minutes")
+        unmeasured = estimate(job)
+        assert unmeasured.seconds is None and "target works on this machine" in unmeasured.assumptions[-1]
+        speeds = await speeds_of(job, clock=lambda: model.now)
+        assert (model.asked, set(speeds)) == (3, {"target"})
+        assert speeds["target"].read == pytest.approx(100, rel=0.05)
+        assert speeds["target"].written == pytest.approx(10, rel=0.1)
+        found = estimate(job, speeds={"target": Speed(read=100, written=10)})
+    baseline = next(line for line in found.lines if line.stage == "baseline")
+    said = 300 * baseline.calls.likely
+    assert baseline.seconds.likely == pytest.approx((baseline.tokens.likely - said) / 100 + said / 10)
+    assert baseline.seconds.low < baseline.seconds.likely < baseline.seconds.high
+    assert found.seconds is not None and found.usd.high == 0
+    assert all(line.seconds is None for line in found.lines if line.role == "optimizer")
+
+
+def test_the_command_measures_only_when_told_and_then_tells_the_time(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = SlowModel()
+    with PROVIDERS.lend("here", Provider(open=lambda spec: model, on_this_machine=True, keys={})):
+        words = ("estimate", "quickstart", "--target", "here:m", "--cfg-options", *FEW)
+        said = " ".join(run(*words).out.split())
+        assert "Time on this machine" not in said and "--measure makes three short ones" in said
+        assert model.asked == 0
+        said = " ".join(run(*words, "--measure").out.split())
+        assert "Time on this machine, one call after the other: 0:0" in said and model.asked == 3
+        assert "tokens a second, as just measured" in said and "--measure" not in said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [((60, 600), "the whole run"), ((600, 2400), "about 2 of 4 steps"), ((60, None), "cannot be said")],
+)
+def test_a_budget_in_minutes_is_weighed_where_every_models_speed_is_known(seconds, words):
+    took = [None if one is None else Range(low=one, likely=one, high=one) for one in seconds]
+    lines = [
+        StageCost(stage=stage, role="target", calls=NOTHING, tokens=NOTHING, usd=None, seconds=one)
+        for stage, one in zip(("baseline", "rollout"), took, strict=True)
+    ]
+    made = Estimate(lines=lines, steps=4, assumptions=(), simulated=False)
+    assert words in advised(made, Budget(seconds=1800), (0, "")).advice
 
 
 def test_replies_of_known_length_change_the_figures(tmp_path):

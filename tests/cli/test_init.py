@@ -70,6 +70,19 @@ def test_a_folder_without_a_config_is_named(skillopt: Command, tmp_path: Path) -
     assert "The folder 'plain' holds no train.yaml" in ran.err
 
 
+def test_a_skill_in_the_place_of_a_config_is_answered_with_the_command_that_makes_one(
+    skillopt: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "mail").mkdir()
+    (tmp_path / "mail" / "SKILL.md").write_text("---\nname: mail\ndescription: Mails.\n---\n\n# Mail\n")
+    ran = skillopt("train", "mail", "--target", "world")
+    assert (ran.code, ran.out) == (2, "")
+    assert "Make one: skillopt init --skill mail --tasks FILE" in ran.err
+    (tmp_path / "tasks.jsonl").write_text('{"id": "a", "prompt": "Ready?", "answer": "yes"}\n')
+    assert skillopt("init", "--skill", "mail", "--tasks", "tasks.jsonl").code == 0
+    assert "Did you mean 'mail-training'?" in skillopt("train", "mail", "--target", "world").err
+
+
 def test_a_data_folder_of_a_packaged_name_does_not_hide_the_config(skillopt: Command, tmp_path: Path) -> None:
     (tmp_path / "searchqa").mkdir()
     ran = skillopt("config", "show", "searchqa", "--json")

@@ -6,13 +6,15 @@ from typing import Annotated, Any
 
 from rich.table import Table
 
+from skillopt.aio import run_gently
 from skillopt.build import prepare
 from skillopt.cli import _run
 from skillopt.cli._console import open_console, print_json
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, option
-from skillopt.estimation import Estimate, Range, StageCost
+from skillopt.estimation import Estimate, Range, StageCost, speeds_of
 from skillopt.estimation import estimate as estimated
+from skillopt.runs.words import duration
 
 PANEL, PLACE = "Train and measure", 3
 
@@ -27,6 +29,9 @@ def estimate(
         int | None,
         option("--optimizer-reply", "Length of the optimizer's replies, where you know it.", "TOKENS", min=1),
     ] = None,
+    measure: Annotated[
+        bool, option("--measure", "Make three short calls to local models, and tell the time too.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Say what a run will take in calls, tokens and dollars, stage by stage, before anything is sent.
@@ -36,7 +41,9 @@ def estimate(
     job = prepare(_run.configure(given), needs_key=False)
     replies = {"target": target_reply, "optimizer": optimizer_reply}
     reply_tokens: Any = {role: tokens for role, tokens in replies.items() if tokens is not None}
-    found = estimated(job, reply_tokens=reply_tokens)
+    with _run.scrubbed(job.scrubber):
+        speeds = run_gently(speeds_of(job)) if measure else {}
+    found = estimated(job, reply_tokens=reply_tokens, speeds=speeds)
     if json:
         print_json(_as_json(found))
     else:
@@ -61,7 +68,12 @@ def _as_json(found: Estimate) -> dict[str, Any]:
 def _figures(of: Estimate | StageCost) -> dict[str, Any]:
     return {
         name: None if one is None else one.as_json()
-        for name, one in (("calls", of.calls), ("tokens", of.tokens), ("usd", of.usd))
+        for name, one in (
+            ("calls", of.calls),
+            ("tokens", of.tokens),
+            ("usd", of.usd),
+            ("seconds", of.seconds),
+        )
     }
 
 
@@ -78,6 +90,9 @@ def _show(found: Estimate) -> None:
     table.add_row("total", "", *_cells(found), style="bold")
     console.print(table)
     console.print()
+    if (took := found.seconds) is not None:
+        likely, low, high = map(duration, (took.likely, took.low, took.high))
+        console.print(f"Time on this machine, one call after the other: {likely} ({low} to {high}).")
     if found.advice:
         console.print(found.advice)
     prices = "; ".join(f"{role}: {source}" for role, source in found.prices.items())

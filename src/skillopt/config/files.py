@@ -9,6 +9,7 @@ from pathlib import Path
 from skillopt.config import yaml_file
 from skillopt.config.yaml_file import Node
 from skillopt.errors import ConfigError, suggest
+from skillopt.skill.paths import SKILL_FILE
 
 PACKAGED = Path(__file__).resolve().parent.parent / "configs"
 BASE_KEY = "_base_"
@@ -51,6 +52,11 @@ def find(name: str, folder: Path) -> Path:
         packaged = PACKAGED / candidate
         if packaged.is_file() and packaged.resolve().is_relative_to(PACKAGED):
             return packaged.resolve()
+    if (path / SKILL_FILE).is_file():
+        made = path.with_name(f"{path.name}-training")  # as `skillopt init --skill` names it
+        make = f"Make one: skillopt init --skill {name} --tasks FILE"
+        remedy = f"Did you mean {made.name!r}?" if (made / IN_FOLDER).is_file() else make
+        raise ConfigError(f"The folder {name!r} is a skill and holds no {IN_FOLDER}. {remedy}")
     missing = f"No config file {name!r} in {folder}"
     what = f"The folder {name!r} holds no {IN_FOLDER}" if path.is_dir() else missing
     raise ConfigError(f"{what}, and no packaged config of that name. {suggest(inner, packaged_names())}")

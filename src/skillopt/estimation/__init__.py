@@ -19,12 +19,13 @@ from skillopt.config import RoleSpec
 from skillopt.estimation.counting import BASELINE, CHARS_A_TOKEN, TEST, Counted, stages_of
 from skillopt.estimation.figures import NOTHING, Estimate, Range, StageCost, advised, largest_reply
 from skillopt.estimation.rehearsal import AGENT_TOKENS, LUCKS, Luck, Rehearsal, Rehearsed
+from skillopt.estimation.speed import Speed, local_roles, speeds_of
 from skillopt.evaluation.judge import ATTEMPTS
 from skillopt.ledger import TEST_STAGE
 from skillopt.messages import Role, Usage
 from skillopt.models.prices import Price, cost
 
-__all__ = ["NOTHING", "Estimate", "Range", "StageCost", "estimate"]
+__all__ = ["NOTHING", "Estimate", "Range", "Speed", "StageCost", "estimate", "speeds_of"]
 
 REPLY_TOKENS: Mapping[Role, int] = {"target": 300, "optimizer": 900, "judge": 120}
 """Replies of real models, where nothing better is known."""
@@ -33,10 +34,16 @@ _SHORTER, _LONGER = (0.8, 0.5), (1.4, 2.0)
 """Factors on questions and on replies: how much shorter and longer than assumed they may be."""
 
 
-def estimate(job: Job, *, reply_tokens: Mapping[Role, int] | None = None) -> Estimate:
+def estimate(
+    job: Job,
+    *,
+    reply_tokens: Mapping[Role, int] | None = None,
+    speeds: Mapping[Role, Speed] | None = None,
+) -> Estimate:
     """What a run of this job will take. Nothing is sent; task and skill texts are measured as they are.
 
-    `reply_tokens` says how long replies are, where that is known better than by our guess.
+    `reply_tokens` says how long replies are, where that is known better than by our guess; `speeds` how fast
+    models of this machine are (`speeds_of`), so that the time is told too.
     """
     roles: dict[Role, RoleSpec] = {"target": job.target, "optimizer": job.optimizer}
     if job.judge is not None:
@@ -59,9 +66,12 @@ def estimate(job: Job, *, reply_tokens: Mapping[Role, int] | None = None) -> Est
         return price.in_batches() if price is not None and stage in in_batches else price
 
     made = Estimate(
-        lines=[_cost(key, by_luck, price_of(*key), rehearsal) for key in stages_of(by_luck.values())],
+        lines=[
+            _cost(key, by_luck, price_of(*key), (speeds or {}).get(key[1]), rehearsal)
+            for key in stages_of(by_luck.values())
+        ],
         steps=rehearsal.steps,
-        assumptions=_assumptions(job, rehearsal, found["likely"]),
+        assumptions=[*_assumptions(job, rehearsal, found["likely"]), *_timing(job, speeds or {})],
         simulated=job.simulated,
         prices={
             role: "unknown" if price is None else f"{price.source}, {price.date.isoformat()}"
@@ -89,6 +99,7 @@ def _cost(
     key: tuple[str, Role],
     by_luck: Mapping[Luck, Mapping[tuple[str, Role], Counted]],
     price: Price | None,
+    speed: Speed | None,
     rehearsal: Rehearsal,
 ) -> StageCost:
     """A stage between the least and the most of all rehearsals."""
@@ -109,8 +120,28 @@ def _cost(
         used = [Usage(input_tokens=math.ceil(asked), output_tokens=math.ceil(said)) for asked, said in spent]
         paid = [float(cost(one, price)) for one in used]
         usd = Range(low=paid[0], likely=paid[1], high=paid[2])
+    seconds = None
+    if speed is not None:
+        reads = (0.0, 1.0, 1.0)  # with luck everything but the first words was read by an earlier call
+        took = [
+            reads[at] * asked / speed.read + said / speed.written for at, (asked, said) in enumerate(spent)
+        ]
+        seconds = Range(low=took[0], likely=took[1], high=took[2])
     calls = Range(low=fewest.calls, likely=counts["likely"].calls, high=most.calls)
-    return StageCost(stage=stage, role=role, calls=calls, tokens=tokens, usd=usd)
+    return StageCost(stage=stage, role=role, calls=calls, tokens=tokens, usd=usd, seconds=seconds)
+
+
+def _timing(job: Job, speeds: Mapping[Role, Speed]) -> list[str]:
+    """What is known of the time that models of this machine take."""
+    if not (local := local_roles(job)):
+        return []
+    if not speeds:
+        what = f"{' and '.join(local)} {'work' if len(local) > 1 else 'works'} on this machine"
+        return [f"{what}, and how fast is not known before a first call: --measure makes three short ones"]
+    return [
+        f"the {role} reads {one.read:,.0f} and writes {one.written:,.1f} tokens a second, as just measured"
+        for role, one in speeds.items()
+    ]
 
 
 def _times(one: Counted, factor: float) -> Counted:

@@ -36,13 +36,15 @@ NOTHING = Range(low=0, likely=0, high=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageCost:
-    """One stage of the run. `usd` is None where the model's price is unknown."""
+    """One stage of the run. `usd` is None where the price is unknown, `seconds` where the speed is."""
 
     stage: str
     role: Role
     calls: Range
     tokens: Range
     usd: Range | None
+    seconds: Range | None = None
+    """Of a model of this machine, whose calls follow each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,12 @@ class Estimate:
         known = [line.usd for line in self.lines if line.usd is not None]
         return sum(known, NOTHING) if len(known) == len(self.lines) else None
 
+    @property
+    def seconds(self) -> Range | None:
+        """What the models of this machine take; None where none was measured."""
+        known = [line.seconds for line in self.lines if line.seconds is not None]
+        return sum(known, NOTHING) if known else None
+
     def in_words(self) -> str:
         """What is likely, in one line."""
         dollars = None if self.usd is None else self.usd.likely
@@ -98,7 +106,8 @@ def advised(made: Estimate, budget: Budget, largest: tuple[int, str]) -> Estimat
     shares = []
     in_step = 0.0
     fixed_stages = (BASELINE, TEST, JUDGED_OUTSIDE)
-    for name, limit in (("calls", budget.calls), ("tokens", budget.tokens), ("usd", budget.usd)):
+    limits = {"calls": budget.calls, "tokens": budget.tokens, "usd": budget.usd, "seconds": budget.seconds}
+    for name, limit in limits.items():
         if limit is None:
             continue
         amounts = {line.stage: getattr(line, name) for line in made.lines}

@@ -122,7 +122,7 @@ TOOLS: tuple[CommandTool, ...] = (
     CommandTool(
         name="skillopt_estimate",
         takes=(*_CONFIG, "target_reply", "optimizer_reply", *_MODELS, *_TASKS, *_TRAINING),
-        without=("config_argument", "target", "optimizer"),
+        without=("config_argument", "target", "optimizer", "measure"),
         more=_REST,
     ),
     CommandTool(

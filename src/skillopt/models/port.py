@@ -143,6 +143,8 @@ class Provider(Service):
     """Builds a model; raises `ConfigError` for settings that cannot work. Key and options were checked."""
     fixes_cap: Callable[[ModelSpec], bool] = lambda spec: False
     """Whether another output cap would make another question of it: then no cap is cut to fit a budget."""
+    on_this_machine: bool = False
+    """Whether its calls are worked on by this machine's processor: they take its time, and no money."""
     price: PriceOf = no_price
     """What a model costs: from its name, its base URL (None is the provider's own) and a day."""
 

@@ -201,6 +201,7 @@ PLUGIN = Provider(
     seconds=900.0,  # one thread of a busy machine writes a few tokens a second
     longest_reply=1024,  # small models repeat themselves without end
     keys={},
+    on_this_machine=True,
     price=per_million(input=0, output=0, source="runs in this process"),
 )
 
