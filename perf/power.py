@@ -58,7 +58,7 @@ def main() -> None:
         default=0.02,
         help="share of tasks that the skill breaks (default %(default)s)",
     )
-    parser.add_argument("--draws", type=int, default=7, help="answers to a task (default %(default)s)")
+    parser.add_argument("--draws", type=int, default=5, help="answers to a task (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     given = parser.parse_args()
     tests = {
