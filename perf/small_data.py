@@ -119,6 +119,13 @@ def main() -> None:
         "--worlds", nargs="+", choices=list(KINDS), default=list(WORLDS), help="default: four"
     )
     parser.add_argument(
+        "--arms",
+        nargs="+",
+        choices=list(ARMS),
+        default=list(ARMS),
+        help="default: all; the last needs the first",
+    )
+    parser.add_argument(
         "--rows", type=Path, help="file that keeps finished runs, one a line; they are not run again"
     )
     parser.add_argument("--json", action="store_true", help="print all runs as JSON")
@@ -126,7 +133,9 @@ def main() -> None:
     kept = given.rows.read_text().splitlines() if given.rows and given.rows.exists() else []
     done = {row.key: row for row in (Row(**json.loads(line)) for line in kept)}
     seeds = range(given.first, given.first + given.seeds)
-    jobs = [(*where, arm, seed) for *where, seed, arm in product(given.tasks, given.worlds, seeds, ARMS)]
+    jobs = [
+        (*where, arm, seed) for *where, seed, arm in product(given.tasks, given.worlds, seeds, given.arms)
+    ]
     for number, job in enumerate(jobs, 1):
         if job not in done:
             tasks, world, arm, seed = job
@@ -145,7 +154,7 @@ def main() -> None:
         " cases without noise; +- is a standard error. A claim is false where the true gain is not above 0.\n"
     )
     print(_line(HEAD), _line("---" for _ in HEAD), sep="\n")
-    for tasks, world, arm in product(given.tasks, given.worlds, ARMS):
+    for tasks, world, arm in product(given.tasks, given.worlds, given.arms):
         print(_line(_shown([row for row in rows if (row.tasks, row.world, row.arm) == (tasks, world, arm)])))
 
 

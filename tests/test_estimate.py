@@ -13,9 +13,11 @@ import pytest
 from cli._commands import SMALL as FEW
 from cli._commands import run
 from skillopt import api
+from skillopt.account import Budget
 from skillopt.build import Job, open_run, prepare
 from skillopt.config import load
-from skillopt.estimation import Speed, estimate, speeds_of
+from skillopt.estimation import NOTHING, Estimate, Range, Speed, StageCost, estimate, speeds_of
+from skillopt.estimation.figures import advised
 from skillopt.messages import Reply, Request, Usage
 from skillopt.models import PROVIDERS, Provider, per_million
 from skillopt.testing import Answer, Call, LoopbackProvider
@@ -156,14 +158,18 @@ def test_the_command_measures_only_when_told_and_then_tells_the_time(tmp_path, m
         assert "tokens a second, as just measured" in said and "--measure" not in said
 
 
-def test_a_budget_in_minutes_is_weighed_where_every_models_speed_is_known(tmp_path):
-    here = Provider(open=lambda spec: SlowModel(), on_this_machine=True, keys={})
-    with PROVIDERS.lend("here", here):
-        job = job_of(tmp_path, model__target="here:m", model__optimizer="here:m", budget="30 minutes")
-        fast, slow = ({role: Speed(read=rate, written=rate) for role in ROLES} for rate in (1e6, 10))
-        assert "cannot be said" in estimate(job).advice
-        assert "the whole run" in estimate(job, speeds=fast).advice
-        assert "hardly pay" in estimate(job, speeds=slow).advice
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [((60, 600), "the whole run"), ((600, 2400), "about 2 of 4 steps"), ((60, None), "cannot be said")],
+)
+def test_a_budget_in_minutes_is_weighed_where_every_models_speed_is_known(seconds, words):
+    took = [None if one is None else Range(low=one, likely=one, high=one) for one in seconds]
+    lines = [
+        StageCost(stage=stage, role="target", calls=NOTHING, tokens=NOTHING, usd=None, seconds=one)
+        for stage, one in zip(("baseline", "rollout"), took, strict=True)
+    ]
+    made = Estimate(lines=lines, steps=4, assumptions=(), simulated=False)
+    assert words in advised(made, Budget(seconds=1800), (0, "")).advice
 
 
 def test_replies_of_known_length_change_the_figures(tmp_path):

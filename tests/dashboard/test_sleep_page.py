@@ -11,10 +11,6 @@ from playwright.sync_api import Browser, Page
 from changes._adoption import FIRST, SKILL
 from dashboard._browser import serving, tab
 from dashboard._places import SCRIPT, staged
-from skillopt.dashboard._launch import Launches
-from skillopt.dashboard._page import Surroundings, Visit
-from skillopt.dashboard._runs import Roots
-from skillopt.dashboard.pages import sleep
 
 
 def decide(page: Page, button: str, yes: str) -> None:
@@ -78,11 +74,3 @@ def test_a_script_in_a_proposal_is_text(tmp_path: Path, browser: Browser, pictur
         assert shown.count(SCRIPT) >= 3  # the outcome of the night, the note and the edit
         page.wait_for_timeout(300)
         assert page.locator("main img, main script").count() == 0
-
-
-async def test_commands_are_shown_as_code_where_no_night_was_yet(tmp_path: Path) -> None:
-    roots, environ = Roots([tmp_path]), {"HOME": str(tmp_path)}
-    launches = Launches(roots, tmp_path, environ)
-    around = Surroundings(roots=roots, cwd=tmp_path, environ=environ, pages={}, launches=launches)
-    shown = "".join((await sleep.build(Visit(around=around, page=sleep.PLUGIN))).values())
-    assert "<code>skillopt sleep dry-run</code> says" in shown and "`" not in shown

@@ -73,6 +73,13 @@ def test_each_task_judges_one_fold_and_teaches_the_others() -> None:
         assert all(len(first & again) < len(first) / 2 for first in once for again in vals[len(once) :])
 
 
+@pytest.mark.parametrize("total", range(10, 60, 7))
+def test_every_fold_has_its_rounds_and_its_test(total: int) -> None:
+    folds = in_folds(tasks(total), FOLDS, rounds_for(total))
+    assert {len(rounds) for rounds in folds} == {rounds_for(total)}
+    assert sum(len(rounds[-1].test) for rounds in folds) == total
+
+
 def test_equal_questions_stay_in_one_part() -> None:
     twins = [Task(id=f"t{number}", prompt="the same") for number in range(3)]
     parts = divided([*tasks(9), *twins], 4)
@@ -80,7 +87,7 @@ def test_equal_questions_stay_in_one_part() -> None:
     assert all(one.val for one in in_rounds([*tasks(9), *twins], 2))
 
 
-@pytest.mark.parametrize(("total", "rounds"), [(10, 4), (20, 6), (25, 3), (30, 2), (40, 1), (59, 1)])
+@pytest.mark.parametrize(("total", "rounds"), [(10, 4), (20, 6), (25, 4), (30, 4), (40, 3), (59, 2)])
 def test_few_tasks_are_trained_in_more_rounds(total: int, rounds: int) -> None:
     assert rounds_for(total) == rounds
 

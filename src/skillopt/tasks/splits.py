@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import cycle, islice
 
 from skillopt.errors import ConfigError, TaskError, UnknownName
 from skillopt.tasks.task import SPLITS, Split, Task
@@ -163,8 +164,8 @@ _PART = 5
 """Val tasks that a round should have; fewer than five decide nothing that is called verified."""
 _MOST_PARTS = 4
 _MOST_ROUNDS = 6
-_ENOUGH = 2_400
-"""Rounds times the square of the tasks: more tasks need fewer rounds, and each costs more."""
+_TAKEN = 120
+"""Tasks that all rounds together take, about: so few and many tasks cost about as many calls."""
 
 
 def divided(tasks: Sequence[Task], parts: int) -> list[tuple[Task, ...]]:
@@ -180,7 +181,7 @@ def divided(tasks: Sequence[Task], parts: int) -> list[tuple[Task, ...]]:
 
 def rounds_for(total: int) -> int:
     """Rounds of training with so many tasks: few tasks need several, many would only cost more."""
-    return max(1, min(_MOST_ROUNDS, _ENOUGH // max(1, total) ** 2, 2 * _parts(total)))
+    return max(1, min(_MOST_ROUNDS, _TAKEN // max(1, total), 2 * _parts(total)))
 
 
 def _parts(total: int) -> int:
@@ -202,7 +203,7 @@ def in_rounds(tasks: Sequence[Task], rounds: int, test: Sequence[Task] = ()) -> 
             val=val,
             test=tuple(test) if number == rounds else (),
         )
-        for number, val in enumerate(parts[:rounds], 1)
+        for number, val in enumerate(islice(cycle(parts), rounds), 1)
     )
 
 
