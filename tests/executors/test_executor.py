@@ -213,7 +213,7 @@ async def test_closing_ends_every_process_also_a_busy_one() -> None:
     await asyncio.sleep(0.1)
     started = time.monotonic()
     await pool.close()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
     assert [alive(pid) for pid in pids] == [False, False]
     with pytest.raises(Fault):
         await busy
