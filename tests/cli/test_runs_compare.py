@@ -61,7 +61,7 @@ def test_the_table_is_for_people(skillopt: Command, finished: Path, second: Path
         "accepted, rejected",
         "best skill",
         "cost",
-        "unknown",
+        "$0.00",
         "train.batch_size",
     ):
         assert words in said

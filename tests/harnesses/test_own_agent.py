@@ -287,7 +287,7 @@ async def test_reported_usage_settles_what_was_set_aside_and_unreported_usage_st
 
 async def test_without_a_budget_in_dollars_no_cost_is_made_up(tmp_path: Path) -> None:
     with harnesses.lend("mine", FunctionTarget(plain)):
-        async with run_of(tmp_path, "mine/world") as made:
+        async with run_of(tmp_path, "mine/compatible:m@http://127.0.0.1:9/v1") as made:
             await measure(made)
             assert made.ledger.account.total().dollars is None
 
