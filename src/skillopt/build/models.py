@@ -62,7 +62,7 @@ class ModelStack:
         self._recorded: list[Recorded] = []
         self._hedges: list[Hedged] = []
         self._in_batches: list[Batched] = []
-        self._extra = Extra()
+        self._extra = Extra(test_calls=2 * len(job.splits.test))
         self.rollout_slots = Slots(job.config.env.workers)
         """Held by rollouts of every target, and by second askings of their calls."""
 
