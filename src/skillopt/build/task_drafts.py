@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -20,6 +21,7 @@ from skillopt.build.trainer import asks_small
 from skillopt.config import Resolved, as_json, resolve_role
 from skillopt.errors import Fault, TaskError, UnusableReplies
 from skillopt.events import Notice, Sink
+from skillopt.files import read_text, write_text
 from skillopt.messages import Message
 from skillopt.optimizer.ask import packaged
 from skillopt.optimizer.render import clipped, section
@@ -40,6 +42,9 @@ _POINTS, _LONGEST_CHECK = ".,;:!?\"'", 40
 _CLAUSE = re.compile(r"[.,;:!?\n]|\band\b")
 _OPENINGS = ("My", "When", "I", "Please", "Why", "Yesterday", "Can", "We", "Since", "Our", "Hello")
 _WORDS = re.compile(r"\w+")
+Rows = list[dict[str, Any]]
+LARGEST = 5_000_000
+"""Bytes; a larger file is not searched for drafts."""
 
 
 class DraftedTask(BaseModel):
@@ -203,3 +208,44 @@ def alike(one: str, other: str) -> bool:
     """Whether two requests are one in other words, by the words they share."""
     left, right = ({*_WORDS.findall(text.casefold())} for text in (one, other))
     return len(left & right) >= ALIKE * len(left | right)
+
+
+def read_rows(file: Path) -> Rows:
+    """The rows of a JSONL file as they are."""
+    try:
+        rows = [json.loads(line) for line in read_text(file).splitlines() if line.strip()]
+    except (OSError, ValueError) as error:
+        raise TaskError(f"{file} cannot be read as JSONL: {error}. Write one object a line.") from None
+    if not all(isinstance(row, dict) for row in rows):
+        raise TaskError(f"{file} holds lines that are no JSON object. One task a line.")
+    return rows
+
+
+def write_rows(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """The file, whole."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_text(file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def is_draft(row: Mapping[str, Any]) -> bool:
+    """Whether a model wrote the row and nobody has kept it yet."""
+    return DRAFTED_BY in row
+
+
+def as_kept(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row as a task to train on."""
+    return {name: value for name, value in row.items() if name != DRAFTED_BY}
+
+
+def draft_files(folder: Path) -> list[Path]:
+    """The files with drafts in a folder and the folders in it."""
+    mark = f'"{DRAFTED_BY}"'.encode()
+    found = sorted([*folder.glob("*.jsonl"), *folder.glob("*/*.jsonl")])
+    return [
+        file
+        for file in found
+        if file.is_file()
+        and not file.is_symlink()
+        and file.stat().st_size <= LARGEST
+        and mark in file.read_bytes()
+    ]

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from skillopt.build.draft_file import Rows, as_kept, is_draft, read_rows, write_rows
-from skillopt.build.task_drafts import TaskDrafts, draft_tasks
+from skillopt.build.task_drafts import Rows, TaskDrafts, as_kept, draft_tasks, is_draft, read_rows, write_rows
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import echo, open_console, print_json
 from skillopt.cli._flags import Given, flagged

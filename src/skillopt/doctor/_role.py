@@ -13,17 +13,18 @@ from fractions import Fraction
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
+from pydantic import BaseModel, ConfigDict
+
 from skillopt.agents import driven
 from skillopt.build.money import known_price
 from skillopt.config import Config, RoleSpec, resolve_role
 from skillopt.config.role_schema import WORKERS, RoleName
 from skillopt.config.services import declared
-from skillopt.doctor import _questions
 from skillopt.doctor._result import CheckResult, State
 from skillopt.errors import ModelError, SkillOptError
 from skillopt.harnesses import harness_of, harnesses
 from skillopt.harnesses.port import Setup
-from skillopt.messages import Reply, Request
+from skillopt.messages import Image, Message, Reply, Request, Tool
 from skillopt.models import PROVIDERS
 from skillopt.models import provider as declaration
 from skillopt.models.port import Model
@@ -42,6 +43,16 @@ _NO_MODEL = re.compile(
 _STATUS = re.compile(r"HTTP \d\d\d")
 _Judge: TypeAlias = Callable[[Reply], tuple[State, str, str]]
 """What a reply shows: state, text and remedy."""
+FEW = 16
+"""The least that every API takes as an output cap."""
+SOME = 64
+WITH_THINKING = 1100
+"""The least that holds an answer where a model is told to think first: some APIs refuse less."""
+_RED_SQUARE = (
+    "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgCAIAAAD8GO2jAAAAJ0lEQVR42u3NsQkAAAjAsP7/tF7hIASyp6lTCQQCgUAgEAgEgi/B"
+    "AjLD/C5w/SM9AAAAAElFTkSuQmCC"
+)
+"""A PNG of 32 by 32 points."""
 
 
 @dataclass(slots=True)
@@ -173,7 +184,7 @@ class RoleCheck:
         model = Scrubbed(provider, self._scrubber)
         began = time.monotonic()
         try:
-            reply = await self._complete(model, _questions.plain(self._role, spec))
+            reply = await self._complete(model, ask_plainly(self._role, spec))
         except ModelError as error:
             self._explain(error)
             return
@@ -187,9 +198,9 @@ class RoleCheck:
         self._add("call", "fine", told, facts={"seconds": round(seconds, 3), "tokens": tokens})
         wanted = await needs
         tries = [
-            (wanted.structure, "structured output", _questions.structured, self._structured),
-            (wanted.tools, "tools", _questions.with_tool, self._called),
-            (wanted.images, "vision", _questions.with_image, lambda reply: ("fine", "images are taken", "")),
+            (wanted.structure, "structured output", ask_structured, self._structured),
+            (wanted.tools, "tools", ask_with_tool, self._called),
+            (wanted.images, "vision", ask_with_image, lambda reply: ("fine", "images are taken", "")),
         ]
         await asyncio.gather(
             *(
@@ -229,7 +240,7 @@ class RoleCheck:
         given_up = self._refused_forms
         how = f" after {given_up} form{'s' * (given_up > 1)} of asking was refused" if given_up else ""
         try:
-            read(reply, _questions.Shape)
+            read(reply, Shape)
         except Unusable as error:
             remedy = f"Set model.{self._role}.structured_output to schema, or name a stronger model."
             return "fix", f"the reply cannot be used{how}: {error}", remedy
@@ -267,11 +278,13 @@ class RoleCheck:
     def _add(
         self, name: str, state: State, text: str, remedy: str = "", facts: Mapping[str, object] | None = None
     ) -> None:
-        self.findings.append(CheckResult.of(self._role, name, state, text, remedy, facts))
+        self.findings.append(CheckResult(self._role, name, state, text, remedy, facts or {}))
 
 
 _PROGRAMS = ("claude_cli", "codex_cli", "copilot_cli")
+
 _PROGRAM_LOGIN = "Log in with the program itself, or set the variable that docs/agents.md names for it."
+
 _REMEDIES = {
     "unavailable": "Check {key}.base_url, that the server is up, and the network.",
     "timeout": "Check the network and {key}.base_url; a slow model may need {key}.timeout.",
@@ -303,3 +316,47 @@ def _not_called(spec: RoleSpec) -> str:
     if spec.harness in driven() and spec.model.provider not in PROVIDERS.names():
         return f"the program {spec.harness} asks its model itself"
     return ""
+
+
+class Shape(BaseModel):
+    """What the structured question asks for."""
+
+    model_config = ConfigDict(extra="forbid", title="check")
+
+    ok: bool
+
+
+def ask_plainly(role: RoleName, spec: RoleSpec) -> Request:
+    """Any answer will do."""
+    return _ask(role, spec, "call", "Reply with the word: ok", FEW)
+
+
+def ask_structured(role: RoleName, spec: RoleSpec) -> Request:
+    """An answer in a given shape."""
+    question = 'Reply with the JSON object {"ok": true} and nothing else.'
+    return replace(_ask(role, spec, "structure", question, SOME), schema=Shape.model_json_schema())
+
+
+def ask_with_tool(role: RoleName, spec: RoleSpec) -> Request:
+    """An answer by a tool call."""
+    tool = Tool.of("say", "Says a word aloud.", ["word"], word={"type": "string"})
+    return replace(_ask(role, spec, "tools", "Call the tool say with the word ok.", SOME), tools=(tool,))
+
+
+def ask_with_image(role: RoleName, spec: RoleSpec) -> Request:
+    """A question about an image."""
+    request = _ask(role, spec, "vision", "Name the colour of this square in one word.", FEW)
+    image = Image(media_type="image/png", data=_RED_SQUARE)
+    return replace(request, messages=(replace(request.messages[0], images=(image,)),))
+
+
+def _ask(role: RoleName, spec: RoleSpec, what: str, question: str, cap: int) -> Request:
+    effort, options = spec.model.reasoning_effort, spec.model.options
+    thinks = effort not in (None, "none") or bool(options.get("enable_thinking"))
+    return Request(
+        messages=(Message(role="user", content=question),),
+        max_tokens=min(spec.max_tokens, WITH_THINKING if thinks else cap),
+        role="optimizer" if role == "proposer" else role,
+        stage="doctor",
+        place=f"doctor/{role}/{what}",
+    )
