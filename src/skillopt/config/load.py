@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from skillopt.benchmarks import benchmarks
 from skillopt.config import complain
-from skillopt.config.connect import connect
+from skillopt.config.connect import RoleConnection
 from skillopt.config.fields import file_in, leaves
 from skillopt.config.files import OF_A_RUN, ConfigFile, read_chain, read_dotenv, resolve_path
 from skillopt.config.layers import (
@@ -211,7 +211,8 @@ class _Loading:
             if name is not None and not (isinstance(name.value, str) and name.value):
                 continue  # its type is complained about
             try:
-                found |= connect(role, merged, cwd=self.cwd, warnings=self.warnings)
+                role_entries = RoleConnection(role=role, entries=merged, cwd=self.cwd, warnings=self.warnings)
+                found |= role_entries.connect()
             except SkillOptError as error:
                 message = str(error)
                 self.problems.append(message if message.startswith("model.") else f"model.{role}: {message}")

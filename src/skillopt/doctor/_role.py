@@ -82,17 +82,17 @@ class Needs:
     images: bool = False
 
 
+@dataclass(slots=True)
 class RoleCheck:
     """The trial of one role: findings as they come, and what they cost."""
 
-    def __init__(self, config: Config, role: RoleName, scrubber: Scrubber) -> None:
-        self._config = config
-        self._role = role
-        self._scrubber = scrubber
-        self._refused_forms = 0
-        self._price: Price | None = None
-        self.findings: list[CheckResult] = []
-        self.spent = Spent()
+    config: Config
+    role: RoleName
+    scrubber: Scrubber
+    findings: list[CheckResult] = field(default_factory=list)
+    spent: Spent = field(default_factory=Spent)
+    _refused_forms: int = 0
+    _price: Price | None = None
 
     async def run(self, needs: asyncio.Future[Needs], *, calls: bool) -> None:
         """Try it. What cannot be told without a call is skipped when none may be made."""
@@ -120,9 +120,9 @@ class RoleCheck:
             await provider.close()
 
     def _configured(self) -> RoleSpec | None:
-        name = self._config.role(self._role).name
+        name = self.config.role(self.role).name
         try:
-            spec = resolve_role(self._config, self._role)
+            spec = resolve_role(self.config, self.role)
         except SkillOptError as error:
             self._add("configured", "fix", f"{name} is not complete", str(error))
             return None
@@ -139,8 +139,8 @@ class RoleCheck:
             facts = {**figures, "source": price.source, "date": str(price.date)}
             self._add("price", "fine", f"{cents} ({price.source}, {price.date})", facts=facts)
         else:
-            remedy = f"Declare model.{self._role}.price (input and output, dollars per million tokens)."
-            if self._config.budget.usd is None:
+            remedy = f"Declare model.{self.role}.price (input and output, dollars per million tokens)."
+            if self.config.budget.usd is None:
                 self._add("price", "note", "unknown", remedy)
             else:
                 self._add("price", "fix", "unknown, and the budget is in dollars", remedy)
@@ -150,7 +150,7 @@ class RoleCheck:
         """The harness of a target or proposer is built as a run would build it: an agent program's login and
         settings are checked there.
         """
-        if self._role not in WORKERS:
+        if self.role not in WORKERS:
             return
         try:
             harnesses.get(spec.harness)(Setup(model=spec.model, agent=spec.agent))
@@ -181,10 +181,10 @@ class RoleCheck:
             self._add(step, "skipped", "not tried without a call")
 
     async def _call(self, provider: Model, spec: RoleSpec, needs: asyncio.Future[Needs]) -> None:
-        model = Scrubbed(provider, self._scrubber)
+        model = Scrubbed(provider, self.scrubber)
         began = time.monotonic()
         try:
-            reply = await self._complete(model, ask_plainly(self._role, spec))
+            reply = await self._complete(model, ask_plainly(self.role, spec))
         except ModelError as error:
             self._explain(error)
             return
@@ -204,7 +204,7 @@ class RoleCheck:
         ]
         await asyncio.gather(
             *(
-                self._try(model, name, question(self._role, spec), judge)
+                self._try(model, name, question(self.role, spec), judge)
                 for is_wanted, name, question, judge in tries
                 if is_wanted
             )
@@ -242,7 +242,7 @@ class RoleCheck:
         try:
             read(reply, Shape)
         except Unusable as error:
-            remedy = f"Set model.{self._role}.structured_output to schema, or name a stronger model."
+            remedy = f"Set model.{self.role}.structured_output to schema, or name a stronger model."
             return "fix", f"the reply cannot be used{how}: {error}", remedy
         return "fine", f"JSON as asked{how}", ""
 
@@ -263,8 +263,8 @@ class RoleCheck:
             self._add(step, "skipped", "the call did not come so far")
 
     def _remedy(self, kind: str, failed: int = 3) -> str:
-        key = f"model.{self._role}"
-        provider = self._config.role(self._role).name.rpartition("/")[2].partition(":")[0]
+        key = f"model.{self.role}"
+        provider = self.config.role(self.role).name.rpartition("/")[2].partition(":")[0]
         if kind == "auth" and provider in _PROGRAMS:
             return _PROGRAM_LOGIN
         if kind == "auth":
@@ -278,7 +278,7 @@ class RoleCheck:
     def _add(
         self, name: str, state: State, text: str, remedy: str = "", facts: Mapping[str, object] | None = None
     ) -> None:
-        self.findings.append(CheckResult(self._role, name, state, text, remedy, facts or {}))
+        self.findings.append(CheckResult(self.role, name, state, text, remedy, facts or {}))
 
 
 _PROGRAMS = ("claude_cli", "codex_cli", "copilot_cli")
