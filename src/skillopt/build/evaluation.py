@@ -271,11 +271,12 @@ def target_only(resolved: Resolved) -> Resolved:
     bare = str(replace(target, harness="chat", says_harness=False))
     if target.is_own_agent:  # which no optimizer can be, and neither has it a key
         bare = "handoff"
-    stand_in = model.target.model_copy(update={"name": bare})
-    roles = {"optimizer": stand_in, "judge": model.judge or model.optimizer}
-    one_split = resolved.config.train.model_copy(update={"folds": 1})  # what is measured has a split
-    config = resolved.config.model_copy(update={"model": model.model_copy(update=roles), "train": one_split})
-    return replace(resolved, config=config)
+    alone = {
+        "model.optimizer": model.target.having({"name": bare}),
+        "model.judge": model.judge or model.optimizer,
+        "train.folds": 1,  # what is measured has a split
+    }
+    return replace(resolved, config=resolved.config.having(alone))
 
 
 def eval_folder(job: Job, resolved: Resolved) -> Path:

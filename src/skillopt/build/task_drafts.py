@@ -15,21 +15,18 @@ from pydantic import BaseModel, Field
 
 from skillopt.benchmarks.own import DRAFTED_BY, OwnBenchmark
 from skillopt.build.assembly import open_run
-from skillopt.build.drafting import ask_draft
-from skillopt.build.job import Job
+from skillopt.build.drafting import NONE_YET, ask_draft, drafting_job
 from skillopt.build.trainer import asks_small
-from skillopt.config import Resolved, as_json, resolve_role
+from skillopt.config import Resolved
 from skillopt.errors import Fault, TaskError, UnusableReplies
 from skillopt.events import Notice, Sink
 from skillopt.files import read_text, write_text
 from skillopt.messages import Message
 from skillopt.optimizer.ask import packaged
 from skillopt.optimizer.render import clipped, section
-from skillopt.redact import Scrubber
 from skillopt.skill.folder import Skill
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.scorers import get_scorer
-from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
 
@@ -106,24 +103,11 @@ async def draft_tasks(
 
     The questions pass the same stack as those of a run; asked again with the same words they cost nothing.
     """
-    model = resolved.config.model
-    config = resolved.config.model_copy(
-        update={"model": model.model_copy(update={"target": model.optimizer})}  # no target is asked
-    )
-    spec = resolve_role(config, "optimizer")
-    none_yet = Splits(train=(Task(id="none-1", prompt="none"),), val=(Task(id="none-2", prompt="yet"),))
-    job = Job(
-        config=config,
-        benchmark=OwnBenchmark.from_tasks(
-            {"train": none_yet.train, "val": none_yet.val}, scorer=lambda *_: True
-        ),
-        splits=none_yet,
-        seed=skill,
-        target=spec,
-        optimizer=spec,
-        scrubber=Scrubber(resolved.secrets),
-        settings=as_json(replace(resolved, config=config)),
-    )
+    config = resolved.config
+    config = config.having({"model.target": config.model.optimizer})  # no target is asked
+    tasks = {"train": NONE_YET.train, "val": NONE_YET.val}
+    benchmark = OwnBenchmark.from_tasks(tasks, scorer=lambda *_: True)
+    job = drafting_job(replace(resolved, config=config), benchmark, skill)
     rows: list[dict[str, Any]] = []
     dropped: Counter[str] = Counter()
     fruitless, is_small = 0, asks_small(job)

@@ -139,11 +139,9 @@ def _as_written(document: ConfigFile, layer: dict[str, ConfigEntry]) -> dict[str
 def _together(asked: Resolved, found: Sequence[Resolved]) -> Resolved:
     """One configuration of several targets, which is that of the first beside their list."""
     check_shared(found)
-    named = {"targets": asked.config.model.targets}
-    first = found[0].config.model_copy(update={"model": found[0].config.model.model_copy(update=named)})
     return replace(
         asked,
-        config=first,
+        config=found[0].config.having({"model.targets": asked.config.model.targets}),
         provenance={**found[0].provenance, "model.targets": asked.provenance["model.targets"]},
         secrets=tuple(dict.fromkeys(secret for one in found for secret in one.secrets)),
         warnings=tuple(dict.fromkeys(told for one in found for told in one.warnings)),
@@ -241,10 +239,7 @@ class _Loading:
     def _in_harness(self, config: Config) -> Config:
         """The tree with the harness in the target's name: as written, else the one the benchmark works in."""
         wanted = self.plugin.harness(config.env.settings) if isinstance(self.plugin, ChoosesHarness) else CHAT
-        target = config.model.target
-        name = in_harness(target.name, wanted)
-        model = config.model.model_copy(update={"target": target.model_copy(update={"name": name})})
-        return config.model_copy(update={"model": model})
+        return config.having({"model.target.name": in_harness(config.model.target.name, wanted)})
 
     def _force_no_limit(self, merged: dict[str, ConfigEntry]) -> None:
         """Whole skills are written anew under `full_rewrite_minibatch`: there are no edits to limit."""
