@@ -76,7 +76,7 @@ def _opening(opened: OpenRun, name: str, kind: TrackerPlugin) -> Opening:
 def _tell_call(opened: OpenRun, entry: Entry) -> None:
     if entry.opened is None:
         return
-    job, usage = opened.job, entry.usage
+    job = opened.job
     specs = {"target": job.target, "optimizer": job.optimizer, "judge": job.judge or job.optimizer}
     model = specs[entry.role].model
     opened.run.emit(
@@ -88,11 +88,7 @@ def _tell_call(opened: OpenRun, entry: Entry) -> None:
             model=model.name,
             outcome=entry.state,
             seconds=opened.seconds - entry.opened,
-            input_tokens=None if usage is None else usage.input_tokens,
-            output_tokens=None if usage is None else usage.output_tokens,
-            cached_tokens=None if usage is None else usage.cached_tokens,
-            cache_write_tokens=None if usage is None else usage.cache_write_tokens,
-            reasoning_tokens=None if usage is None else usage.reasoning_tokens,
+            **({} if entry.usage is None else asdict(entry.usage)),
             usd=None if entry.charged.usd is None else float(entry.charged.usd),
         )
     )

@@ -9,7 +9,7 @@ import typer
 
 from skillopt.adoption import AdoptionPlan, plan_adoption, undo_adoption
 from skillopt.adoption import adopt as carry_out
-from skillopt.cli._console import echo, print_json
+from skillopt.cli._console import echo, print_json, tell
 from skillopt.cli._options import Json, argument, option, simple
 from skillopt.errors import UsageError
 from skillopt.runs.reader import find_run
@@ -42,10 +42,8 @@ def adopt(
     folder = find_run(Path("outputs") if run is None else run)
     if undo:
         paths = undo_adoption(folder, force=force)
-        if json:
-            print_json({"restored": paths})
-        else:
-            echo("\n".join(f"restored   {path}" for path in paths) or "Everything was as before already.")
+        lines = [f"restored   {path}" for path in paths] or ["Everything was as before already."]
+        tell({"restored": paths}, lines, json=json)
         return
     plan = plan_adoption(folder, to)
     if not json:

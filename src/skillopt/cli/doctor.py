@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -89,14 +90,8 @@ def _watched(run: Callable[..., Any], *, quiet: bool) -> Examination:
 
 
 def _as_json(found: Examination) -> dict[str, Any]:
-    checks = [
-        {
-            **{name: getattr(one, name) for name in ("area", "name", "state", "text")},
-            **({"remedy": one.remedy} if one.remedy else {}),
-            **({"facts": dict(one.facts)} if one.facts else {}),
-        }
-        for one in found.findings
-    ]
+    whole = [asdict(one) for one in found.findings]
+    checks = [{name: value for name, value in one.items() if value not in ("", {})} for one in whole]
     spent = {"calls": found.calls, "tokens": found.tokens, "usd": found.usd}
     return {"fine": found.is_fine, "checks": checks, "spent": spent}
 

@@ -17,7 +17,7 @@ from skillopt.adoption import is_adopted
 from skillopt.cli._console import SafeConsole, echo, open_console
 from skillopt.cli._options import NewestRun, simple
 from skillopt.errors import UsageError
-from skillopt.files import write_text
+from skillopt.files import as_usage_error, write_text
 from skillopt.render.stairs import told
 from skillopt.report import page as whole_page
 from skillopt.runs.growth import GrownLine, Growth, growth
@@ -90,15 +90,13 @@ def _play(console: SafeConsole, facts: Facts, grown: Growth, seconds: float) -> 
 
 def _write(folder: Path, facts: Facts, seconds: float, *, opens: bool) -> None:
     target = folder / PAGE
-    try:
+    elsewhere = (
+        "'skillopt report RUN --out FILE.html' writes a page elsewhere; its button Play does the same."
+    )
+    with as_usage_error(target, "written", elsewhere):
         looks = look_at_all(folder, facts)
         made = whole_page(facts, looks, is_adopted=is_adopted(folder), play=seconds)
         write_text(target, made, durable=False)
-    except OSError as error:
-        raise UsageError(
-            f"{target} cannot be written: {error.strerror or error}. 'skillopt report RUN --out FILE.html'"
-            " writes a page elsewhere; its button Play does the same."
-        ) from error
     echo(str(target))
     if opens:
         webbrowser.open(target.absolute().as_uri())

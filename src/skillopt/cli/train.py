@@ -17,35 +17,12 @@ from skillopt.errors import UnknownName
 
 PANEL, PLACE = "Train and measure", 1
 BRIEF = frozenset(
-    [
-        "config_argument",
-        "config",
-        "cfg_options",
-        "source",
-        "target",
-        "optimizer",
-        "effort",
-        "budget",
-        "judge",
-        "targets",
-        "env",
-        "skill_init",
-        "data_path",
-        "scorer",
-        "out_root",
-        "num_epochs",
-        "strategy",
-        "part",
-        "workers",
-        "prune",
-        "seed",
-        "eval_test",
-        "json",
-        "quiet",
-        "plain",
-        "all_options",
-        "help",
-    ]
+    (
+        *("config_argument", "config", "cfg_options", "source", "target", "optimizer", "effort", "budget"),
+        *("judge", "targets", "env", "skill_init", "data_path", "scorer", "out_root", "num_epochs"),
+        *("strategy", "part", "workers", "prune", "seed", "eval_test"),
+        *("json", "quiet", "plain", "all_options", "help"),
+    )
 )
 """The options that most people need."""
 PRESETS: Mapping[str, Mapping[str, str]] = {
