@@ -27,11 +27,10 @@ def adopt(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     force: Annotated[
-        bool,
-        typer.Option("--force", help="Adopt, or undo, also against doubts; what is replaced is kept."),
+        bool, option("--force", "Adopt, or undo, also against doubts; what is replaced is kept.")
     ] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Take the last adoption of the run back.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and end.")] = False,
+    undo: Annotated[bool, option("--undo", "Take the last adoption of the run back.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Show what would change, and end.")] = False,
     json: Json = False,
 ) -> None:
     """Show how the best skill differs from the one it was trained from, ask, and replace that one.

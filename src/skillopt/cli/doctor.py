@@ -16,7 +16,7 @@ from rich.text import Text
 from skillopt.cli import _run
 from skillopt.cli._console import open_console, print_json
 from skillopt.cli._flags import Given, flagged
-from skillopt.cli._options import Json, Quiet
+from skillopt.cli._options import Json, Quiet, option
 from skillopt.doctor import CheckResult, Examination, Subject, examine
 from skillopt.errors import UsageError
 from skillopt.redact import Scrubber
@@ -30,7 +30,7 @@ _CODES = "Exit codes: 0 nothing must be fixed · 2 something must be fixed befor
 def doctor(
     given: Given,
     no_calls: Annotated[
-        bool, typer.Option("--no-calls", help="Ask no model anything; what only a call can tell is skipped.")
+        bool, option("--no-calls", "Ask no model anything; what only a call can tell is skipped.")
     ] = False,
     json: Json = False,
     quiet: Quiet = False,

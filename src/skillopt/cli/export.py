@@ -34,10 +34,9 @@ def export(
     into: Annotated[
         Path | None, option("--into", "The project; the current folder when left out.", "FOLDER")
     ] = None,
-    user: Annotated[bool, typer.Option("--user", help="For all projects: below your home folder.")] = False,
+    user: Annotated[bool, option("--user", "For all projects: below your home folder.")] = False,
     force: Annotated[
-        bool,
-        typer.Option("--force", help="Replace files that differ; the old ones stay beside them as .bak."),
+        bool, option("--force", "Replace files that differ; the old ones stay beside them as .bak.")
     ] = False,
     json: Json = False,
 ) -> None:

@@ -34,7 +34,7 @@ def mcp(
     project: Annotated[Path | None, option("--project", _PROJECT, "DIR")] = None,
     allow: Annotated[str, option("--allow", _ALLOW, "WORD,...")] = "",
     http: Annotated[
-        bool, typer.Option("--http", help="Serve over HTTP on 127.0.0.1 in place of stdin and stdout.")
+        bool, option("--http", "Serve over HTTP on 127.0.0.1 in place of stdin and stdout.")
     ] = False,
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, metavar="N", help="With --http; 0 takes a free one.")

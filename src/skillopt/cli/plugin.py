@@ -24,11 +24,9 @@ Name: TypeAlias = Annotated[str, argument("AGENT", "An agent of 'skillopt plugin
 Project: TypeAlias = Annotated[
     Path | None, option("--project", "For one project: below this folder.", "FOLDER")
 ]
-User: TypeAlias = Annotated[
-    bool, typer.Option("--user", help="For all your projects: below your home folder.")
-]
+User: TypeAlias = Annotated[bool, option("--user", "For all your projects: below your home folder.")]
 DryRun: TypeAlias = Annotated[
-    bool, typer.Option("--dry-run", help="Say what would be done to which file, and do nothing.")
+    bool, option("--dry-run", "Say what would be done to which file, and do nothing.")
 ]
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from skillopt.adoption import is_adopted
 from skillopt.cli._console import SafeConsole, echo, open_console
-from skillopt.cli._options import NewestRun, simple
+from skillopt.cli._options import NewestRun, option, simple
 from skillopt.errors import UsageError
 from skillopt.files import as_usage_error, write_text
 from skillopt.render.stairs import told
@@ -47,9 +47,9 @@ def replay(
         float, typer.Option("--seconds", min=0.0, help="How long it takes, from the seed to the end.")
     ] = 30.0,
     page: Annotated[
-        bool, typer.Option("--page", help=f"As a page that plays by itself: RUN/{PAGE}, opened in a browser.")
+        bool, option("--page", f"As a page that plays by itself: RUN/{PAGE}, opened in a browser.")
     ] = False,
-    no_open: Annotated[bool, typer.Option("--no-open", help="With --page: open no browser.")] = False,
+    no_open: Annotated[bool, option("--no-open", "With --page: open no browser.")] = False,
 ) -> None:
     """Show a run again: the val score climbs, SKILL.md grows, tasks turn. From its files alone; no calls.
 

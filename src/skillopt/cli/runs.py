@@ -18,7 +18,7 @@ from typer.core import TyperCommand
 
 from skillopt.cli._answers import show
 from skillopt.cli._console import SafeConsole, echo, open_console, print_json
-from skillopt.cli._options import Json, NewestRun, simple
+from skillopt.cli._options import Json, NewestRun, option, simple
 from skillopt.cli._progress import LiveView, PlainLines, panel
 from skillopt.errors import UsageError
 from skillopt.runs import side_by_side, words
@@ -40,9 +40,7 @@ def runs(
             help="Runs, or folders with runs below them; 'outputs' when left out. Two or more are compared.",
         ),
     ] = None,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Compare all runs that are found, side by side.")
-    ] = False,
+    compare: Annotated[bool, option("--compare", "Compare all runs that are found, side by side.")] = False,
     json: Json = False,
 ) -> None:
     """List runs, the newest first, or compare them: scores, spending, settings that differ. Reads only.
@@ -147,13 +145,13 @@ class RunsCommand(TyperCommand):
 
 def watch(
     run: NewestRun = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for a run that is not there yet.")] = False,
-    once: Annotated[bool, typer.Option("--once", help="Show where it stands and end.")] = False,
+    wait: Annotated[bool, option("--wait", "Wait for a run that is not there yet.")] = False,
+    once: Annotated[bool, option("--once", "Show where it stands and end.")] = False,
     json_lines: Annotated[
-        bool, typer.Option("--json-lines", help="Print every event as one line of JSON instead.")
+        bool, option("--json-lines", "Print every event as one line of JSON instead.")
     ] = False,
     plain: Annotated[
-        bool, typer.Option("--plain", help="Plain lines instead of a live view, also on a terminal.")
+        bool, option("--plain", "Plain lines instead of a live view, also on a terminal.")
     ] = False,
 ) -> None:
     """Watch a run that any process works on: stage, scores, verdicts, calls, cost and time left. Reads only.

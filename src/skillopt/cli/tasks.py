@@ -63,7 +63,7 @@ def review(
         str | None, option("--keep", "Keep these without asking: ids or numbers, 2,4-6, or all.", "TASKS")
     ] = None,
     drop: Annotated[str | None, option("--drop", "Drop these without asking, likewise.", "TASKS")] = None,
-    show: Annotated[bool, typer.Option("--list", help="Show the drafts and end.")] = False,
+    show: Annotated[bool, option("--list", "Show the drafts and end.")] = False,
     json: Json = False,
 ) -> None:
     """Keep, edit or drop drafted tasks one by one, in the terminal or by --keep and --drop."""
