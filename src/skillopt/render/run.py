@@ -91,9 +91,7 @@ def subject(facts: Facts, *, is_adopted: bool) -> Markup:
 
 
 def screen(facts: Facts, grown: Growth) -> Markup:
-    """The stairs as a scrubber that can also play by itself, the skill as it grew, and the wall of val tasks,
-    all at one moment.
-    """
+    """One moment of the run: the stairs as a scrubber, the skill as it grew, and the wall of val tasks."""
     if facts.baseline is None:
         return tag("p", "Nothing is measured yet: the stairs begin with the baseline of the seed.")
     last = len(grown.moments) - 1

@@ -126,9 +126,7 @@ def _train(grown: Growth, plot: _Plot) -> Iterator[Markup]:
 
 
 def _val(grown: Growth, plot: _Plot) -> Iterator[Markup]:
-    """The current skill's score as stairs, with a gap where it is unknown; candidates that were not taken
-    hang below at what they could reach.
-    """
+    """The current score as stairs, with gaps where it is unknown; candidates not taken hang below."""
     if grown.moments[0].score is None:
         return
     at = grown.moments[0].score
