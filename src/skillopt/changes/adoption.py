@@ -53,9 +53,7 @@ class Adoption:
     roots: tuple[Path, ...]
     now: Callable[[], datetime]
     project: str | None = None
-    """Whose proposals are meant where none is named: another project's is never decided on by chance. None is
-    everybody's.
-    """
+    """Whose proposals are meant where none is named, so that none is decided on by chance; None: all."""
     patience: float = 10.0
     """Seconds to wait for another process that adopts at this moment."""
     hook: Callable[[str], None] = field(default=lambda step: None, repr=False)
@@ -129,9 +127,7 @@ class Adoption:
             return recovered
 
     def diff(self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()) -> str:
-        """What adopting the chosen edits would do, as a unified diff; of a proposal on which all is decided,
-        what it was about.
-        """
+        """The chosen edits as a unified diff; all edits of a proposal on which everything is decided."""
         opened = self._open(id)
         chosen, over = _shown(opened, targets, edits)
         return "".join(target.diff(chosen, over=over) for target in opened.proposal.touched(chosen))
@@ -148,9 +144,7 @@ class Adoption:
         return status(self.store, self.roots)
 
     def decisions(self, project: str | None = None) -> tuple[Decision, ...]:
-        """What the person decided so far, the oldest first, for the next night to learn from; of one project,
-        unless told otherwise.
-        """
+        """What the person decided, the oldest first, for the next night to learn from."""
         return decisions(self.store, project)
 
     @contextmanager

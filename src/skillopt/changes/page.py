@@ -13,16 +13,12 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~&])")
 
 
 def page(proposal: NightProposal) -> str:
-    """The proposal as Markdown: verdict, paired tasks, cost, and each edit with its evidence and what it
-    does.
-    """
+    """The proposal as Markdown: verdict, paired tasks, cost, each edit with its evidence and effect."""
     return "\n".join(_page(proposal)) + "\n"
 
 
 def plain(text: str) -> str:
-    """A text on one line, without control characters and at most a few hundred characters long: safe to print
-    in a terminal.
-    """
+    """A text on one line, without control characters and cut after a few hundred: safe in a terminal."""
     shown = "".join(" " if _is_control(char) else char for char in text[: 4 * _LONGEST])
     shown = " ".join(shown.split())
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]} ..."

@@ -38,9 +38,7 @@ class _Record(BaseModel):
 
 
 class EditEvidence(_Record):
-    """Where an edit comes from: the edit as it was proposed, its step, and the tasks and sessions that showed
-    the need for it.
-    """
+    """Where an edit comes from: as it was proposed, its step, and the tasks and sessions behind it."""
 
     edit: dict[str, Any] = {}
     place: str = ""
@@ -158,9 +156,7 @@ class ProposedEdit(_Record):
 
 
 class ProposedFile(_Record):
-    """A file that would change. Of a skill `merged` is the file; of a memory file only what nights
-    learned.
-    """
+    """A file that would change. `merged` is the file of a skill, of a memory file what nights learned."""
 
     name: str
     kind: Kind
@@ -185,9 +181,7 @@ class ProposedFile(_Record):
         return None if text is None else text.encode()
 
     def checked(self, chosen: Collection[int]) -> bytes | None:
-        """Its bytes with these edits. Raises `SkillError` for a text that would change what is not ours to
-        change, or break a rule.
-        """
+        """Its bytes with these edits. Raises `SkillError` for a text that changes more, or breaks a rule."""
         text = self.text(chosen)
         if text is None or text == self.before:
             return self.data(())
@@ -212,9 +206,7 @@ class ProposedFile(_Record):
         return digest(self.data(()))
 
     def diff(self, chosen: Collection[int] | None = None, *, over: Collection[int] = ()) -> str:
-        """A unified diff of what these edits (all, unless told) do to the text that holds the edits
-        `over`.
-        """
+        """A unified diff of what these edits (unless told, all) do to the text with the edits `over`."""
         chosen = self.merged.edits if chosen is None else chosen
         old, new = self.text(over), self.text({*over, *chosen})
         return unified(old or "", new or "", "/dev/null" if old is None else self.path, self.path)
@@ -264,9 +256,7 @@ class DraftStep(_Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetDraft:
-    """A target as a night hands it in. `before` is the whole file as the night read it; the steps lead from
-    there to the proposed text.
-    """
+    """A target as a night hands it in: the whole file as it was read, and the steps from there."""
 
     name: str
     kind: Kind

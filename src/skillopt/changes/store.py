@@ -258,9 +258,7 @@ class Store:
             self.decisions.save(kept)
 
     def refuse_inside(self, roots: Sequence[Path]) -> None:
-        """Raise `UsageError` when the state folder lies below a root: a repository that brings one could
-        plant proposals of its own.
-        """
+        """Raise `UsageError` for a state folder below a root: a repository could plant proposals."""
         for root in roots:
             inner, outer = Path(os.path.realpath(self.state)), Path(os.path.realpath(root))
             if inner == outer or outer in inner.parents:

@@ -24,9 +24,7 @@ _GOODBYE = 2.0
 """Seconds a process has to end by itself once its stdin is closed."""
 _TAIL = 2000
 _RENEWED = 30
-"""Objects that a process makes before another takes its place: native code inside them may not give back all
-its memory.
-"""
+"""Objects that a process makes before another takes its place: native code may leak memory."""
 
 
 class ProcessPool:
@@ -116,9 +114,7 @@ class _Worker:
             self.load -= 1
 
     async def ask(self, *request: Any) -> Any:
-        """Send a request and wait for its answer. One that nobody waits for any more is still answered, as
-        the next is only sent then.
-        """
+        """The answer to a request. It is awaited even if nobody wants it: the next is only sent then."""
         try:
             body = pickle.dumps(request)
         except (pickle.PicklingError, AttributeError, TypeError) as error:

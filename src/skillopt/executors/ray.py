@@ -1,6 +1,4 @@
-"""Runs environment work on a Ray cluster: on one that this machine starts for the run, or on the one that
-`RAY_ADDRESS` names.
-"""
+"""Runs environment work on a Ray cluster: the one that `RAY_ADDRESS` names, or one of the run's own."""
 
 from __future__ import annotations
 

@@ -78,9 +78,7 @@ class Kit:
         return {"command": self.values["command"], "args": self.values["server_args"]}
 
     def text(self, path: Path) -> str:
-        """A shipped text, filled in. In JSON a string that is one placeholder takes the value as it is, a
-        list too.
-        """
+        """A shipped text, filled in. In JSON a string that is one placeholder becomes its value."""
         raw = path.read_text(encoding="utf-8")
         if path.suffix == ".json":
             return json.dumps(self._filled(json.loads(raw)), indent=2, ensure_ascii=False) + "\n"
@@ -91,9 +89,7 @@ class Kit:
         return OwnFile(path=str(path), text=self.text(text))
 
     def skill(self, folder: Path) -> list[OwnFile]:
-        """The shipped skill in a folder of skills. SKILL.md comes last: no agent is to find a skill whose
-        files are missing.
-        """
+        """The shipped skill in a folder of skills. SKILL.md is last, so that no agent finds half a skill."""
         shipped = (path.relative_to(SHARED / "skill") for path in (SHARED / "skill").rglob("*.md"))
         names = sorted(shipped, key=lambda name: (name == Path(SKILL_FILE), name))
         return [self.file(folder / SKILL / name, SHARED / "skill" / name) for name in names]

@@ -1,6 +1,4 @@
-"""How the installed SkillOpt is called from elsewhere: decides which program that is, and how a shell is
-told.
-"""
+"""How the installed SkillOpt is called from elsewhere: which program that is, and how a shell is told."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Decides whether the installed CLI is one we can drive: where it is, which version, and that the flags we
-need are there.
-"""
+"""Decides whether the installed CLI is one we can drive: where it is, its version, and its flags."""
 
 from __future__ import annotations
 
@@ -45,9 +43,7 @@ def installed(agent: AgentDriver, settings: Mapping[str, object]) -> Installed:
 
 
 def check_flags(agent: AgentDriver, cli: Installed) -> None:
-    """Every flag the driver uses is one that this version knows; raises `Fault("contract")` with the remedy
-    otherwise.
-    """
+    """Raise `Fault("contract")`, with the remedy, for a flag of the driver that this version lacks."""
     text = _help(*_stamp(cli.path), agent.help)
     gone = [flag for flag in agent.flags if not re.search(rf"(?<![\w-]){re.escape(flag)}(?![\w-])", text)]
     if gone:

@@ -1,6 +1,4 @@
-"""Reads what a CLI printed, and decides of what a failed one is a sign: a dead login, a limit, an outage, a
-broken contract.
-"""
+"""Reads what a CLI printed, and decides what a failure is: a dead login, a limit, an outage, a contract."""
 
 from __future__ import annotations
 
@@ -87,9 +85,7 @@ def fault(name: str, text: str, *, otherwise: Kind, kind: Kind | None = None) ->
 
 
 def no_result(name: str, done: Finished) -> Fault:
-    """Why there is nothing to read: the CLI refused its arguments, lost its login, crashed, or printed what
-    nobody can read.
-    """
+    """Why there is nothing to read: arguments refused, login lost, a crash, or unreadable output."""
     said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
     if done.cut:
         return Fault("parse", f"{name}: it printed more than can be kept, and the end of it was lost")

@@ -1,6 +1,4 @@
-"""The CLI of an agent: whom it talks to, where it runs, how it is started, and the driver that reads what
-came of it.
-"""
+"""The CLI of an agent: whom it talks to, where it runs, how it starts, and the driver that reads it."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ Activation = Literal["forced", "natural"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Whom a CLI talks to, and as whom. Without a key it is the login that the CLI itself keeps, if it may be
-    used at all.
-    """
+    """Whom a CLI talks to, and as whom. Without a key it is the login that the CLI keeps, if at all."""
 
     provider: str
     model: str
@@ -40,9 +36,7 @@ class AgentPlace:
     workspace: Path
     temp: Path
     config: Path | None = None
-    """The CLI's own configuration folder that is used in place, where the user named one; else it is a fresh
-    one in `home`.
-    """
+    """The configuration folder of the CLI that the user named, used in place; else one in `home`."""
     documents: Path | None = None
     """A folder below `workspace` that the agent may read and not change, where its task has documents."""
 
@@ -68,9 +62,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentWork:
-    """A task for the agent in its workspace; `skill` is the name of the only skill installed there, or None
-    where there is none.
-    """
+    """A task for the agent in its workspace; `skill` is the only one installed there, if any."""
 
     access: Access
     place: AgentPlace
@@ -87,9 +79,7 @@ class AgentWork:
 
     @property
     def demanding(self) -> str:
-        """The prompt; a forced skill is asked for before it in words, for an agent that cannot be made to
-        load one from outside.
-        """
+        """The prompt, after words that ask for a forced skill where nothing else can load it."""
         demand = (
             f"First load the skill `{self.skill}` that is installed in this workspace and read all of it."
             " Then do the task below as it says.\n\n"
@@ -99,9 +89,7 @@ class AgentWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How a CLI is started. Prompts travel on stdin or in files, never in `arguments`; credentials in `env`
-    only.
-    """
+    """How a CLI is started. Prompts are in stdin or files, never `arguments`; credentials in `env`."""
 
     arguments: tuple[str, ...]
     env: Mapping[str, str]
@@ -175,7 +163,5 @@ class AgentDriver(Protocol):
         ...
 
     def report(self, done: Finished, place: AgentPlace, skill: str | None) -> AgentReport:
-        """Read what it printed. Raises `Fault` with the right kind for everything that is not the model's own
-        doing.
-        """
+        """Read what it printed. Raises `Fault` of the right kind for all but the model's own doing."""
         ...

@@ -88,9 +88,7 @@ class InstalledAgent:
         return self.driver.report(done, place, skill)
 
     def _hung(self, timed_out: TimedOut) -> Fault:
-        """A CLI that waits for a dead network or login says so while it waits; what it said last is the
-        better reason.
-        """
+        """What a CLI that waits for a dead network or login said last is the better reason."""
         partial = timed_out.partial
         ends = (
             stream[-2000:].decode("utf-8", "replace").strip() for stream in (partial.stdout, partial.stderr)

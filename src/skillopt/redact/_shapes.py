@@ -121,9 +121,7 @@ _BODIES = {prefix: compiled(body) for prefix, body in _PREFIXED.items()}
 
 
 def _is_token(value: str) -> bool:
-    """`Bearer` and `basic` are also English words; what follows is only a token if it has a digit or is
-    longer than words are.
-    """
+    """After `Bearer` and `basic`, English words too: only what has a digit or is longer than words."""
     return len(value) >= 32 or any(character.isdigit() for character in value)
 
 

@@ -49,17 +49,13 @@ _MACHINES = {
 
 
 def program(machine: str | None = None) -> bytes:
-    """The filter for this machine (`platform.machine()` unless told), empty for one that is not in the
-    table.
-    """
+    """The filter for this machine, or the one named; empty for one that is not in the table."""
     known = _MACHINES.get(machine or platform.machine())
     return b"" if known is None else _assembled(known)
 
 
 def _assembled(machine: _Machine) -> bytes:
-    """Each step is (code, value, where to go if true, if false); a name that stands for a later step is
-    resolved last.
-    """
+    """Each step is (code, value, where to go if true, if false); names of later steps are resolved last."""
     steps: list[tuple[int, int, str, str]] = [
         (_LOAD, _ARCHITECTURE, "", ""),
         (_EQUAL, machine.architecture, "", "unknown"),  # calls of another architecture have other numbers

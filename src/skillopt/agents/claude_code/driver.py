@@ -1,6 +1,4 @@
-"""Claude Code (`claude`): Anthropic's agent, by key, by a token of `claude setup-token`, or in chat by the
-login it keeps itself.
-"""
+"""Claude Code (`claude`): Anthropic's agent, by key, by a token, or in chat by the login it keeps itself."""
 
 from __future__ import annotations
 
@@ -78,9 +76,7 @@ class ClaudeCodeDriver:
     network = "on"
 
     def ask(self, ask: Ask) -> Launch:
-        """No tools, no skills, no settings: the model alone. With the user's own login in the user's home, in
-        its safe mode.
-        """
+        """No tools, skills or settings: the model alone. An own login is used at home, in safe mode."""
         system = ask.place.root / "system.md"
         own = ask.access.key is None
         arguments = [
@@ -103,9 +99,7 @@ class ClaudeCodeDriver:
         )
 
     def work(self, work: AgentWork) -> Launch:
-        """In the workspace with its file and shell tools; a forced skill is invoked as the slash command it
-        is.
-        """
+        """In the workspace with file and shell tools; a forced skill is invoked as a slash command."""
         arguments = [
             *self._common(work.access, work.settings),
             *("--permission-mode", "acceptEdits", "--tools", _TOOLS, "--allowedTools", _TOOLS),

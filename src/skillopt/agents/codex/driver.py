@@ -1,6 +1,4 @@
-"""Codex (`codex exec`): OpenAI's agent, by key, by an access token, or in chat by the login it
-keeps itself.
-"""
+"""Codex (`codex exec`): OpenAI's agent, by key, by an access token, or in chat by the login it keeps."""
 
 from __future__ import annotations
 
@@ -61,9 +59,7 @@ class CodexDriver:
     network = "off for commands"
 
     def ask(self, ask: Ask) -> Launch:
-        """No shell, nothing to read: the prompt and an answer. With the user's own login, but without the
-        user's settings.
-        """
+        """No shell, nothing to read: a prompt and an answer; the user's login, but not their settings."""
         schema = ask.place.root / "schema.json"
         arguments = [
             *self._common(ask.access, ask.settings, ask.place, _OFF + _NO_TOOLS),
@@ -85,9 +81,7 @@ class CodexDriver:
         )
 
     def work(self, work: AgentWork) -> Launch:
-        """In the workspace inside its own sandbox, without network; a forced skill is named with its dollar
-        sign.
-        """
+        """In the workspace in its own sandbox, without network; a forced skill is named with a dollar."""
         settings = work.settings
         sandbox = choice(
             settings, "sandbox", ("read-only", "workspace-write", "danger-full-access"), "workspace-write"
@@ -111,9 +105,7 @@ class CodexDriver:
         )
 
     def report(self, done: Finished, place: AgentPlace, skill: str | None) -> AgentReport:
-        """Read the events of the turn; a turn that failed has no answer, and a setting it ignored makes it
-        another measurement.
-        """
+        """Read the events of the turn; an ignored setting is an error, as it is another measurement."""
         told = events(done.stdout)
         items = [
             event["item"]
@@ -224,9 +216,7 @@ def _config(place: AgentPlace) -> Path:
 
 
 def _home_files(place: AgentPlace) -> dict[Path, str]:
-    """A fresh home must exist, so it holds settings that say nothing; one that is used in place stays as it
-    is.
-    """
+    """A fresh home must exist, so it holds settings that say nothing; one used in place stays as it is."""
     return {} if place.config is not None else {_config(place) / "config.toml": ""}
 
 
@@ -254,9 +244,7 @@ def _set(key: str, value: object) -> list[str]:
 
 
 def _images(paths: tuple[Path, ...]) -> list[str]:
-    """Not last: the flag takes all that follows it up to the next flag, also the dash that
-    stands for stdin.
-    """
+    """Not last: the flag takes all up to the next flag, also the dash that stands for stdin."""
     return [part for path in paths for part in ("--image", str(path))]
 
 

@@ -99,9 +99,7 @@ class CopilotDriver:
         )
 
     def work(self, work: AgentWork) -> Launch:
-        """In the workspace with its tools. There is no way to invoke a skill from outside, so a forced one is
-        asked for in words.
-        """
+        """In the workspace with its tools. A skill cannot be invoked from outside, only asked for."""
         if not switch(work.settings, "allow_all_tools", True):
             raise ConfigError(
                 "copilot: without allow_all_tools the CLI refuses every tool. Remove the setting."
@@ -172,9 +170,7 @@ class CopilotDriver:
     def _loaded(
         self, told: list[dict[str, Any]], messages: tuple[Message, ...], place: AgentPlace, skill: str
     ) -> tuple[str, ...]:
-        """Its `skill` tool says that the skill was loaded, and from the workspace; reading the files is proof
-        as well.
-        """
+        """Its `skill` tool says that the skill was loaded, and from where; reading it is proof too."""
         refused = {
             message.tool_call_id
             for message in messages
@@ -192,9 +188,7 @@ class CopilotDriver:
 
 
 def _source(event: Mapping[str, Any]) -> str:
-    """Where a skill that was loaded lies: `project` is the workspace; empty for anything else
-    that happened.
-    """
+    """Where a loaded skill lies: `project` is the workspace; empty for anything else that happened."""
     telemetry = mapping(mapping(event.get("data")).get("toolTelemetry"))
     return str(mapping(telemetry.get("properties")).get("skillSource") or "")
 

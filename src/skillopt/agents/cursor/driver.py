@@ -1,6 +1,4 @@
-"""Cursor CLI (`cursor-agent`): written after its documented output; no binary of it could be tried, see
-docs/agents.md.
-"""
+"""Cursor CLI (`cursor-agent`), after its documented output; no binary could be tried (docs/agents.md)."""
 
 from __future__ import annotations
 
@@ -52,9 +50,7 @@ class CursorDriver:
     network = "as its sandbox says"
 
     def ask(self, ask: Ask) -> Launch:
-        """In its mode that only answers, in an empty workspace, with a configuration that
-        denies every tool.
-        """
+        """In its mode that only answers, in an empty workspace, with every tool denied."""
         if ask.images or ask.schema is not None:
             raise ConfigError("cursor: the CLI takes neither images nor a reply schema.")
         folder = ask.place.home / ".cursor"

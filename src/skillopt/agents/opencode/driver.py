@@ -69,18 +69,14 @@ class OpenCodeDriver:
     network = "on"
 
     def ask(self, ask: Ask) -> Launch:
-        """Not offered: this CLI has a login for many services and none of its own, so the service itself is
-        the better door.
-        """
+        """Not offered: this CLI has no service of its own, so the one behind it is the better door."""
         raise ConfigError(
             "opencode is no chat provider. Name the service behind it, such as 'anthropic:MODEL' or"
             " 'compatible:MODEL@URL'."
         )
 
     def work(self, work: AgentWork) -> Launch:
-        """In the workspace with its tools; a forced skill is run as the command that every skill is, beside
-        images asked for in words.
-        """
+        """In the workspace with its tools; a forced skill is a command, beside images a request."""
         access, config = work.access, work.place.root / "opencode.json"
         if access.provider not in _PACKAGES:
             raise ConfigError(
@@ -161,9 +157,7 @@ class OpenCodeDriver:
         )
 
     def _loaded(self, place: AgentPlace, messages: tuple[Message, ...], skill: str) -> tuple[str, ...]:
-        """Its own database holds the prompt with the skill's text in it; reading the files is
-        proof as well.
-        """
+        """Its database holds the prompt with the skill's text in it; reading the files is proof too."""
         database = place.home / ".local" / "share" / "opencode" / "opencode.db"
         wanted = f"{_LOADED}{place.workspace / self.skills / skill}"
         calls = [call for message in messages for call in message.tool_calls if call.name == "skill"]
@@ -173,9 +167,7 @@ class OpenCodeDriver:
 
 
 def _config(access: Access, has_images: bool) -> Mapping[str, Any]:
-    """Its whole configuration. It leaves images out, without a word to us, for a model of which it does not
-    know that it takes them.
-    """
+    """Its whole configuration. It drops images silently unless it is told that the model takes them."""
     options = {"baseURL": access.base_url} if access.base_url else {}
     if access.key:
         options["apiKey"] = f"{{env:{KEY_VARIABLE}}}"
@@ -198,9 +190,7 @@ def _config(access: Access, has_images: bool) -> Mapping[str, Any]:
 
 
 def _parts(database: Path) -> list[str]:
-    """The texts of its messages; none where the database has another form, which is no proof and not an
-    error.
-    """
+    """The texts of its messages; none where the database has another form, which is no error."""
     try:
         with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
             rows = connection.execute("SELECT data FROM part")

@@ -1,6 +1,4 @@
-"""Reads rows and game files into tasks: what is to be done, which places there are, and a digest of the whole
-game.
-"""
+"""Reads rows and game files into tasks: the goal, the places there are, and a digest of the whole game."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Gives the things of a game the short names that its walkthrough and its players use: `apple 1` for a coded
-id with coordinates.
-"""
+"""The short names of a game's things that its players use: `apple 1` for a coded id with coordinates."""
 
 from __future__ import annotations
 
@@ -12,9 +10,7 @@ _BAR = "_bar_"
 
 
 def short_names(ids: Iterable[str]) -> dict[str, str]:
-    """Short name of every id, as ALFWorld numbers them: alphabetically by id, the first has the highest
-    number of its kind.
-    """
+    """Short name of every id, as ALFWorld numbers them: the first in the alphabet has the highest."""
     ordered = sorted(set(ids))
     left = Counter(_kind(one) for one in ordered if _BAR in one)
     names = {}

@@ -1,6 +1,4 @@
-"""Reads what an answer says: amounts with sign, percent and scale, dates, or words. Nothing is
-compared here.
-"""
+"""Reads what an answer says: amounts with sign, percent and scale, dates, words. Nothing is compared."""
 
 from __future__ import annotations
 
@@ -112,9 +110,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _date(text: str) -> Date | None:
-    """The date that a text is, and nothing else: `June 30, 1944`, `30 June 1944`, `1944-06-30`, `6/30/1944`,
-    `June 1944`.
-    """
+    """The date that all of a text is: `June 30, 1944`, `30 June 1944`, `1944-06-30`, `6/30/1944`..."""
     bare = text.strip(" .").casefold()
     if match := _ISO.fullmatch(bare):
         return _checked(int(match[1]), int(match[2]), match[3] and int(match[3]))

@@ -20,9 +20,7 @@ class OfficeQALoader:
     def __init__(
         self, library: Library, template: str, *, shows_pages: bool, shows_documents: bool = True
     ) -> None:
-        """`shows_documents` says that the target may look into the documents, so that they are part of the
-        task.
-        """
+        """`shows_documents`: the target may look into the documents, so they are part of the task."""
         self._library = library
         self._template = template
         self._shows_pages = shows_pages and library.has_pages

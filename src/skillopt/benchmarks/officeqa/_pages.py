@@ -1,6 +1,4 @@
-"""Finds the pages that a row's sources point at in a parsed document, and writes them as text with Markdown
-tables.
-"""
+"""Finds the pages that a row names in a parsed document, as text with Markdown tables."""
 
 from __future__ import annotations
 
@@ -102,9 +100,7 @@ def _markdown(rows: list[list[str]]) -> str:
 
 
 class _Tables(HTMLParser):
-    """Collects the rows of all tables; a cell that spans columns is followed by blanks, one that spans rows
-    is repeated below.
-    """
+    """The rows of all tables; a cell over columns is followed by blanks, one over rows is repeated."""
 
     def __init__(self) -> None:
         super().__init__()

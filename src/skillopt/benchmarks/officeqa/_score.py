@@ -1,6 +1,4 @@
-"""Decides whether an answer is right: amounts within a tolerance and with their scale, dates and words
-exactly.
-"""
+"""Decides whether an answer is right: amounts within a tolerance and scale, dates and words exactly."""
 
 from __future__ import annotations
 

@@ -39,9 +39,7 @@ _LOST = {
 
 
 def solution_of(trajectory: Trajectory) -> str | None:
-    """The program that a rollout ends with: written with a tool, in a block of the final reply, or left as a
-    file; None without one.
-    """
+    """The program that a rollout ends with: written with a tool, in the last reply or as a file; or None."""
     written = None
     for message in trajectory.messages:
         for call in message.tool_calls:
@@ -65,9 +63,7 @@ def code_in(text: str) -> str | None:
 
 
 def written_file(tool: str, arguments: str | Mapping[str, object]) -> tuple[str, str] | None:
-    """Name and content of what a call of `write_file` writes; None for any other call, and for one that is
-    refused.
-    """
+    """Name and content of what a call of `write_file` writes; None for another or a refused call."""
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)
@@ -86,9 +82,7 @@ def written_file(tool: str, arguments: str | Mapping[str, object]) -> tuple[str,
 
 
 async def run_code(sandbox: Sandbox, code: str, workbook: bytes) -> Ran:
-    """Run a program on a copy of a workbook in a fresh box; `output.xlsx` is what this very run
-    left there.
-    """
+    """Run a program on a copy of a workbook in a fresh box, which may leave `output.xlsx`."""
     files = {SOLUTION: code.encode(errors="replace"), INPUT: workbook, RUNNER: RUNNER_TEXT.encode()}
     return await sandbox.run(["python", RUNNER], files=files, collect=[OUTPUT])
 

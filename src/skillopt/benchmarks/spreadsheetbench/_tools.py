@@ -1,6 +1,4 @@
-"""Decides what the target can do before it hands in its program: try it and read the error, or look around
-with tools.
-"""
+"""What the target can do before it hands in its program: try it and read the error, or use tools."""
 
 from __future__ import annotations
 
@@ -44,9 +42,7 @@ _TOOLS = (
 
 
 class Trial:
-    """Mode `multi`: every program in a reply is run on the first workbook; the first that runs through
-    stands.
-    """
+    """Mode `multi`: a reply's program is run on the first workbook; the first that runs through stands."""
 
     tools: Sequence[Tool] = ()
 

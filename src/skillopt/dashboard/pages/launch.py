@@ -1,6 +1,4 @@
-"""The page Launch: pick a config, change what matters, see what it would cost, and start, stop and resume
-runs.
-"""
+"""The page Launch: pick a config, change it, see what it would cost; start, stop and resume runs."""
 
 from __future__ import annotations
 

@@ -76,9 +76,7 @@ def _text(one: SkillVersion, before: str, name: str, view: str) -> list[Markup]:
 
 
 def side_by_side(before: str, after: str) -> list[Markup]:
-    """Two texts in two columns; lines that are gone have a minus, new ones a plus, so that colour says
-    nothing alone.
-    """
+    """Two texts in two columns; lines have a minus or a plus, so that colour says nothing alone."""
     old, new = before.splitlines(), after.splitlines()
     rows: list[Markup] = []
     groups = difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_grouped_opcodes(_CONTEXT)

@@ -1,6 +1,4 @@
-"""The page Sleep: what the last night proposes, the answers before and after, and the place to adopt, undo
-or discard it edit by edit.
-"""
+"""The page Sleep: what a night proposes, answers before and after, and adopt, undo or discard by edit."""
 
 from __future__ import annotations
 
