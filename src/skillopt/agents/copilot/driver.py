@@ -65,11 +65,7 @@ class CopilotDriver(AgentDriver):
             raise ConfigError(
                 "copilot: the CLI takes no reply schema. Set structured_output to 'auto' or 'off'."
             )
-        arguments = [
-            *self._common(ask),
-            f"--available-tools={_NO_TOOL}",
-            *_attached(ask.images),
-        ]
+        arguments = [*self._common(ask), f"--available-tools={_NO_TOOL}", *_attached(ask.images)]
         env = self._env(ask)
         if ask.access.provider != OWN:
             env["COPILOT_PROVIDER_MAX_OUTPUT_TOKENS"] = str(ask.max_tokens)
@@ -88,12 +84,7 @@ class CopilotDriver(AgentDriver):
                 "copilot: without allow_all_tools the CLI refuses every tool. Remove the setting."
             )
         secret = "--secret-env-vars=COPILOT_PROVIDER_API_KEY,COPILOT_GITHUB_TOKEN"
-        arguments = [
-            *self._common(work),
-            "--allow-all-tools",
-            secret,
-            *_attached(work.images),
-        ]
+        arguments = [*self._common(work), "--allow-all-tools", secret, *_attached(work.images)]
         env = self._env(work)
         links = {work.place.root / _PROGRAM: unpacked()}
         return Launch(arguments=tuple(arguments), env=env, stdin=work.demanding, links=links)
