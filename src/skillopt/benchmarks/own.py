@@ -105,9 +105,7 @@ class OwnBenchmark(QuestionBenchmark):
 
     @classmethod
     def from_settings(cls, settings: OwnSettings, scorer: ScorerSpec | None = None) -> OwnBenchmark:
-        """From files, as the `env` section says. `scorer` is one from Python, instead of that of the
-        settings.
-        """
+        """From files, as the `env` section says; `scorer` from Python goes before the settings'."""
         reader, checker = _Reader(settings), _scorer(settings, scorer)
         loader = TaskLoader(reader.task, checker.check_task, reader.begin)
         if settings.test_path is None:
@@ -214,9 +212,7 @@ class _Reader:
         return as_given.usable(rows, [])
 
     def _placeholders(self, fields: Sequence[str]) -> list[str]:
-        """The template's names that are fields. Others stay as they are in the prompt, unless they look like
-        a mistyped field.
-        """
+        """The template's names that are fields. Others stay, unless they look like a mistyped field."""
         if self._template is None:
             return []
         names = placeholders(self._template)

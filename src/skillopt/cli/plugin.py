@@ -26,9 +26,8 @@ from skillopt.cli import app
 from skillopt.cli._console import echo, tell
 from skillopt.cli._options import Json, argument, group, option, simple
 from skillopt.errors import SkillOptError, UnknownName, UsageError
-from skillopt.plugins.kit import Command, Kit, Option, ServerTool
+from skillopt.plugins.kit import Command, Kit, Option, ServerTool, by_name, this_program
 from skillopt.plugins.port import AgentPlugin, InstallPlace
-from skillopt.plugins.program import by_name, this_program
 
 PANEL, PLACE = "Look things up", 7
 Name: TypeAlias = Annotated[str, argument("AGENT", "An agent of 'skillopt plugin list'.")]
