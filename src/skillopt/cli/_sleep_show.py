@@ -308,6 +308,8 @@ def done(result: Done) -> Iterator[str]:
     yield f"{verb}: {words.count(len(result.edits), 'change')} of proposal {result.proposal}."
     for path in result.written:
         yield f"  {'wrote' if path.exists() else 'removed'} {path}"
+    if result.action == "adopt":
+        yield from (f"  {plain(said)}" for said in result.findings)
     for name in result.left_out:
         yield f"  left {name} as it is: somebody else changed it at the last moment"
     if result.backups is not None and result.action == "adopt":
