@@ -14,7 +14,7 @@ from skillopt.config.schema import TrackingConfig
 from skillopt.errors import ConfigError
 from skillopt.events import Called
 from skillopt.runs.log import DATABASE
-from skillopt.runs.stored import stored_text
+from skillopt.runs.stored import StoredTexts
 from skillopt.trackers import trackers
 from skillopt.trackers.port import Opening, TrackerPlugin
 
@@ -60,7 +60,7 @@ def _opening(opened: OpenRun, name: str, kind: TrackerPlugin) -> Opening:
         settings=dict(_flat(scrubber.scrub_json(opened.job.settings))),
         own=config.settings.get(name) or kind.Settings(),
         texts=config.texts,
-        skill=lambda digest: stored_text(opened.folder / DATABASE, digest) or "",
+        skill=lambda digest: StoredTexts(opened.folder / DATABASE)(digest) or "",
     )
 
 
