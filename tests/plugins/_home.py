@@ -13,9 +13,8 @@ from skillopt.changes.actions import JsonEntry, OwnFile, TextLines
 from skillopt.changes.install import Installer, InstallPlan
 from skillopt.changes.receipts import Receipts, Scope
 from skillopt.cli._plugin import agent_names, plugin
-from skillopt.plugins.kit import Command, Kit, Option, ServerTool
+from skillopt.plugins.kit import Command, Kit, Option, Program, ServerTool
 from skillopt.plugins.port import InstallPlace
-from skillopt.plugins.program import Program
 
 PROGRAM = Program(argv=("/opt/my tools/bin/skillopt",))
 KIT = Kit(

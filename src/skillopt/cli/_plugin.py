@@ -23,9 +23,8 @@ from skillopt.changes.receipts import Receipt, Scope
 from skillopt.cli import app
 from skillopt.cli._console import echo
 from skillopt.errors import UnknownName, UsageError
-from skillopt.plugins.kit import Command, Kit, Option, ServerTool
+from skillopt.plugins.kit import Command, Kit, Option, ServerTool, by_name, this_program
 from skillopt.plugins.port import AgentPlugin, InstallPlace
-from skillopt.plugins.program import by_name, this_program
 
 _WORDS = {
     "create": ("create", "created"),

@@ -179,7 +179,9 @@ def status(flags: Flags, json: Json = False) -> None:
 
 def diff(flags: Flags, proposal: Id = None, skill: Skills = None, edit: Edits = None) -> None:
     """Show what adopting would change."""
-    show.diff(_adoption(flags).diff(proposal, targets=skill or (), edits=edit or ()))
+    adoption, targets, edits = _adoption(flags), skill or (), edit or ()
+    show.findings(adoption.findings(proposal, targets=targets, edits=edits))
+    show.diff(adoption.diff(proposal, targets=targets, edits=edits))
 
 
 def adopt(

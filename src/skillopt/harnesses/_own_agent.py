@@ -127,11 +127,7 @@ class OwnAgent:
             files = tuple(path for path in found if path not in images)
             shown = replace(task, reference=None, data={"instructions": instructions}, files=files)
             work = OwnAgentWork(
-                task=shown,
-                skill=as_prompt(skill),
-                folder=folder,
-                workspace=place.workspace,
-                images=images,
+                task=shown, skill=as_prompt(skill), folder=folder, workspace=place.workspace, images=images
             )
             before = snapshot(place.workspace)
             report = await self._paid(work, session)

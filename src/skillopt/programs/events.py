@@ -54,7 +54,7 @@ _LOGGED_OUT = re.compile(
 )
 
 
-def events(stdout: bytes) -> list[dict[str, Any]]:
+def read(stdout: bytes) -> list[dict[str, Any]]:
     """The JSON objects among the lines; anything else a CLI prints between them is left out."""
     found = []
     for line in stdout.decode("utf-8", "replace").split("\n"):
@@ -119,7 +119,7 @@ def transcripts(folder: Path, pattern: str, workspace: Path) -> Iterator[dict[st
     for file in sorted(folder.glob(pattern)):
         content = file.read_bytes()
         if any(name in content for name in about):
-            yield from events(content)
+            yield from read(content)
 
 
 def _written(text: str) -> set[str]:
@@ -157,6 +157,11 @@ def kind_of_status(status: Any) -> Kind | None:
 def last(told: Sequence[dict[str, Any]], *kinds: str) -> dict[str, Any] | None:
     """The last event of one of these types."""
     return next((event for event in reversed(told) if event.get("type") in kinds), None)
+
+
+def model(told: Iterable[dict[str, Any]]) -> str:
+    """The model that the first event of a session names."""
+    return str(next((event.get("model") for event in told if event.get("subtype") == "init"), "") or "")
 
 
 def last_words(messages: Sequence[Message], otherwise: str = "") -> str:

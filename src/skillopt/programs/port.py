@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 from skillopt.messages import Finish, Message, Usage
 from skillopt.process import Finished
+from skillopt.programs.settings import text_setting
 
 OWN = "own"
 """The provider of an `Access` that is the CLI's own service, with the CLI's own login."""
@@ -40,18 +41,33 @@ class AgentPlace:
     documents: Path | None = None
     """A folder below `workspace` that the agent may read and not change, where its task has documents."""
 
+    def configured(self, name: str) -> Path:
+        """The CLI's configuration folder, which in a home has this name."""
+        return self.config or self.home / name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """A question to the model behind a CLI: no tools, no skills, one answer."""
+class AgentRun:
+    """What every start of a CLI is given."""
 
     access: Access
     place: AgentPlace
     settings: Mapping[str, Any]
-    system: str
     prompt: str
-    max_tokens: int
     images: tuple[Path, ...] = ()
+
+    @property
+    def effort(self) -> str | None:
+        """How hard the model is to think, where somebody says."""
+        return text_setting(self.settings, "effort") or self.access.effort
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask(AgentRun):
+    """A question to the model behind a CLI: no tools, no skills, one answer."""
+
+    system: str
+    max_tokens: int
     schema: Mapping[str, Any] | None = None
 
     @property
@@ -61,16 +77,11 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentWork:
+class AgentWork(AgentRun):
     """A task for the agent in its workspace; `skill` is the only one installed there, if any."""
 
-    access: Access
-    place: AgentPlace
-    settings: Mapping[str, Any]
-    prompt: str
     skill: str | None = None
     activation: Activation = "forced"
-    images: tuple[Path, ...] = ()
 
     @property
     def is_forced(self) -> bool:
@@ -133,25 +144,25 @@ class AgentDriver(Protocol):
     """The version the driver was tried with; 'recorded' events only where no binary can be had."""
     skills: str
     """Where it discovers skills below the workspace: that of the agent."""
-    providers: frozenset[str]
+    providers: frozenset[str] = frozenset()
     """Whose models it can be pointed at, beside its own."""
-    credentials: tuple[str, ...]
+    credentials: tuple[str, ...] = ()
     """Variables that hold a key or token for its own service, in the order they are looked for."""
     settings: frozenset[str]
     """The settings it understands."""
     flags: tuple[str, ...]
     """What `--help` must name for the driver to work."""
-    help: tuple[str, ...]
+    help: tuple[str, ...] = ("--help",)
     """Arguments that print that help."""
-    images: bool
+    images: bool = True
     """Whether it takes images."""
-    reports_usage: bool
+    reports_usage: bool = True
     """Whether it says how many tokens it used."""
     forced_by: str
     """In words: how a forced skill is activated."""
     proven_by: str
     """In words: what shows that a skill was loaded."""
-    network: str
+    network: str = "on"
     """In words: what the programs it runs can reach."""
 
     def ask(self, ask: Ask) -> Launch:

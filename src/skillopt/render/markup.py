@@ -90,6 +90,11 @@ def soft(text: str) -> Markup:
     return tag("p", text, cls="soft")
 
 
+def empty(text: str) -> Markup:
+    """What stands where nothing is yet."""
+    return tag("p", text, cls="empty")
+
+
 def chip(word: str, tone: Tone | None = None) -> Markup:
     """A short state in words."""
     return tag("span", word, cls=f"chip {tone or TONES.get(word, 'plain')}")

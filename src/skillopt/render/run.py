@@ -7,18 +7,7 @@ from urllib.parse import urlencode
 
 from skillopt.account import Total
 from skillopt.messages import Role
-from skillopt.render.markup import (
-    Markup,
-    chip,
-    diff,
-    fold,
-    joined,
-    listed,
-    pairs,
-    soft,
-    table,
-    tag,
-)
+from skillopt.render.markup import Markup, chip, diff, fold, joined, listed, pairs, soft, table, tag
 from skillopt.render.stairs import legend, stairs, told
 from skillopt.runs.growth import GrownLine, Growth
 from skillopt.runs.matrix import MARK_SIGNS, MARKS, TaskMatrix

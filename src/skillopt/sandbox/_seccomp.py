@@ -41,9 +41,7 @@ _MACHINES = {
         other_abi=0x40000000,
     ),
     "aarch64": _Machine(
-        architecture=0xC00000B7,
-        socket=198,
-        refused=(217, 218, 219, 280, 241, 282, 104, 294, 425, 426, 427),
+        architecture=0xC00000B7, socket=198, refused=(217, 218, 219, 280, 241, 282, 104, 294, 425, 426, 427)
     ),
 }
 

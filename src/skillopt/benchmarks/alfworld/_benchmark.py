@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from skillopt.benchmarks.alfworld._names import short_names
+from skillopt.benchmarks.alfworld._load import short_names
 from skillopt.executors import Executor, Handle
 from skillopt.executors.in_process import InProcess
 from skillopt.messages import Message, Tool

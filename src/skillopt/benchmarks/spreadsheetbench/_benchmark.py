@@ -15,9 +15,16 @@ from importlib.resources import files
 from typing import Any, TypeAlias
 
 from skillopt.aio import together
-from skillopt.benchmarks.spreadsheetbench._code import OUTPUT, clipped, run_code, solution_of, trouble_of
+from skillopt.benchmarks.spreadsheetbench._code import (
+    OUTPUT,
+    SpreadsheetTools,
+    Trial,
+    clipped,
+    run_code,
+    solution_of,
+    trouble_of,
+)
 from skillopt.benchmarks.spreadsheetbench._load import Problem
-from skillopt.benchmarks.spreadsheetbench._tools import SpreadsheetTools, Trial
 from skillopt.errors import ConfigError, ScoringError
 from skillopt.executors import Executor
 from skillopt.executors.port import run_again
