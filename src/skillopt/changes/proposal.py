@@ -27,6 +27,8 @@ from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import new_violations, violations
 
 Kind = Literal["skill", "memory"]
+Standing = Literal["shown", "could be chance", "not measured"]
+"""What the held-out rows say of a new text."""
 _NOTHING = " Nothing is written."
 IsMemoryFile: TypeAlias = Callable[[PurePath], bool]
 """Whether an agent reads a file into every conversation: who stands above says, this room knows no agent."""
@@ -58,6 +60,13 @@ class TaskScores(StoredRecord):
     title: str = ""
     before: float | None
     after: float | None
+    telling: bool = True
+    """False where an answer to another request could pass: it counts for no finding."""
+
+    @property
+    def gain(self) -> float | None:
+        """How much better the new text is; None where one of the two was not measured."""
+        return None if self.before is None or self.after is None else self.after - self.before
 
 
 class AnswerPair(StoredRecord):
@@ -73,10 +82,13 @@ class AnswerPair(StoredRecord):
 
 
 class Judgement(StoredRecord):
-    """What the gate said of a target's new text. Not `verified`: a suggestion, whatever the action."""
+    """What the gate said of a target's new text, and what its held-out rows show: `finding` says it wherever
+    a person decides.
+    """
 
     action: str
     verified: bool
+    """Whether the rows show that the new text is better: chance alone would seldom do as well."""
     why: str
     before: float | None = None
     after: float | None = None
@@ -85,6 +97,33 @@ class Judgement(StoredRecord):
     gate_on: bool = True
     example: AnswerPair | None = None
     pairs: tuple[TaskScores, ...] = ()
+    p: float | None = None
+    """How often chance alone would do as well, for as many texts as were tried; None where none was tested.
+    """
+    tried: int = 1
+    """Texts that were measured on these tasks until this one was found."""
+
+    @property
+    def standing(self) -> Standing:
+        """The finding in a few words."""
+        if all(pair.gain is None for pair in self.pairs):
+            return "not measured"
+        return "shown" if self.verified else "could be chance"
+
+    @property
+    def finding(self) -> str:
+        """What the held-out rows show, in words."""
+        if self.standing == "not measured":
+            return self.standing
+        gains = [pair.gain for pair in self.pairs if pair.telling and pair.gain is not None]
+        worse = sum(gain < 0 for gain in gains)
+        counted = f"better on {sum(gain > 0 for gain in gains)} of {len(gains)} held-out tasks"
+        counted += f", worse on {worse}" if worse else ""
+        said = f"shown: {counted}" if self.verified else f"{counted}, could be chance"
+        among = f", {self.tried} texts tried" if self.tried > 1 else ""
+        said += f" (p = {self.p:.2g}{among})" if self.p is not None else " (not tested)"
+        formal = sum(not pair.telling for pair in self.pairs)
+        return said + (f"; {formal} measured by form alone count for nothing" if formal else "")
 
 
 class Cost(StoredRecord):
@@ -196,6 +235,18 @@ class NightProposal(StoredRecord):
     def touched(self, chosen: Collection[int]) -> list[ProposedFile]:
         """The targets that any of these edits changes."""
         return [target for target in self.targets if set(target.merged.edits) & set(chosen)]
+
+    def findings(self, chosen: Collection[int]) -> tuple[str, ...]:
+        """What the held-out tasks say of each target that these edits change, in words."""
+        return tuple(f"{target.name}: {_finding(target, chosen)}" for target in self.touched(chosen))
+
+
+def _finding(target: ProposedFile, chosen: Collection[int]) -> str:
+    measured = {edit.id for edit in target.edits if edit.is_measured}
+    if not measured & set(chosen):
+        return "not measured"
+    is_part = target.judgement.standing != "not measured" and not measured <= set(chosen)
+    return target.judgement.finding + (", measured with all edits together" if is_part else "")
 
 
 class DraftStep(StoredRecord):

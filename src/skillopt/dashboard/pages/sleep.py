@@ -87,6 +87,7 @@ def _told(done: Done) -> str:
     named = "edit" if len(done.edits) == 1 else "edits"
     parts = [*done.recovered, f"{_VERBS[done.action]}: {named} {', '.join(map(str, done.edits))}."]
     parts += [f"Wrote {path}." for path in done.written]
+    parts += [f"{finding}." for finding in done.findings if done.action == "adopt"]
     parts += [f"Left {name} as it is: somebody else changed it at the last moment." for name in done.left_out]
     return " ".join(parts)
 
@@ -129,8 +130,7 @@ def _target(target: ProposedFile, disk: str, note: str, decided: Mapping[int, st
 
 def _judgement(judged: Judgement) -> Iterator[Markup]:
     chips = [chip(judged.action, "good" if judged.action.startswith("accept") else "plain")]
-    if not judged.verified:
-        chips.append(chip("unverified suggestion", "warn"))
+    chips.append(chip(judged.standing, "good" if judged.standing == "shown" else "warn"))
     if not judged.gate_on:
         chips.append(chip("the gate was switched off", "warn"))
     if judged.before is not None or judged.after is not None:
@@ -139,6 +139,7 @@ def _judgement(judged: Judgement) -> Iterator[Markup]:
             tag("span", f"Held-out {judged.metric or 'score'} {scores}, policy {judged.policy or 'strict'}")
         )
     yield tag("div", *chips, cls="row-of")
+    yield tag("p", f"Held-out tasks: {judged.finding}.")
     yield tag("p", judged.why)
     if judged.example is not None:
         boxes = (tag("div", tag("strong", title), tag("pre", text)) for title, text in judged.example.parts())
