@@ -196,6 +196,8 @@ def alike(one: str, other: str) -> bool:
 
 def read_rows(file: Path) -> Rows:
     """The rows of a JSONL file as they are."""
+    if not file.is_file():
+        raise TaskError(f"There is no file {file}. 'skillopt tasks draft SKILL --out {file}' makes one.")
     try:
         rows = [json.loads(line) for line in read_text(file).splitlines() if line.strip()]
     except (OSError, ValueError) as error:

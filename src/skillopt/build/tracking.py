@@ -21,7 +21,7 @@ from skillopt.errors import ConfigError
 from skillopt.events import Called, Event, Notice
 from skillopt.files import write_json
 from skillopt.runs.log import DATABASE
-from skillopt.runs.stored import stored_text
+from skillopt.runs.stored import StoredTexts
 from skillopt.trackers import trackers
 from skillopt.trackers.port import Opening, Tracker, TrackerPlugin
 
@@ -69,7 +69,7 @@ def _opening(opened: OpenRun, name: str, kind: TrackerPlugin) -> Opening:
         settings=dict(_flat(scrubber.scrub_json(opened.job.settings))),
         own=config.settings.get(name) or kind.Settings(),
         texts=config.texts,
-        skill=lambda digest: stored_text(opened.folder / DATABASE, digest) or "",
+        skill=lambda digest: StoredTexts(opened.folder / DATABASE)(digest) or "",
     )
 
 
