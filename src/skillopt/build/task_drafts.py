@@ -67,9 +67,7 @@ class DraftedSmallTask(BaseModel):
     bad: str
 
     def as_tasks(self) -> list[DraftedTask]:
-        """As larger models write it: an answer must hold the words that only the good one has. None where
-        no words tell the two apart.
-        """
+        """As larger models write it, checked by the words of the good answer alone; none without such."""
         bad = {_bare(word) for word in self.bad.split()}
         runs = groupby(self.good.split(), key=lambda word: _bare(word) in bad)
         own = [" ".join(words).strip(_POINTS) for is_shared, words in runs if not is_shared]

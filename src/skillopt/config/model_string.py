@@ -45,9 +45,7 @@ class ModelString:
 
 
 def parse_model_string(text: str, role: RoleName) -> ModelString:
-    """Split `[harness/]provider:model[@url]`. A prefix is a provider only if it is registered, so
-    `qwen2.5:7b` is a name.
-    """
+    """Split `[harness/]provider:model[@url]`. Registered prefixes are providers; `qwen2.5:7b` is a name."""
     known = declared().services
     rest, harness, says_harness = text.strip(), CHAT, False
     own = harness_of(rest)

@@ -1,6 +1,4 @@
-"""Runs all checks side by side; one that fails never hides the others, and no credential is in
-what they say.
-"""
+"""Runs all checks side by side; one that fails hides no other, and no credential is in what they say."""
 
 from __future__ import annotations
 
@@ -36,9 +34,7 @@ AREAS = ("configuration", "target", "optimizer", "judge", "proposer", "data", "n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What is examined: a configuration, or the sentence that says why there is none; and the environment it
-    would run in.
-    """
+    """What is examined: a configuration, or the reason why there is none, and the environment of a run."""
 
     resolved: Resolved | None
     environ: Mapping[str, str] = field(repr=False)
@@ -70,9 +66,7 @@ News = Callable[[str, "Sequence[CheckResult] | None"], None]
 async def examine(
     subject: Subject, *, calls: bool = True, news: News = lambda title, findings: None
 ) -> Examination:
-    """Check everything. With `calls` each role answers a few tiny questions, which cost what they cost;
-    nothing is written anywhere.
-    """
+    """Check everything; nothing is written. With `calls` each role answers a few tiny, paid questions."""
     scrubber = Scrubber(subject.resolved.secrets if subject.resolved is not None else ())
     spent: list[Spent] = []
     found: list[CheckResult] = []

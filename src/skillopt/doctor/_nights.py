@@ -1,6 +1,4 @@
-"""Looks at what nights need: settings, a private folder, decisions, transcripts, the schedule, the models,
-and what is still open.
-"""
+"""Looks at what nights need (settings, folder, decisions, transcripts, schedule, models) and what is open."""
 
 from __future__ import annotations
 
@@ -39,9 +37,7 @@ _ASK_SECONDS = 10.0
 
 @dataclass(slots=True)
 class Nights:
-    """The examination of one person's nights: findings as they come, and what their calls cost. Nothing is
-    written, no content shown.
-    """
+    """The examination of one person's nights, and what its calls cost. No content is shown."""
 
     home: Path
     environ: Mapping[str, str]

@@ -1,6 +1,4 @@
-"""Tries a role's model: one tiny call through the real provider tells whether it is reachable, logged in and
-there.
-"""
+"""Tries a role's model: one tiny call through the real provider tells whether it is there and lets us in."""
 
 from __future__ import annotations
 
@@ -57,9 +55,7 @@ _RED_SQUARE = (
 
 @dataclass(slots=True)
 class Spent:
-    """What the tiny calls of a role took. Dollars are None where a price or a usage is unknown, and so is
-    their sum.
-    """
+    """What the tiny calls of a role took. Dollars are None where a price or a usage is unknown."""
 
     calls: int = 0
     tokens: int = 0
@@ -147,9 +143,7 @@ class RoleCheck:
         return price
 
     def _harness(self, spec: RoleSpec) -> None:
-        """The harness of a target or proposer is built as a run would build it: an agent program's login and
-        settings are checked there.
-        """
+        """The harness is built as in a run, which checks an agent program's login and settings."""
         if self.role not in WORKERS:
             return
         try:
@@ -160,9 +154,7 @@ class RoleCheck:
             self._add("harness", "fine", spec.harness)
 
     async def _knock(self, provider: Model) -> None:
-        """Without a call only the address can be tried; a company's proxy would make even that
-        say nothing.
-        """
+        """Without a call only the address can be tried; behind a proxy even that says nothing."""
         parts = urlsplit(provider.endpoint)
         if parts.scheme not in ("http", "https") or parts.hostname is None:
             self._add("reachable", "skipped", "nothing can be told without a call")
