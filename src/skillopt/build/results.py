@@ -91,15 +91,21 @@ def comparisons(results: Sequence[Evaluated], against: str, *, graded: bool | No
     nothing to compare with.
     """
     rivals = {(one.target_digest, one.split): one for one in results if one.skill == against}
-    if graded is None:
-        graded = any(row.soft is not None and 0 < row.soft < 1 for one in results for row in one.rows)
-    metrics: tuple[Compared, ...] = ("hard", "soft") if graded else ("hard",)
+    is_graded = tells_grades(graded, (row for one in results for row in one.rows))
+    metrics: tuple[Compared, ...] = ("hard", "soft") if is_graded else ("hard",)
     return [
         _versus(one, rivals[one.target_digest, one.split], metric)
         for one in results
         if one.skill != against and (one.target_digest, one.split) in rivals
         for metric in metrics
     ]
+
+
+def tells_grades(graded: bool | None, rows: Iterable[RowFact]) -> bool:
+    """Whether a scorer gives partial credit: as the benchmark says, else as the scores tell."""
+    if graded is not None:
+        return graded
+    return any(row.soft is not None and 0 < row.soft < 1 for row in rows)
 
 
 def _versus(one: Evaluated, rival: Evaluated, metric: Compared) -> Versus:

@@ -110,7 +110,7 @@ async def examine(
             async def work() -> Sequence[CheckResult]:
                 trial = RoleCheck(config, role, scrubber)
                 try:
-                    await trial.run(asyncio.ensure_future(_needs(config, role, data)), calls=calls)
+                    await trial.run(lambda: _needs(config, role, data), calls=calls)
                 finally:
                     spent.append(trial.spent)
                 return trial.findings

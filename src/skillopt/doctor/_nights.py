@@ -19,7 +19,7 @@ from skillopt.config import load
 from skillopt.config.files import read_dotenv
 from skillopt.config.role_schema import RoleName
 from skillopt.doctor._result import CheckResult
-from skillopt.doctor._role import Needs, RoleCheck, Spent
+from skillopt.doctor._role import RoleCheck, Spent
 from skillopt.errors import Fault, SkillOptError, UsageError
 from skillopt.night.gather import since_of, sources_of
 from skillopt.night.roles import Roles, roles_of
@@ -86,13 +86,10 @@ class Nights:
         for role, name in _named(roles).items():
             trials.setdefault(name, (role, RoleCheck(resolved.config, role, Scrubber(resolved.secrets))))
 
-        async def nothing_more() -> Needs:
-            return Needs()
-
         found: list[CheckResult] = []
         for role, trial in trials.values():
             try:
-                await trial.run(asyncio.ensure_future(nothing_more()), calls=calls)
+                await trial.run(calls=calls)
             finally:
                 self.spent.append(trial.spent)
             found += [replace(one, area=AREA, name=f"{role}: {one.name}") for one in trial.findings]

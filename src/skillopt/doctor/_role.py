@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeAlias
@@ -90,8 +90,8 @@ class RoleCheck:
     _refused_forms: int = 0
     _price: Price | None = None
 
-    async def run(self, needs: asyncio.Future[Needs], *, calls: bool) -> None:
-        """Try it. What cannot be told without a call is skipped when none may be made."""
+    async def run(self, needs: Callable[[], Awaitable[Needs]] | None = None, *, calls: bool) -> None:
+        """Try it, and what it `needs` beyond text. Without `calls` what only a call can tell is skipped."""
         spec = self._configured()
         if spec is None:
             return
@@ -172,7 +172,9 @@ class RoleCheck:
         for step in _STEPS[1:]:
             self._add(step, "skipped", "not tried without a call")
 
-    async def _call(self, provider: Model, spec: RoleSpec, needs: asyncio.Future[Needs]) -> None:
+    async def _call(
+        self, provider: Model, spec: RoleSpec, needs: Callable[[], Awaitable[Needs]] | None
+    ) -> None:
         model = Scrubbed(provider, self.scrubber)
         began = time.monotonic()
         try:
@@ -188,7 +190,7 @@ class RoleCheck:
         tokens = None if reply.usage is None else reply.usage.total
         told = f"answered in {seconds:.1f} s, {'an unknown number of' if tokens is None else tokens} tokens"
         self._add("call", "fine", told, facts={"seconds": round(seconds, 3), "tokens": tokens})
-        wanted = await needs
+        wanted = Needs() if needs is None else await needs()
         tries = [
             (wanted.structure, "structured output", ask_structured, self._structured),
             (wanted.tools, "tools", ask_with_tool, self._called),
@@ -257,7 +259,7 @@ class RoleCheck:
     def _remedy(self, kind: str, failed: int = 3) -> str:
         key = f"model.{self.role}"
         provider = self.config.role(self.role).name.rpartition("/")[2].partition(":")[0]
-        if kind == "auth" and provider in _PROGRAMS:
+        if kind == "auth" and any(one.login == provider for one in declared().programs.values()):
             return _PROGRAM_LOGIN
         if kind == "auth":
             service = declared().service(provider)
@@ -272,8 +274,6 @@ class RoleCheck:
     ) -> None:
         self.findings.append(CheckResult(self.role, name, state, text, remedy, facts or {}))
 
-
-_PROGRAMS = ("claude_cli", "codex_cli", "copilot_cli")
 
 _PROGRAM_LOGIN = "Log in with the program itself, or set the variable that docs/agents.md names for it."
 
