@@ -13,7 +13,7 @@ from skillopt.agents import driven
 from skillopt.benchmarks import benchmarks
 from skillopt.build.job import fold_count
 from skillopt.config import Config, Resolved, parse_model_string
-from skillopt.config.role_schema import RARE_ROLES, ROLES, RoleName
+from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
 from skillopt.config.services import declared
 from skillopt.doctor import _machine
 from skillopt.doctor._nights import Nights

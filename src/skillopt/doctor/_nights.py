@@ -17,7 +17,7 @@ from skillopt.agents import present
 from skillopt.changes.status import status
 from skillopt.config import load
 from skillopt.config.files import read_dotenv
-from skillopt.config.role_schema import RoleName
+from skillopt.config.sections import RoleName
 from skillopt.doctor._result import CheckResult
 from skillopt.doctor._role import RoleCheck, Spent
 from skillopt.errors import Fault, SkillOptError, UsageError

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from skillopt.agents import driven
 from skillopt.build.money import known_price
 from skillopt.config import Config, RoleSpec, resolve_role
-from skillopt.config.role_schema import WORKERS, RoleName
+from skillopt.config.sections import WORKERS, RoleName
 from skillopt.config.services import declared
 from skillopt.doctor._result import CheckResult, State
 from skillopt.errors import ModelError, SkillOptError
