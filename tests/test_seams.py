@@ -16,7 +16,7 @@ from skillopt.changes.safe_file import confined
 from skillopt.dashboard._launch import Launches
 from skillopt.errors import UsageError
 from skillopt.mcp.rights import paths_of
-from skillopt.process import _own, _reaper, _run, minimal_env
+from skillopt.process import _own, _reaper, minimal_env, own_group
 from skillopt.programs.place import environment, fresh_place
 from skillopt.programs.port import Access
 from skillopt.sandbox import ProcessLimits
