@@ -93,21 +93,16 @@ def place(options: argparse.Namespace, name: str) -> Iterator[Path]:
 
 def line_of(night: Night) -> str:
     """A night in one line, and each of its steps in another."""
-    marks = "" if night.summary["verified"] else "   (unverified: fewer than 5 tasks decide)"
+    marks = "" if night.result.summary["verified"] else "   (unverified: fewer than 5 tasks decide)"
     marks += "   (the allowance ended it)" if night.is_cut_short else ""
     lines = [f"night {night.number}   val {span(*night.val)}   held-out {span(*night.holdout)}{marks}"]
-    lines += [f"  step {step.step}  {step.action:<16} {step.why}" for step in night.steps]
+    lines += [f"  step {step.step}  {step.action:<16} {step.why}" for step in night.result.steps]
     return "\n".join(lines)
 
 
 def span(before: float | None, after: float | None) -> str:
     """Two figures; what was not measured is said to be so."""
     return " -> ".join("not measured" if one is None else f"{one:.3f}" for one in (before, after))
-
-
-def lift(before: float | None, after: float | None) -> float | None:
-    """How much it rose; None where either was not measured."""
-    return None if before is None or after is None else after - before
 
 
 def print_json(value: Any) -> None:

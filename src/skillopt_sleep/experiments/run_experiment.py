@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from skillopt.events import Checkpoint, Event, Judged, Reflected, StageClosed, Updated
 from skillopt.night import Roles
-from skillopt.night.plan import total_cost
-from skillopt.night.tasks import NightTask
+from skillopt.night.plan import NightTarget
 from skillopt.place import Place
 from skillopt.skill.store import Skills
 from skillopt_sleep.experiments import _face as face
-from skillopt_sleep.experiments._nights import ExperimentSkill, Night, run_nights
+from skillopt_sleep.experiments._nights import NightsInARow, limited, run_nights, work_on
 from skillopt_sleep.experiments._persona import PERSONAS, Persona
 from skillopt_sleep.experiments._simulated import models_for, of_persona
 
@@ -77,7 +76,13 @@ def trails(events: Sequence[Event], skills: Skills, edit: str, night: int) -> li
         if isinstance(event, Checkpoint) and event.kind == "step"
     }
     found = []
-    for place in _proposed(events, edit):
+    proposed = [
+        event.place
+        for event in events
+        if isinstance(event, Reflected)
+        and any(edit in str(one.get("content", "")) for patch in event.patches for one in patch.edits)
+    ]
+    for place in proposed:
         verdict, end = verdicts.get(place), closed.get(place)
         if verdict is None or end is None:
             continue  # a step that was opened again: its later take has a place of its own
@@ -106,37 +111,16 @@ def trails(events: Sequence[Event], skills: Skills, edit: str, night: int) -> li
     return found
 
 
-def _proposed(events: Iterable[Event], edit: str) -> list[Place]:
-    return [
-        event.place
-        for event in events
-        if isinstance(event, Reflected)
-        and any(edit in str(one.get("content", "")) for patch in event.patches for one in patch.edits)
-    ]
-
-
 _EXCERPT = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExperimentResult:
+class ExperimentResult(NightsInARow):
     """What the nights showed, read from their logs."""
 
     persona: Persona
-    work: ExperimentSkill
-    nights: Sequence[Night]
     trails: Sequence[Trail]
     gate_on: bool
-
-    @property
-    def holdout(self) -> tuple[float | None, float | None]:
-        """The sealed tasks with the first skill and with the last."""
-        return self.nights[0].holdout[0], self.nights[-1].holdout[1]
-
-    @property
-    def lift(self) -> float | None:
-        """How much the held-out score rose."""
-        return face.lift(*self.holdout)
 
     @property
     def is_blocked(self) -> bool:
@@ -160,19 +144,9 @@ class ExperimentResult:
         return found
 
 
-def work_of(persona: Persona) -> ExperimentSkill:
+def work_of(persona: Persona) -> NightTarget:
     """The persona's requests as tasks of a night."""
-    tasks = (
-        NightTask(
-            id=request.id,
-            kind=persona.name,
-            prompt=request.prompt,
-            split=request.split,
-            checks=tuple(dict(check) for check in request.checks),
-        )
-        for request in persona.requests
-    )
-    return ExperimentSkill(name=persona.name, skill=persona.skill, tasks=tuple(tasks))
+    return work_on(persona.name, persona.skill, persona.requests)
 
 
 async def experiment(persona: Persona, options: argparse.Namespace) -> int:
@@ -185,7 +159,7 @@ async def experiment(persona: Persona, options: argparse.Namespace) -> int:
         options={"train.batch_size": persona.batch_size},
     )
     most = options.limit_tasks
-    work = work_of(persona).limited(train=most, val=most, test=most)
+    work = limited(work_of(persona), train=most, val=most, test=most)
     answers = None if target and optimizer else of_persona(persona)
     if not options.json:
         print(_opening(persona, work, options))
@@ -242,7 +216,7 @@ def main(arguments: Sequence[str] | None = None, personas: Mapping[str, Persona]
     return face.run(lambda: experiment(personas[options.persona], options))
 
 
-def _opening(persona: Persona, work: ExperimentSkill, options: argparse.Namespace) -> str:
+def _opening(persona: Persona, work: NightTarget, options: argparse.Namespace) -> str:
     train, val, test = (len(work.of_split(split)) for split in ("train", "val", "test"))
     lines = [face.says(*face.named(options))]
     lines.append(
@@ -274,17 +248,11 @@ def _lines(finding: ExperimentResult) -> list[str]:
         lines.append(
             f"  {'rejected  ' if trail.is_rejected else taken if trail.taken else 'not taken '} {trail.why}"
         )
-    rise = (
-        ""
-        if finding.lift is None
-        else f" ({finding.lift:+.3f} on {len(finding.work.of_split('test'))} tasks)"
-    )
+    rise = "" if finding.lift is None else f" ({finding.lift:+.3f} on {finding.size('test')} tasks)"
     return [*lines, "", f"nights: {len(finding.nights)}, held-out {face.span(*finding.holdout)}{rise}"]
 
 
 def _as_json(finding: ExperimentResult, roles: Roles, *, simulated: str) -> dict[str, Any]:
-    before, after = finding.holdout
-    tasks = {split: len(finding.work.of_split(split)) for split in ("train", "val", "test")}
     return {
         "persona": finding.persona.name,
         "backend": roles.target.partition(":")[0] if "target" not in simulated else "simulated",
@@ -292,19 +260,13 @@ def _as_json(finding: ExperimentResult, roles: Roles, *, simulated: str) -> dict
         "optimizer": roles.optimizer.partition("@")[0],
         "simulated": simulated,
         "gate": "on" if finding.gate_on else "off",
-        "n_tasks": tasks["train"] + tasks["val"],
-        "n_holdout": tasks["test"],
-        "nights_run": len(finding.nights),
-        "baseline_holdout": before,
-        "after_holdout": after,
-        "lift": finding.lift,
+        "n_tasks": finding.size("train") + finding.size("val"),
+        **finding.as_json(),
         "improved": finding.lift is not None and finding.lift > 0,
         "gate_blocks_harmful": finding.gate_on and finding.is_blocked,
         "harmful": {"text": finding.persona.harmful, "steps": [asdict(trail) for trail in finding.trails]},
         "troubles": finding.troubles(),
-        "tokens_used": total_cost(night.cost for night in finding.nights).tokens,
         "final_skill_excerpt": finding.nights[-1].after[-_EXCERPT:],
-        "trace": [night.as_json() for night in finding.nights],
     }
 
 
