@@ -21,36 +21,20 @@ from skillopt_sleep.experiments._nights import Night
 
 def add_common(parser: argparse.ArgumentParser, *, nights: int) -> None:
     """How many nights and edits, which models, what they may spend, where runs lie, and `--json`."""
-    parser.add_argument(
-        "--nights",
-        type=count,
-        default=nights,
-        metavar="N",
-        help=f"most nights (default: {nights}); a perfect score ends them",
-    )
-    parser.add_argument(
-        "--edit-budget", type=count, default=4, metavar="N", help="most edits of a step (default: 4)"
-    )
-    parser.add_argument(
-        "--budget-tokens",
-        type=count,
-        default=400_000,
-        metavar="N",
-        help="tokens of all nights together (default: 400000)",
-    )
-    parser.add_argument(
-        "--model",
-        metavar="MODEL",
-        help="model string of both roles, such as openai:gpt-5.4-mini; unset: simulated ones",
-    )
+    for name, default, what in (
+        ("--nights", nights, "most nights, a perfect score ends them"),
+        ("--edit-budget", 4, "most edits of a step"),
+        ("--budget-tokens", 400_000, "tokens of all nights together"),
+    ):
+        parser.add_argument(
+            name, type=count, default=default, metavar="N", help=f"{what} (default: {default})"
+        )
+    both = "model string of both roles, such as openai:gpt-5.4-mini; unset: simulated ones"
+    parser.add_argument("--model", metavar="MODEL", help=both)
     parser.add_argument("--target", metavar="MODEL", help="model that works with the skill")
     parser.add_argument("--optimizer", metavar="MODEL", help="model that writes the edits")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="keep the run folders here; the same command goes on with them",
-    )
+    kept = "keep the run folders here; the same command goes on with them"
+    parser.add_argument("--out", type=Path, metavar="DIR", help=kept)
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 

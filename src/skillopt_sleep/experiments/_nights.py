@@ -4,6 +4,7 @@ night before ended with.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -141,7 +142,7 @@ async def run_nights(
     Each lies in a run folder of its own below `out`; the same call goes on where an earlier one was stopped.
     """
     done: list[Night] = []
-    os.makedirs(out, exist_ok=True)
+    await asyncio.to_thread(out.mkdir, parents=True, exist_ok=True)
     for number in range(1, nights + 1):
         # Each night has another seed: the same tasks in other batches.
         jobs = NightJobs(
