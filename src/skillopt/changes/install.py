@@ -90,9 +90,7 @@ class Installer:
             earlier = self.receipts.load(install)
             self.receipts.save(
                 Receipt(
-                    agent=install.agent,
-                    scope=install.scope,
-                    root=str(install.root),
+                    **dict(install),
                     version=version,
                     installed=self.now(),
                     touched=plan.touched,
@@ -166,8 +164,7 @@ def _planned(
     action: InstallAction, install: Install, known: TouchedFile | None
 ) -> tuple[PlannedFile, TouchedFile]:
     path = Path(action.path)
-    # In a project, which may be somebody else's, a link must not lead us out of it; in their home people link
-    # as they like.
+    # A link in a project, which may be somebody else's, must not lead out of it; at home people link freely.
     if install.scope == "project" and not path.resolve().is_relative_to(install.root.resolve()):
         raise UsageError(
             f"{path} leads out of the project, to {path.resolve()}. Remove the link, then install again."
@@ -182,8 +179,7 @@ def _planned(
         text = text if base is None else base
         before = None if not text and known.old is None else text.encode()
     else:
-        # As we left it: the file of before is what ours goes into, so an update leaves no trace of the old
-        # version.
+        # As we left it: ours goes into the file of before, so an update leaves no trace of the old version.
         before = known.old if known is not None and now is not None else now
         text = _decoded(path, before)
     after = action.put_in(text).encode()
@@ -212,10 +208,10 @@ def _planned_back(one: TouchedFile) -> PlannedFile:
     except UsageError as error:  # what lies there now is nothing we wrote
         now = None
         return planned("left", None, str(error))
-    if left is None and isinstance(one.action, OwnFile):
-        return planned("left", now, "it was changed since, so it stays; remove it if you do not want it")
     if left is None:
         why = "our part of it is gone or was changed since, so it stays; take out what you do not want"
+        if isinstance(one.action, OwnFile):
+            why = "it was changed since, so it stays; remove it if you do not want it"
         return planned("left", now, why)
     if not left and one.old is None:
         return planned("remove", None)

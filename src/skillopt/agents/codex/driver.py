@@ -24,6 +24,7 @@ from skillopt.programs.port import (
 )
 from skillopt.programs.settings import choice, refuse_sdk, switch, text_setting
 from skillopt.transcripts.blocks import mapping, objects
+from skillopt.transcripts.records import decoded
 
 KEY_VARIABLE = "SKILLOPT_AGENT_KEY"
 _PROVIDER = "skillopt"
@@ -178,12 +179,9 @@ class CodexDriver(AgentDriver):
         return env
 
     def _fault(self, message: str) -> Fault:
-        try:  # a refusal is sometimes the endpoint's own JSON
-            told = json.loads(message)
-        except (ValueError, RecursionError):
-            told = None
-        if isinstance(told, dict) and "error" in told:
-            error = told["error"] if isinstance(told["error"], dict) else {}
+        told = mapping(decoded(message))  # a refusal is sometimes the endpoint's own JSON
+        if "error" in told:
+            error = mapping(told["error"])
             return events.fault(
                 self.name,
                 events.shown(str(error.get("message") or message)),
