@@ -45,6 +45,16 @@ def read(reply: Reply, shape: type[R]) -> R:
         raise Unusable(f"the JSON has the wrong shape: {problems}") from error
 
 
+def asked_again(messages: tuple[Message, ...], said: str, trouble: Unusable) -> tuple[Message, ...]:
+    """The conversation that asks once more after a reply that cannot be used."""
+    again = f"That reply cannot be used: {trouble}. Answer again: one JSON object in the shape asked for"
+    return (
+        *messages,
+        Message(role="assistant", content=said),
+        Message(role="user", content=f"{again}, nothing else."),
+    )
+
+
 def tries(
     messages: tuple[Message, ...], shape: type[BaseModel], *, role: Role, stage: str, max_tokens: int
 ) -> Iterator[Request]:

@@ -13,7 +13,7 @@ from skillopt.models.port import Model
 from skillopt.optimizer.aggregate import Aggregator, Merged
 from skillopt.optimizer.appendix import AppendixWriter
 from skillopt.optimizer.ask import OptimizerModel, packaged
-from skillopt.optimizer.epoch import EPOCH_AGO, Advice, EpochAdvisor, TaskPair
+from skillopt.optimizer.epoch import EpochAdvisor
 from skillopt.optimizer.forms import Mode, form_of
 from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
 from skillopt.optimizer.proof import ANALYST, Joiner, LaneAdviser, LaneAnalyst, LaneRewriter
@@ -23,7 +23,6 @@ from skillopt.optimizer.select import LimitChooser, Selection, Selector
 from skillopt.optimizer.small import SmallLaneAnalyst, by_kind
 from skillopt.optimizer.update import Update, Updater
 from skillopt.optimizer.whole_batch import WholeBatch
-from skillopt.skill.document import Document
 from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 from skillopt.step import Step
 from skillopt.tasks.rollout import means
@@ -154,7 +153,7 @@ class Optimizer:
         self._selector = Selector(asked, form, ranks=proposer is None)
         notes = None if aware is None else AppendixWriter(asked, threshold=aware.consolidate_above)
         self._updater = Updater(asked, form, notes)
-        self._advisor = EpochAdvisor(asked)
+        self.advisor = EpochAdvisor(asked)
         self._lanes = (
             SmallLaneAnalyst(asked, scoring_rule=settings.scoring_rule)
             if settings.small
@@ -227,16 +226,6 @@ class Optimizer:
     async def update(self, step: Step, reflection: Reflection, selection: Selection) -> Update:
         """Stage 5: the candidate."""
         return await self._updater.update(step, selection, reflection.notes())
-
-    async def slow_update(
-        self, step: Step, older: Document, pairs: Sequence[TaskPair], ago: str = EPOCH_AGO
-    ) -> Advice:
-        """What the target should be told from now on; `ago` says when the older skill was."""
-        return await self._advisor.slow_update(step, older, pairs, ago)
-
-    async def meta_skill(self, step: Step, older: Document, pairs: Sequence[TaskPair]) -> Advice:
-        """What the analysts should be told from now on."""
-        return await self._advisor.meta_skill(step, older, pairs)
 
 
 def _suffixes(aware: SkillAware | None, contrasts: bool, settings: OptimizerSettings) -> dict[str, str]:

@@ -13,13 +13,7 @@ from skillopt.events import PatchFact, Reflected
 from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.forms import Form
 from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
-from skillopt.optimizer.render import (
-    contrasts_section,
-    memory_section,
-    rollouts_section,
-    section,
-    skill_section,
-)
+from skillopt.optimizer.render import section, studied_section
 from skillopt.optimizer.replies import FailureAnalysis, SuccessAnalysis, Unusable
 from skillopt.skill.edits import Proposal
 from skillopt.step import Step
@@ -40,6 +34,14 @@ class Minibatch:
     dropped: str | None = None
     contrasted: tuple[str, ...] = ()
     """Those of its tasks whose tries went differently, so that the best was shown against the worst."""
+
+    @classmethod
+    def of_lane(cls, failed: Sequence[Studied], edits: Sequence[Proposal] | Unusable) -> Minibatch:
+        """What was proposed for the failures of a lane, or why nothing was."""
+        tasks = tuple(one.task.id for one in failed)
+        if isinstance(edits, Unusable):
+            return cls(kind="failure", index=0, tasks=tasks, dropped=str(edits))
+        return cls(kind="failure", index=0, tasks=tasks, edits=tuple(edits))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +105,7 @@ class Reflector:
 
     async def reflect(self, step: Step, rollouts: Evaluation) -> Reflection:
         """Reflect on a batch while it is still running, and wait for all of it."""
-        fixed = (
-            skill_section(self._form.shown(step.skill))
-            + section("Advice from earlier epochs", step.meta_skill)
-            + memory_section(step.memory, self._model.memory_room)
-        )
+        fixed = self._model.background(step, self._form.shown(step.skill))
         kinds: tuple[Side, ...] = ("failure",) if self._failure_only else ("failure", "success")
         walks = together(
             *(
@@ -132,15 +130,10 @@ class Reflector:
         self, step: Step, kind: Side, fixed: str, index: int, chunk: list[Studied]
     ) -> Minibatch:
         stage = f"analyst_{kind}"
-        several = self._contrasts
-        limit = section(
-            "Limit", f"{self._told()} You are shown {len(chunk)} {'tasks' if several else 'rollouts'}."
-        )
-        room, title = self._model.room(fixed + limit, stage), f"Rollouts ({kind})"
-        if several:
-            evidence = contrasts_section(title, [(one.task, one.tries, one.differs) for one in chunk], room)
-        else:
-            evidence = rollouts_section(title, [(one.task, one.tries[0]) for one in chunk], room)
+        shown = "tasks" if self._contrasts else "rollouts"
+        limit = section("Limit", f"{self._told()} You are shown {len(chunk)} {shown}.")
+        room = self._model.room(fixed + limit, stage)
+        evidence = studied_section(f"Rollouts ({kind})", chunk, room, contrasts=self._contrasts)
         tasks = tuple(one.task.id for one in chunk)
         contrasted = tuple(one.task.id for one in chunk if one.differs)
         shape = self._form.shape(kind, notes=kind in self._notes_from)

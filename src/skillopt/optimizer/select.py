@@ -12,7 +12,7 @@ from skillopt.events.records import LimitRecord, RankingRecord
 from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.forms import Form
-from skillopt.optimizer.render import memory_section, proposals_section, section, skill_section
+from skillopt.optimizer.render import proposals_section, section, skill_section
 from skillopt.optimizer.replies import LearningRate, Ranking, Unusable
 from skillopt.skill.edits import Edit, Outcome, Proposal, apply
 from skillopt.step import Step
@@ -89,9 +89,7 @@ class Selector:
         self, step: Step, edits: tuple[Proposal, ...], limit: int
     ) -> tuple[tuple[Proposal, ...], RankingRecord]:
         user = (
-            skill_section(self._form.shown(step.skill))
-            + section("Advice from earlier epochs", step.meta_skill)
-            + memory_section(step.memory, self._model.memory_room)
+            self._model.background(step, self._form.shown(step.skill))
             + proposals_section(f"{len(edits)} {self._form.noun}s, numbered from 0", edits)
             + section("Limit", f"Choose at most {limit}.")
         )
@@ -146,9 +144,7 @@ class LimitChooser:
             else f"hard {rollouts.hard:.4f}, soft {rollouts.soft:.4f}"
         )
         user = (
-            skill_section(step.skill.whole)
-            + section("Advice from earlier epochs", step.meta_skill)
-            + memory_section(step.memory, self._model.memory_room)
+            self._model.background(step, step.skill.whole)
             + section("This step's rollouts", f"{rollouts.n} rollouts: {score}.")
             + proposals_section(f"{available} changes at hand", proposals)
         )

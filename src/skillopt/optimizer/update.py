@@ -12,7 +12,7 @@ from skillopt.events.records import RewriteRecord
 from skillopt.optimizer.appendix import Appendix, AppendixWriter
 from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.forms import Candidate, Form
-from skillopt.optimizer.render import memory_section, proposals_section, section, skill_section
+from skillopt.optimizer.render import proposals_section
 from skillopt.optimizer.replies import Rewrite, Unusable
 from skillopt.optimizer.select import Selection
 from skillopt.skill.distinct import distinct
@@ -85,12 +85,7 @@ class Updater:
 
     async def _rewrite(self, step: Step, patch: Sequence[Proposal]) -> Update:
         skill = step.skill
-        user = (
-            skill_section(skill.text)
-            + section("Advice from earlier epochs", step.meta_skill)
-            + memory_section(step.memory, self._model.memory_room)
-            + proposals_section("Suggestions to carry out", patch)
-        )
+        user = self._model.background(step, skill.text) + proposals_section("Suggestions to carry out", patch)
         reply = await self._model.ask(step, "rewrite", "0", user, Rewrite)
         if isinstance(reply, Unusable):
             return _without(skill, patch, f"the rewrite cannot be used: {reply}")
