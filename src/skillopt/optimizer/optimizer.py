@@ -11,7 +11,6 @@ from typing import Literal, TypeVar
 from skillopt.evaluation.stage import Evaluation
 from skillopt.models.port import Model
 from skillopt.optimizer.aggregate import Aggregator, Merged
-from skillopt.optimizer.appendix import AppendixWriter
 from skillopt.optimizer.ask import OptimizerModel, packaged
 from skillopt.optimizer.epoch import EpochAdvisor
 from skillopt.optimizer.forms import Mode, form_of
@@ -19,7 +18,7 @@ from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
 from skillopt.optimizer.proof import ANALYST, Joiner, LaneAdviser, LaneAnalyst, LaneRewriter
 from skillopt.optimizer.proposers.port import Proposer
 from skillopt.optimizer.reflect import Reflection, Reflector
-from skillopt.optimizer.select import LimitChooser, Selection, Selector
+from skillopt.optimizer.select import Selection, Selector, choose_limit
 from skillopt.optimizer.small import SmallLaneAnalyst, by_kind
 from skillopt.optimizer.update import Update, Updater
 from skillopt.optimizer.whole_batch import WholeBatch
@@ -139,10 +138,10 @@ class Optimizer:
         )
         self._settings = settings
         self._proposer = proposer
-        self._limit_chooser = LimitChooser(asked)
+        self._asked = asked
         self._reflector = Reflector(
-            asked,
-            form,
+            model=asked,
+            form=form,
             minibatch_size=settings.minibatch_size,
             limit=None if settings.control == "none" else settings.learning_rate,
             failure_only=settings.failure_only,
@@ -151,8 +150,7 @@ class Optimizer:
         )
         self._aggregator = Aggregator(asked, form, merge_batch_size=settings.merge_batch_size)
         self._selector = Selector(asked, form, ranks=proposer is None)
-        notes = None if aware is None else AppendixWriter(asked, threshold=aware.consolidate_above)
-        self._updater = Updater(asked, form, notes)
+        self._updater = Updater(asked, form, None if aware is None else aware.consolidate_above)
         self.advisor = EpochAdvisor(asked)
         self._lanes = (
             SmallLaneAnalyst(asked, scoring_rule=settings.scoring_rule)
@@ -219,7 +217,7 @@ class Optimizer:
         """Stage 4: no more of them than the limit: the schedule's, the optimizer's own, or none at all."""
         limit, decision = step.limit if self.control == "fixed" else None, None
         if self.control == "autonomous":
-            decision = await self._limit_chooser.choose(step, means(reflection.rollouts), merged.edits)
+            decision = await choose_limit(self._asked, step, means(reflection.rollouts), merged.edits)
             limit = decision.learning_rate
         return await self._selector.select(step, merged, limit, decision)
 

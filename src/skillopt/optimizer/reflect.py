@@ -76,44 +76,32 @@ class Reflection:
         ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reflector:
     """Starts each analyst as soon as the rollouts of its minibatch are in."""
 
-    def __init__(
-        self,
-        model: OptimizerModel,
-        form: Form,
-        *,
-        minibatch_size: int,
-        limit: int | None,
-        failure_only: bool,
-        notes_from: Sequence[Side] = (),
-        contrasts: bool = False,
-    ) -> None:
-        """`limit` is the most proposals one analyst may make, None is no limit; `notes_from` are the analysts
-        who may write notes.
-
-        With `contrasts` a task was run several times, and its best try is shown against its worst.
-        """
-        self._model = model
-        self._form = form
-        self._notes_from = frozenset(notes_from)
-        self._contrasts = contrasts
-        self._size = minibatch_size
-        self._limit = limit if form.limited else 1
-        self._failure_only = failure_only
+    model: OptimizerModel
+    form: Form
+    minibatch_size: int
+    limit: int | None
+    """The most proposals one analyst may make; None is no limit."""
+    failure_only: bool
+    notes_from: tuple[Side, ...] = ()
+    """The analysts who may write notes."""
+    contrasts: bool = False
+    """Whether a task was run several times, so that its best try is shown against its worst."""
 
     async def reflect(self, step: Step, rollouts: Evaluation) -> Reflection:
         """Reflect on a batch while it is still running, and wait for all of it."""
-        fixed = self._model.background(step, self._form.shown(step.skill))
-        kinds: tuple[Side, ...] = ("failure",) if self._failure_only else ("failure", "success")
+        fixed = self.model.background(step, self.form.shown(step.skill))
+        kinds: tuple[Side, ...] = ("failure",) if self.failure_only else ("failure", "success")
         walks = together(
             *(
                 in_minibatches(
                     rollouts,
                     kind,
                     partial(self._analyse, step, kind, fixed),
-                    size=self._size,
+                    size=self.minibatch_size,
                     seed=step.seed + at,
                 )
                 for at, kind in enumerate(kinds)
@@ -130,14 +118,14 @@ class Reflector:
         self, step: Step, kind: Side, fixed: str, index: int, chunk: list[Studied]
     ) -> Minibatch:
         stage = f"analyst_{kind}"
-        shown = "tasks" if self._contrasts else "rollouts"
+        shown = "tasks" if self.contrasts else "rollouts"
         limit = section("Limit", f"{self._told()} You are shown {len(chunk)} {shown}.")
-        room = self._model.room(fixed + limit, stage)
-        evidence = studied_section(f"Rollouts ({kind})", chunk, room, contrasts=self._contrasts)
+        room = self.model.room(fixed + limit, stage)
+        evidence = studied_section(f"Rollouts ({kind})", chunk, room, contrasts=self.contrasts)
         tasks = tuple(one.task.id for one in chunk)
         contrasted = tuple(one.task.id for one in chunk if one.differs)
-        shape = self._form.shape(kind, notes=kind in self._notes_from)
-        reply = await self._model.ask(step, stage, str(index), fixed + limit + evidence, shape)
+        shape = self.form.shape(kind, notes=kind in self.notes_from)
+        reply = await self.model.ask(step, stage, str(index), fixed + limit + evidence, shape)
         if isinstance(reply, Unusable):
             return Minibatch(kind=kind, index=index, tasks=tasks, dropped=str(reply), contrasted=contrasted)
         told: list[Any] = []
@@ -147,33 +135,29 @@ class Reflector:
             told = list(reply.success_patterns)
         support = {"support_count": max(1, len(chunk)), "source_type": kind}
         edits = tuple(
-            self._form.read(
+            self.form.read(
                 {**support, **edit} if isinstance(edit, dict) else edit,
                 str(step.place.at(stage, str(index), number=at)),
             )
-            for at, edit in enumerate(reply.patch.items[: self._limit])
+            for at, edit in enumerate(reply.patch.items[: self.limit if self.form.limited else 1])
         )
-        notes = (
-            tuple(note.strip() for note in reply.notes if note.strip()) if kind in self._notes_from else ()
-        )
+        notes = reply.notes if kind in self.notes_from else ()
         return Minibatch(
             kind=kind,
             index=index,
             tasks=tasks,
             edits=edits,
             summary=tuple(told),
-            notes=notes,
+            notes=tuple(note.strip() for note in notes if note.strip()),
             contrasted=contrasted,
         )
 
     def _told(self) -> str:
-        if not self._form.limited:
-            return f"Write exactly one {self._form.noun}."
-        return (
-            f"Propose as many {self._form.noun}s as are needed."
-            if self._limit is None
-            else f"Propose at most {self._limit} {self._form.noun}s."
-        )
+        if not self.form.limited:
+            return f"Write exactly one {self.form.noun}."
+        if self.limit is None:
+            return f"Propose as many {self.form.noun}s as are needed."
+        return f"Propose at most {self.limit} {self.form.noun}s."
 
 
 def patch_fact(one: Minibatch, index: int | None = None) -> PatchFact:

@@ -122,48 +122,42 @@ class Selector:
         return (*(edit for edit in chosen if edit.id not in gone), *repaired)
 
 
-class LimitChooser:
-    """Asks one question a step; an answer that cannot be used means 0, so that nothing is taken
-    on a guess.
+async def choose_limit(
+    model: OptimizerModel, step: Step, rollouts: Means, proposals: Sequence[Proposal]
+) -> LimitRecord:
+    """Ask for the limit of a step, in the public words: `learning_rate` lies between 0 and the number of
+    proposals. An answer that cannot be used means 0, so that nothing is taken on a guess.
     """
-
-    def __init__(self, model: OptimizerModel) -> None:
-        self._model = model
-
-    async def choose(self, step: Step, rollouts: Means, proposals: Sequence[Proposal]) -> LimitRecord:
-        """The decision in the public words: `learning_rate` lies between 0 and the number of proposals."""
-        available = len(proposals)
-        if not available:
-            why = "nothing was proposed"
-            return LimitRecord(
-                learning_rate=0, raw_learning_rate=None, available_update_items=0, reasoning=why
-            )
-        score = (
-            "not measured"
-            if rollouts.hard is None or rollouts.soft is None
-            else f"hard {rollouts.hard:.4f}, soft {rollouts.soft:.4f}"
-        )
-        user = (
-            self._model.background(step, step.skill.whole)
-            + section("This step's rollouts", f"{rollouts.n} rollouts: {score}.")
-            + proposals_section(f"{available} changes at hand", proposals)
-        )
-        reply = await self._model.ask(step, "lr_autonomous", "0", user, LearningRate)
-        if isinstance(reply, Unusable):
-            return LimitRecord(
-                learning_rate=0,
-                raw_learning_rate=None,
-                available_update_items=available,
-                fallback=True,
-                error=str(reply),
-            )
-        chosen = min(reply.learning_rate, available)
+    available = len(proposals)
+    if not available:
+        why = "nothing was proposed"
+        return LimitRecord(learning_rate=0, raw_learning_rate=None, available_update_items=0, reasoning=why)
+    score = (
+        "not measured"
+        if rollouts.hard is None or rollouts.soft is None
+        else f"hard {rollouts.hard:.4f}, soft {rollouts.soft:.4f}"
+    )
+    user = (
+        model.background(step, step.skill.whole)
+        + section("This step's rollouts", f"{rollouts.n} rollouts: {score}.")
+        + proposals_section(f"{available} changes at hand", proposals)
+    )
+    reply = await model.ask(step, "lr_autonomous", "0", user, LearningRate)
+    if isinstance(reply, Unusable):
         return LimitRecord(
-            learning_rate=chosen,
-            raw_learning_rate=reply.learning_rate,
+            learning_rate=0,
+            raw_learning_rate=None,
             available_update_items=available,
-            clamped=chosen != reply.learning_rate,
-            reasoning=reply.reasoning,
-            confidence=reply.confidence,
-            risk_notes=reply.risk_notes,
+            fallback=True,
+            error=str(reply),
         )
+    chosen = min(reply.learning_rate, available)
+    return LimitRecord(
+        learning_rate=chosen,
+        raw_learning_rate=reply.learning_rate,
+        available_update_items=available,
+        clamped=chosen != reply.learning_rate,
+        reasoning=reply.reasoning,
+        confidence=reply.confidence,
+        risk_notes=reply.risk_notes,
+    )
