@@ -54,11 +54,6 @@ PriceOf: TypeAlias = Callable[[str, str | None, Date], Price | None]
 """The price of a model by its name and base URL on a day; None is unknown, and is not zero."""
 
 
-def no_price(model: str, base_url: str | None, on: Date) -> Price | None:
-    """Nobody published a price: the configuration may declare one."""
-    return None
-
-
 def per_million(
     *, input: float, output: float, cached: float | None = None, source: str = "its provider"
 ) -> PriceOf:

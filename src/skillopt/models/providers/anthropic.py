@@ -87,6 +87,7 @@ class AnthropicModel(WireModel):
             "model": spec.name,
             "max_tokens": request.max_tokens,
             "messages": self._turns(request.messages),
+            **spec.sampling("temperature", "top_p"),
         }
         system = [
             message.content for message in request.messages if message.role == "system" and message.content
@@ -98,10 +99,6 @@ class AnthropicModel(WireModel):
         if any(message.role == "tool" for message in request.messages):
             # marks the last block: the next turn of this conversation starts with all of it
             body["cache_control"] = dict(_CACHED)
-        if spec.temperature is not None:
-            body["temperature"] = spec.temperature
-        if spec.top_p is not None:
-            body["top_p"] = spec.top_p
         output = self._think(body, request)
         if form == "schema" and (schema := self._schema(request)) is not None:
             output["format"] = {"type": "json_schema", "schema": schema}

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from skillopt.errors import ConfigError, suggest
-from skillopt.messages import Reply, Request
+from skillopt.messages import Message, Reply, Request
 from skillopt.models.port import ModelSpec
 from skillopt.models.wires.http import HttpRefusal, Wire, fingerprint
 
@@ -112,6 +112,13 @@ class WireModel:
         """The reply that an answer holds; raises `ModelError` where it holds none."""
         raise NotImplementedError
 
+    def _check_images(self, message: Message) -> None:
+        if message.images and message.role != "user":
+            raise self._wire.error(
+                "contract",
+                f"a {message.role} message cannot carry images in this format, only a user message can",
+            )
+
     def _steps_down(self, refusal: HttpRefusal, sent: Mapping[str, Any]) -> bool:
         """Whether the question is worth asking again, for another reason than its form."""
         return False
@@ -121,9 +128,10 @@ class WireModel:
         await self._wire.close()
 
 
-def schema_name(schema: Mapping[str, Any]) -> str:
-    """A name for the schema as the OpenAI APIs want one."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", str(schema.get("title") or "reply"))[:_NAME_LENGTH] or "reply"
+def named_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema under a name, as the OpenAI APIs want one."""
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", str(schema.get("title") or "reply"))[:_NAME_LENGTH]
+    return {"name": name, "schema": dict(schema), "strict": is_strict(schema)}
 
 
 def is_strict(schema: Mapping[str, Any]) -> bool:
