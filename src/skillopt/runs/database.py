@@ -136,6 +136,12 @@ class Database:
         if self._kept is not None:
             self._kept[table].add(key)
 
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.shut()
+
     def shut(self) -> None:
         """Close the file."""
         self._db.close()
@@ -256,10 +262,7 @@ class Database:
             " json_extract(trajectory, '$.calls') FROM trajectories"
             " WHERE rollout IN (SELECT value FROM json_each(?))"
         )
-        found: Iterator[tuple[str, int, str, int]] = self._each(query, (wanted,))
-        return {
-            (rollout, attempt): AnswerRow(text=text, calls=calls) for rollout, attempt, text, calls in found
-        }
+        return dict(self._each(query, (wanted,), lambda row: (row[:2], AnswerRow(*row[2:]))))
 
     def scores(self, rollouts: Iterable[str]) -> dict[tuple[str, int], list[Score]]:
         """What all scorers said, by rollout and attempt, the latest last."""
@@ -318,8 +321,7 @@ class Database:
 
     def batches(self) -> list[SentBatch]:
         query = "SELECT value FROM meta WHERE name LIKE ? ORDER BY rowid"
-        found = self._each(query, (f"{_BATCH}%",), lambda row: SentBatch.model_validate_json(row[0]))
-        return list(found)
+        return list(self._each(query, (f"{_BATCH}%",), lambda row: SentBatch.model_validate_json(row[0])))
 
     def keep_batch(self, batch: SentBatch) -> None:
         self.note(f"{_BATCH}{batch.token}", batch.model_dump_json())

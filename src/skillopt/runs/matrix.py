@@ -88,12 +88,9 @@ def trajectories(folder: Path, facts: Facts, version: str, task: str) -> list[Sh
     cell = found.cells.get(task)
     if cell is None:
         return []
-    database = Database.reading(folder / DATABASE)
-    try:
+    with Database.reading(folder / DATABASE) as database:
         stored = [(key, database.finished(key)) for key, _ in cell.rollouts]
         scores = database.scores(key for key, _ in cell.rollouts)
-    finally:
-        database.shut()
     return [
         _shown(draw, *done, scores.get((key, done[0]), ()))
         for draw, (key, done) in enumerate(stored)
