@@ -30,8 +30,7 @@ from skillopt.runs.exports import Exports
 from skillopt.skill.document import Document
 from skillopt.skill.folder import copy_skill
 from skillopt.skill.spec import file_violations, violations
-from skillopt.train.claim import claim
-from skillopt.train.state import TrainingEnd
+from skillopt.train.claim import TrainingEnd, claim
 from skillopt.train.summary import summary
 from skillopt.train.trainer import Trainer
 

@@ -252,7 +252,11 @@ class Database:
             "SELECT attempt, trajectory, score FROM trajectories JOIN scores USING (rollout, attempt)"
             " WHERE rollout = ? AND scorer = ? ORDER BY attempt LIMIT 1"
         )
-        return self._first(query, (rollout, scorer), _scored_row)
+        return self._first(
+            query,
+            (rollout, scorer),
+            lambda row: (row[0], _TRAJECTORY.validate_json(row[1]), _known_score(row[2])),
+        )
 
     def answers(self, rollouts: Iterable[str]) -> dict[tuple[str, int], AnswerRow]:
         """What was answered, by rollout and attempt."""
@@ -387,10 +391,6 @@ def connect_reading(path: Path) -> sqlite3.Connection:
     is_still = not path.with_name(path.name + "-wal").exists()
     name = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_still else ''}"
     return sqlite3.connect(name, uri=True, isolation_level=None, timeout=PATIENCE)
-
-
-def _scored_row(row: Sequence[Any]) -> tuple[int, Trajectory, Score]:
-    return row[0], _TRAJECTORY.validate_json(row[1]), _known_score(row[2])
 
 
 def _dump(value: Any) -> str:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from skillopt.evaluation.compare import Comparison, by_task, compare_rows
-from skillopt.evaluation.triggers import Triggering, triggering
 from skillopt.events import RowFact, TestMeasured
-from skillopt.events.state import Metric
+from skillopt.events.state import Metric, State
 from skillopt.gate.decision import worth_of
 from skillopt.tasks.rollout import Means
+from skillopt.tasks.triggers import LEAVE, LOAD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Triggering:
+    """Figures of one description on queries; None where there is nothing to divide by."""
+
+    recall: float | None
+    """Of the queries that should load the skill: the share that did."""
+    precision: float | None
+    """Of the loads: the share that should have been."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +48,36 @@ class TestReport:
     """Of how many draws of a cross-fitted task the one in the middle counts."""
     triggering: Mapping[str, Triggering] = field(default_factory=dict)
     """Recall and precision of the same skills, where a description was trained."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingEnd:
+    """What training ended with. Where it ended before its plan did, `stopped` says why no further step would
+    have helped, and `ended_early` that the budget was spent.
+    """
+
+    state: State
+    report: TestReport
+    stopped: str = ""
+    ended_early: str = ""
+
+
+def triggering(rows: Iterable[RowFact]) -> Triggering | None:
+    """The figures of measured rows; None where the tasks are no such queries.
+
+    A reply that shows no choice is a miss among the wanted loads, and no load among the unwanted.
+    """
+    measured = [row for row in rows if row.hard is not None]
+    wanted = [row for row in measured if row.task.startswith(f"{LOAD}-")]
+    unwanted = [row for row in measured if row.task.startswith(f"{LEAVE}-")]
+    if not measured or len(wanted) + len(unwanted) < len(measured):
+        return None
+    hits = sum(row.hard == 1.0 for row in wanted)
+    strays = sum(row.hard == 0.0 and row.failure is None for row in unwanted)
+    return Triggering(
+        recall=hits / len(wanted) if wanted else None,
+        precision=hits / (hits + strays) if hits + strays else None,
+    )
 
 
 def report_of(measured: TestMeasured, metric: Metric, weight: float) -> TestReport:

@@ -27,8 +27,8 @@ from skillopt.skill.document import Document
 from skillopt.skill.store import SkillStore
 from skillopt.step import Step
 from skillopt.tasks.task import Task
+from skillopt.train.closing import adopt
 from skillopt.train.plan import Plan
-from skillopt.train.state import adopt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
