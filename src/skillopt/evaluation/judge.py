@@ -18,7 +18,7 @@ from skillopt.aio import together
 from skillopt.errors import Fault, ScoringError
 from skillopt.messages import Message, Request
 from skillopt.models.port import Model
-from skillopt.models.reading import Unusable, asked_again, read
+from skillopt.models.reading import Unusable, asked_again, read, schema_of
 from skillopt.place import Place
 from skillopt.tasks.judge import Finding
 from skillopt.tasks.rollout import Trajectory
@@ -66,13 +66,8 @@ class ModelJudge:
         self._max_tokens = max_tokens
         self._stage = stage
         self._background = background
-        parts = [
-            dict(model.fingerprint),
-            max_tokens,
-            judge_prompt("judge"),
-            judge_prompt("judge_pair"),
-            _REVISION,
-        ]
+        prompts = judge_prompt("judge"), judge_prompt("judge_pair")
+        parts = [dict(model.fingerprint), max_tokens, *prompts, _REVISION]
         self.version = f"judge {hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]}"
         """Changes whenever the same answer could be judged otherwise: another model, another prompt."""
 
@@ -112,11 +107,9 @@ class ModelJudge:
         forwards, backwards = await together(
             self._compare(task, ours, other, rubric), self._compare(task, other, ours, rubric)
         )
-        wins = [
-            {"first": 1, "tie": 0, "second": -1}[forwards],
-            {"first": -1, "tie": 0, "second": 1}[backwards],
-        ]
-        return "answer" if sum(wins) > 0 else "other" if sum(wins) < 0 else "tie"
+        worth = {"first": 1, "tie": 0, "second": -1}
+        ahead = worth[forwards] - worth[backwards]
+        return "answer" if ahead > 0 else "other" if ahead < 0 else "tie"
 
     async def _compare(
         self, task: Task, first: str, second: str, rubric: str
@@ -148,7 +141,7 @@ class ModelJudge:
                 role="judge",
                 stage=self._stage,
                 place=str(Place.named("judge", asked, attempt=attempt)),
-                schema=shape.model_json_schema(),
+                schema=schema_of(shape),
                 background=self._background,
             )
             try:

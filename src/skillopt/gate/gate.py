@@ -22,7 +22,6 @@ from skillopt.gate.decision import Case, PolicyReader, RowId, value
 from skillopt.gate.policies import POLICIES
 from skillopt.gate.settings import GateSettings
 from skillopt.ledger import GATE_STAGE
-from skillopt.place import Place
 from skillopt.step import Step
 from skillopt.tasks.rollout import Invalid, Rollout, Scored, means
 from skillopt.tasks.scorers import as_text
@@ -65,10 +64,10 @@ class Verdict:
     action: Action
     why: str
     incumbent: float | None
-    candidate: Measured | None
+    candidate: Measured | None = None
     """Complete measurement; None for a candidate that was not fully measured."""
-    bound: float | None
-    rows: tuple[Rollout, ...]
+    bound: float | None = None
+    rows: tuple[Rollout, ...] = ()
     rows_total: int
     """Rows of the reading that decided: with `confirm`, the first draws or all."""
     verified: bool
@@ -183,16 +182,12 @@ class Gate:
             action=action,
             why=why,
             incumbent=incumbent,
-            candidate=None,
-            bound=None,
-            rows=(),
             rows_total=len(self.rows),
             verified=self.verified,
             decided_by=refused_by,
             refused=bool(refused_by),
         )
-        step.emit(self.event(step.place, verdict))
-        return verdict
+        return self._told(step, verdict)
 
     def objection_to_all(self, incumbent: Measured) -> str:
         """Why no candidate, however good and short, could be accepted against that incumbent; empty where one
@@ -307,28 +302,32 @@ class Gate:
             over=digest(incumbent.skill) if over else "",
             refused=bool(unfit),
         )
-        step.emit(self.event(step.place, verdict))
-        return verdict
+        return self._told(step, verdict)
 
-    def event(self, place: Place, verdict: Verdict) -> Judged:
-        """The verdict as the log tells it."""
-        return Judged(
-            id=str(place.at("verdict")),
-            place=place,
-            action=verdict.action,
-            metric=self.metric,
-            incumbent=verdict.incumbent,
-            candidate=None if verdict.candidate is None else verdict.candidate.score,
-            bound=verdict.bound,
-            rows_used=len(verdict.rows),
-            rows_total=verdict.rows_total,
-            verified=verdict.verified,
-            why=verdict.why,
-            policy=verdict.policy or self.policy,
-            decided_by=verdict.decided_by,
-            skill=verdict.skill,
-            over=verdict.over,
+    def _told(self, step: Step, verdict: Verdict) -> Verdict:
+        """The verdict, after the log was told."""
+        same = (
+            "action",
+            "why",
+            "incumbent",
+            "bound",
+            "rows_total",
+            "verified",
+            "decided_by",
+            "skill",
+            "over",
         )
+        event = Judged(
+            id=str(step.place.at("verdict")),
+            place=step.place,
+            metric=self.metric,
+            candidate=None if verdict.candidate is None else verdict.candidate.score,
+            rows_used=len(verdict.rows),
+            policy=verdict.policy or self.policy,
+            **{name: getattr(verdict, name) for name in same},
+        )
+        step.emit(event)
+        return verdict
 
 
 def digest(skill: str) -> str:

@@ -10,7 +10,8 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -55,6 +56,12 @@ def asked_again(messages: tuple[Message, ...], said: str, trouble: Unusable) -> 
     )
 
 
+@cache
+def schema_of(shape: type[BaseModel]) -> Mapping[str, Any]:
+    """What providers are shown of a shape."""
+    return shape.model_json_schema()
+
+
 def tries(
     messages: tuple[Message, ...], shape: type[BaseModel], *, role: Role, stage: str, max_tokens: int
 ) -> Iterator[Request]:
@@ -71,7 +78,7 @@ def tries(
             role=role,
             stage=stage,
             place=f"{stage}/{words}/a{attempt}",
-            schema=shape.model_json_schema(),
+            schema=schema_of(shape),
         )
 
 

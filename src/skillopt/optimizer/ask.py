@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel
 
 from skillopt.errors import Fault, ProviderDown
 from skillopt.messages import Message, Reply, Request
 from skillopt.models.port import Model
-from skillopt.models.reading import asked_again
+from skillopt.models.reading import asked_again, schema_of
 from skillopt.optimizer.render import memory_section, section, skill_section
 from skillopt.optimizer.replies import Unusable, read
 from skillopt.place import Place
@@ -104,7 +103,7 @@ class OptimizerModel:
             role="optimizer",
             stage=stage,
             place=str(place),
-            schema=_schema(shape),
+            schema=schema_of(shape),
         )
         try:
             return await self._models.get(stage, self._model).complete(request)
@@ -119,11 +118,6 @@ class OptimizerModel:
         # half.
         share = 4 if self._window <= 32_768 else 2
         return min(self._caps.get(stage, self._max_tokens), self._window // share)
-
-
-@cache
-def _schema(shape: type[BaseModel]) -> Mapping[str, Any]:
-    return shape.model_json_schema()
 
 
 def packaged(name: str) -> str:

@@ -45,11 +45,7 @@ class Selector:
         self._ranks = ranks
 
     async def select(
-        self,
-        step: Step,
-        merged: Merged,
-        limit: int | None,
-        decision: LimitRecord | None = None,
+        self, step: Step, merged: Merged, limit: int | None, decision: LimitRecord | None = None
     ) -> Selection:
         """At most `limit` proposals; edits among them can be looked up in the skill. Of whole skills the
         first one is taken.
@@ -96,12 +92,9 @@ class Selector:
         reply = await self._model.ask(step, "ranking", "0", user, Ranking)
         if isinstance(reply, Unusable):
             return edits[:limit], RankingRecord(fallback=True, error=str(reply))
-        wanted = list(dict.fromkeys(index for index in reply.selected_indices if 0 <= index < len(edits)))[
-            :limit
-        ]
-        return tuple(edits[index] for index in wanted), RankingRecord(
-            fallback=False, reasoning=reply.reasoning, selected_indices=wanted
-        )
+        known = [index for index in dict.fromkeys(reply.selected_indices) if 0 <= index < len(edits)]
+        told = RankingRecord(fallback=False, reasoning=reply.reasoning, selected_indices=known[:limit])
+        return tuple(edits[index] for index in known[:limit]), told
 
     async def _repair(self, step: Step, chosen: Sequence[Edit], ended: list[Outcome]) -> tuple[Proposal, ...]:
         lost = [outcome for outcome in apply(chosen, step.skill).outcomes if outcome.state == "unmatched"]
@@ -129,14 +122,12 @@ async def choose_limit(
     proposals. An answer that cannot be used means 0, so that nothing is taken on a guess.
     """
     available = len(proposals)
+    nothing = LimitRecord(learning_rate=0, raw_learning_rate=None, available_update_items=available)
     if not available:
-        why = "nothing was proposed"
-        return LimitRecord(learning_rate=0, raw_learning_rate=None, available_update_items=0, reasoning=why)
-    score = (
-        "not measured"
-        if rollouts.hard is None or rollouts.soft is None
-        else f"hard {rollouts.hard:.4f}, soft {rollouts.soft:.4f}"
-    )
+        return nothing.model_copy(update={"reasoning": "nothing was proposed"})
+    score = "not measured"
+    if rollouts.hard is not None and rollouts.soft is not None:
+        score = f"hard {rollouts.hard:.4f}, soft {rollouts.soft:.4f}"
     user = (
         model.background(step, step.skill.whole)
         + section("This step's rollouts", f"{rollouts.n} rollouts: {score}.")
@@ -144,13 +135,7 @@ async def choose_limit(
     )
     reply = await model.ask(step, "lr_autonomous", "0", user, LearningRate)
     if isinstance(reply, Unusable):
-        return LimitRecord(
-            learning_rate=0,
-            raw_learning_rate=None,
-            available_update_items=available,
-            fallback=True,
-            error=str(reply),
-        )
+        return nothing.model_copy(update={"fallback": True, "error": str(reply)})
     chosen = min(reply.learning_rate, available)
     return LimitRecord(
         learning_rate=chosen,

@@ -165,11 +165,7 @@ class Database:
     def _first(
         self, query: str, values: Sequence[Any] = (), read: Callable[[Any], _Read] = lambda row: row
     ) -> _Read | None:
-        try:
-            row = self._db.execute(query, values).fetchone()
-            return None if row is None else read(row)
-        except _UNREADABLE as error:
-            raise self._failed(error) from error
+        return next(self._each(query, values, read), None)
 
     def _failed(self, error: Exception) -> Stopped:
         # The run stops now: what is still in flight must not wait for a lock as long as the first did.
