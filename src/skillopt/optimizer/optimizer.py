@@ -148,7 +148,8 @@ class Optimizer:
             notes_from=() if aware is None else aware.notes_from,
             contrasts=contrasts,
         )
-        self._aggregator = Aggregator(asked, form, merge_batch_size=settings.merge_batch_size)
+        self.aggregate = Aggregator(asked, form, merge_batch_size=settings.merge_batch_size).aggregate
+        """Stage 3: one list of proposals."""
         self._selector = Selector(asked, form, ranks=proposer is None)
         self._updater = Updater(asked, form, None if aware is None else aware.consolidate_above)
         self.advisor = EpochAdvisor(asked)
@@ -208,10 +209,6 @@ class Optimizer:
         if self._settings.small:
             return by_kind(failures, size)
         return [list(failures[at : at + size]) for at in range(0, len(failures), size)]
-
-    async def aggregate(self, step: Step, reflection: Reflection) -> Merged:
-        """Stage 3: one list of proposals."""
-        return await self._aggregator.aggregate(step, reflection)
 
     async def select(self, step: Step, reflection: Reflection, merged: Merged) -> Selection:
         """Stage 4: no more of them than the limit: the schedule's, the optimizer's own, or none at all."""

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, cast
 
 from skillopt.errors import UsageError
-from skillopt.events import EpochEnded, Judged, Notice, Reflected, RowFact, StageClosed, Updated
+from skillopt.events import Judged, Notice, Reflected, RowFact, StageClosed, Updated
 from skillopt.events.records import EditRecord, StepRecord
 from skillopt.events.state import Metric
 from skillopt.gate.constraints import Effort, Ruled, outgrows, too_long
@@ -20,6 +20,7 @@ from skillopt.place import Place
 from skillopt.runs.fold import LogSection
 from skillopt.runs.log import DATABASE
 from skillopt.runs.reader import RunReader
+from skillopt.runs.steps import judged_skill
 from skillopt.runs.stored import asked_twice
 from skillopt.runs.verdicts import FoundVerdict, name_of
 from skillopt.skill.description import problem_with
@@ -140,7 +141,8 @@ class _Recomputing:
         """What comes out when the verdict is computed again."""
         if self._closed is None:
             return self._without_rows()
-        candidate, folder, name = self._candidate(), self._run.folder, self._about["name"]
+        candidate = judged_skill(self._section, self._judged.place, self._run.skills)
+        folder, name = self._run.folder, self._about["name"]
         if candidate is None:
             raise UsageError(
                 f"{name} of {folder} is not closed yet: run the same training command again, then explain it."
@@ -159,17 +161,6 @@ class _Recomputing:
         if over and accepted:
             return skills.get(accepted[0])
         return skills.get(self._before.skill if self._is_gated else self._before.best)
-
-    def _candidate(self) -> Document | None:
-        """The text that was judged: a candidate, or the skill with an epoch's guidance; None while it is
-        open.
-        """
-        if self._updated is not None:
-            return self._run.skills.get(self._updated.skill)
-        for ended in self._section.of(EpochEnded):
-            guidance = ended.slow_update.slow_update_content or ""
-            return self._run.skills.get(self._before.skill).with_region("slow_update", guidance)
-        return None
 
     def _settings(self) -> GateSettings:
         """How the gate was told to decide."""

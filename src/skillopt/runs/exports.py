@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from skillopt.evaluation.compare import row_means
 from skillopt.events import (
     Aggregated,
     Checkpoint,
@@ -172,22 +173,19 @@ class Exports:
                     self._json(f"{home}/comparison_pairs.json", [_dump(pair) for pair in event.pairs])
                 self._json(f"meta_skill/epoch_{epoch:02d}/meta_skill_result.json", _dump(event.meta_skill))
             elif isinstance(event, StageClosed):
-                place = event.place
-                folder = {"older": "rollout_prev", "newer": "rollout_curr"}.get(place.arm, "selection_eval")
-                self._rows(
-                    f"{home}/{folder}" + (f"/topup/more-{place.sample}" if place.sample else ""), event.rows
-                )
+                arm, sample = event.place.arm, event.place.sample
+                folder = {"older": "rollout_prev", "newer": "rollout_curr"}.get(arm, "selection_eval")
+                self._rows(f"{home}/{folder}{f'/topup/more-{sample}' if sample else ''}", event.rows)
 
     def _rows(self, name: str, rows: Sequence[RowFact], kinds: Mapping[str, str] | None = None) -> None:
         lines = public_rows(rows, self._run.database, self._tasks)
         self._text(f"{name}/results.jsonl", "".join(to_json(line).decode() + "\n" for line in lines))
-        scored = [row for row in rows if row.hard is not None]
-        n = len(scored)
+        scored, mean = [row for row in rows if row.hard is not None], row_means(rows)
         figures: dict[str, Any] = {
-            "n": n,
-            "hard": sum(row.hard or 0.0 for row in scored) / n if n else None,
-            "soft": sum(row.soft or 0.0 for row in scored) / n if n else None,
-            "invalid": len(rows) - n,
+            "n": mean.n,
+            "hard": mean.hard,
+            "soft": mean.soft,
+            "invalid": len(rows) - mean.n,
         }
         if kinds:
             figures["task_types"] = _by_kind(scored, kinds)

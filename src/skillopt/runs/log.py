@@ -68,7 +68,7 @@ class Run:
             self.database = Database(folder / DATABASE, alone=True)
             self._stack.callback(self.database.shut)
             self.skills = SkillStore(self.database, scrub=scrubber.scrub)
-            self.live = LiveWriter(self.database)
+            self.live = LiveWriter(self.database.note)
             self._claim(identity)
             _sweep(folder)
             for event in _read(folder / EVENTS, mend=True):

@@ -33,9 +33,8 @@ def rewritten(document: Document, text: str) -> tuple[Document | None, str]:
         return None, problem
     newline = document.newline
     head = document.frontmatter or (BOM if document.text.startswith(BOM) else "")
-    tail = "".join(
-        _whole_lines(document.text[part.start : part.end], newline) for part in document.layout.regions
-    )
+    regions = [document.text[part.start : part.end] for part in document.layout.regions]
+    tail = "".join(text if text.endswith("\n") else text + newline for text in regions)
     before, after = _blank_lines(old, newline)
     ending = after or (newline if tail or document.text.endswith("\n") or not document.text else "")
     if head.strip(BOM) and not head.endswith("\n"):
@@ -104,10 +103,6 @@ def _blank_lines(old: str, newline: str) -> tuple[str, str]:
     if not old.strip():
         return "", ""
     return newline * (len(old) - len(old.lstrip("\n"))), newline * (len(old) - len(old.rstrip("\n")))
-
-
-def _whole_lines(text: str, newline: str) -> str:
-    return text if text.endswith("\n") else text + newline
 
 
 def _same_protected(old: Document, new: Document) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from skillopt.evaluation.compare import Comparison, by_task, compare_rows
+from skillopt.evaluation.compare import Comparison, by_task, compare_rows, row_means
 from skillopt.events import RowFact, TestMeasured
 from skillopt.events.state import Metric, State
 from skillopt.gate.decision import worth_of
@@ -107,7 +107,7 @@ def report_of(measured: TestMeasured, metric: Metric, weight: float) -> TestRepo
         look=measured.look,
         metric=metric,
         comparison=found.comparison,
-        scores={name: _means(rows) for name, rows in kept.items()},
+        scores={name: row_means(rows) for name, rows in kept.items()},
         final=sum(final) / len(final) if final else None,
         left_out=found.left_out,
         targets=_by_target(kept, worth),
@@ -125,13 +125,6 @@ def _by_target(
         seed, best = ([row for row in kept[arm] if row.target == name] for arm in ("seed", "best"))
         found[name] = compare_rows(seed, best, worth, split="test").comparison
     return {name: one for name, one in found.items() if one is not None}
-
-
-def _means(rows: Sequence[RowFact]) -> Means:
-    hard = [row.hard for row in rows if row.hard is not None]
-    soft = [row.soft for row in rows if row.soft is not None]
-    n = len(hard)
-    return Means(hard=sum(hard) / n if n else None, soft=sum(soft) / n if n else None, n=n)
 
 
 def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool, ungated: str = "") -> str:

@@ -15,12 +15,10 @@ from skillopt.models.wires.responses import ResponsesModel
 Api = Literal["auto", "chat", "responses"]
 
 # What OpenAI documents about its models, and what `auto` makes of it:
-#
-#   model                                     question                       asked through   because
-# *-codex*, codex-*, *-pro, *-deep-research any                            Responses       they have no Chat
-# Completions o1 o3 o4 ..., gpt-5 and later             with tools, effort not `none`  Responses       since
-# gpt-5.4 Chat Completions refuses the two any other, and these without tools        any
-# Chat            every parameter is there, `seed` too
+#   *-codex*, codex-*, *-pro, *-deep-research    Responses: they have no Chat Completions
+#   o1 o3 o4 ..., gpt-5 and later, with tools    Responses, unless the effort is `none`: since gpt-5.4 Chat
+#                                                Completions refuses the two together
+#   any other, and these without tools           Chat Completions: every parameter is there, `seed` too
 _ONLY_RESPONSES = re.compile(r"(?:^|-)codex(?:-|$)|-pro(?:-20\d\d|$)|-deep-research|^computer-use")
 _REASONING = re.compile(r"^(?:o\d|gpt-(?:[5-9]|\d\d))(?!.*-chat)")
 

@@ -239,10 +239,7 @@ def _usage(usage: Any) -> Usage | None:
     uncached, output = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
     if uncached is None or output is None:
         return None
-    read, written = (
-        count(usage.get("cache_read_input_tokens")),
-        count(usage.get("cache_creation_input_tokens")),
-    )
+    read, written = (count(usage.get(f"cache_{what}_input_tokens")) for what in ("read", "creation"))
     details = usage.get("output_tokens_details")
     return Usage(
         input_tokens=uncached + (read or 0) + (written or 0),

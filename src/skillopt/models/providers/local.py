@@ -142,12 +142,8 @@ class LocalModel:
             return {}
         if mode == "json" or self._refuses_schemas:
             return {"response_format": {"type": "json_object"}}
-        return {
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": "reply", "schema": _tight(request.schema)},
-            }
-        }
+        named = {"name": "reply", "schema": _tight(request.schema)}
+        return {"response_format": {"type": "json_schema", "json_schema": named}}
 
     def _message(self, message: Message) -> dict[str, Any]:
         if message.images:
