@@ -47,6 +47,15 @@ def test_every_page_is_reached_from_the_readme() -> None:
     assert not [str(page.relative_to(ROOT)) for page in PAGES if page not in reached]
 
 
+def test_the_readme_has_every_command_in_its_table_and_every_room_in_its_tree() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = set(re.findall(r"^\| `skillopt (\w+)", readme, re.MULTILINE))
+    assert table == set(cast(Any, typer.main.get_command(app())).commands)
+    tree = readme.partition("```text\nsrc/skillopt/")[2].partition("```")[0]
+    rooms = {path.stem for path in (ROOT / "src/skillopt").iterdir() if path.suffix in ("", ".py")}
+    assert not [room for room in rooms if room[0] != "_" and room not in re.findall(r"\w+", tree)]
+
+
 def test_every_page_is_in_the_menu_of_the_site() -> None:
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     listed = re.findall(r"^ +- ([\w/-]+\.md)$", settings, re.MULTILINE)

@@ -28,29 +28,26 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_HOMES = {
-    name: home
-    for home, names in {
-        "skillopt.benchmarks": "Benchmark Environment",
-        "skillopt.build.results": "Evaluated Versus",
-        "skillopt.build.training": "Result",
-        "skillopt.errors": "SkillOptError Stopped UsageError",
-        "skillopt.estimation": "Estimate",
-        "skillopt.evaluation.compare": "Comparison",
-        "skillopt.events": "Event Sink",
-        "skillopt.harnesses": "Harness Session",
-        "skillopt.library": "acompare aevaluate aoptimize compare estimate evaluate optimize",
-        "skillopt.messages": "Message Reply Request Usage",
-        "skillopt.models": "Model ModelSpec Provider",
-        "skillopt.registries": "register",
-        "skillopt.skill.folder": "Skill load_skill",
-        "skillopt.tasks.rollout": "Invalid Score Scored Trajectory",
-        "skillopt.tasks.scorers": "Scorer",
-        "skillopt.tasks.task": "Task",
-        "skillopt.trackers": "Tracker",
-    }.items()
-    for name in names.split()
+_NAMES = {
+    "skillopt.benchmarks": "Benchmark Environment",
+    "skillopt.build.results": "Evaluated Versus",
+    "skillopt.build.training": "Result",
+    "skillopt.errors": "SkillOptError Stopped UsageError",
+    "skillopt.estimation": "Estimate",
+    "skillopt.evaluation.compare": "Comparison",
+    "skillopt.events": "Event Sink",
+    "skillopt.harnesses": "Harness Session",
+    "skillopt.library": "acompare aevaluate aoptimize compare estimate evaluate optimize",
+    "skillopt.messages": "Message Reply Request Usage",
+    "skillopt.models": "Model ModelSpec Provider",
+    "skillopt.registries": "register",
+    "skillopt.skill.folder": "Skill load_skill",
+    "skillopt.tasks.rollout": "Invalid Score Scored Trajectory",
+    "skillopt.tasks.scorers": "Scorer",
+    "skillopt.tasks.task": "Task",
+    "skillopt.trackers": "Tracker",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "Benchmark",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.cli._effort import PRESETS, with_effort
 from skillopt.cli._flags import Given
+from skillopt.cli.train import PRESETS, with_effort
 from skillopt.errors import UnknownName
 
 DOCS = Path(__file__).parents[2] / "docs" / "effort.md"

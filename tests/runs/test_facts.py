@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from skillopt.messages import Usage
 from skillopt.report import Facts
 from skillopt.runs.database import Database
 from skillopt.runs.log import read_events
-from skillopt.runs.stored import stored_text
+from skillopt.runs.stored import StoredTexts
 from skillopt.runs.words import outcomes
 from skillopt.skill.store import Skills
 from train._world import Trained
@@ -35,7 +34,7 @@ def folded(trained: Trained, *, upto: int | None = None, **changes: Any) -> Fact
         "account": account,
         "status": "finished",
     }
-    skills = Skills(partial(stored_text, trained.folder / "run.db"))
+    skills = Skills(StoredTexts(trained.folder / "run.db"))
     return fold(events, skills, **{**given, **changes})
 
 

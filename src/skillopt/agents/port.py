@@ -49,17 +49,11 @@ class Agent:
     is_provider: bool = False
     """Whether the model behind that login can be asked without the agent, as a provider of that name."""
     program: Service = _PROGRAM
-    """What configuration has to know of the program: its keys fill the `agent` section of a role, its
-    backends mean this agent.
-    """
+    """The same for the program: its keys fill the `agent` section of a role, its backends mean it."""
     vendor: str = ""
-    """The provider whose key serves a rollout as well, as that has a home of its own where nobody is logged
-    in; blank where there is none.
-    """
+    """The provider whose key serves a rollout too, as that has a home where nobody is logged in."""
     prefers_vendor_key: bool = False
-    """Whether the program, started by hand, uses that key before the login it keeps: then its own login in
-    chat is that key too.
-    """
+    """Whether the program by itself uses that key before its own login: then so does chat."""
     token_prefix: str = ""
     """How a token of a subscription begins, which is no key of the vendor's and is not paid by use."""
     source: str = ""

@@ -64,9 +64,7 @@ class DocVQASettings(CommonSettings):
 
 
 class PageImage(Image):
-    """The image of a page, read from its file whenever it is needed: all pages of a benchmark would not fit
-    into memory.
-    """
+    """The image of a page, read from its file when needed: all pages would not fit into memory."""
 
     __slots__ = ("path",)
     path: Path

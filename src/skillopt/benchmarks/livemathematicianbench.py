@@ -99,9 +99,7 @@ def load_months(path: Path, bad: list[TaskError]) -> list[DataRow]:
 
 
 def row_id(row: DataRow) -> str | None:
-    """The id of a row, or None: as it stands, else month and number; where a raw row names no month, its file
-    does.
-    """
+    """The id of a row: as it stands, else month (of the row or its file) and number; or None."""
     if (given := row.name("id")) is not None:
         return given
     in_name = _MONTH.search(row.path.name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -105,11 +105,9 @@ class OwnBenchmark(QuestionBenchmark):
 
     @classmethod
     def from_settings(cls, settings: OwnSettings, scorer: ScorerSpec | None = None) -> OwnBenchmark:
-        """From files, as the `env` section says. `scorer` is one from Python, instead of that of the
-        settings.
-        """
+        """From files, as the `env` section says; `scorer` from Python goes before the settings'."""
         reader, checker = _Reader(settings), _scorer(settings, scorer)
-        loader = TaskLoader(reader.task, checker.check_task, reader.begin)
+        loader = TaskLoader(reader.task, reader.checked(checker), reader.begin)
         if settings.test_path is None:
             made = cls._build(settings, load_splits(settings, loader), checker)
             made.undivided = settings.split_dir is None and not _DIVIDES & settings.model_fields_set
@@ -138,7 +136,7 @@ class OwnBenchmark(QuestionBenchmark):
         """
         settings = settings or OwnSettings()
         reader, checker = _Reader(settings), _scorer(settings, scorer)
-        loader = TaskLoader(reader.task, checker.check_task)
+        loader = TaskLoader(reader.task, reader.checked(checker))
         if isinstance(tasks, Mapping):
             parts: dict[Split, tuple[Task, ...]] = {"train": (), "val": (), "test": ()}
             for name, rows in tasks.items():
@@ -168,6 +166,14 @@ class OwnBenchmark(QuestionBenchmark):
             seed_skill=package_text("own_skill.md"),
             prompts={} if settings.prompts is None else _prompts(settings.prompts),
         )
+
+
+def read_tasks(settings: OwnSettings) -> tuple[list[Task], list[str]]:
+    """The tasks of `data_path`, undivided, and what is wrong with rows that give none."""
+    reader, checker = _Reader(settings), _scorer(settings, None)
+    loader = TaskLoader(reader.task, reader.checked(checker), reader.begin)
+    assert settings.data_path is not None, "the caller named a file"
+    return loader.tasks(settings.data_path), list(map(str, loader.bad))
 
 
 class _Own:
@@ -214,20 +220,18 @@ class _Reader:
         return as_given.usable(rows, [])
 
     def _placeholders(self, fields: Sequence[str]) -> list[str]:
-        """The template's names that are fields. Others stay as they are in the prompt, unless they look like
-        a mistyped field.
-        """
+        """The template's names that are fields. Others stay, unless they look like a mistyped field."""
         if self._template is None:
             return []
         names = placeholders(self._template)
         for name in names:
             if name not in fields and (hint := suggest(name, fields)).startswith("Did you mean"):
                 raise TaskError(f"env.prompt names {{{name}}}, which is no field of the rows. {hint}")
-        known = [name for name in names if name in fields]
+        known = [name for name in fields if f"{{{name}}}" in self._template]
         if not known:
             raise TaskError(
-                "env.prompt names no field of the rows, so all tasks would be the same. Fields:"
-                f" {', '.join(fields)}."
+                "env.prompt names no field of the rows, so all tasks would be the same. Write one of"
+                f" {', '.join(f'{{{field}}}' for field in fields)} into it."
             )
         return known
 
@@ -258,6 +262,21 @@ class _Reader:
             data={name: value for name, value in row.data.items() if name != reference_field},
         )
 
+    def checked(self, scorer: Scorer) -> Callable[[Task], None]:
+        """The scorer's word on a task; where no field was taken for the reference, with those there are."""
+
+        def check(task: Task) -> None:
+            try:
+                scorer.check_task(task)
+            except TaskError as error:
+                if task.reference is not None or self._settings.reference_field or not task.data:
+                    raise
+                fields = ", ".join(map(str, task.data))
+                hint = f"The row has {fields}: env.reference_field names the one with the answer."
+                raise TaskError(f"{error} {hint}") from error
+
+        return check
+
     def _prompt(self, row: DataRow) -> str:
         if self._template is not None:
             values = {name: as_text(self._field(row, name, "env.prompt")) for name in self._names}
@@ -266,7 +285,8 @@ class _Reader:
         if field is None:
             raise row.error(
                 f"has no field {', '.join(PROMPT_FIELDS[:-1])} or {PROMPT_FIELDS[-1]}"
-                f"{_near(row, PROMPT_FIELDS)}. Add one, or set env.prompt to a template."
+                f"{_near(row, PROMPT_FIELDS) or _others(row.data)}. Add one, or set env.prompt to a template"
+                f"{_example(row.data)}."
             )
         prompt = as_text(row.data[field])
         if not prompt.strip():
@@ -310,6 +330,17 @@ def _near(row: DataRow, wanted: Sequence[str]) -> str:
         if close := get_close_matches(name, lower, n=1, cutoff=0.8):
             return f", but {lower[close[0]]!r}, which may be meant as {name!r}"
     return ""
+
+
+def _others(fields: Mapping[str, Any]) -> str:
+    """The fields that there are instead, as part of a sentence."""
+    return f", but {', '.join(map(str, fields))}" if fields else ""
+
+
+def _example(fields: Mapping[str, Any]) -> str:
+    """A template that these fields allow, as part of a sentence."""
+    field = next((name for name in fields if name not in (*REFERENCE_FIELDS, "id", "task_id")), None)
+    return "" if field is None else f" such as '{{{field}}}'"
 
 
 def _template(text: str, key: str) -> str:

@@ -1,6 +1,4 @@
-"""The cases of the rule world (simulated, see `models/world/`): the embedded default and the test-bed for
-gates and schedules.
-"""
+"""The cases of the rule world (simulated, see `models/world/`): the embedded default and a test-bed."""
 
 from __future__ import annotations
 

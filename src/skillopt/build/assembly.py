@@ -147,8 +147,8 @@ async def open_run(
         if executor is not None and isinstance(job.benchmark, RunsPrograms):
             job = replace(job, benchmark=job.benchmark.programs_in(executor))
         models = ModelStack(
-            job,
-            folder,
+            job=job,
+            folder=folder,
             ledger=ledger,
             database=database,
             closing=stack,
@@ -158,7 +158,7 @@ async def open_run(
             tell=lambda text: run.emit(Notice(text=text)),
         )
         run.live.slowed = models.slowed
-        targets = Targets(job, models, ledger=ledger, rollouts=rollouts, executor=executor)
+        targets = Targets(job=job, models=models, ledger=ledger, rollouts=rollouts, executor=executor)
         yield OpenRun(
             job=job,
             folder=folder,

@@ -61,9 +61,7 @@ class JsonEntry(_Action):
     """Whether `keys` lead to a list that gets the value as a further item."""
 
     def put_in(self, text: str | None) -> str:
-        """The file with our entry. Raises `UsageError`, with what to paste, where it cannot be
-        edited safely.
-        """
+        """The file with our entry. Raises `UsageError`, with what to paste, where it cannot be edited."""
         try:
             if text is not None and self.is_in(text):
                 return text

@@ -41,6 +41,8 @@ class Done:
     """Targets that somebody else changed at the last moment; they are as that somebody left them."""
     recovered: tuple[str, ...] = ()
     """What an earlier crash had left behind, in words."""
+    findings: tuple[str, ...] = ()
+    """What the held-out tasks say of each target, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +53,7 @@ class Adoption:
     roots: tuple[Path, ...]
     now: Callable[[], datetime]
     project: str | None = None
-    """Whose proposals are meant where none is named: another project's is never decided on by chance. None is
-    everybody's.
-    """
+    """Whose proposals are meant where none is named, so that none is decided on by chance; None: all."""
     patience: float = 10.0
     """Seconds to wait for another process that adopts at this moment."""
     hook: Callable[[str], None] = field(default=lambda step: None, repr=False)
@@ -127,24 +127,24 @@ class Adoption:
             return recovered
 
     def diff(self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()) -> str:
-        """What adopting the chosen edits would do, as a unified diff; of a proposal on which all is decided,
-        what it was about.
-        """
+        """The chosen edits as a unified diff; all edits of a proposal on which everything is decided."""
         opened = self._open(id)
-        if not (targets or edits) and not opened.pending:
-            return "".join(target.diff() for target in opened.proposal.targets)
-        chosen = opened.chosen(None, targets, edits)
-        over = opened.record.adopted - chosen
+        chosen, over = _shown(opened, targets, edits)
         return "".join(target.diff(chosen, over=over) for target in opened.proposal.touched(chosen))
+
+    def findings(
+        self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()
+    ) -> tuple[str, ...]:
+        """What the held-out tasks say of what `diff` shows, a line for each target."""
+        opened = self._open(id)
+        return opened.proposal.findings(_shown(opened, targets, edits)[0])
 
     def status(self) -> ProposalsStatus:
         """Where everything stands, without changing anything."""
         return status(self.store, self.roots)
 
     def decisions(self, project: str | None = None) -> tuple[Decision, ...]:
-        """What the person decided so far, the oldest first, for the next night to learn from; of one project,
-        unless told otherwise.
-        """
+        """What the person decided, the oldest first, for the next night to learn from."""
         return decisions(self.store, project)
 
     @contextmanager
@@ -253,6 +253,7 @@ class Adoption:
             backups=backups if changes else None,
             left_out=move.left_out,
             recovered=recovered,
+            findings=proposal.findings(move.taken),
         )
 
     def _put(self, id: str, record: ProposalRecord, move: Move, changes: Sequence[FileChange]) -> Move:
@@ -278,6 +279,16 @@ class Adoption:
         self.store.decisions.note(id, record.plus(move))
         self.hook("done")
         return move
+
+
+def _shown(
+    opened: OpenedProposal, targets: Sequence[str], edits: Sequence[int]
+) -> tuple[frozenset[int], frozenset[int]]:
+    """The edits a person looks at, and those that the text holds already."""
+    if not (targets or edits) and not opened.pending:
+        return frozenset(edit.id for edit in opened.proposal.edits), frozenset()
+    chosen = opened.chosen(None, targets, edits)
+    return chosen, opened.record.adopted - chosen
 
 
 def _refuse_changed(change: FileChange, remedy: str) -> None:

@@ -61,9 +61,7 @@ class Installer:
     put: Callable[[FileChange], bool] = put
 
     def plan(self, install: Install, actions: Sequence[InstallAction]) -> InstallPlan:
-        """What an install would do; nothing is written. Raises `UsageError`, naming all that is in the
-        way.
-        """
+        """What an install would do; nothing is written. Raises `UsageError`, naming all in the way."""
         receipt = self.receipts.load(install)
         known = {} if receipt is None else {one.action.path: one for one in receipt.touched}
         files, touched, problems = [], [], []
@@ -84,9 +82,7 @@ class Installer:
         return InstallPlan(files=tuple(files), touched=tuple(touched), folders=tuple(made))
 
     def install(self, install: Install, actions: Sequence[InstallAction], version: str) -> InstallPlan:
-        """Install, or bring an install up to date. Where a file cannot be written, everything is put back
-        before the error is raised.
-        """
+        """Install, or bring an install up to date: all of it, or nothing and the error is raised."""
         if (plan := self.plan(install, actions)).is_done and self.receipts.load(install) is not None:
             return plan
         with self.receipts.alone():
@@ -119,9 +115,7 @@ class Installer:
         return back(self._installed(install))
 
     def uninstall(self, install: Install) -> InstallPlan:
-        """Take an install back. Every file is as it was, or, where somebody changed it since, without our
-        part.
-        """
+        """Take an install back: every file as it was or, if changed since, without our part."""
         self._installed(install)
         with self.receipts.alone():
             receipt = self._installed(install)  # read again, now that nobody else of us writes
@@ -234,9 +228,7 @@ def _file(path: Path, before: bytes | None, after: bytes, action: InstallAction)
 
 
 def _look(path: Path, *, ours: bool) -> bytes | None:
-    """What a file holds; None where nothing is. Raises `UsageError` for what cannot be a file we may
-    write.
-    """
+    """What a file holds; None where nothing is. Raises `UsageError` for what we may not write."""
     trouble = ""
     with as_usage_error(path, "read", "Check its permissions and those of its folder."):
         try:

@@ -13,16 +13,12 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~&])")
 
 
 def page(proposal: NightProposal) -> str:
-    """The proposal as Markdown: verdict, paired tasks, cost, and each edit with its evidence and what it
-    does.
-    """
+    """The proposal as Markdown: verdict, paired tasks, cost, each edit with its evidence and effect."""
     return "\n".join(_page(proposal)) + "\n"
 
 
 def plain(text: str) -> str:
-    """A text on one line, without control characters and at most a few hundred characters long: safe to print
-    in a terminal.
-    """
+    """A text on one line, without control characters and cut after a few hundred: safe in a terminal."""
     shown = "".join(" " if _is_control(char) else char for char in text[: 4 * _LONGEST])
     shown = " ".join(shown.split())
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]} ..."
@@ -80,9 +76,9 @@ def _judgement(judgement: Judgement) -> Iterator[str]:
         f"Verdict: **{_inline(judgement.action)}**."
         f" {why}{'' if not why or why.endswith('.') else '.'}{measured}"
     )
-    if not judgement.verified:
-        yield ""
-        yield "**Unverified suggestion**: too few held-out tasks to decide anything. Read it as an idea."
+    yield ""
+    doubt = "" if judgement.standing == "shown" else " Read it as an idea: that it helps is not shown."
+    yield f"What the held-out tasks say: **{_inline(judgement.finding)}**.{doubt}"
     if not judgement.gate_on:
         yield ""
         yield "**The gate was switched off**: this was taken whatever the measurement said."
@@ -97,9 +93,7 @@ def _judgement(judgement: Judgement) -> Iterator[str]:
         yield "| held-out task | before | after | |"
         yield "|---|---|---|---|"
         for pair in judgement.pairs:
-            moved = ""
-            if pair.before is not None and pair.after is not None and pair.before != pair.after:
-                moved = "better" if pair.after > pair.before else "worse"
+            moved = "better" if (pair.gain or 0) > 0 else "worse" if (pair.gain or 0) < 0 else ""
             named = f"{pair.title} ({pair.task})" if pair.title else pair.task
             yield f"| {_inline(named)} | {_score(pair.before)} | {_score(pair.after)} | {moved} |"
 

@@ -49,9 +49,7 @@ class TouchedFile(BaseModel):
     before: str | None
     """What it held, byte for byte as UTF-8; None where there was no file."""
     after: tuple[str, ...]
-    """Digests of what was written, the last one last. An earlier one counts too: an update may have been
-    killed half-way.
-    """
+    """Digests of what was written, the last one last; earlier ones count, as an update may be killed."""
 
     @property
     def path(self) -> Path:
@@ -90,9 +88,7 @@ class Receipt(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipts:
-    """All receipts of the person, below the state folder. They hold earlier bytes of the person's files, so
-    nobody else may read them.
-    """
+    """All receipts of the person, private because they hold earlier bytes of the person's files."""
 
     state: Path
     patience: float = 10.0
@@ -115,9 +111,7 @@ class Receipts:
                     yield from receipt.folders
 
     def load(self, install: Install) -> Receipt | None:
-        """The receipt of an install; None where there is none. Raises `UsageError` for one that is
-        damaged.
-        """
+        """The receipt of an install, or None. Raises `UsageError` for one that is damaged."""
         return _read(self.folder / install.file_name)
 
     def save(self, receipt: Receipt) -> None:
@@ -151,9 +145,7 @@ class Receipts:
                 self.state.rmdir()
 
     def _lock(self, held: ExitStack) -> None:
-        """Enter the lock. One that was removed while we waited for it is no lock any more: others hold the
-        new file of that name.
-        """
+        """Enter the lock. One that was removed while we waited is none: others hold the new file."""
         path, last = self.folder / _LOCK, time.monotonic() + self.patience
         while True:
             try:

@@ -48,9 +48,7 @@ class ProposalStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposalsStatus:
-    """All proposals, the newest first, and those that are not the user's or cannot be read,
-    with the reason.
-    """
+    """All proposals, the newest first; and why others are not the user's or cannot be read."""
 
     proposals: tuple[ProposalStatus, ...]
     refused: Mapping[str, str]

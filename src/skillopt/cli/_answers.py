@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from skillopt.cli._console import open_console, print_json
-from skillopt.cli._options import Json, argument
+from skillopt.cli._options import Json, argument, option
 from skillopt.errors import UsageError
 from skillopt.runs import words
 from skillopt.runs.answers import AnsweredTask, GivenAnswer, RunAnswers, read_answers
@@ -30,8 +28,8 @@ def show(
     tasks: Annotated[
         list[str] | None, argument("TASK...", "Ids of tasks; left out, the telling ones.")
     ] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Only tasks that the best skill fails.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="All tasks, not the first ones alone.")] = False,
+    failed: Annotated[bool, option("--failed", "Only tasks that the best skill fails.")] = False,
+    everything: Annotated[bool, option("--all", "All tasks, not the first ones alone.")] = False,
     json: Json = False,
 ) -> None:
     """Show a run's answers: question, expected, the seed's answer and the best skill's, score and why.

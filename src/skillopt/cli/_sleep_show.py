@@ -147,6 +147,8 @@ def night_json(ended: NightResult, context: NightContext, notices: Sequence[str]
                 "n_tasks": len(target.tasks),
                 "accepted": bool(outcome.edits),
                 "verified": judged.verified,
+                "finding": judged.finding,
+                "p": judged.p,
                 "gate_action": judged.action,
                 "baseline": judged.before,
                 "candidate": judged.after,
@@ -186,14 +188,10 @@ def night(told: Mapping[str, Any]) -> Iterator[str]:
         f" {words.count(told['n_tasks'], 'task')}."
     )
     for skill in told["skills"]:
-        mark = (
-            ""
-            if skill["verified"] or skill["gate_action"] == "not measured"
-            else " (unverified: too few held-out tasks)"
-        )
+        finding = f"; {skill['finding']}" if skill["accepted"] else ""
         yield (
             f"{skill['name']}: held-out {words.score(skill['baseline'])} to"
-            f" {words.score(skill['candidate'])}, {skill['gate_action']}{mark}"
+            f" {words.score(skill['candidate'])}, {skill['gate_action']}{finding}"
         )
         yield (f"  {skill['claim']}")
         if not skill["accepted"] and skill["why"] not in skill["claim"]:
@@ -242,8 +240,15 @@ def status_json(
                 "edits": {str(edit): decided for edit, decided in one.edits.items()},
                 "unmeasured": [edit.id for edit in one.proposal.edits if not edit.is_measured],
                 "targets": [
-                    {"name": target.name, "path": str(target.path), "disk": target.disk, "note": target.note}
-                    for target in one.targets
+                    {
+                        "name": target.name,
+                        "path": str(target.path),
+                        "disk": target.disk,
+                        "note": target.note,
+                        "verified": staged.judgement.verified,
+                        "finding": staged.judgement.finding,
+                    }
+                    for target, staged in zip(one.targets, one.proposal.targets, strict=True)
                 ],
             }
             for one in standing.proposals
@@ -278,6 +283,7 @@ def status(told: Mapping[str, Any]) -> Iterator[str]:
             is_new = target["disk"] == "old" and target["note"]  # the old text of a new file is none
             state = target["note"] if is_new else f"{_ON_DISK[target['disk']]}. {target['note']}".rstrip()
             yield f"  {target['name']}: {target['path']}: {state}"
+            yield f"    {target['finding']}"
     for id, why in told["refused"].items():
         yield (f"Refused {id}: {plain(why)}")
     if told["schedule"] is not None:
@@ -303,6 +309,7 @@ def done_json(result: Done) -> dict[str, Any]:
         "backups": None if result.backups is None else str(result.backups),
         "left_out": list(result.left_out),
         "recovered": list(result.recovered),
+        "findings": list(result.findings),
     }
 
 
@@ -313,6 +320,8 @@ def done(told: Mapping[str, Any]) -> Iterator[str]:
     yield f"{verb}: {words.count(len(told['changes']), 'change')} of proposal {told['proposal']}."
     for path in told["updated_paths"]:
         yield f"  {'wrote' if Path(path).exists() else 'removed'} {path}"
+    if told["action"] == "adopt":
+        yield from (f"  {plain(said)}" for said in told["findings"])
     for name in told["left_out"]:
         yield f"  left {name} as it is: somebody else changed it at the last moment"
     if told["backups"] is not None and told["action"] == "adopt":
@@ -339,6 +348,12 @@ def cleaned(told: Mapping[str, Any]) -> Iterator[str]:
         f" {words.count(len(told['folders']), 'run folder')} of nights"
     )
     yield (f"{'Would take' if told['dry_run'] else 'Took'} away {what}, {told['bytes'] / 1e6:,.1f} MB.")
+
+
+def findings(said: Iterable[str]) -> None:
+    """What the held-out tasks say, as lines that a program which applies the diff behind them passes over."""
+    for line in said:
+        echo(f"# {plain(line)}")
 
 
 def diff(text: str) -> None:

@@ -66,15 +66,8 @@ def _as_json(found: Estimate) -> dict[str, Any]:
 
 
 def _figures(of: Estimate | StageCost) -> dict[str, Any]:
-    return {
-        name: None if one is None else one.as_json()
-        for name, one in (
-            ("calls", of.calls),
-            ("tokens", of.tokens),
-            ("usd", of.usd),
-            ("seconds", of.seconds),
-        )
-    }
+    figures = {name: getattr(of, name) for name in ("calls", "tokens", "usd", "seconds")}
+    return {name: None if one is None else one.as_json() for name, one in figures.items()}
 
 
 def _show(found: Estimate) -> None:

@@ -119,10 +119,10 @@ def run(
     flags: Flags,
     tasks_file: TasksPath = None,
     reviewed: Annotated[
-        bool, typer.Option("--reviewed", help="You have read the file of tasks; it need not say so itself.")
+        bool, option("--reviewed", "You have read the file of tasks; it need not say so itself.")
     ] = False,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Leave a night that is open and begin anew, also without news.")
+        bool, option("--restart", "Leave a night that is open and begin anew, also without news.")
     ] = False,
     log: Annotated[
         Path | None,
@@ -179,7 +179,9 @@ def status(flags: Flags, json: Json = False) -> None:
 
 def diff(flags: Flags, proposal: Id = None, skill: Skills = None, edit: Edits = None) -> None:
     """Show what adopting would change."""
-    show.diff(_adoption(flags).diff(proposal, targets=skill or (), edits=edit or ()))
+    adoption, targets, edits = _adoption(flags), skill or (), edit or ()
+    show.findings(adoption.findings(proposal, targets=targets, edits=edits))
+    show.diff(adoption.diff(proposal, targets=targets, edits=edits))
 
 
 def adopt(
@@ -202,7 +204,7 @@ def undo(
     flags: Flags,
     proposal: Id = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Also put a file back that was edited since; its text is kept.")
+        bool, option("--force", "Also put a file back that was edited since; its text is kept.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -261,7 +263,7 @@ def schedule(
 
 def unschedule(
     flags: Flags,
-    every: Annotated[bool, typer.Option("--all", help="The nights of all projects.")] = False,
+    every: Annotated[bool, option("--all", "The nights of all projects.")] = False,
 ) -> None:
     """Take the schedule of this project out again; nobody else's entry is touched."""
     context = _sleep.context_of(flags)
@@ -284,7 +286,7 @@ def clean(
     older_than: Annotated[
         str, typer.Option("--older-than", help="How long ago it was decided or ended: 90d, 12h, or a date.")
     ] = "90d",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be taken away.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Only say what would be taken away.")] = False,
     json: Json = False,
 ) -> None:
     """Take away what old nights left: decided proposals and the run folders of nights that ended, of all

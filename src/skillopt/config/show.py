@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, SecretStr
+from pydantic_core import to_jsonable_python
 
 from skillopt.benchmarks import benchmarks
-from skillopt.config.fields import Leaf, nested, plain
+from skillopt.config.fields import Leaf, nested
 from skillopt.config.layers import leaf_of, settings_leaves, tree
 from skillopt.config.load import Resolved
 from skillopt.config.names import DEAD, FLAT, REFUSED, aliases
@@ -163,4 +164,4 @@ def _value(resolved: Resolved, key: str) -> Any:
         return SET
     if key.endswith(("base_url", "endpoint")) and isinstance(value, str):
         return without_password(value)
-    return plain(value)
+    return to_jsonable_python(value, fallback=str)

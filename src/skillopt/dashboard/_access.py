@@ -1,6 +1,4 @@
-"""Decides which requests reach the dashboard: the right host, the same origin, and the token where the bind
-is not this machine's own.
-"""
+"""Decides which requests reach the dashboard: right host, same origin, and the token where one is asked."""
 
 from __future__ import annotations
 
@@ -80,9 +78,7 @@ class Gatekeeper:
     """The rules. Pure: it reads a request's head and says what is wrong with it, or nothing."""
 
     loopback: bool
-    """Whether the bind is this machine's own; then `Host` must be too, or a foreign name that resolves here
-    would count as us.
-    """
+    """Whether the bind is this machine's own; then `Host` must be too, against names that resolve here."""
     token: str | None
     cookie: str
 

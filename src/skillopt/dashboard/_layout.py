@@ -58,7 +58,7 @@ def frame(
         shown = shown.replace(_HOLE, _part("task", parts["task"]).replace("<div ", '<div id="task" ', 1))
     main = tag(
         "main",
-        *head,
+        tag("div", *head, cls="title") if place else head[0],
         said,
         tag("div", Markup(shown), id="parts"),
         id="content",

@@ -53,9 +53,7 @@ def harness_of(text: str) -> str | None:
 
 
 def located(text: str, find: Callable[[str], Path]) -> str:
-    """The target with the files that it names where `find` sees them: a configuration may lie elsewhere than
-    the working directory.
-    """
+    """The target with the files that it names where `find` sees them, perhaps beside a configuration."""
     if text.startswith("cmd:"):
         program, *rest = argv_of(text.removeprefix("cmd:"), "target")
         if "/" in program:  # else it is looked for on the PATH
@@ -129,11 +127,7 @@ class OwnAgent:
             files = tuple(path for path in found if path not in images)
             shown = replace(task, reference=None, data={"instructions": instructions}, files=files)
             work = OwnAgentWork(
-                task=shown,
-                skill=as_prompt(skill),
-                folder=folder,
-                workspace=place.workspace,
-                images=images,
+                task=shown, skill=as_prompt(skill), folder=folder, workspace=place.workspace, images=images
             )
             before = snapshot(place.workspace)
             report = await self._paid(work, session)
@@ -255,9 +249,7 @@ def _kind(value: object) -> str:
 
 
 def _without_question(messages: tuple[Message, ...], task: Task) -> tuple[Message, ...]:
-    """The conversation without what it begins with: system prompts and the task, which the optimizer is shown
-    anyway.
-    """
+    """The conversation without its beginning: system prompts and the task, which are shown anyway."""
     for index, message in enumerate(messages):
         is_question = message.role == "user" and task.prompt.strip() in message.content
         if message.role != "system" and not is_question:

@@ -89,8 +89,7 @@ class _Start:
             if isinstance(value, dict):
                 return value
         raise Fault(
-            "contract",
-            f'{self._name} printed {text[-200:]!r}; print one line {{"answer": "..."}} at the end',
+            "contract", f'{self._name} printed {text[-200:]!r}; print one line {{"answer": "..."}} at the end'
         )
 
 

@@ -117,7 +117,8 @@ class NightJobs:
             )
         if target.files:  # what else lies in the folder is not to be written over
             job = replace(job, seed=replace(job.seed, name=target.name, folder=target.path.parent))
-        return replace(job, look_back=_look_back(target))
+        start = None if target.carried is None else Document.of(target.carried.edits[-1].text)
+        return replace(job, look_back=_look_back(target), start=start)
 
     @property
     def reader(self) -> NightJobs:

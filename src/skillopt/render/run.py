@@ -7,18 +7,7 @@ from urllib.parse import urlencode
 
 from skillopt.account import Total
 from skillopt.messages import Role
-from skillopt.render.markup import (
-    Markup,
-    chip,
-    diff,
-    fold,
-    joined,
-    listed,
-    pairs,
-    soft,
-    table,
-    tag,
-)
+from skillopt.render.markup import Markup, chip, diff, fold, joined, listed, pairs, soft, table, tag
 from skillopt.render.stairs import legend, stairs, told
 from skillopt.runs.growth import GrownLine, Growth
 from skillopt.runs.matrix import MARK_SIGNS, MARKS, TaskMatrix
@@ -91,9 +80,7 @@ def subject(facts: Facts, *, is_adopted: bool) -> Markup:
 
 
 def screen(facts: Facts, grown: Growth) -> Markup:
-    """The stairs as a scrubber that can also play by itself, the skill as it grew, and the wall of val tasks,
-    all at one moment.
-    """
+    """One moment of the run: the stairs as a scrubber, the skill as it grew, and the wall of val tasks."""
     if facts.baseline is None:
         return tag("p", "Nothing is measured yet: the stairs begin with the baseline of the seed.")
     last = len(grown.moments) - 1
@@ -109,35 +96,32 @@ def screen(facts: Facts, grown: Growth) -> Markup:
         aria_valuetext=told(grown.moments[shown]),
     )
     play = tag("button", "Play", id="play", type="button")
-    return joined(
-        [
-            tag(
-                "section",
-                tag("h2", "Val score: ", tag("span", told(grown.moments[shown]), id="moment", role="status")),
-                tag("div", stairs(facts, grown), cls="wide"),
-                tag("div", play, scrubber, cls="player"),
-                legend(facts),
-                _compared(facts),
-                cls="card",
-                aria_label="Scores",
-                id="scores",
-            ),
-            tag("div", _skill(facts, grown, shown), _wall(facts, grown, shown), cls="two"),
-        ]
+    scores = tag(
+        "section",
+        tag("h2", "Val score: ", tag("span", told(grown.moments[shown]), id="moment", role="status")),
+        tag("div", stairs(facts, grown), cls="wide"),
+        tag("div", play, scrubber, cls="player"),
+        cls="card",
+        aria_label="Scores",
+        id="scores",
     )
+    both = tag("div", _skill(facts, grown, shown), _wall(facts, grown, shown), cls="two")
+    return joined([tag("div", scores, both, cls="screen"), _meaning(facts)])
 
 
-def _compared(facts: Facts) -> Markup:
+def _meaning(facts: Facts) -> Markup:
+    """What the shapes of the stairs mean, and which tasks of the sealed test changed."""
     found = facts.test.comparison
-    if found is None:
-        return Markup()
-    last = "" if facts.test.final is None else f" The last skill: {score(facts.test.final)}."
-    named = [
-        fold(f"{title}: {len(tasks)}", tag("p", ", ".join(tasks)), key=title)
-        for title, tasks in (("Fixed tasks", found.fixed), ("Broken tasks", found.broken))
-        if tasks
-    ]
-    return joined([*([soft(last.strip())] if last else []), *named])
+    folds = [fold("What the shapes mean", legend(facts), key="legend")]
+    if found is not None:
+        folds += [
+            fold(f"{title}: {len(tasks)}", tag("p", ", ".join(tasks)), key=title)
+            for title, tasks in (("Fixed tasks", found.fixed), ("Broken tasks", found.broken))
+            if tasks
+        ]
+        if facts.test.final is not None:
+            folds.append(soft(f"The last skill: {score(facts.test.final)}."))
+    return tag("div", *folds, cls="folds")
 
 
 def _skill(facts: Facts, grown: Growth, shown: int) -> Markup:
@@ -150,12 +134,9 @@ def _skill(facts: Facts, grown: Growth, shown: int) -> Markup:
         if facts.best_diff
         else soft("The best skill is the seed.")
     )
-    note = tag(
-        "p", "The step that wrote each line, and what that step did to the val tasks: ", keys, cls="soft"
-    )
-    return tag(
-        "section", tag("h2", "SKILL.md"), note, body, changed, cls="card", id="skill", aria_label="Skill"
-    )
+    note = tag("span", "the step that wrote each line, and what it did to the val tasks: ", keys, cls="soft")
+    head = tag("div", tag("h2", "SKILL.md"), note, cls="row-of")
+    return tag("section", head, body, changed, cls="card", id="skill", aria_label="Skill")
 
 
 def _line(grown: Growth, line: GrownLine, shown: int) -> Markup:
@@ -175,7 +156,7 @@ def _line(grown: Growth, line: GrownLine, shown: int) -> Markup:
         data_first=line.first,
         data_gone=line.gone,
         hidden=not is_there,
-        cls="new" if line.first == shown and line.first else "",
+        cls=" ".join(["blank"] * (not line.text.strip()) + ["new"] * (line.first == shown > 0)),
     )
 
 
@@ -219,7 +200,7 @@ def _wall(facts: Facts, grown: Growth, shown: int) -> Markup:
     wall = tag(
         "div", *squares, cls="wall", role="group", aria_label="Val tasks; arrow keys walk, Enter opens"
     )
-    note = soft("One square a task; framed is what this step changed. Press one to see what the target did.")
+    note = soft("Framed is what this step changed. Press a square to see what the target did.")
     empty = tag("div", id="task", data_part="task")
     return tag(
         "section",

@@ -11,8 +11,8 @@ from skillopt.runs.values import Facts
 from skillopt.runs.words import SIGNS, interval, outcome, score
 from skillopt.train.claim import TestReport
 
-_WIDTH, _HEIGHT = 1000, 300
-_LEFT, _TOP, _BOTTOM = 40, 22, 262
+_WIDTH, _HEIGHT = 1000, 170
+_LEFT, _TOP, _BOTTOM = 40, 20, 136
 _RIGHT = 830
 """Where the stairs end when the sealed test stands beside them; without it they take the whole width."""
 _TEST_AT = (885, 945)
@@ -40,7 +40,7 @@ class _Plot:
             yield tag("text", f"{quarter / 4:g}", x=_LEFT - 8, y=y + 4, cls="end")
         every = max(1, -(-int(self.last) // _MOST_TICKS))
         for step in range(0, int(self.last) + 1, every):
-            yield tag("text", str(step) if step else "seed", x=self.x(step), y=_BOTTOM + 20, cls="mid")
+            yield tag("text", str(step) if step else "seed", x=self.x(step), y=_BOTTOM + 17, cls="mid")
         yield tag("text", "step", x=(_LEFT + self.right) / 2, y=_HEIGHT - 4, cls="mid")
 
 
@@ -126,9 +126,7 @@ def _train(grown: Growth, plot: _Plot) -> Iterator[Markup]:
 
 
 def _val(grown: Growth, plot: _Plot) -> Iterator[Markup]:
-    """The current skill's score as stairs, with a gap where it is unknown; candidates that were not taken
-    hang below at what they could reach.
-    """
+    """The current score as stairs, with gaps where it is unknown; candidates not taken hang below."""
     if grown.moments[0].score is None:
         return
     at = grown.moments[0].score
@@ -171,7 +169,7 @@ def _test(test: TestReport, plot: _Plot) -> Iterator[Markup]:
         shape = tag("path", d=f"M{x} {plot.y(at) - 7:.1f}l6 12h-12z", cls="test")
         yield tag("g", tag("title", f"{name}: test {score(at)}"), shape)
         yield tag("text", score(at), x=x + 10, y=plot.y(at) + 4)
-        yield tag("text", name, x=x, y=_BOTTOM + 20, cls="mid")
+        yield tag("text", name, x=x, y=_BOTTOM + 17, cls="mid")
 
 
 def legend(facts: Facts) -> Markup:

@@ -1,6 +1,4 @@
-"""Runs one program in the sandbox and decides whose fault an end was: a program's own is a result, the
-sandbox's own is a fault.
-"""
+"""Runs one program in the sandbox; an end of the program's own doing is a result, any other a fault."""
 
 from __future__ import annotations
 
@@ -67,9 +65,7 @@ class ProcessLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """How a program ended: `code` as its parent sees it (negative for a signal), and `stopped` when it was
-    over a limit.
-    """
+    """How a program ended: `code` (negative for a signal), and `stopped` when it was over a limit."""
 
     code: int
     stdout: bytes
@@ -89,9 +85,7 @@ class Ran:
 
 
 class Sandbox:
-    """A place for programs, a few at a time. Every program gets a box of its own with copies of its files,
-    and nothing outlives it.
-    """
+    """A place for programs, a few at a time: each in a box with copies of its files, which ends with it."""
 
     def __init__(
         self,
@@ -242,9 +236,7 @@ def _run_there(sandbox: Sandbox, argv: list[str], call: Mapping[str, Any]) -> Ra
 
 
 def _watcher_lost(code: int, collect: Sequence[str], stopped: LimitReached | None = None) -> Ran:
-    """A program that ended or stopped the process that watched over it has failed; where nothing shuts it in,
-    it can.
-    """
+    """A program that ended its watcher, which it can where nothing shuts it in, has failed."""
     said = b"The program ended the process that watched over it.\n"
     return Ran(code=code, stdout=b"", stderr=said, stopped=stopped, lost=dict.fromkeys(collect, "missing"))
 

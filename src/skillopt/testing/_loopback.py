@@ -313,10 +313,7 @@ class LoopbackProvider:
 
 
 def error_answer(
-    status: int,
-    body: Any,
-    retry_after: float | str | None = None,
-    left: Mapping[str, str] | None = None,
+    status: int, body: Any, retry_after: float | str | None = None, left: Mapping[str, str] | None = None
 ) -> web.Response:
     """A refusal as these APIs write one; `left` are headers on what is left of a quota."""
     headers = {**(left or {}), **({} if retry_after is None else {"retry-after": str(retry_after)})}

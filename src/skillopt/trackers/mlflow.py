@@ -24,9 +24,7 @@ class MLflowSettings(TrackerSettings):
 
 
 class MLflow:
-    """Logs figures as metrics and settings as parameters. Where to send is `tracking.mlflow.uri`, else
-    MLflow's own variables.
-    """
+    """Logs figures as metrics and settings as parameters, to `tracking.mlflow.uri` or where MLflow says."""
 
     def __init__(self, opening: Opening) -> None:
         from mlflow.entities import Param

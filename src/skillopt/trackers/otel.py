@@ -29,9 +29,7 @@ class OpenTelemetrySettings(TrackerSettings):
 
 
 class OpenTelemetry:
-    """Sends spans by OTLP over HTTP to `tracking.otel.endpoint`, else to where OpenTelemetry's own variables
-    say.
-    """
+    """Sends spans by OTLP over HTTP to `tracking.otel.endpoint`, or where OpenTelemetry's variables say."""
 
     reference = None
 

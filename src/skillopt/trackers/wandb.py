@@ -30,9 +30,7 @@ class WandBSettings(TrackerSettings):
 
 
 class WandB:
-    """Logs figures by step. `tracking.wandb.mode: offline` keeps everything below the run folder, for `wandb
-    sync`.
-    """
+    """Logs figures by step. `tracking.wandb.mode: offline` keeps all in the run folder for `wandb sync`."""
 
     def __init__(self, opening: Opening) -> None:
         import wandb

@@ -32,9 +32,7 @@ class Homes:
         return Path(named) if named else default
 
     def place(self, source: str, variable: str, default: str) -> Path:
-        """Where the sessions of a source are: as the user says, else as the program's variable does, else
-        below the home folder.
-        """
+        """Where a source's sessions are: as the user says, the program's variable, or below home."""
         return self.places.get(source) or self.folder(variable, self.home / default)
 
     def config(self) -> Path:

@@ -1,6 +1,4 @@
-"""Opens other programs' databases so that nothing of theirs is touched, and reads only columns that are
-there.
-"""
+"""Opens other programs' databases so that nothing is touched, and reads only columns that are there."""
 
 from __future__ import annotations
 

@@ -144,9 +144,7 @@ def _set(place: Any, last: Any, value: Any) -> None:
 
 
 def _pruned(value: Any) -> Any:
-    """A value without the fields that are not read, which hold most of a log: edits,
-    references, tool data.
-    """
+    """A value without the fields that are not read, which hold most of a log."""
     if isinstance(value, dict):
         return {key: _pruned(item) for key, item in value.items() if key in _FIELDS}
     if isinstance(value, list):

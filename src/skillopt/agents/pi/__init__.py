@@ -4,9 +4,4 @@ from __future__ import annotations
 
 from skillopt.agents.port import Agent, lazily
 
-PLUGIN = Agent(
-    name="pi",
-    title="pi",
-    source="pi",
-    transcripts=lazily("pi.transcripts", "PiTranscripts"),
-)
+PLUGIN = Agent(name="pi", title="pi", source="pi", transcripts=lazily("pi.transcripts", "PiTranscripts"))

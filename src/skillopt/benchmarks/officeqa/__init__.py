@@ -71,9 +71,7 @@ class OfficeQA(QuestionBenchmark):
         self._max_turns = max_turns
 
     def open(self, task: Task) -> Environment | None:
-        """The tools over the documents of this task alone, or these documents themselves for an agent that
-        has tools.
-        """
+        """The tools over this task's documents, or these themselves for an agent with tools."""
         return None if self._max_turns is None else DocumentTools(task.files, self._max_turns)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from multidict import MultiMapping
 
 from skillopt.config import load, packaged_names
-from skillopt.dashboard._forms import box, choice, field
+from skillopt.dashboard._forms import actions, box, button, choice, field
 from skillopt.dashboard._page import ActionReply, Checkup, Page, Parts, Surroundings, Visit
 from skillopt.doctor import CheckResult, Examination, Subject, examine
 from skillopt.errors import UsageError
@@ -38,11 +38,7 @@ async def build(visit: Visit) -> Parts:
             cls="fields",
         ),
         box("calls", "Ask each model a few tiny questions; this may cost a little"),
-        tag(
-            "div",
-            tag("button", "Run the checks", name="verb", value="examine", cls="main"),
-            cls="actions",
-        ),
+        actions(button("examine", "Run the checks", main=True)),
         method="post",
     )
     return {"form": card("Examine", tag("p", about), form), "found": _found(visit.around.checkup)}

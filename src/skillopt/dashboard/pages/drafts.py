@@ -10,10 +10,11 @@ from typing import Any
 
 from multidict import MultiMapping
 
-from skillopt.build.draft_file import as_kept, draft_files, is_draft, read_rows, write_rows
+from skillopt.build.task_drafts import as_kept, draft_files, is_draft, read_rows, write_rows
+from skillopt.dashboard._forms import actions, button, hidden
 from skillopt.dashboard._page import ActionReply, Page, Parts, Visit
 from skillopt.errors import UsageError
-from skillopt.render.markup import Markup, card, sentence, soft, tag
+from skillopt.render.markup import Markup, card, empty, sentence, soft, tag
 from skillopt.runs.words import count
 
 _ABOUT = (
@@ -32,7 +33,7 @@ async def build(visit: Visit) -> Parts:
         parts[f"file-{_digest(name)}"] = tag("section", tag("h2", name), soft(told), aria_label=name)
         parts |= {_part(name, row): _card(name, row) for row in drafts}
     if len(parts) == 1:
-        parts["none"] = tag("p", f"No draft waits in {visit.around.cwd}.", cls="empty")
+        parts["none"] = empty(f"No draft waits in {visit.around.cwd}.")
     return parts
 
 
@@ -86,18 +87,13 @@ def _card(name: str, row: Mapping[str, Any]) -> Markup:
         str(row.get("id", "")),
         tag(
             "form",
-            tag("input", type="hidden", name="file", value=name),
-            tag("input", type="hidden", name="draft", value=_part(name, row)),
+            hidden("file", name),
+            hidden("draft", _part(name, row)),
             *(
                 tag("label", label, tag("textarea", text, name=key, rows=min(8, 2 + text.count("\n"))))
                 for key, label, text in fields
             ),
-            tag(
-                "div",
-                tag("button", "Keep", name="verb", value="keep", cls="main"),
-                tag("button", "Drop", name="verb", value="drop"),
-                cls="actions",
-            ),
+            actions(button("keep", "Keep", main=True), button("drop", "Drop")),
             method="post",
         ),
     )
