@@ -31,6 +31,11 @@ Action = Literal["accept", "reject", "inconclusive", "unchanged"]
 STAGE, RULE = GATE_STAGE, "rule"
 FIRST_ANSWERS = 3
 """Answers to the baseline that are told as they come."""
+_TOLD = (
+    *("action", "why", "incumbent", "bound", "rows_total"),
+    *("verified", "decided_by", "skill", "over"),
+)
+"""What the log says of a verdict under the same name."""
 SMALLEST_VERIFIED = 5
 """Val tasks below which verdicts are marked unverified."""
 
@@ -306,17 +311,6 @@ class Gate:
 
     def _told(self, step: Step, verdict: Verdict) -> Verdict:
         """The verdict, after the log was told."""
-        same = (
-            "action",
-            "why",
-            "incumbent",
-            "bound",
-            "rows_total",
-            "verified",
-            "decided_by",
-            "skill",
-            "over",
-        )
         event = Judged(
             id=str(step.place.at("verdict")),
             place=step.place,
@@ -324,7 +318,7 @@ class Gate:
             candidate=None if verdict.candidate is None else verdict.candidate.score,
             rows_used=len(verdict.rows),
             policy=verdict.policy or self.policy,
-            **{name: getattr(verdict, name) for name in same},
+            **{name: getattr(verdict, name) for name in _TOLD},
         )
         step.emit(event)
         return verdict

@@ -153,17 +153,15 @@ class Optimizer:
         self._selector = Selector(asked, form, ranks=proposer is None)
         self._updater = Updater(asked, form, None if aware is None else aware.consolidate_above)
         self.advisor = EpochAdvisor(asked)
-        self._lanes = (
-            SmallLaneAnalyst(asked, scoring_rule=settings.scoring_rule)
-            if settings.small
-            else LANE_ANALYSTS[settings.skill_update_mode](
-                asked,
-                contrasts=contrasts,
-                target_prompt=settings.prompts.get("rollout", ""),
-                scoring_rule=settings.scoring_rule,
-                files=settings.files,
-            )
+        self._lanes: LaneAnalyst | SmallLaneAnalyst = LANE_ANALYSTS[settings.skill_update_mode](
+            asked,
+            contrasts=contrasts,
+            target_prompt=settings.prompts.get("rollout", ""),
+            scoring_rule=settings.scoring_rule,
+            files=settings.files,
         )
+        if settings.small:
+            self._lanes = SmallLaneAnalyst(asked, scoring_rule=settings.scoring_rule)
         self.joiner = None if settings.small or proposer is not None else Joiner(asked)
 
     @property

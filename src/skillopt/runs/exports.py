@@ -27,8 +27,8 @@ from skillopt.events import (
 from skillopt.events.records import EditRecord, EpochRecord, Fact, ReopenedRecord, StepRecord
 from skillopt.files import append_json, write_json, write_text
 from skillopt.place import Place
+from skillopt.runs.database import AnswerRow, Database
 from skillopt.runs.log import Run
-from skillopt.runs.rows import public_rows
 from skillopt.tasks.task import Task
 
 _EXPORTED = "exported"
@@ -210,6 +210,34 @@ class Exports:
         path = self._folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
+
+
+def public_rows(
+    rows: Iterable[RowFact], database: Database, tasks: Mapping[str, Task]
+) -> list[dict[str, Any]]:
+    """What `results.jsonl` says of rows: score and reason, question and answer.
+
+    Seconds are left out: they differ between equal runs; the log has them.
+    """
+    rows = list(rows)
+    answers = database.answers(row.rollout for row in rows if row.rollout is not None)
+    return [
+        {
+            **_public(row, answers.get((row.rollout or "", row.attempt)), tasks.get(row.task)),
+            **row.model_dump(exclude_none=True, exclude={"seconds"}),
+        }
+        for row in rows
+    ]
+
+
+def _public(row: RowFact, answer: AnswerRow | None, task: Task | None) -> dict[str, Any]:
+    told: dict[str, Any] = {"id": row.task}
+    if task is not None:
+        told |= {"question": task.prompt, "task_type": task.kind}
+    if answer is not None:
+        told |= {"predicted_answer": answer.text, "response": answer.text, "n_turns": answer.calls}
+    reason = row.invalid or row.failure or ("" if row.hard else row.detail)
+    return {**told, "agent_ok": row.invalid is None, "fail_reason": reason}
 
 
 def _by_kind(rows: Sequence[RowFact], kinds: Mapping[str, str]) -> dict[str, Any]:

@@ -160,16 +160,11 @@ class ChangeBuilder:
             for row in one.rows
             if row.invalid is not None
         ]
-        changed = before.skill != after.skill
         about = {} if judged is None else {name: getattr(judged, name) for name in _OF_VERDICT}
-        return {
-            **about,
-            "score": after.score,
-            "invalid": lost,
-            "diff": unified(self.rendered(before.skill), self.rendered(after.skill), "before", "after")
-            if changed
-            else "",
-        }
+        diff = ""
+        if before.skill != after.skill:
+            diff = unified(self.rendered(before.skill), self.rendered(after.skill), "before", "after")
+        return {**about, "score": after.score, "invalid": lost, "diff": diff}
 
     def _version(
         self, section: LogSection, place: Place | None, change: SkillChange, text: str

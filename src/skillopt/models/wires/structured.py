@@ -23,19 +23,8 @@ _ABOUT_FORM = re.compile(
     r"response_?format|json_?(?:schema|object)|json"
     r" mode|structured|output_(?:config|format)|text\.format|schema|grammar|guided"
 )
-_UNENFORCED = frozenset(
-    {
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "multipleOf",
-        "minLength",
-        "maxLength",
-        "maxItems",
-        "uniqueItems",
-    }
-)
+_BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+_UNENFORCED = _BOUNDS | {"minLength", "maxLength", "maxItems", "uniqueItems"}
 _NAME_LENGTH = 64
 
 
