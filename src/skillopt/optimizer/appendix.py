@@ -37,7 +37,9 @@ class Appendix:
         if not self.notes:
             return self.before
         told = self.notes if self.consolidated else self.notes[len(self.notes) - self.added :]
-        above = _without_notes(self.before) if self.consolidated else self.before
+        above = self.before
+        if self.consolidated:  # what the region says beside its notes
+            above = re.sub(r"\n{3,}", "\n\n", _NOTE.sub("", above)).strip("\n")
         bullets = "\n".join(f"- {note}" for note in told)
         if not above:
             return f"{HEADING}\n\n{bullets}"
@@ -89,12 +91,6 @@ async def extended(model: OptimizerModel, step: Step, new: Sequence[str], thresh
 
 _NOTE = re.compile(r"^- .*\S.*(?:\n[ \t]+\S.*)*", re.MULTILINE)
 _BULLET = re.compile(r"^(?:[-*+\u2022] +)+")
-
-
-def _without_notes(text: str) -> str:
-    """What a region says beside its notes."""
-    rest = _NOTE.sub("", text)
-    return re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
 
 
 def _essence(note: str) -> str:

@@ -78,10 +78,8 @@ def entry_of(row: Sequence[Any]) -> Entry:
     )
 
 
-@lru_cache(maxsize=1024)
-def _known_fraction(text: str) -> Fraction:
-    """Prices repeat, and reading one takes longer than all else of an entry."""
-    return Fraction(text)
+_known_fraction = lru_cache(maxsize=1024)(Fraction)
+"""Prices repeat, and reading one takes longer than all else of an entry."""
 
 
 @lru_cache(maxsize=4096)

@@ -22,9 +22,12 @@ def rewritten(document: Document, text: str) -> tuple[Document | None, str]:
     """
     # A lone carriage return is no line end of a document: as one it could make a line of text a marker.
     old = _without_protected(document.text.replace("\r\n", "\n").removeprefix(BOM), document)
-    body, problem = _body(text, document, old)
-    if problem:
-        return None, problem
+    # What the text says itself: without a code block around it, without frontmatter and without regions.
+    written = _unwrapped(_BLANK_START.sub("", to_lf(text).removeprefix(BOM)), old)
+    try:
+        body = _without_protected(_BLANK_START.sub("", written), document)
+    except SkillError as error:
+        return None, f"is not a readable skill: {error}"
     if not body.strip():
         return None, "has no body"
     if body.strip("\n") == old.strip("\n"):
@@ -56,15 +59,6 @@ _WRAPPER = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _FIELD = re.compile(r"^[A-Za-z_][\w-]*[ \t]*:", re.MULTILINE)
-
-
-def _body(text: str, document: Document, old: str) -> tuple[str, str]:
-    """What a text says itself: without a code block around it, without frontmatter and without regions."""
-    text = _unwrapped(_BLANK_START.sub("", to_lf(text).removeprefix(BOM)), old)
-    try:
-        return _without_protected(_BLANK_START.sub("", text), document), ""
-    except SkillError as error:
-        return "", f"is not a readable skill: {error}"
 
 
 def _unwrapped(text: str, old: str) -> str:
