@@ -118,19 +118,15 @@ def _result(opened: OpenRun, trainer: Trainer, fitted: TrainingEnd) -> Result:
         ungated=trainer.ungated,
     )
     seed, best, steps = trainer.measured(seed_skill), trainer.measured(best_skill), opened.run.steps()
+    final = None if state.score is None else trainer.measured(skills.get(state.skill))
+    about = {"config": _public_config(job), "status": status, "claim": sentence, "simulated": job.simulated}
     figures = summary(
-        state,
+        fitted,
         steps,
-        seed=seed,
-        best=best,
-        final=None if state.score is None else trainer.measured(skills.get(state.skill)),
-        config=_public_config(job),
+        about=about,
+        measured={"seed": seed, "best": best, "final": final},
         gate=trainer.gate,
         ungated=trainer.ungated,
-        report=fitted.report,
-        claim=sentence,
-        status=status,
-        simulated=job.simulated,
         spending=opened.spending(),
         seconds=opened.seconds,
     )

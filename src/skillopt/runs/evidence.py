@@ -12,7 +12,7 @@ from skillopt.events import Judged, Notice, Reflected, RowFact, StageClosed, Upd
 from skillopt.events.records import EditRecord, StepRecord
 from skillopt.events.state import Metric
 from skillopt.gate.constraints import Effort, Ruled, outgrows, too_long
-from skillopt.gate.decision import Case, PolicyReader, RowId, worth_of
+from skillopt.gate.decision import Case, PolicyReader, RowId, worth_of, worths_of
 from skillopt.gate.gate import RULE, STAGE
 from skillopt.gate.policies import decide
 from skillopt.gate.settings import GateSettings
@@ -182,11 +182,7 @@ class _Recomputing:
         """The gate's own arithmetic on these rows."""
         settings, metric = self._settings(), cast(Metric, self._judged.metric)
         worths = [worth_of(row, metric, settings.gate_mixed_weight) for row in candidate_rows]
-        values = {
-            (row.task, row.draw): worth
-            for row in incumbent_rows
-            if (worth := worth_of(row, metric, settings.gate_mixed_weight)) is not None
-        }
+        values = worths_of(incumbent_rows, metric, settings.gate_mixed_weight)
         limits = settings.limits
         draws = 1 + max((draw for _, draw in values), default=0)  # an incumbent has its further draws as well
         case = Case.of(

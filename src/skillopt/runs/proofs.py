@@ -24,7 +24,7 @@ from skillopt.events import (
 )
 from skillopt.events.records import EditRecord, StepRecord
 from skillopt.events.state import Metric
-from skillopt.gate.decision import RowId, worth_of
+from skillopt.gate.decision import RowId, worths_of
 from skillopt.gate.gate import STAGE
 from skillopt.models.reading import Unusable, read
 from skillopt.optimizer.proof import JOINING, groups_in
@@ -144,8 +144,7 @@ class _ProofReading:
         )
 
     def _worths(self, rows: Sequence[RowFact]) -> Worths:
-        pairs = [((row.task, row.draw), worth_of(row, self._metric, self._weight)) for row in rows]
-        return {row: worth for row, worth in pairs if worth is not None}
+        return worths_of(rows, self._metric, self._weight)
 
     def _all_proven(self) -> dict[tuple[str, ...], set[str]]:
         """The tasks that each set of edits fixed. One edit's trial that was repeated at once must hold there,
