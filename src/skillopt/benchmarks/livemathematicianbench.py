@@ -46,19 +46,16 @@ class LiveMathSettings(CommonSettings):
 
     usual = Path("data/livemathematicianbench_split")
 
-    data_path: Path | None = Field(
-        default=None,
-        description="File with all tasks, or a folder with the monthly files qa_<month>_final.json.",
-    )
-    shuffle_choices: bool = Field(
-        default=True,
-        description="Put the choices of each item into an order of its own; in raw files A is right.",
-    )
-    choice_seed: int = Field(
-        default=42, ge=0, description="Seed of that order; the same in training, gate and test."
-    )
-    use_theorem: bool = Field(default=False, description="Show the theorem that the question was made from.")
-    use_sketch: bool = Field(default=False, description="Show the sketch of its proof.")
+    data_path: Path | None = None
+    """File with all tasks, or a folder with the monthly files qa_<month>_final.json."""
+    shuffle_choices: bool = True
+    """Put the choices of each item into an order of its own; in raw files A is right."""
+    choice_seed: int = Field(default=42, ge=0)
+    """Seed of that order; the same in training, gate and test."""
+    use_theorem: bool = False
+    """Show the theorem that the question was made from."""
+    use_sketch: bool = False
+    """Show the sketch of its proof."""
 
 
 class _LiveMath:

@@ -42,13 +42,10 @@ _MEMORY = Path("tasks given from Python")
 class OwnSettings(CommonSettings):
     """The `env.*` keys of your own tasks."""
 
-    split_ratio: str = Field(
-        default="2:2:1", description="Weights of train, val and test under split_mode 'ratio'."
-    )
-    test_path: Path | None = Field(
-        default=None,
-        description="File with the test tasks; data_path is then divided into train and val only.",
-    )
+    split_ratio: str = "2:2:1"
+    """Weights of train, val and test under split_mode 'ratio'."""
+    test_path: Path | None = None
+    """File with the test tasks; data_path is then divided into train and val only."""
     prompt: str | None = Field(
         default=None,
         description=(
@@ -56,45 +53,28 @@ class OwnSettings(CommonSettings):
             f"Unset: the first of {', '.join(PROMPT_FIELDS)} that the row has."
         ),
     )
-    scorer: str | list[str] = Field(
-        default="exact_match",
-        description=(
-            "A scorer's name (also 'checks' and 'judge'), 'module:function', 'file.py:function', 'cmd:"
-            " program arguments', or a list of arguments."
-        ),
-    )
-    pass_at: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="The number from which a function's or command's score passes (hard = 1). Unset: 1.",
-    )
-    scorer_options: dict[str, Any] = Field(
-        default_factory=dict, description="Options of the scorer, such as {absolute: 0.01} for numeric."
-    )
-    graded: bool | None = Field(
-        default=None,
-        description="Whether a function or command gives partial credit, so that the gate reads soft.",
-    )
-    id_field: str | None = Field(
-        default=None,
-        description="The field with the task's id. Unset: 'id' or 'task_id', else a hash of the row.",
-    )
+    scorer: str | list[str] = "exact_match"
+    """A scorer's name (also 'checks' and 'judge'), 'module:function', 'file.py:function', 'cmd: program
+    arguments', or a list of arguments.
+    """
+    pass_at: float | None = Field(default=None, gt=0, le=1)
+    """The number from which a function's or command's score passes (hard = 1). Unset: 1."""
+    scorer_options: dict[str, Any] = Field(default_factory=dict)
+    """Options of the scorer, such as {absolute: 0.01} for numeric."""
+    graded: bool | None = None
+    """Whether a function or command gives partial credit, so that the gate reads soft."""
+    id_field: str | None = None
+    """The field with the task's id. Unset: 'id' or 'task_id', else a hash of the row."""
     reference_field: str | None = Field(
         default=None,
         description=f"The field with the reference. Unset: the first of {', '.join(REFERENCE_FIELDS)}.",
     )
-    kind_field: str | None = Field(
-        default=None, description="The field with the task type, for figures per type."
-    )
-    system: str | None = Field(
-        default=None,
-        description="Template of the system prompt with {skill}, or a .md or .txt file with it. Unset: ours.",
-    )
-    prompts: Path | None = Field(
-        default=None,
-        description="Folder with optimizer prompts of your own, one file a stage (merge.md). Unset: ours.",
-    )
+    kind_field: str | None = None
+    """The field with the task type, for figures per type."""
+    system: str | None = None
+    """Template of the system prompt with {skill}, or a .md or .txt file with it. Unset: ours."""
+    prompts: Path | None = None
+    """Folder with optimizer prompts of your own, one file a stage (merge.md). Unset: ours."""
 
 
 class OwnBenchmark(QuestionBenchmark):

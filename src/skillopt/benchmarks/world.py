@@ -20,12 +20,16 @@ _ROLLOUT = (
 class WorldSettings(BaseModel):
     """How many cases each split has, and where in the endless row of cases they start."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
-    train_cases: int = Field(80, ge=1, description="Simulated training cases.")
-    val_cases: int = Field(60, ge=1, description="Simulated cases of the gate.")
-    test_cases: int = Field(200, ge=0, description="Simulated cases of the sealed test.")
-    world_seed: int = Field(0, ge=0, le=99, description="Which of a hundred disjoint sets of cases.")
+    train_cases: int = Field(80, ge=1)
+    """Simulated training cases."""
+    val_cases: int = Field(60, ge=1)
+    """Simulated cases of the gate."""
+    test_cases: int = Field(200, ge=0)
+    """Simulated cases of the sealed test."""
+    world_seed: int = Field(0, ge=0, le=99)
+    """Which of a hundred disjoint sets of cases."""
 
 
 class WorldBenchmark:

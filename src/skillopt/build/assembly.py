@@ -45,6 +45,7 @@ class OpenRun:
     models: ModelStack
     targets: Targets
     elapsed: Callable[[], float]
+    """Seconds of wall time over all its sessions."""
     rollouts_path: Path | None
     """The file that the runs inside this one share scored rollouts through."""
     parts: list[OpenRun] = field(default_factory=list)
@@ -55,11 +56,6 @@ class OpenRun:
     def evaluator(self) -> Evaluator:
         """The evaluator of the job's own target."""
         return self.targets.own
-
-    @property
-    def seconds(self) -> float:
-        """Wall time of this run over all its sessions."""
-        return self.elapsed()
 
     def stop(self, reason: Stopped) -> None:
         """Send nothing further; the run ends between decisions and can be taken up again."""

@@ -229,10 +229,7 @@ class _Work:
                 )
             )
         return Matrix(
-            evaluations=tuple(found),
-            partial=tuple(partial),
-            missing=tuple(missing),
-            stopped=self._stopped(),
+            evaluations=tuple(found), partial=tuple(partial), missing=tuple(missing), stopped=self._stopped()
         )
 
     def _stopped(self) -> Stopped | None:

@@ -87,7 +87,7 @@ def _tell_call(opened: OpenRun, entry: Entry) -> None:
             provider=model.provider,
             model=model.name,
             outcome=entry.state,
-            seconds=opened.seconds - entry.opened,
+            seconds=opened.elapsed() - entry.opened,
             **({} if entry.usage is None else asdict(entry.usage)),
             usd=None if entry.charged.usd is None else float(entry.charged.usd),
         )
@@ -151,7 +151,9 @@ class Delivery:
 
     def start(self, history: Sequence[Event]) -> None:
         """Begin with what the tracker has not been told yet of the facts before this session."""
-        self._kept = Kept.read(self._notes, _where(self._opening))
+        told = f"{self._opening.own!r} {self._opening.project}"
+        # Which place is told, as a digest: an address may hold a password.
+        self._kept = Kept.read(self._notes, hashlib.sha256(told.encode()).hexdigest()[:16])
         self._told = min(self._kept.told, len(history))
         for event in history[self._told :]:
             self._waiting.put(event)
@@ -218,8 +220,3 @@ class Delivery:
 
 def _in_a_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0][:300].rstrip(".")
-
-
-def _where(opening: Opening) -> str:
-    """Which place is told, as a digest: an address may hold a password."""
-    return hashlib.sha256(f"{opening.own!r} {opening.project}".encode()).hexdigest()[:16]

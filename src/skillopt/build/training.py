@@ -128,7 +128,7 @@ def _result(opened: OpenRun, trainer: Trainer, fitted: TrainingEnd) -> Result:
         gate=trainer.gate,
         ungated=trainer.ungated,
         spending=opened.spending(),
-        seconds=opened.seconds,
+        seconds=opened.elapsed(),
     )
     if fitted.stopped:
         figures["stopped_because"] = fitted.stopped

@@ -15,7 +15,7 @@ from pathlib import Path
 from skillopt.changes.apply import FileChange, apply, changed_meanwhile, digest, put_back
 from skillopt.changes.decisions import Action, FileMove, Move, ProposalRecord
 from skillopt.changes.safe_file import confined
-from skillopt.changes.status import Decision, ProposalsStatus, decisions, status
+from skillopt.changes.status import ProposalsStatus, status
 from skillopt.changes.store import OpenedProposal, Store
 from skillopt.errors import UsageError
 from skillopt.files import as_usage_error, write_bytes
@@ -143,10 +143,6 @@ class Adoption:
         """Where everything stands, without changing anything."""
         return status(self.store, self.roots)
 
-    def decisions(self, project: str | None = None) -> tuple[Decision, ...]:
-        """What the person decided, the oldest first, for the next night to learn from."""
-        return decisions(self.store, project)
-
     @contextmanager
     def _alone(self) -> Iterator[tuple[str, ...]]:
         """Hold the lock, with everything settled that a killed process left behind."""
@@ -238,7 +234,11 @@ class Adoption:
         )
         move = Move(action=action, time=self.now(), edits=tuple(sorted(chosen)), files=files)
         backups = self.store.folder(proposal.id) / BACKUPS
-        _back_up(changes, backups, len(record.moves) + 1)
+        for number, change in enumerate(changes, 1):
+            if change.before is not None:
+                path = backups / f"{len(record.moves) + 1:03d}-{number}-{change.file.name}"
+                with as_usage_error(path, "written", "Nothing was changed."):
+                    write_bytes(path, change.before, mode=0o600)
         self.hook("backed up")
         for change in changes:
             if change.file.content() != change.before:
@@ -294,23 +294,14 @@ def _shown(
 def _refuse_changed(change: FileChange, remedy: str) -> None:
     found, path = change.file.read(), change.file.path
     if (None if found is None else found.data) != change.before:
+        what = "appeared" if change.before is None else "was changed"
         if found is None:
             what = "is not there any more"
-        else:
-            what = "appeared" if change.before is None else "was changed"
         raise UsageError(f"{path} {what} since this was decided and is not overwritten. {remedy}")
     if found is not None and not found.mode & 0o200:
         raise UsageError(
             f"{path} is read-only (mode {found.mode:03o}), so nothing was written. chmod u+w allows it."
         )
-
-
-def _back_up(changes: Sequence[FileChange], folder: Path, move: int) -> None:
-    for number, change in enumerate(changes, 1):
-        if change.before is not None:
-            path = folder / f"{move:03d}-{number}-{change.file.name}"
-            with as_usage_error(path, "written", "Nothing was changed."):
-                write_bytes(path, change.before, mode=0o600)
 
 
 def _has_begun(move: Move, changes: Sequence[FileChange]) -> bool:

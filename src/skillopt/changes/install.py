@@ -90,9 +90,7 @@ class Installer:
             earlier = self.receipts.load(install)
             self.receipts.save(
                 Receipt(
-                    agent=install.agent,
-                    scope=install.scope,
-                    root=str(install.root),
+                    **dict(install),
                     version=version,
                     installed=self.now(),
                     touched=plan.touched,
@@ -212,10 +210,10 @@ def _planned_back(one: TouchedFile) -> PlannedFile:
     except UsageError as error:  # what lies there now is nothing we wrote
         now = None
         return planned("left", None, str(error))
-    if left is None and isinstance(one.action, OwnFile):
-        return planned("left", now, "it was changed since, so it stays; remove it if you do not want it")
     if left is None:
         why = "our part of it is gone or was changed since, so it stays; take out what you do not want"
+        if isinstance(one.action, OwnFile):
+            why = "it was changed since, so it stays; remove it if you do not want it"
         return planned("left", now, why)
     if not left and one.old is None:
         return planned("remove", None)

@@ -15,25 +15,21 @@ from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from skillopt.changes import StoredRecord
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
-class Segment(BaseModel):
+class Segment(StoredRecord):
     """Lines that belong together: kept by all, added by an edit, or cut by one. `edit` is 0 for kept."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["keep", "add", "cut"]
     edit: int
     text: str
 
 
-class MergedText(BaseModel):
+class MergedText(StoredRecord):
     """The merged text. All its lines end; `open_*` say whether the real texts lack their last newline."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     segments: tuple[Segment, ...]
     newline: str

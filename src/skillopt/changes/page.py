@@ -107,13 +107,12 @@ def _edit(edit: ProposedEdit) -> Iterator[str]:
     if edit.needs:
         yield f"- stands inside edit {', '.join(map(str, edit.needs))}, and goes only together with it"
     for evidence in edit.evidence:
-        rationale = evidence.why or str(evidence.edit.get("rationale", "") or evidence.edit.get("reason", ""))
         seen = [f"from step {_inline(evidence.place)}"] if evidence.place else []
         for what, names in (("seen in {} tasks", evidence.tasks), ("{} sessions", evidence.sessions)):
             if names:
                 seen.append(f"{what.format(len(names))} ({_inline(', '.join(names[:5]))})")
         said = "; ".join(seen)
-        yield f"- {_inline(rationale) or 'no reason was given'}{f' ({said})' if said else ''}"
+        yield f"- {_inline(evidence.reason) or 'no reason was given'}{f' ({said})' if said else ''}"
         yield from (f"  - you said: {_inline(words)}" for words in evidence.said)
     yield ""
 

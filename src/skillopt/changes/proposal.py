@@ -12,8 +12,9 @@ from datetime import datetime
 from pathlib import Path, PurePath
 from typing import Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
+from skillopt.changes import StoredRecord
 from skillopt.changes.apply import digest
 from skillopt.changes.block import learned, with_learned
 from skillopt.changes.merged import MergedText, merge
@@ -33,14 +34,10 @@ IsMemoryFile: TypeAlias = Callable[[PurePath], bool]
 """Whether an agent reads a file into every conversation: who stands above says, this room knows no agent."""
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class EditEvidence(_Record):
+class EditEvidence(StoredRecord):
     """Where an edit comes from: as it was proposed, its step, and the tasks and sessions behind it."""
 
-    edit: dict[str, Any] = {}
+    edit: dict[str, Any] = Field(default_factory=dict)
     place: str = ""
     why: str = ""
     tasks: tuple[str, ...] = ()
@@ -50,8 +47,13 @@ class EditEvidence(_Record):
     measured: bool = True
     """False for a suggestion: nobody tried what it does."""
 
+    @property
+    def reason(self) -> str:
+        """Why it was proposed, as far as anybody said."""
+        return self.why or str(self.edit.get("rationale", "") or self.edit.get("reason", ""))
 
-class TaskScores(_Record):
+
+class TaskScores(StoredRecord):
     """One held-out task with the old text and with the new one; None for what was not measured."""
 
     task: str
@@ -67,7 +69,7 @@ class TaskScores(_Record):
         return None if self.before is None or self.after is None else self.after - self.before
 
 
-class AnswerPair(_Record):
+class AnswerPair(StoredRecord):
     """A held-out request with the answer that the old text led to and the one the new text did."""
 
     request: str
@@ -79,7 +81,7 @@ class AnswerPair(_Record):
         return ("You asked", self.request), ("Answer before", self.before), ("Answer after", self.after)
 
 
-class Judgement(_Record):
+class Judgement(StoredRecord):
     """What the gate said of a target's new text, and what its held-out rows show: `finding` says it wherever
     a person decides.
     """
@@ -124,7 +126,7 @@ class Judgement(_Record):
         return said + (f"; {formal} measured by form alone count for nothing" if formal else "")
 
 
-class Cost(_Record):
+class Cost(StoredRecord):
     """What the night took; None is unknown and never 0."""
 
     calls: int | None = None
@@ -142,7 +144,7 @@ class Cost(_Record):
         return ", ".join(filter(None, known))
 
 
-class ProposedEdit(_Record):
+class ProposedEdit(StoredRecord):
     """One edit that can be adopted by itself, together with the edits it needs."""
 
     id: int
@@ -155,7 +157,7 @@ class ProposedEdit(_Record):
         return all(one.measured for one in self.evidence)
 
 
-class ProposedFile(_Record):
+class ProposedFile(StoredRecord):
     """A file that would change. `merged` is the file of a skill, of a memory file what nights learned."""
 
     name: str
@@ -212,7 +214,7 @@ class ProposedFile(_Record):
         return unified(old or "", new or "", "/dev/null" if old is None else self.path, self.path)
 
 
-class NightProposal(_Record):
+class NightProposal(StoredRecord):
     """What a night proposes, for one project."""
 
     format: Literal["skillopt.changes.proposal.v1"] = "skillopt.changes.proposal.v1"
@@ -247,7 +249,7 @@ def _finding(target: ProposedFile, chosen: Collection[int]) -> str:
     return target.judgement.finding + (", measured with all edits together" if is_part else "")
 
 
-class DraftStep(_Record):
+class DraftStep(StoredRecord):
     """An edit that was applied: the text after it, of a memory file what nights learned, and its evidence."""
 
     text: str

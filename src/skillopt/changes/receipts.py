@@ -13,8 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
+from skillopt.changes import StoredRecord
 from skillopt.changes.actions import InstallAction
 from skillopt.changes.apply import digest
 from skillopt.errors import RunConflict, UsageError
@@ -25,8 +26,7 @@ _LOCK = "install.lock"
 _PAUSE = 0.05
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Install:
+class Install(StoredRecord):
     """Which install is meant: an agent's, for all projects of the person or for the one at `root`."""
 
     agent: str
@@ -40,10 +40,8 @@ class Install:
         return f"{self.agent}-{where}.json"
 
 
-class TouchedFile(BaseModel):
+class TouchedFile(StoredRecord):
     """One file: what it was, what it became, and by what."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     action: Annotated[InstallAction, Field(discriminator="kind")]
     before: str | None
@@ -65,25 +63,16 @@ class TouchedFile(BaseModel):
         return digest(data) in self.after
 
 
-class Receipt(BaseModel):
+class Receipt(Install):
     """One install of one agent at one place."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     format: int = 1
-    agent: str
-    scope: Scope
-    root: str
     version: str
     """Of SkillOpt, when it was installed."""
     installed: datetime
     touched: tuple[TouchedFile, ...]
     folders: tuple[str, ...] = ()
     """Folders that were made for it, outermost first."""
-
-    @property
-    def install(self) -> Install:
-        return Install(agent=self.agent, scope=self.scope, root=Path(self.root))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +106,7 @@ class Receipts:
     def save(self, receipt: Receipt) -> None:
         """Write it down, for the person's eyes only."""
         data = receipt.model_dump_json(indent=2).encode() + b"\n"
-        write_bytes(self.folder / receipt.install.file_name, data, mode=0o600)
+        write_bytes(self.folder / receipt.file_name, data, mode=0o600)
 
     def remove(self, install: Install) -> None:
         """Forget an install."""

@@ -78,16 +78,11 @@ class OpenedProposal:
                 known = ", ".join(str(one.id) for one in self.proposal.edits)
                 raise UsageError(f"Proposal {self.proposal.id} has no edit {edit}; it has {known}.")
             if edit not in open_ones:
-                replaced = self.record.replaced_by
-                done = (
-                    f"replaced by proposal {replaced}"
-                    if replaced
-                    else (
-                        "adopted already; `undo` takes it back"
-                        if edit in self.record.adopted
-                        else "discarded; the next night may propose it anew"
-                    )
-                )
+                done = "discarded; the next night may propose it anew"
+                if edit in self.record.adopted:
+                    done = "adopted already; `undo` takes it back"
+                if self.record.replaced_by:
+                    done = f"replaced by proposal {self.record.replaced_by}"
                 raise UsageError(
                     f"Edit {edit} of proposal {self.proposal.id} is {done}. Nothing was changed."
                 )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from skillopt.cli._console import open_console, print_json
-from skillopt.cli._options import Json, argument, option
+from skillopt.cli._options import Json, NewestRun, argument, option
 from skillopt.errors import UsageError
 from skillopt.runs import words
 from skillopt.runs.answers import AnsweredTask, GivenAnswer, RunAnswers, read_answers
@@ -22,9 +22,7 @@ _ORDER = ("broken", "fails", "fixed", "passes")
 
 
 def show(
-    run: Annotated[
-        Path | None, argument("RUN", "A run folder; left out, the newest below 'outputs'.")
-    ] = None,
+    run: NewestRun = None,
     tasks: Annotated[
         list[str] | None, argument("TASK...", "Ids of tasks; left out, the telling ones.")
     ] = None,
@@ -36,7 +34,7 @@ def show(
 
     Broken tasks come first, then those that fail still, then those that were fixed.
     """
-    reader = read_run(find_run(Path("outputs") if run is None else run))
+    reader = read_run(find_run(run or Path("outputs")))
     found = read_answers(reader, tasks=tasks or ())
     if tasks and (unknown := set(tasks) - {one.id for one in found.tasks}):
         raise UsageError(

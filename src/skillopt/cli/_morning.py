@@ -95,4 +95,5 @@ def _decide(adoption: Adoption, waiting: ProposalStatus) -> None:
     if done is None:
         echo("Later: `skillopt sleep` shows it again.")
     else:
-        show.tell(show.done_json(done), show.done)
+        for line in show.done(done):
+            echo(line)

@@ -10,7 +10,7 @@ import typer
 from skillopt.adoption import AdoptionPlan, plan_adoption, undo_adoption
 from skillopt.adoption import adopt as carry_out
 from skillopt.cli._console import echo, print_json, tell
-from skillopt.cli._options import Json, argument, option, simple
+from skillopt.cli._options import Json, NewestRun, option, simple
 from skillopt.errors import UsageError
 from skillopt.runs.reader import find_run
 from skillopt.skill.diff import print_coloured
@@ -19,9 +19,7 @@ PANEL, PLACE = "Look at runs", 4
 
 
 def adopt(
-    run: Annotated[
-        Path | None, argument("RUN", "A run folder; left out, the newest run below 'outputs'.")
-    ] = None,
+    run: NewestRun = None,
     to: Annotated[
         Path | None, option("--to", "Write it here instead: a skill's folder or an .md file.", "PATH")
     ] = None,
@@ -38,7 +36,7 @@ def adopt(
     It asks twice, or wants --force beside --yes, where the sealed test does not speak for the skill or the
     file was changed since. What was replaced is kept in the run's folder.
     """
-    folder = find_run(Path("outputs") if run is None else run)
+    folder = find_run(run or Path("outputs"))
     if undo:
         paths = undo_adoption(folder, force=force)
         lines = [f"restored   {path}" for path in paths] or ["Everything was as before already."]

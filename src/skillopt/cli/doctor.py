@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -80,12 +81,8 @@ def _watched(run: Callable[..., Any], *, quiet: bool) -> Examination:
             worst = next((state for state in ("fix", "note", "fine") if state in states), "skipped")
             live.console.print(_line(worst, f"{title} checked"))
 
-    if watches:
-        live.start()
-    try:
+    with live if watches else nullcontext():
         examined: Examination = asyncio.run(run(news))
-    finally:
-        live.stop()
     return examined
 
 

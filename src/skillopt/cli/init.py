@@ -33,8 +33,7 @@ EXAMPLES = 150
 
 def init(
     name: Annotated[
-        str | None,
-        argument("NAME", "The skill's name: lowercase, digits, hyphens; a path makes it there."),
+        str | None, argument("NAME", "The skill's name: lowercase, digits, hyphens; a path makes it there.")
     ] = None,
     skill: Annotated[
         Path | None, option("--skill", "A skill that is there already: it stays where it is.", "PATH")

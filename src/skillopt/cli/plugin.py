@@ -256,7 +256,7 @@ def _installed(receipt: Receipt) -> dict[str, Any]:
     changed = [one.path for one in back(receipt).files if one.state in ("change", "left", "unchanged")]
     return {
         "scope": receipt.scope,
-        "root": receipt.root,
+        "root": str(receipt.root),
         "version": receipt.version,
         "changed_since": [str(path) for path in changed],
     }

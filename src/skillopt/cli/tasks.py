@@ -33,8 +33,7 @@ def draft(
         int, typer.Option("--count", "-n", metavar="N", min=1, help="Tasks to draft, at most.")
     ] = 20,
     out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="FILE", help="JSONL file to add the drafts to."),
+        Path, typer.Option("--out", "-o", metavar="FILE", help="JSONL file to add the drafts to.")
     ] = Path("tasks.jsonl"),
     json: Json = False,
 ) -> None:

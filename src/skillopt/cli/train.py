@@ -62,8 +62,7 @@ def train(
     quiet: Quiet = False,
     plain: Plain = False,
     all_options: Annotated[
-        bool,
-        typer.Option("--help-all", callback=show_all, is_eager=True, help="Show every option and exit."),
+        bool, typer.Option("--help-all", callback=show_all, is_eager=True, help="Show every option and exit.")
     ] = False,
 ) -> None:
     """Train a skill. Running the same command again goes on where it stopped, as does 'skillopt train RUN'.

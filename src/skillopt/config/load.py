@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -92,16 +93,8 @@ def load(
         flag_layer(flags, settings, problems),
     ]
     secrets = _secrets(layers, variables)
-    loading = _Loading(
-        plugin=plugin,
-        settings=settings,
-        benchmark=name,
-        registry=registry,
-        cwd=cwd,
-        problems=problems,
-        warnings=warnings,
-    )
     try:
+        loading = _Loading(plugin, name, registry, cwd, problems, warnings)
         config_tree, provenance = loading.resolve(layers)
     except SkillOptError as error:
         raise ConfigError(Scrubber(secrets).scrub(str(error))) from None
@@ -110,19 +103,9 @@ def load(
     names = [name.strip() for name in (config_tree.model.targets or "").split(",") if name.strip()]
     if not names:
         return found
-    one_by_one = [
-        load(
-            config,
-            flags={**flags, "target_model": name, "targets": ""},
-            options=options,
-            environ=environ,
-            cwd=cwd,
-            dotenv=dotenv,
-            registry=registry,
-        )
-        for name in names
-    ]
-    return _together(found, one_by_one)
+    again = partial(load, config, options=options, environ=environ, cwd=cwd, dotenv=dotenv, registry=registry)
+    each = [again(flags={**flags, "target_model": name, "targets": ""}) for name in names]
+    return _together(found, each)
 
 
 def _as_written(document: ConfigFile, layer: dict[str, ConfigEntry]) -> dict[str, ConfigEntry]:
@@ -163,17 +146,20 @@ def check_shared(found: Sequence[Resolved]) -> None:
                 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Loading:
     """What the steps from layers to one tree need in common."""
 
     plugin: BenchmarkPlugin | None
-    settings: type[BaseModel] | None
     benchmark: str | None
     registry: Registry
     cwd: Path
     problems: list[str]
     warnings: list[str]
+
+    @property
+    def settings(self) -> type[BaseModel] | None:
+        return None if self.plugin is None else self.plugin.Settings
 
     def resolve(self, layers: Layered) -> tuple[Config, dict[str, Source]]:
         """The tree and where each value comes from; everything that is wrong is raised at once."""

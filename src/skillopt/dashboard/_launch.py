@@ -7,6 +7,7 @@ paid work.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -64,15 +65,8 @@ class LaunchRequest:
     @property
     def spoken(self) -> str:
         """The command as one would write it."""
-        return shlex.join(
-            [
-                "skillopt",
-                "train",
-                "--config",
-                self.config,
-                *(["--cfg-options", *self.options] if self.options else []),
-            ]
-        )
+        options = ["--cfg-options", *self.options] if self.options else []
+        return shlex.join(["skillopt", "train", "--config", self.config, *options])
 
 
 class Launched(BaseModel):
@@ -179,14 +173,9 @@ class Launches:
     def all(self) -> list[Launched]:
         """Every start, the newest first; what cannot be read is not ours."""
         found = []
-        for id in sorted(
-            (entry.name for entry in self.home.iterdir()) if self.home.is_dir() else (), reverse=True
-        ):
-            if _ID.fullmatch(id):
-                try:
-                    found.append(self.load(id))
-                except UsageError:  # half written by a crash, or somebody else's
-                    continue
+        for note in sorted(self.home.glob("*/launched.json"), reverse=True):
+            with contextlib.suppress(UsageError):  # half written by a crash, or somebody else's
+                found.append(self.load(note.parent.name))
         return found
 
     def of(self, folder: Path) -> Launched | None:
@@ -265,8 +254,5 @@ def chosen_options(fields: Sequence[tuple[str, str]], free: str) -> tuple[str, .
 
 def _complaint(done: Finished) -> str:
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    told = [line for line in lines if not line.startswith("warning: ")]
-    return (
-        "\n".join(told).removeprefix("error: ")
-        or f"The estimate ended with code {done.code} and said nothing."
-    )
+    told = "\n".join(line for line in lines if not line.startswith("warning: ")).removeprefix("error: ")
+    return told or f"The estimate ended with code {done.code} and said nothing."

@@ -39,10 +39,7 @@ _WRITTEN = 48
 
 
 def estimate(
-    job: Job,
-    *,
-    reply_tokens: Mapping[Role, int] | None = None,
-    speeds: Mapping[Role, Speed] | None = None,
+    job: Job, *, reply_tokens: Mapping[Role, int] | None = None, speeds: Mapping[Role, Speed] | None = None
 ) -> Estimate:
     """What a run of this job will take. Nothing is sent; task and skill texts are measured as they are.
 
@@ -149,11 +146,7 @@ def _timing(job: Job, speeds: Mapping[Role, Speed]) -> list[str]:
 
 
 def _times(one: Counted, factor: float) -> Counted:
-    return Counted(
-        calls=one.calls * factor,
-        input_tokens=one.input_tokens * factor,
-        output_tokens=one.output_tokens * factor,
-    )
+    return Counted().plus(one, factor)
 
 
 def _assumptions(job: Job, rehearsal: Rehearsal, likely: Rehearsed) -> list[str]:

@@ -199,7 +199,7 @@ class NightJobs:
 def cost_of(opened: OpenRun) -> Cost:
     """What an open run took so far, over all its sessions."""
     paid = opened.spending()
-    minutes = round(opened.seconds / 60, 2)
+    minutes = round(opened.elapsed() / 60, 2)
     return Cost(calls=paid["calls"], tokens=paid["tokens"], dollars=paid["usd"], minutes=minutes)
 
 

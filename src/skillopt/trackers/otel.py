@@ -10,8 +10,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from pydantic import Field
-
 from skillopt.events import Called, Checkpoint, Event, Judged
 from skillopt.trackers.port import Opening, TrackerPlugin, TrackerSettings
 
@@ -22,10 +20,8 @@ _TIMEOUT_SECONDS = 10
 class OpenTelemetrySettings(TrackerSettings):
     """The keys below `tracking.otel`."""
 
-    endpoint: str | None = Field(
-        default=None,
-        description="OTLP collector over HTTP; unset leaves it to OpenTelemetry's own variables.",
-    )
+    endpoint: str | None = None
+    """OTLP collector over HTTP; unset leaves it to OpenTelemetry's own variables."""
 
 
 class OpenTelemetry:

@@ -37,19 +37,17 @@ class Homes:
 
     def config(self) -> Path:
         """Where programs keep their settings on this platform."""
-        if self.platform == "darwin":
-            return self.home / "Library" / "Application Support"
-        if self.platform == "win32":
-            return self.folder("APPDATA", self.home / "AppData" / "Roaming")
-        return self.folder("XDG_CONFIG_HOME", self.home / ".config")
+        return self._usual(("APPDATA", "AppData/Roaming"), ("XDG_CONFIG_HOME", ".config"))
 
     def data(self) -> Path:
         """Where programs keep their data on this platform."""
+        return self._usual(("LOCALAPPDATA", "AppData/Local"), ("XDG_DATA_HOME", ".local/share"))
+
+    def _usual(self, windows: tuple[str, str], unix: tuple[str, str]) -> Path:
         if self.platform == "darwin":
             return self.home / "Library" / "Application Support"
-        if self.platform == "win32":
-            return self.folder("LOCALAPPDATA", self.home / "AppData" / "Local")
-        return self.folder("XDG_DATA_HOME", self.home / ".local" / "share")
+        variable, below = windows if self.platform == "win32" else unix
+        return self.folder(variable, self.home / below)
 
 
 class HarvestTally:

@@ -33,12 +33,9 @@ class SourceReader:
 
     def first_time(self, record: str) -> bool:
         """Whether a record with this id has not been read before; an empty id is always new."""
-        if not record:
-            return True
-        if record in self.seen:
-            return False
+        is_new = not record or record not in self.seen
         self.seen.add(record)
-        return True
+        return is_new
 
 
 class FileSource(ABC):

@@ -174,8 +174,7 @@ def _edit(target: ProposedFile, edit: ProposedEdit, decided: str) -> Markup:
 
 def _evidence(edit: ProposedEdit) -> Iterator[Markup]:
     for one in edit.evidence:
-        reason = one.why or str(one.edit.get("rationale", "") or one.edit.get("reason", ""))
-        yield tag("p", reason or "No reason was given.")
+        yield tag("p", one.reason or "No reason was given.")
         yield from (tag("p", f"You said: {words}") for words in one.said)
         seen = [
             f"from step {one.place}" if one.place else "",
