@@ -19,11 +19,8 @@ from skillopt.models.providers._entra import (
     require_azure_host,
 )
 from skillopt.models.providers._openai import OpenAIModel
-from skillopt.models.wires.chat import ChatModel
 from skillopt.models.wires.client import is_loopback
 from skillopt.models.wires.http import Wire
-from skillopt.models.wires.responses import ResponsesModel
-from skillopt.models.wires.structured import Structure
 from skillopt.services import Options
 
 API_VERSION = "2024-12-01-preview"
@@ -55,16 +52,12 @@ def build(spec: ModelSpec, *, token_source: TokenSource | None = None) -> Model:
     if spec.base_url is None:
         raise ConfigError(f"{shown} needs an endpoint. Set AZURE_OPENAI_ENDPOINT.")
     mode = spec.options.get("auth_mode") or ("azure_cli" if spec.api_key is None else "api_key")
-    structure = Structure(spec)
     if mode == "openai_compatible":
-        wire = Wire(spec, base_url=spec.base_url)
-        chat = ChatModel(spec, wire, cap_field="max_completion_tokens", structure=structure)
-        return OpenAIModel(spec, chat, ResponsesModel(spec, wire, structure=structure))
+        return OpenAIModel(spec, Wire(spec, base_url=spec.base_url))
     login = None if mode == "api_key" else TokenLogin(_source(spec, shown, str(mode), token_source))
     base_url, query, chat_path = _address(spec)
     wire = Wire(spec, base_url=base_url, key_header="api-key", login=login, query=query)
-    chat = ChatModel(spec, wire, cap_field="max_completion_tokens", structure=structure, path=chat_path)
-    return OpenAIModel(spec, chat, ResponsesModel(spec, wire, structure=structure), tools_move=not query)
+    return OpenAIModel(spec, wire, chat_path=chat_path, tools_move=not query)
 
 
 def _source(spec: ModelSpec, shown: str, mode: str, given: TokenSource | None) -> TokenSource:

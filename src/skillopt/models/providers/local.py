@@ -98,8 +98,11 @@ class LocalModel:
                 delta = choice.get("delta") or {}
                 text.append(delta.get("content") or "")
                 for part in delta.get("tool_calls") or ():
-                    empty = {"id": "", "name": "", "arguments": ""}
-                    _extend(calls.setdefault(part.get("index", 0), empty), part)
+                    call = calls.setdefault(part.get("index", 0), {"id": "", "name": "", "arguments": ""})
+                    function = part.get("function") or {}
+                    call["id"] = call["id"] or part.get("id") or ""
+                    call["name"] += function.get("name") or ""
+                    call["arguments"] += function.get("arguments") or ""
                 reason = choice.get("finish_reason") or reason
             usage = usage_of(chunk.get("usage"), "prompt", "completion") or usage
         finish = finish_of(reason)
@@ -229,10 +232,3 @@ def _tight(schema: Any) -> Any:
             if not (key == "additionalProperties" and value is True)
         }
     return [_tight(item) for item in schema] if isinstance(schema, (list, tuple)) else schema
-
-
-def _extend(call: dict[str, str], part: Mapping[str, Any]) -> None:
-    function = part.get("function") or {}
-    call["id"] = call["id"] or part.get("id") or ""
-    call["name"] += function.get("name") or ""
-    call["arguments"] += function.get("arguments") or ""

@@ -83,15 +83,19 @@ class WireModel:
 
     async def complete(self, request: Request) -> Reply:
         """One attempt; see `Model`."""
-        form = self._structure.form(request)
-        sent = self.body(request, form)
+        form, asked = self._structure.form(request), self.format_of(request)
+        sent = asked.body(request, form)
         try:
-            answer = await self._wire.post(self._path, sent, request)
+            answer = await self._wire.post(asked._path, sent, request)
         except HttpRefusal as refusal:
             refusal.again |= self._structure.refused(form, refusal.status, refusal.said)
             refusal.again |= self._steps_down(refusal, sent)
             raise
-        return self.read(answer)
+        return asked.read(answer)
+
+    def format_of(self, request: Request) -> WireModel:
+        """Whose body, path and reading fit this request: its own, unless it chooses among several."""
+        return self
 
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
         """Exactly what is sent: conversation, cap, the knobs that are set, and the form of the reply."""
