@@ -126,7 +126,7 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
         take = f"adopt {folder}" if job.seed.path is not None else f"export {folder} --to claude-code"
         is_new = result.state.best != result.state.seed
         commands = (
-            take if is_new else f"eval {folder} --split test",
+            take if is_new else f"runs show {folder} --failed",
             f"report {folder}",
             f"dashboard --root {folder}",
         )
