@@ -95,7 +95,7 @@ def _known_score(text: str) -> Score:
 
 
 class Database:
-    """One file. Implements `Records`, `BatchStore`, `Journal`, `Texts` and the evaluator's `Rollouts`."""
+    """One file. Implements `Records`, `BatchStore`, `Journal` and the evaluator's `Rollouts`."""
 
     _kept: Mapping[str, set[str]] | None = None
     """The keys in each table; None where others write to it too."""

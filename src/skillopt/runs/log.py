@@ -67,7 +67,7 @@ class Run:
         try:
             self.database = Database(folder / DATABASE, alone=True)
             self._stack.callback(self.database.shut)
-            self.skills = SkillStore(self.database, scrub=scrubber.scrub)
+            self.skills = SkillStore(self.database.text, self.database.keep_text, scrub=scrubber.scrub)
             self.live = LiveWriter(self.database.note)
             self._claim(identity)
             _sweep(folder)
