@@ -103,7 +103,7 @@ class Gate:
         self.policy = settings.ruling_policy
         self._reader = POLICIES.get(self.policy)
         draws = 1 + max((row.draw for row in rows), default=0)
-        self._further = settings.limits.further_draws(draws) if self.policy == "confirm" else 0
+        self._further = settings.further_draws(draws) if self.policy == "confirm" else 0
         again = [replace(row, draw=draws + n) for row in rows if row.draw == 0 for n in range(self._further)]
         self.rows = {(row.task.id, row.draw): row for row in (*rows, *again)}
         self.metric: Metric = settings.gate_metric or "hard"
@@ -198,7 +198,7 @@ class Gate:
         """Why no candidate, however good and short, could be accepted against that incumbent; empty where one
         could.
         """
-        case = Case.of(incumbent.values, further=self._further, limits=self.settings.limits)
+        case = Case.of(incumbent.values, further=self._further, limits=self.settings)
         reader = self._reader(case)
         if reader.ruling is not None:
             return f"gate.policy {self.policy}: {reader.why}"
@@ -226,7 +226,7 @@ class Gate:
         case = Case.of(
             incumbent.values,
             further=self._further if policy == "confirm" else 0,
-            limits=self.settings.limits,
+            limits=self.settings,
             chars=len(skill),
             incumbent_chars=len(incumbent.skill),
         )

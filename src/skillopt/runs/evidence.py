@@ -183,12 +183,11 @@ class _Recomputing:
         settings, metric = self._settings(), cast(Metric, self._judged.metric)
         worths = [worth_of(row, metric, settings.gate_mixed_weight) for row in candidate_rows]
         values = worths_of(incumbent_rows, metric, settings.gate_mixed_weight)
-        limits = settings.limits
         draws = 1 + max((draw for _, draw in values), default=0)  # an incumbent has its further draws as well
         case = Case.of(
             values,
-            further=(limits.confirm_draws or draws // 2) if self._policy == "confirm" else 0,
-            limits=limits,
+            further=(settings.confirm_draws or draws // 2) if self._policy == "confirm" else 0,
+            limits=settings,
             chars=len(candidate.rendered),
             incumbent_chars=len(self._incumbent.rendered),
         )
