@@ -88,6 +88,10 @@ class BatchApi(Protocol):
         ...
 
 
+def _unheard(text: str) -> None:
+    """Nobody listens to remarks. No lambda: a spec is sent to other processes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
     """What a provider is built from; config fills it, no provider reads the environment. Unset (`None`) knobs
@@ -113,7 +117,7 @@ class ModelSpec:
     """
     options: Mapping[str, Any] = field(default_factory=dict)
     """Provider-specific settings, by name."""
-    remark: Callable[[str], None] = field(default=lambda text: None, repr=False, compare=False)
+    remark: Callable[[str], None] = field(default=_unheard, repr=False, compare=False)
     """Hears what a person should know of how the provider asks; a run makes a notice of it."""
 
     def sampling(self, *names: str) -> dict[str, Any]:
