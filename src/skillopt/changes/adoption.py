@@ -155,8 +155,7 @@ class Adoption:
                     if opened.record.open is not None:
                         said.append(self._settled(opened, opened.record.open))
                 except UsageError as error:
-                    # One proposal that cannot be read or settled does not stand in the way of the others;
-                    # `status` names it.
+                    # It does not stand in the way of the others; `status` names it.
                     said.append(f"Proposal {id} was left as it is: {error}")
             yield tuple(said)
 

@@ -88,9 +88,8 @@ def wall(cli: Path, place: AgentPlace, also: Iterable[Path] = ()) -> list[str]:
 @lru_cache(maxsize=64)
 def _holds(program: Path) -> bool:
     """Whether the program starts behind a wall: not without bubblewrap, namespaces or a usual place."""
-    if shutil.which("bwrap") is None or any(
-        one in (Path.home(), Path(one.anchor)) for one in _roots(program)
-    ):
+    is_unusual = any(one in (Path.home(), Path(one.anchor)) for one in _roots(program))
+    if shutil.which("bwrap") is None or is_unusual:
         return False
     with fresh_place() as place:
         argv = [*_arguments(program, place, ()), str(program), "--version"]

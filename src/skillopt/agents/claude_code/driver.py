@@ -156,8 +156,7 @@ class ClaudeCodeDriver(AgentDriver):
             "DISABLE_AUTOUPDATER": "1",
             "DISABLE_TELEMETRY": "1",
             "DISABLE_ERROR_REPORTING": "1",
-            # A stray CLAUDE.md above the temporary folder, the skills it brings along and its memory are no
-            # part of the measurement.
+            # A stray CLAUDE.md, the skills it brings along and its memory are no part of the measurement.
             "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
             "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1",
             "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
