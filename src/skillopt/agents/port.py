@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from skillopt.programs.port import AgentDriver
@@ -62,6 +62,12 @@ class Agent:
     """Set where its transcripts can be harvested."""
     plugin: Callable[[], AgentPlugin] | None = None
     """Set where SkillOpt can be installed into it."""
+
+
+def own_login(model: str, *variables: str, **more: Any) -> Service:
+    """What configuration has to know of a login: its default model, and the variables with a key for it."""
+    known = dict.fromkeys(variables, "api_key")
+    return replace(_LOGIN, default_model=model, keys={"api_key": "api_key"}, variables=known, **more)
 
 
 def lazily(module: str, name: str) -> Callable[[], Any]:

@@ -48,7 +48,16 @@ class WorldBenchmark:
 
     def tasks(self, split: Split) -> Sequence[Task]:
         first = {"train": 0, "val": 3000, "test": 6000}[split]
-        return [self._task(f"W{self._seed:02d}{first + number:04d}") for number in range(self._counts[split])]
+        cases = [f"W{self._seed:02d}{first + number:04d}" for number in range(self._counts[split])]
+        return [
+            Task(
+                id=case,
+                prompt=f"Case {case}, about {family_of(case)}. What is its code?",
+                reference=code_of(case),
+                kind=family_of(case),
+            )
+            for case in cases
+        ]
 
     def open(self, task: Task) -> None:
         return None
@@ -56,14 +65,6 @@ class WorldBenchmark:
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
         right = task.reference in trajectory.answer
         return Score(hard=float(right), soft=float(right), feedback="" if right else "the code is wrong")
-
-    def _task(self, case: str) -> Task:
-        return Task(
-            id=case,
-            prompt=f"Case {case}, about {family_of(case)}. What is its code?",
-            reference=code_of(case),
-            kind=family_of(case),
-        )
 
 
 class _Plugin:

@@ -1,7 +1,5 @@
 """Changes of a person's files: proposed, applied with a backup, and taken back."""
 
-from __future__ import annotations
-
 from pydantic import BaseModel, ConfigDict
 
 

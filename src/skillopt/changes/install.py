@@ -1,7 +1,6 @@
 """Installs files for an agent and takes them back: all of an install or nothing.
 
-A receipt with the bytes of before is on the disk before the first file changes, and is removed after the last
-one is back.
+A receipt with the bytes of before is on disk from before the first change until the last one is back.
 """
 
 from __future__ import annotations
@@ -164,8 +163,7 @@ def _planned(
     action: InstallAction, install: Install, known: TouchedFile | None
 ) -> tuple[PlannedFile, TouchedFile]:
     path = Path(action.path)
-    # In a project, which may be somebody else's, a link must not lead us out of it; in their home people link
-    # as they like.
+    # A link in a project, which may be somebody else's, must not lead out of it; at home people link freely.
     if install.scope == "project" and not path.resolve().is_relative_to(install.root.resolve()):
         raise UsageError(
             f"{path} leads out of the project, to {path.resolve()}. Remove the link, then install again."
@@ -180,8 +178,7 @@ def _planned(
         text = text if base is None else base
         before = None if not text and known.old is None else text.encode()
     else:
-        # As we left it: the file of before is what ours goes into, so an update leaves no trace of the old
-        # version.
+        # As we left it: ours goes into the file of before, so an update leaves no trace of the old version.
         before = known.old if known is not None and now is not None else now
         text = _decoded(path, before)
     after = action.put_in(text).encode()

@@ -135,6 +135,5 @@ def _inline(text: str) -> str:
 
 
 def _is_control(char: str) -> bool:
-    # Cf are the invisible ones, such as marks that turn the direction of the text; U+2028 and U+2029 are Zl
-    # and Zp.
+    # Cf are the invisible ones, such as marks of direction; U+2028 and U+2029 are Zl and Zp.
     return unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp")

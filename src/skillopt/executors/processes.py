@@ -149,7 +149,9 @@ class _Worker:
             except (asyncio.IncompleteReadError, OSError):
                 if self.gone is None:
                     code = await process.wait()
-                    self.gone = f"its process ended unexpectedly (exit code {code}){self._last_words()}"
+                    said = self._said.decode(errors="replace").strip()
+                    last = f": {said}" if said else ""
+                    self.gone = f"its process ended unexpectedly (exit code {code}){last}"
                 raise Fault("sandbox", self.gone) from None
         return result_of(answer)
 
@@ -175,10 +177,6 @@ class _Worker:
         assert process.stderr is not None
         while said := await process.stderr.read(1 << 16):
             self._said = (self._said + said)[-_TAIL:]
-
-    def _last_words(self) -> str:
-        said = self._said.decode(errors="replace").strip()
-        return f": {said}" if said else ""
 
     async def _kill(self, process: asyncio.subprocess.Process) -> None:
         if process.returncode is None:

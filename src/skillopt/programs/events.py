@@ -13,10 +13,11 @@ from skillopt.messages import Message, ToolCall, Usage
 from skillopt.process import Finished
 from skillopt.programs.port import AgentPlace
 from skillopt.redact import redact_patterns
+from skillopt.transcripts.blocks import objects
+from skillopt.transcripts.records import decoded
 
 _SHOWN = 500
-# What CLIs say, in the order in which it is believed. A status number counts only where a status is spoken
-# of.
+# What CLIs say, in the order in which it is believed. A number counts only where it is called a status.
 _SIGNS: tuple[tuple[Kind, str], ...] = (
     (
         "contract",
@@ -56,18 +57,8 @@ _LOGGED_OUT = re.compile(
 
 def read(stdout: bytes) -> list[dict[str, Any]]:
     """The JSON objects among the lines; anything else a CLI prints between them is left out."""
-    found = []
-    for line in stdout.decode("utf-8", "replace").split("\n"):
-        text = line.strip()
-        if not text.startswith("{"):
-            continue
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            found.append(value)
-    return found
+    lines = (line.strip() for line in stdout.decode("utf-8", "replace").split("\n"))
+    return objects([decoded(line) for line in lines if line.startswith("{")])
 
 
 def kind_of(text: str) -> Kind | None:

@@ -39,11 +39,9 @@ def installed(agent: AgentDriver, settings: Mapping[str, object]) -> Installed:
     wanted = str(named or agent.binary)
     found = shutil.which(wanted)
     if found is None:
-        hint = (
-            f"Correct the path {wanted!r}"
-            if named
-            else f"Install it ({agent.package}), or set the path of {agent.binary!r}"
-        )
+        hint = f"Install it ({agent.package}), or set the path of {agent.binary!r}"
+        if named:
+            hint = f"Correct the path {wanted!r}"
         raise ConfigError(f"There is no program {wanted!r} for {agent.name}. {hint}.")
     path = Path(found).absolute()
     return Installed(path=path, version=_version(*_stamp(path)))
@@ -153,10 +151,8 @@ class InstalledAgent:
 
     def _hung(self, timed_out: TimedOut) -> Fault:
         """What a CLI that waits for a dead network or login said last is the better reason."""
-        partial = timed_out.partial
-        ends = (
-            stream[-2000:].decode("utf-8", "replace").strip() for stream in (partial.stdout, partial.stderr)
-        )
+        streams = (timed_out.partial.stdout, timed_out.partial.stderr)
+        ends = (stream[-2000:].decode("utf-8", "replace").strip() for stream in streams)
         said = next((end.rpartition("\n")[2] for end in ends if end), "")
         looks_like = kind_of(said) if '"error"' in said or said == said.strip("{}") else None
         hint = f"; it said last: {said[:200]}" if looks_like in ("auth", "unavailable", "rate_limit") else ""

@@ -15,8 +15,7 @@ _NAMES = (
 _KEY_OF = re.compile(r"(?:api|access|secret|account|private|signing|encryption|master)[-_ ]?\Z", re.ASCII)
 _WORTH_HIDING = frozenset(_NAMES[2:])
 """Names after which also a plain word is a secret."""
-# Of a value 512 characters are looked at; a longer one is judged by them. So a text full of names stays
-# linear.
+# Only 512 characters of a value are looked at, so that a text full of names stays linear.
 _GIVEN = compiled(
     r"\\{0,3}[\"'`]?\]?[ \t]{0,4}(?P<by>=>|:=|[=:\uff1d\uff1a])[ \t]{0,4}(?:"
     r"[|>][0-9+-]{0,2}[ \t]{0,4}\r?\n[ \t]{1,64}(?P<block>\S{1,512})"

@@ -22,16 +22,8 @@ def _is_mixed_value(value: str) -> bool:
     return len(value) >= 6 and _is_value(value) and any(character.isdigit() for character in value)
 
 
-def _has_pairs(value: str) -> bool:
-    return "=" in value
-
-
 def _is_phone(value: str) -> bool:
     return 9 <= sum(character.isdigit() for character in value) <= 15
-
-
-def _is_no_variable(value: str) -> bool:
-    return not value.startswith("$")
 
 
 def _is_login(value: str) -> bool:
@@ -80,13 +72,13 @@ _RULES = (
         ("ookie", "OOKIE"),
         r"(?i)(?<![\w-])(?:set-)?cookie\\{0,3}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}[\"']?"
         r"(?P<secret>[^\n\"'\\]+)",
-        _has_pairs,
+        lambda value: "=" in value,
     ),
-    secret(("-b ", "--cookie"), rf"(?<!\S)(?:-b|--cookie)[ =]{{1,2}}{_VALUE}", _has_pairs),
+    secret(("-b ", "--cookie"), rf"(?<!\S)(?:-b|--cookie)[ =]{{1,2}}{_VALUE}", lambda value: "=" in value),
     secret(
         ("-u ", "--user"),
         r"(?<!\S)(?:-u|--user)[ =]{1,2}[\"']?[^\s:\"']{1,200}:(?P<secret>[^\s\"']+)",
-        _is_no_variable,
+        lambda value: not value.startswith("$"),
     ),
     secret(
         ("uthorization", "UTHORIZATION"),

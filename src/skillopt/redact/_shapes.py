@@ -129,8 +129,7 @@ _RULES = (
     secret(
         ("PRIVATE KEY",),
         r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-        # up to its END; without one (a cut text) only what looks like the key's own lines, not the prose
-        # after it
+        # up to its END; without one (a cut text) only what looks like the key's own lines
         r"(?:[^-]*(?:-(?!----)[^-]*)*-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?:"
         r" BLOCK)?-----|(?:[A-Za-z0-9+/=\r\n]|\\[nr])*)",
     ),

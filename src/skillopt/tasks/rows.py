@@ -4,6 +4,7 @@ can name it.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -17,6 +18,7 @@ from skillopt.errors import TaskError
 from skillopt.json_text import json_parts, skip_space
 
 DATA_SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv")
+_SHEETS = (".xlsx", ".xls", ".ods", ".tsv")
 _FIELD_LIMIT = (1 << 31) - 1
 """The largest field the csv module takes on every platform; its own limit of 128 kB is too small for
 documents.
@@ -106,16 +108,23 @@ def _only_file(path: Path) -> Path:
     if not path.is_file():
         raise TaskError(f"There is no tasks file {path}. Correct the path.")
     if path.suffix.lower() not in DATA_SUFFIXES:
-        raise TaskError(f"{path} is no data file we read by its name. Use one of {', '.join(DATA_SUFFIXES)}.")
+        hint = " A spreadsheet program saves it as 'CSV UTF-8'." if path.suffix.lower() in _SHEETS else ""
+        known = ", ".join(DATA_SUFFIXES)
+        raise TaskError(f"{path} is no data file we read by its name. Use one of {known}.{hint}")
     return path
 
 
 def _text(file: Path) -> str:
     """The text of a file. Bytes that are not UTF-8 become halves of surrogate pairs: their row is refused."""
     try:
-        return file.read_bytes().decode("utf-8-sig", errors="surrogateescape")
+        raw = file.read_bytes()
+        if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # "Unicode text" of a spreadsheet
+            return raw.decode("utf-16")
+        return raw.decode("utf-8-sig", errors="surrogateescape")
     except OSError as error:
         raise TaskError(f"{file} cannot be read: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise TaskError(f"{file} is neither UTF-8 nor UTF-16. Save the file as UTF-8.") from error
 
 
 def _jsonl_rows(file: Path, text: str) -> Iterator[DataRow | TaskError]:

@@ -156,8 +156,7 @@ class ClaudeCodeDriver(AgentDriver):
             "DISABLE_AUTOUPDATER": "1",
             "DISABLE_TELEMETRY": "1",
             "DISABLE_ERROR_REPORTING": "1",
-            # A stray CLAUDE.md above the temporary folder, the skills it brings along and its memory are no
-            # part of the measurement.
+            # A stray CLAUDE.md, the skills it brings along and its memory are no part of the measurement.
             "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
             "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1",
             "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
@@ -183,11 +182,9 @@ class ClaudeCodeDriver(AgentDriver):
         )
 
     def _loaded(self, place: AgentPlace, messages: tuple[Message, ...], skill: str) -> tuple[str, ...]:
-        """Its own transcript shows the skill's text where it was put before the model; reading the files is
-        proof as well.
+        """Its transcript shows the skill's text where it was put before the model; so does reading it.
 
-        A skill of this name in a home that is used in place goes before the one that is measured, and proves
-        nothing of it.
+        A skill of this name in a home that is used in place goes first, and proves nothing.
         """
         found: list[str] = []
         ours = f"{_LOADED}{place.workspace / self.skills / skill}"

@@ -24,6 +24,7 @@ from skillopt.programs.port import (
 )
 from skillopt.programs.settings import choice, refuse_sdk, switch, text_setting
 from skillopt.transcripts.blocks import mapping, objects
+from skillopt.transcripts.records import decoded
 
 KEY_VARIABLE = "SKILLOPT_AGENT_KEY"
 _PROVIDER = "skillopt"
@@ -108,7 +109,9 @@ class CodexDriver(AgentDriver):
             if item.get("type") == "error" and "unrecognized configuration" in str(item.get("message")):
                 raise events.fault(self.name, str(item["message"]), otherwise="contract", kind="contract")
         if (failed := events.last(told, "turn.failed")) is not None:
-            raise self._fault(str(failed.get("error", {}).get("message") or "the turn failed"))
+            error = failed.get("error")
+            words = error.get("message") if isinstance(error, dict) else error
+            raise self._fault(str(words or "the turn failed"))
         if (completed := events.last(told, "turn.completed")) is None:
             error = events.last(told, "error")
             raise (
@@ -178,12 +181,9 @@ class CodexDriver(AgentDriver):
         return env
 
     def _fault(self, message: str) -> Fault:
-        try:  # a refusal is sometimes the endpoint's own JSON
-            told = json.loads(message)
-        except (ValueError, RecursionError):
-            told = None
-        if isinstance(told, dict) and "error" in told:
-            error = told["error"] if isinstance(told["error"], dict) else {}
+        told = mapping(decoded(message))  # a refusal is sometimes the endpoint's own JSON
+        if "error" in told:
+            error = mapping(told["error"])
             return events.fault(
                 self.name,
                 events.shown(str(error.get("message") or message)),

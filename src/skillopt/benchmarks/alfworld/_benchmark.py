@@ -156,18 +156,14 @@ class Room:
         if self._left <= 0:
             self.done, self.failure = True, "turns"
             return f"{seen.text}\n\nNo actions are left, and the task is not done."
-        return f"{seen.text}\n\n{_possible(seen.possible)}"
+        # The many places to go to are known from the task.
+        near = [action for action in seen.possible if not action.startswith(_GO)]
+        return f"{seen.text}\n\nPossible here: {'; '.join(near)}. Also: go to any other place."
 
 
 def plain(action: str) -> str:
     """An action as the game knows it: small letters, single spaces, no quotes or full stop around it."""
     return " ".join(action.lower().split()).strip("\"'`. ")[:_SHOWN]
-
-
-def _possible(actions: Sequence[str]) -> str:
-    """The actions that would do something; the many places to go to are known from the task."""
-    near = [action for action in actions if not action.startswith(_GO)]
-    return f"Possible here: {'; '.join(near)}. Also: go to any other place."
 
 
 class ALFWorld(SplitBenchmark):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from skillopt.messages import Tool
 from skillopt.sandbox import Ran, Sandbox
 from skillopt.tasks.rollout import Trajectory
+from skillopt.transcripts.records import decoded
 
 SOLUTION, INPUT, OUTPUT, RUNNER = "solution.py", "input.xlsx", "output.xlsx", "run.py"
 FEEDBACK = 3000
@@ -67,10 +67,7 @@ def code_in(text: str) -> str | None:
 def written_file(tool: str, arguments: str | Mapping[str, object]) -> tuple[str, str] | None:
     """Name and content of what a call of `write_file` writes; None for another or a refused call."""
     if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments)
-        except (ValueError, RecursionError):
-            return None
+        arguments = decoded(arguments)
     if tool != "write_file" or not isinstance(arguments, Mapping):
         return None
     path, content = arguments.get("path"), arguments.get("content")

@@ -16,6 +16,7 @@ from skillopt.dashboard._page import ActionReply, Page, Parts, Visit
 from skillopt.errors import UsageError
 from skillopt.render.markup import Markup, card, empty, sentence, soft, tag
 from skillopt.runs.words import count
+from skillopt.transcripts.records import decoded
 
 _ABOUT = (
     "`skillopt tasks draft SKILL` lets the optimizer model write tasks with checks from a skill alone."
@@ -62,10 +63,7 @@ def _files(visit: Visit) -> dict[str, Path]:
 
 
 def _checks(text: str) -> list[Any]:
-    try:
-        checks = json.loads(text)
-    except ValueError:
-        checks = None
+    checks = decoded(text)
     if not isinstance(checks, list) or not checks:
         raise UsageError('Checks are a JSON list such as [{"op": "contains", "arg": "..."}].')
     return checks

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from pathlib import Path
 
 from multidict import MultiMapping
 
@@ -104,7 +103,8 @@ def _now(visit: Visit, reader: RunReader) -> Markup:
     status, paid = reader.status, reader.spending.settled()
     if reader.state == "stopped":
         started = visit.around.launches.of(reader.folder)
-        command = started.wish.spoken if started else _goes_on(reader.folder)
+        goes_on = shlex.join(["skillopt", "train", str(reader.folder)])
+        command = started.wish.spoken if started else goes_on
         said = "No process works on this run. Resume goes on at the same place, and so does its command:"
         return card("Stopped", tag("p", said), tag("pre", command), id="now")
     if reader.state != "running":
@@ -177,10 +177,6 @@ async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
         back = await asyncio.to_thread(undo_adoption, folder)
         return ActionReply(said=f"Undone: {', '.join(map(str, back))} is as it was before.")
     raise UsageError(f"There is no verb {str(verb)[:40]!r} here.")
-
-
-def _goes_on(folder: Path) -> str:
-    return shlex.join(["skillopt", "train", str(folder)])
 
 
 def _report(visit: Visit) -> str:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from skillopt.errors import ConfigError
 from skillopt.tasks.scorers._example import example
 from skillopt.tasks.scorers._regex import trouble_with
+from skillopt.tasks.scorers._scorer import last_block
 
 _SHORT_REFUSAL = 600
 """Characters from which a text is no mere refusal, however it begins."""
@@ -32,7 +33,6 @@ _REFUSAL = re.compile(
 _MARKS = re.compile(r"^[\s>#*_`\-]+")
 _TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}(?:\.[A-Za-z0-9_-]{1,63}){0,3}")
 _BOLD = re.compile(r"(?:[-*+]\s+|\d+[.)]\s+)?(\*\*|__)(.+?)\1")
-_FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 NO_JSON = object()
 _PROBES = ("", "x", "0", "\n", " ", "?!", "Ab 1")
 """Texts of which a pattern that can fail at all is missing in at least one."""
@@ -272,9 +272,8 @@ class JsonSchema(Rule):
 
     def value(self, work: CheckedWork) -> Any:
         """The JSON value of the answer, or NO_JSON."""
-        blocks = _FENCE.findall(work.answer)
         try:
-            return json.loads(blocks[-1] if blocks else work.answer)
+            return json.loads(last_block(work.answer))
         except (ValueError, RecursionError):
             return NO_JSON
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, NoReturn
 from pydantic import Field
 
 from skillopt.tasks.rollout import Score
-from skillopt.tasks.scorers._scorer import NO_REFERENCE, TextScorer, as_text, passed, references
+from skillopt.tasks.scorers._scorer import NO_REFERENCE, TextScorer, as_text, last_block, passed, references
 from skillopt.tasks.task import Task
 
 _CORE = r"""
@@ -23,7 +23,6 @@ _CORE = r"""
 _NUMBER = re.compile(_CORE, re.VERBOSE | re.IGNORECASE)
 _BRACKETED = re.compile(rf"\s*[$€£¥]?\s*\({_CORE}\)\s*%?\s*", re.VERBOSE | re.IGNORECASE)
 _SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
-_FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,9 +114,8 @@ class JsonEqual(TextScorer):
     def grade(self, task: Task, answer: str) -> Score:
         """All or nothing."""
         expected = _expected(task)
-        blocks = _FENCE.findall(answer)
         try:
-            given = _loads(blocks[-1] if blocks else answer)
+            given = _loads(last_block(answer))
         except (ValueError, RecursionError) as error:
             return passed(False, answer, [as_text(expected)], f"The answer is not JSON: {error}.")
         return passed(_same(given, expected), answer, [as_text(expected)])
