@@ -102,7 +102,14 @@ class WireModel:
             refusal.again |= self._structure.refused(form, refusal.status, refusal.said)
             refusal.again |= self._steps_down(refusal, sent)
             raise
-        return self.read(answer)
+        reply = self.read(answer)
+        if reply.tool_calls and not request.tools and not reply.text.strip():
+            # A server's template, or a gateway's own tools: nothing was said that could be scored.
+            names = ", ".join(sorted({repr(call.name) for call in reply.tool_calls}))
+            raise self._wire.broken_off(
+                reply.finish, reply.usage, f"it calls {names}, and no tool was offered"
+            )
+        return reply
 
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
         """Exactly what is sent: conversation, cap, the knobs that are set, and the form of the reply."""
