@@ -19,7 +19,6 @@ from skillopt.agents import agents
 from skillopt.changes.apply import FileChange, apply
 from skillopt.changes.safe_file import followed
 from skillopt.errors import SkillError, UnknownName, UsageError
-from skillopt.events import RunStarted
 from skillopt.files import as_usage_error, read_text
 from skillopt.runs.log import DATABASE, EVENTS
 from skillopt.runs.reader import RunReader, read_figures
@@ -90,7 +89,6 @@ def read_best(run: Path) -> Best:
     with as_usage_error(run / _BEST, "read", "Run the training command again.", SkillError):
         text = read_text(run / _BEST)
     read = read_figures(run)
-    started = read.fold.started
     # A seed folder that was renamed between two sessions leaves two; the later one belongs to the text.
     whole = max(
         (path for path in (run / _WHOLE).glob("*") if path.is_dir()),
@@ -99,7 +97,7 @@ def read_best(run: Path) -> Best:
     )
     return Best(
         text=text,
-        name=_declared(text) or slug(whole.name if whole is not None else _seed_name(run, started)),
+        name=_declared(text) or slug(whole.name if whole is not None else _seed_name(read)),
         files={**_trained(read), **({} if whole is None else _carried(whole))},
         remarks=(*_remarks(read, text), *doubts_about(read)),
     )
@@ -293,20 +291,12 @@ def _declared(text: str) -> str:
     return name.strip() if isinstance(name, str) else ""
 
 
-def _seed_name(run: Path, started: RunStarted | None) -> str:
+def _seed_name(run: RunReader) -> str:
     """What the training command called the skill, else the benchmark."""
-    try:
-        given = json.loads(read_text(run / "settings.json"))["env"]["skill_init"]
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-    ):  # settings.json is for people; without it there is still a name
-        given = None
+    given, started = run.config.get("env", {}).get("skill_init"), run.fold.started
     if given:
         return Path(given).parent.name if Path(given).name == SKILL_FILE else Path(given).stem
-    return run.resolve().name if started is None else started.benchmark
+    return run.folder.resolve().name if started is None else started.benchmark
 
 
 def _remarks(run: RunReader, text: str) -> list[str]:

@@ -125,13 +125,6 @@ def test_an_id_that_two_tasks_share_is_named_with_file_and_lines(tmp_path: Path)
     )
 
 
-def test_a_missing_reference_says_where_it_is_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(
-        TaskError, match=r"line 1: .*looked for under reference, answer.*env\.reference_field"
-    ):
-        from_file(tmp_path, [{"id": "1", "prompt": "Say 1", "label": "1"}])
-
-
 def test_a_template_may_name_columns_as_people_name_them(tmp_path: Path) -> None:
     rows = [{"Frage an Müller": f"Say {n}", "Größe": n, "answer": n} for n in range(3)]
     made = from_file(tmp_path, rows, prompt="{Frage an Müller} in {Größe}, {no such field}, {0}")

@@ -147,3 +147,19 @@ def test_drafts_are_reviewed_one_by_one(file: Path, monkeypatch: pytest.MonkeyPa
 )
 def test_requests_are_compared_by_their_words(one: str, other: str, same: bool) -> None:
     assert alike(one, other) is same
+
+
+def test_the_simulated_optimizer_says_that_it_drafts_nothing(skillopt: Command, file: Path) -> None:
+    ran = skillopt("tasks", "draft", str(file.parent / "SKILL.md"), "--optimizer", "world")
+    assert ran.code == 2
+    assert ran.err.startswith("error: The simulated optimizer proposes edits")
+    assert "--optimizer PROVIDER:MODEL" in ran.err
+    assert not file.exists()
+
+
+def test_a_review_of_a_missing_file_names_the_command_that_makes_one(skillopt: Command) -> None:
+    ran = skillopt("tasks", "review", "tasks.jsonl")
+    assert ran.code == 2
+    assert (
+        "There is no file tasks.jsonl. 'skillopt tasks draft SKILL --out tasks.jsonl' makes one." in ran.err
+    )

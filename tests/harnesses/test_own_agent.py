@@ -208,6 +208,26 @@ async def test_an_answer_in_no_known_form_is_no_measurement(tmp_path: Path, valu
     assert lost.kind == "contract" and words in lost.detail
 
 
+async def test_half_of_an_emoji_is_stored_as_a_mark_wherever_it_stands(tmp_path: Path) -> None:
+    called = {
+        "role": "assistant",
+        "content": "\ud83d",
+        "tool_calls": [{"name": "\ude00", "arguments": "\ud83d"}],
+    }
+
+    def cuts(task: Any, skill: str) -> dict[str, Any]:
+        return {"answer": "seven \ud83d", "trace": [called, {"role": "tool", "content": "\ud83d"}]}
+
+    done = await one(tmp_path, cuts)
+    assert isinstance(done, Scored) and done.trajectory.answer == "seven \ufffd"
+    assert [message.content for message in done.trajectory.messages][:2] == ["\ufffd", "\ufffd"]
+
+    def fails(task: Any, skill: str) -> str:
+        raise ValueError("no \ud83d")
+
+    assert "no \ufffd" in (await invalid(tmp_path / "b", fails)).detail
+
+
 async def test_an_empty_answer_is_the_agents_own_failure(tmp_path: Path) -> None:
     assert (await scored(tmp_path, lambda task, skill: " ")).failure == "empty"
 

@@ -280,3 +280,50 @@ def test_rules_read_a_whole_session(tmp_path: Path) -> None:
 async def test_a_skill_of_a_plug_in_is_one_skill_by_its_whole_name(tmp_path: Path) -> None:
     person = Person(tmp_path / "home").write(sessions=2, skills=("tools:minutes", "minutes"))
     assert {one.skills for one in (await gather(person.around(), None)).sessions} == {("tools:minutes",)}
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "Traceback (most recent call last):\n  File \"app.py\", line 31, in <module>\n    main()\nKeyError: 'wrong'",
+        "ERROR: no, this is not valid\nWARNING: never do that\nINFO: still broken",
+        "2026-11-14 09:00:01 request failed, it should be 200\n2026-11-14 09:00:02 you forgot the token\n[x] stop",
+    ],
+)
+def test_a_log_that_was_pasted_is_no_reaction_to_the_answer(log: str) -> None:
+    assert reaction(f"{log}\n\nwhat does this mean?").reaction == "none"
+    assert reaction(f"No, it still fails:\n\n{log}").reaction == "corrected"
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        ("no, thanks", "accepted"),
+        ("No thank you.", "accepted"),
+        ("Nee, bedankt!", "accepted"),
+        ("non merci", "accepted"),
+        ("no, great", "accepted"),
+        ("no good", "corrected"),
+        ("no, thanks, but use tabs and never spaces", "corrected"),
+        ("no, use tabs", "corrected"),
+        ("👍", "accepted"),
+        ("👎", "corrected"),
+    ],
+)
+def test_a_no_to_an_offer_is_no_objection(said: str, read: str) -> None:
+    assert reaction(said).reaction == read
+
+
+@pytest.mark.parametrize("words", ["weniger Werbung", "日本語で", "kortare", "numbered list"])
+async def test_words_that_rules_do_not_know_are_counted_as_such_and_not_as_contentment(words: str) -> None:
+    one = session(
+        1, "Write a tagline for the bakery on the corner.", "Bread!", words, "Loaves.", "perfect", ""
+    )
+    (request,) = requests_of(one)
+    assert request.unread and request.outcome == "unknown" and request.accepted == ("Loaves.",)
+    assert "only a model can read" in " ".join((await mine([one])).states)
+    also = session(
+        2, "Write a tagline for the bakery.", "Bread!", "also one for the cafe", "Cup!", "perfect", ""
+    )
+    asked = session(3, "Write a tagline for the bakery.", "Bread!", "why bread?", "Loaves!", "perfect", "")
+    assert [next(requests_of(other)).outcome for other in (also, asked)] == ["accepted"] * 2

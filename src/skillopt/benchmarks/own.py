@@ -24,7 +24,7 @@ from skillopt.files import as_usage_error, read_text
 from skillopt.tasks.benchmark import OPTIMIZER_STAGES, Benchmark, BenchmarkPlugin
 from skillopt.tasks.data import CommonSettings, QuestionBenchmark, TaskLoader, load_splits, package_text
 from skillopt.tasks.rows import DataRow
-from skillopt.tasks.scorers import NO_REFERENCE, Scorer, ScorerSpec, as_text, get_scorer
+from skillopt.tasks.scorers import Scorer, ScorerSpec, as_text, get_scorer
 from skillopt.tasks.splits import (
     Splits,
     canonical_split,
@@ -50,20 +50,14 @@ _MEMORY = Path("tasks given from Python")
 class OwnSettings(CommonSettings):
     """The `env.*` keys of your own tasks."""
 
-    split_ratio: str = Field(
-        default="2:2:1", description="Weights of train, val and test under split_mode 'ratio'."
-    )
-    split_field: str | None = Field(
-        default=None,
-        description=(
-            "The field in which each row says its split (train, val or test; without any val, train is"
-            " divided). Unset: 'split', where all rows have one there and nothing else divides them."
-        ),
-    )
-    test_path: Path | None = Field(
-        default=None,
-        description="File with the test tasks; data_path is then divided into train and val only.",
-    )
+    split_ratio: str = "2:2:1"
+    """Weights of train, val and test under split_mode 'ratio'."""
+    split_field: str | None = None
+    """The field in which each row says its split (train, val or test; without any val, train is divided).
+    Unset: 'split', where all rows have one there and nothing else divides them.
+    """
+    test_path: Path | None = None
+    """File with the test tasks; data_path is then divided into train and val only."""
     prompt: str | None = Field(
         default=None,
         description=(
@@ -71,45 +65,28 @@ class OwnSettings(CommonSettings):
             f"Unset: the first of {', '.join(PROMPT_FIELDS)} that the row has."
         ),
     )
-    scorer: str | list[str] = Field(
-        default="exact_match",
-        description=(
-            "A scorer's name (also 'checks' and 'judge'), 'module:function', 'file.py:function', 'cmd:"
-            " program arguments', or a list of arguments."
-        ),
-    )
-    pass_at: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="The number from which a function's or command's score passes (hard = 1). Unset: 1.",
-    )
-    scorer_options: dict[str, Any] = Field(
-        default_factory=dict, description="Options of the scorer, such as {absolute: 0.01} for numeric."
-    )
-    graded: bool | None = Field(
-        default=None,
-        description="Whether a function or command gives partial credit, so that the gate reads soft.",
-    )
-    id_field: str | None = Field(
-        default=None,
-        description="The field with the task's id. Unset: 'id' or 'task_id', else a hash of the row.",
-    )
+    scorer: str | list[str] = "exact_match"
+    """A scorer's name (also 'checks' and 'judge'), 'module:function', 'file.py:function', 'cmd: program
+    arguments', or a list of arguments.
+    """
+    pass_at: float | None = Field(default=None, gt=0, le=1)
+    """The number from which a function's or command's score passes (hard = 1). Unset: 1."""
+    scorer_options: dict[str, Any] = Field(default_factory=dict)
+    """Options of the scorer, such as {absolute: 0.01} for numeric."""
+    graded: bool | None = None
+    """Whether a function or command gives partial credit, so that the gate reads soft."""
+    id_field: str | None = None
+    """The field with the task's id. Unset: 'id' or 'task_id', else a hash of the row."""
     reference_field: str | None = Field(
         default=None,
         description=f"The field with the reference. Unset: the first of {', '.join(REFERENCE_FIELDS)}.",
     )
-    kind_field: str | None = Field(
-        default=None, description="The field with the task type, for figures per type."
-    )
-    system: str | None = Field(
-        default=None,
-        description="Template of the system prompt with {skill}, or a .md or .txt file with it. Unset: ours.",
-    )
-    prompts: Path | None = Field(
-        default=None,
-        description="Folder with optimizer prompts of your own, one file a stage (merge.md). Unset: ours.",
-    )
+    kind_field: str | None = None
+    """The field with the task type, for figures per type."""
+    system: str | None = None
+    """Template of the system prompt with {skill}, or a .md or .txt file with it. Unset: ours."""
+    prompts: Path | None = None
+    """Folder with optimizer prompts of your own, one file a stage (merge.md). Unset: ours."""
 
 
 class OwnBenchmark(QuestionBenchmark):
@@ -120,11 +97,9 @@ class OwnBenchmark(QuestionBenchmark):
 
     @classmethod
     def from_settings(cls, settings: OwnSettings, scorer: ScorerSpec | None = None) -> OwnBenchmark:
-        """From files, as the `env` section says. `scorer` is one from Python, instead of that of the
-        settings.
-        """
+        """From files, as the `env` section says; `scorer` from Python goes before the settings'."""
         reader, checker = _Reader(settings), _scorer(settings, scorer)
-        loader = TaskLoader(reader.task, _checked(checker.check_task), reader.begin)
+        loader = TaskLoader(reader.task, reader.checked(checker), reader.begin)
         if settings.test_path is None:
             splits = load_splits(settings, loader, divide=partial(_divided, settings))
             made = cls._build(settings, splits, checker)
@@ -155,7 +130,7 @@ class OwnBenchmark(QuestionBenchmark):
         """
         settings = settings or OwnSettings()
         reader, checker = _Reader(settings), _scorer(settings, scorer)
-        loader = TaskLoader(reader.task, _checked(checker.check_task))
+        loader = TaskLoader(reader.task, reader.checked(checker))
         if isinstance(tasks, Mapping):
             parts: dict[Split, tuple[Task, ...]] = {"train": (), "val": (), "test": ()}
             for name, rows in tasks.items():
@@ -185,6 +160,14 @@ class OwnBenchmark(QuestionBenchmark):
             seed_skill=package_text("own_skill.md"),
             prompts={} if settings.prompts is None else _prompts(settings.prompts),
         )
+
+
+def read_tasks(settings: OwnSettings) -> tuple[list[Task], list[str]]:
+    """The tasks of `data_path`, undivided, and what is wrong with rows that give none."""
+    reader, checker = _Reader(settings), _scorer(settings, None)
+    loader = TaskLoader(reader.task, reader.checked(checker), reader.begin)
+    assert settings.data_path is not None, "the caller named a file"
+    return loader.tasks(settings.data_path), list(map(str, loader.bad))
 
 
 class _Own:
@@ -231,20 +214,18 @@ class _Reader:
         return as_given.usable(rows, [])
 
     def _placeholders(self, fields: Sequence[str]) -> list[str]:
-        """The template's names that are fields. Others stay as they are in the prompt, unless they look like
-        a mistyped field.
-        """
+        """The template's names that are fields. Others stay, unless they look like a mistyped field."""
         if self._template is None:
             return []
         names = placeholders(self._template)
         for name in names:
             if name not in fields and (hint := suggest(name, fields)).startswith("Did you mean"):
                 raise TaskError(f"env.prompt names {{{name}}}, which is no field of the rows. {hint}")
-        known = [name for name in names if name in fields]
+        known = [name for name in fields if f"{{{name}}}" in self._template]
         if not known:
             raise TaskError(
-                "env.prompt names no field of the rows, so all tasks would be the same. Fields:"
-                f" {', '.join(fields)}."
+                "env.prompt names no field of the rows, so all tasks would be the same. Write one of"
+                f" {', '.join(f'{{{field}}}' for field in fields)} into it."
             )
         return known
 
@@ -275,6 +256,21 @@ class _Reader:
             data={name: value for name, value in row.data.items() if name != reference_field},
         )
 
+    def checked(self, scorer: Scorer) -> Callable[[Task], None]:
+        """The scorer's word on a task; where no field was taken for the reference, with those there are."""
+
+        def check(task: Task) -> None:
+            try:
+                scorer.check_task(task)
+            except TaskError as error:
+                if task.reference is not None or self._settings.reference_field or not task.data:
+                    raise
+                fields = ", ".join(map(str, task.data))
+                hint = f"The row has {fields}: env.reference_field names the one with the answer."
+                raise TaskError(f"{error} {hint}") from error
+
+        return check
+
     def _prompt(self, row: DataRow) -> str:
         if self._template is not None:
             values = {name: as_text(self._field(row, name, "env.prompt")) for name in self._names}
@@ -283,7 +279,8 @@ class _Reader:
         if field is None:
             raise row.error(
                 f"has no field {', '.join(PROMPT_FIELDS[:-1])} or {PROMPT_FIELDS[-1]}"
-                f"{_near(row, PROMPT_FIELDS)}. Add one, or set env.prompt to a template."
+                f"{_near(row, PROMPT_FIELDS) or _others(row.data)}. Add one, or set env.prompt to a template"
+                f"{_example(row.data)}."
             )
         prompt = as_text(row.data[field])
         if not prompt.strip():
@@ -329,23 +326,6 @@ def _is_undivided(settings: OwnSettings, tasks: Sequence[Task]) -> bool:
     return not _DIVIDES & settings.model_fields_set and _split_field(settings, tasks) is None
 
 
-def _checked(check: Callable[[Task], None]) -> Callable[[Task], None]:
-    """A scorer's check that also says where a reference is looked for."""
-
-    def checked(task: Task) -> None:
-        try:
-            check(task)
-        except TaskError as error:
-            if task.reference is not None or NO_REFERENCE not in str(error):
-                raise
-            names = ", ".join(REFERENCE_FIELDS)
-            raise TaskError(
-                f"{error} It is looked for under {names}; env.reference_field names another."
-            ) from None
-
-    return checked
-
-
 def _scorer(settings: OwnSettings, given: ScorerSpec | None) -> Scorer:
     return get_scorer(
         settings.scorer if given is None else given,
@@ -362,6 +342,17 @@ def _near(row: DataRow, wanted: Sequence[str]) -> str:
         if close := get_close_matches(name, lower, n=1, cutoff=0.8):
             return f", but {lower[close[0]]!r}, which may be meant as {name!r}"
     return ""
+
+
+def _others(fields: Mapping[str, Any]) -> str:
+    """The fields that there are instead, as part of a sentence."""
+    return f", but {', '.join(map(str, fields))}" if fields else ""
+
+
+def _example(fields: Mapping[str, Any]) -> str:
+    """A template that these fields allow, as part of a sentence."""
+    field = next((name for name in fields if name not in (*REFERENCE_FIELDS, "id", "task_id")), None)
+    return "" if field is None else f" such as '{{{field}}}'"
 
 
 def _template(text: str, key: str) -> str:

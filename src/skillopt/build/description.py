@@ -23,8 +23,7 @@ LONGEST_BODY = 6_000
 
 def without_regions(config: Config) -> Config:
     """The configuration without the stages that write regions or notes, for which there is no room."""
-    off = {"use_slow_update": False, "use_skill_aware_reflection": False}
-    return config.model_copy(update={"optimizer": config.optimizer.model_copy(update=off)})
+    return config.having({"optimizer.use_slow_update": False, "optimizer.use_skill_aware_reflection": False})
 
 
 def listing_of(config: Config) -> SkillListing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +23,8 @@ from skillopt.optimizer.ask import packaged
 from skillopt.optimizer.render import clipped, section
 from skillopt.redact import Scrubber
 from skillopt.skill.description import description_of
+from skillopt.skill.folder import Skill
+from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
@@ -30,7 +33,7 @@ from skillopt.tasks.triggers import DRAFTED, TriggerBenchmark
 S = TypeVar("S", bound=BaseModel)
 STAGE = "draft_queries"
 _TASKS, _LONGEST = 20, 400
-_NONE_YET = Splits(train=(Task(id="none-1", prompt="none"),), val=(Task(id="none-2", prompt="yet"),))
+NONE_YET = Splits(train=(Task(id="none-1", prompt="none"),), val=(Task(id="none-2", prompt="yet"),))
 
 
 class DraftedQueries(BaseModel):
@@ -53,17 +56,8 @@ async def draft_queries(resolved: Resolved, folder: Path) -> None:
     """
     config = resolved.config
     listing = listing_of(config)
-    job = Job(
-        config=config,
-        benchmark=TriggerBenchmark(listing, _NONE_YET, line=""),
-        splits=_NONE_YET,
-        seed=listing.skill,
-        target=resolve_role(config, "target"),
-        optimizer=resolve_role(config, "optimizer"),
-        scrubber=Scrubber(resolved.secrets),
-        settings=as_json(resolved),
-        listing=listing,
-    )
+    job = drafting_job(resolved, TriggerBenchmark(listing, NONE_YET, line=""), listing.skill)
+    job = replace(job, listing=listing)
     half = config.triggers.drafts // 2
     tasks = (
         [] if config.env.name is None else benchmarks.get(config.env.name)(config.env.settings).tasks("train")
@@ -79,6 +73,20 @@ async def draft_queries(resolved: Resolved, folder: Path) -> None:
         f"{len(drafted.should_load)} queries that should load the skill and {len(drafted.should_not_load)}"
         f" that should not were drafted: {config.triggers.path}\nRead every line, correct what is wrong,"
         " delete the first line, and run the same command again. Nothing is trained on them before."
+    )
+
+
+def drafting_job(resolved: Resolved, benchmark: Benchmark, skill: Skill) -> Job:
+    """A job of which only the optimizer is asked: there are no tasks yet."""
+    return Job(
+        config=resolved.config,
+        benchmark=benchmark,
+        splits=NONE_YET,
+        seed=skill,
+        target=resolve_role(resolved.config, "target"),
+        optimizer=resolve_role(resolved.config, "optimizer"),
+        scrubber=Scrubber(resolved.secrets),
+        settings=as_json(resolved),
     )
 
 

@@ -140,25 +140,24 @@ class Job:
         tasks = {split: tasks_digest(self.splits.of(split)) for split in ("train", "val", "test")}
         # Only agents get the files that a skill carries beside its text.
         carried = carried_digest(self.seed) if works_alone(self.target.harness) else ""
-        version = _version(self.target)
+        past, proposer = self.look_back, self.proposer
+        rare = {
+            "skill_files": carried or None,
+            "targets": [one.digest for one in self.targets] or None,
+            "body": None if self.listing is None else self.seed.document.digest,
+            "target_version": _version(self.target) or None,
+            "start": None if self.start is None else self.start.digest,
+            "folds": len(self.folds) or None,
+            "proposer_version": None if proposer is None else _version(proposer),
+            "look_back": None if past is None else [past.older.digest, tasks_digest(past.tasks)],
+        }
         return {
             **self.config.identity(),
             "skill": self.skill.digest,
             "tasks": tasks,
             "prompts": _digest(sorted(self.benchmark.prompts.items())),
             "scorer": self.benchmark.scorer_version,
-            **({"skill_files": carried} if carried else {}),
-            **({"targets": [one.digest for one in self.targets]} if self.targets else {}),
-            **({} if self.listing is None else {"body": self.seed.document.digest}),
-            **({"target_version": version} if version else {}),
-            **({"start": self.start.digest} if self.start is not None else {}),
-            **({"folds": len(self.folds)} if self.folds else {}),
-            **({} if self.proposer is None else {"proposer_version": _version(self.proposer)}),
-            **(
-                {}
-                if self.look_back is None
-                else {"look_back": [self.look_back.older.digest, tasks_digest(self.look_back.tasks)]}
-            ),
+            **{name: value for name, value in rare.items() if value is not None},
         }
 
     def folder(self, cwd: Path) -> Path:

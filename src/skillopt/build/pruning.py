@@ -25,9 +25,8 @@ from skillopt.train.pruning import PrunedSkill, Pruner
 def pruning_job(resolved: Resolved, run: Path) -> Job:
     """The job of a run, for its target alone; its rollouts are those of the run."""
     config, alone = resolved.config, target_only(resolved)
-    cache = config.cache.model_copy(update={"path": config.cache.path or run / DATABASE})
-    same_tasks = {"train": config.train, "cache": cache}
-    return prepare(replace(alone, config=alone.config.model_copy(update=same_tasks)))
+    same_tasks = {"train": config.train, "cache.path": config.cache.path or run / DATABASE}
+    return prepare(replace(alone, config=alone.config.having(same_tasks)))
 
 
 async def prune_run(job: Job, run: Path, folder: Path, *, sinks: Sequence[Sink] = ()) -> PrunedSkill:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -14,20 +15,18 @@ from pydantic import BaseModel, Field
 
 from skillopt.benchmarks.own import DRAFTED_BY, OwnBenchmark
 from skillopt.build.assembly import open_run
-from skillopt.build.drafting import ask_draft
-from skillopt.build.job import Job
+from skillopt.build.drafting import NONE_YET, ask_draft, drafting_job
 from skillopt.build.trainer import asks_small
-from skillopt.config import Resolved, as_json, resolve_role
+from skillopt.config import Resolved
 from skillopt.errors import Fault, TaskError, UnusableReplies
 from skillopt.events import Notice, Sink
+from skillopt.files import read_text, write_text
 from skillopt.messages import Message
 from skillopt.optimizer.ask import packaged
 from skillopt.optimizer.render import clipped, section
-from skillopt.redact import Scrubber
 from skillopt.skill.folder import Skill
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.scorers import get_scorer
-from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
 
@@ -40,6 +39,9 @@ _POINTS, _LONGEST_CHECK = ".,;:!?\"'", 40
 _CLAUSE = re.compile(r"[.,;:!?\n]|\band\b")
 _OPENINGS = ("My", "When", "I", "Please", "Why", "Yesterday", "Can", "We", "Since", "Our", "Hello")
 _WORDS = re.compile(r"\w+")
+Rows = list[dict[str, Any]]
+LARGEST = 5_000_000
+"""Bytes; a larger file is not searched for drafts."""
 
 
 class DraftedTask(BaseModel):
@@ -101,24 +103,11 @@ async def draft_tasks(
 
     The questions pass the same stack as those of a run; asked again with the same words they cost nothing.
     """
-    model = resolved.config.model
-    config = resolved.config.model_copy(
-        update={"model": model.model_copy(update={"target": model.optimizer})}  # no target is asked
-    )
-    spec = resolve_role(config, "optimizer")
-    none_yet = Splits(train=(Task(id="none-1", prompt="none"),), val=(Task(id="none-2", prompt="yet"),))
-    job = Job(
-        config=config,
-        benchmark=OwnBenchmark.from_tasks(
-            {"train": none_yet.train, "val": none_yet.val}, scorer=lambda *_: True
-        ),
-        splits=none_yet,
-        seed=skill,
-        target=spec,
-        optimizer=spec,
-        scrubber=Scrubber(resolved.secrets),
-        settings=as_json(replace(resolved, config=config)),
-    )
+    config = resolved.config
+    config = config.having({"model.target": config.model.optimizer})  # no target is asked
+    tasks = {"train": NONE_YET.train, "val": NONE_YET.val}
+    benchmark = OwnBenchmark.from_tasks(tasks, scorer=lambda *_: True)
+    job = drafting_job(replace(resolved, config=config), benchmark, skill)
     rows: list[dict[str, Any]] = []
     dropped: Counter[str] = Counter()
     fruitless, is_small = 0, asks_small(job)
@@ -203,3 +192,46 @@ def alike(one: str, other: str) -> bool:
     """Whether two requests are one in other words, by the words they share."""
     left, right = ({*_WORDS.findall(text.casefold())} for text in (one, other))
     return len(left & right) >= ALIKE * len(left | right)
+
+
+def read_rows(file: Path) -> Rows:
+    """The rows of a JSONL file as they are."""
+    if not file.is_file():
+        raise TaskError(f"There is no file {file}. 'skillopt tasks draft SKILL --out {file}' makes one.")
+    try:
+        rows = [json.loads(line) for line in read_text(file).splitlines() if line.strip()]
+    except (OSError, ValueError) as error:
+        raise TaskError(f"{file} cannot be read as JSONL: {error}. Write one object a line.") from None
+    if not all(isinstance(row, dict) for row in rows):
+        raise TaskError(f"{file} holds lines that are no JSON object. One task a line.")
+    return rows
+
+
+def write_rows(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """The file, whole."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_text(file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def is_draft(row: Mapping[str, Any]) -> bool:
+    """Whether a model wrote the row and nobody has kept it yet."""
+    return DRAFTED_BY in row
+
+
+def as_kept(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row as a task to train on."""
+    return {name: value for name, value in row.items() if name != DRAFTED_BY}
+
+
+def draft_files(folder: Path) -> list[Path]:
+    """The files with drafts in a folder and the folders in it."""
+    mark = f'"{DRAFTED_BY}"'.encode()
+    found = sorted([*folder.glob("*.jsonl"), *folder.glob("*/*.jsonl")])
+    return [
+        file
+        for file in found
+        if file.is_file()
+        and not file.is_symlink()
+        and file.stat().st_size <= LARGEST
+        and mark in file.read_bytes()
+    ]

@@ -133,7 +133,7 @@ def _result(opened: OpenRun, trainer: Trainer, fitted: TrainingEnd) -> Result:
         status=status,
         simulated=job.simulated,
         spending=opened.spending(),
-        seconds=opened.seconds,
+        seconds=opened.elapsed(),
     )
     if fitted.stopped:
         figures["stopped_because"] = fitted.stopped

@@ -13,16 +13,12 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~&])")
 
 
 def page(proposal: NightProposal) -> str:
-    """The proposal as Markdown: verdict, paired tasks, cost, and each edit with its evidence and what it
-    does.
-    """
+    """The proposal as Markdown: verdict, paired tasks, cost, each edit with its evidence and effect."""
     return "\n".join(_page(proposal)) + "\n"
 
 
 def plain(text: str) -> str:
-    """A text on one line, without control characters and at most a few hundred characters long: safe to print
-    in a terminal.
-    """
+    """A text on one line, without control characters and cut after a few hundred: safe in a terminal."""
     shown = "".join(" " if _is_control(char) else char for char in text[: 4 * _LONGEST])
     shown = " ".join(shown.split())
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]} ..."
@@ -80,9 +76,9 @@ def _judgement(judgement: Judgement) -> Iterator[str]:
         f"Verdict: **{_inline(judgement.action)}**."
         f" {why}{'' if not why or why.endswith('.') else '.'}{measured}"
     )
-    if not judgement.verified:
-        yield ""
-        yield "**Unverified suggestion**: too few held-out tasks to decide anything. Read it as an idea."
+    yield ""
+    doubt = "" if judgement.standing == "shown" else " Read it as an idea: that it helps is not shown."
+    yield f"What the held-out tasks say: **{_inline(judgement.finding)}**.{doubt}"
     if not judgement.gate_on:
         yield ""
         yield "**The gate was switched off**: this was taken whatever the measurement said."
@@ -97,9 +93,7 @@ def _judgement(judgement: Judgement) -> Iterator[str]:
         yield "| held-out task | before | after | |"
         yield "|---|---|---|---|"
         for pair in judgement.pairs:
-            moved = ""
-            if pair.before is not None and pair.after is not None and pair.before != pair.after:
-                moved = "better" if pair.after > pair.before else "worse"
+            moved = "better" if (pair.gain or 0) > 0 else "worse" if (pair.gain or 0) < 0 else ""
             named = f"{pair.title} ({pair.task})" if pair.title else pair.task
             yield f"| {_inline(named)} | {_score(pair.before)} | {_score(pair.after)} | {moved} |"
 
@@ -113,13 +107,12 @@ def _edit(edit: ProposedEdit) -> Iterator[str]:
     if edit.needs:
         yield f"- stands inside edit {', '.join(map(str, edit.needs))}, and goes only together with it"
     for evidence in edit.evidence:
-        rationale = evidence.why or str(evidence.edit.get("rationale", "") or evidence.edit.get("reason", ""))
         seen = [f"from step {_inline(evidence.place)}"] if evidence.place else []
         for what, names in (("seen in {} tasks", evidence.tasks), ("{} sessions", evidence.sessions)):
             if names:
                 seen.append(f"{what.format(len(names))} ({_inline(', '.join(names[:5]))})")
         said = "; ".join(seen)
-        yield f"- {_inline(rationale) or 'no reason was given'}{f' ({said})' if said else ''}"
+        yield f"- {_inline(evidence.reason) or 'no reason was given'}{f' ({said})' if said else ''}"
         yield from (f"  - you said: {_inline(words)}" for words in evidence.said)
     yield ""
 
@@ -142,6 +135,5 @@ def _inline(text: str) -> str:
 
 
 def _is_control(char: str) -> bool:
-    # Cf are the invisible ones, such as marks that turn the direction of the text; U+2028 and U+2029 are Zl
-    # and Zp.
+    # Cf are the invisible ones, such as marks of direction; U+2028 and U+2029 are Zl and Zp.
     return unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp")

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from skillopt.cli._console import open_console, print_json
-from skillopt.cli._options import Json, argument
+from skillopt.cli._options import Json, NewestRun, argument, option
 from skillopt.errors import UsageError
 from skillopt.runs import words
 from skillopt.runs.answers import AnsweredTask, GivenAnswer, RunAnswers, read_answers
@@ -24,21 +22,19 @@ _ORDER = ("broken", "fails", "fixed", "passes")
 
 
 def show(
-    run: Annotated[
-        Path | None, argument("RUN", "A run folder; left out, the newest below 'outputs'.")
-    ] = None,
+    run: NewestRun = None,
     tasks: Annotated[
         list[str] | None, argument("TASK...", "Ids of tasks; left out, the telling ones.")
     ] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Only tasks that the best skill fails.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="All tasks, not the first ones alone.")] = False,
+    failed: Annotated[bool, option("--failed", "Only tasks that the best skill fails.")] = False,
+    everything: Annotated[bool, option("--all", "All tasks, not the first ones alone.")] = False,
     json: Json = False,
 ) -> None:
     """Show a run's answers: question, expected, the seed's answer and the best skill's, score and why.
 
     Broken tasks come first, then those that fail still, then those that were fixed.
     """
-    reader = read_run(find_run(Path("outputs") if run is None else run))
+    reader = read_run(find_run(run or Path("outputs")))
     found = read_answers(reader, tasks=tasks or ())
     if tasks and (unknown := set(tasks) - {one.id for one in found.tasks}):
         raise UsageError(

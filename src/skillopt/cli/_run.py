@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skillopt import api
-from skillopt.aio import run_gently
+from skillopt.aio import run_gently, signals_heard
 from skillopt.api import Result
 from skillopt.build import Job, open_run
 from skillopt.cli._console import echo, open_console, os_trouble
@@ -126,7 +126,7 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
         take = f"adopt {folder}" if job.seed.path is not None else f"export {folder} --to claude-code"
         is_new = result.state.best != result.state.seed
         commands = (
-            take if is_new else f"eval {folder} --split test",
+            take if is_new else f"runs show {folder} --failed",
             f"report {folder}",
             f"dashboard --root {folder}",
         )
@@ -179,7 +179,6 @@ def on_signal(stop: Callable[[Stopped], None], view: View, folder: Path) -> Iter
     signals = [signal.SIGINT, signal.SIGTERM]
     if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
         signals.append(hangup)
-    loop = asyncio.get_running_loop()
     heard = 0
 
     def first_or_second(number: int) -> None:
@@ -201,16 +200,8 @@ def on_signal(stop: Callable[[Stopped], None], view: View, folder: Path) -> Iter
             )
         )
 
-    def handle(number: int, frame: object) -> None:
-        loop.call_soon_threadsafe(first_or_second, number)
-
-    # signal.signal and not loop.add_signal_handler: the latter does not exist on Windows.
-    before = {number: signal.signal(number, handle) for number in signals}
-    try:
+    with signals_heard(signals, first_or_second):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)
 
 
 @contextlib.contextmanager

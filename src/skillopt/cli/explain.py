@@ -12,7 +12,7 @@ from rich.text import Text
 
 from skillopt.cli._answers import lines, outcome
 from skillopt.cli._console import SafeConsole, open_console, print_json
-from skillopt.cli._options import Json, simple
+from skillopt.cli._options import Json, option, simple
 from skillopt.runs import words
 from skillopt.runs.answers import RunAnswers, read_answers
 from skillopt.runs.evidence import JudgedRow, VerdictEvidence, gather
@@ -35,10 +35,7 @@ def explain(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     step: Annotated[str, typer.Argument(help=_STEP)],
     everything: Annotated[
-        bool,
-        typer.Option(
-            "--all", help="Show every row and every edit that was tried, not those alone that tell."
-        ),
+        bool, option("--all", "Show every row and every edit that was tried, not those alone that tell.")
     ] = False,
     json: Json = False,
 ) -> None:

@@ -12,7 +12,7 @@ from skillopt import api
 from skillopt.build import Job, prepare
 from skillopt.build.evaluation import eval_folder, skill_named, target_only
 from skillopt.cli import EXIT_CODES, _run
-from skillopt.cli._console import echo, print_json
+from skillopt.cli._console import tell
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet, option
 from skillopt.errors import UsageError
@@ -60,13 +60,10 @@ def noise(
                 f"No val task has {draws} valid draws; there is nothing to say. The rows are in {folder}."
             )
         found = noise_of(scores)
-        if json:
-            about = {"gain": gain, "repeats": found.repeats_for(gain), "left_out": left_out}
-            whole = {"skill": name, "folder": str(folder), **asdict(found), **about}
-            print_json(job.scrubber.scrub_json({**whole, "simulated": job.simulated}))
-            return
-        for line in _lines(found, gain, left_out, simulated=job.simulated):
-            echo(line)
+        about = {"gain": gain, "repeats": found.repeats_for(gain), "left_out": left_out}
+        whole = {"skill": name, "folder": str(folder), **asdict(found), **about, "simulated": job.simulated}
+        lines = _lines(found, gain, left_out, simulated=job.simulated)
+        tell(job.scrubber.scrub_json(whole), lines, json=json)
 
 
 add = flagged(noise, _KEYS, short=("target",), epilog=EXIT_CODES)

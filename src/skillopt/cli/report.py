@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from skillopt.adoption import is_adopted
-from skillopt.cli._console import echo, print_json
+from skillopt.cli._console import tell
 from skillopt.cli._options import Json, option, simple
 from skillopt.errors import UsageError
-from skillopt.files import write_text
+from skillopt.files import as_usage_error, write_text
 from skillopt.report import page, summary
 from skillopt.runs.reader import read_facts, run_named
 from skillopt.runs.task_look import look_at_all
@@ -38,16 +38,9 @@ def report(
         (target, page(facts, look_at_all(run, facts), is_adopted=is_adopted(run))),
         (beside, summary(facts)),
     ):
-        try:
+        with as_usage_error(path, "written", "Name another file with --out."):
             write_text(path, text, durable=False)
-        except OSError as error:
-            raise UsageError(
-                f"{path} cannot be written: {error.strerror or error}. Name another file with --out."
-            ) from error
-    if json:
-        print_json({"html": str(target), "markdown": str(beside)})
-    else:
-        echo(f"{target}\n{beside}")
+    tell({"html": str(target), "markdown": str(beside)}, [str(target), str(beside)], json=json)
 
 
 add = simple(report)

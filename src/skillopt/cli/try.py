@@ -14,7 +14,7 @@ from skillopt.build import Job, prepare
 from skillopt.build.evaluation import eval_folder, skill_named, target_only
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._answers import cut
-from skillopt.cli._console import echo, print_json
+from skillopt.cli._console import tell
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet, option
 from skillopt.evaluation.look import common_cause, scorer_trouble
@@ -70,11 +70,9 @@ def look(
             row = Scored(task_id=task.id, draw=0, attempt=done[0], key=key, trajectory=done[1], score=score)
             rows.append((task, row))
         cause = "" if any(row.score.passed for _, row in rows) else common_cause(rows)
-        if json:
-            print_json(job.scrubber.scrub_json(_as_json(job, rows, lost, trouble, cause)))
-            return
-        for line in _lines(rows, lost, trouble, cause, simulated=job.simulated):
-            echo(job.scrubber.scrub(line))
+        lines = _lines(rows, lost, trouble, cause, simulated=job.simulated)
+        told = _as_json(job, rows, lost, trouble, cause)
+        tell(job.scrubber.scrub_json(told), map(job.scrubber.scrub, lines), json=json)
 
 
 add = flagged(look, _KEYS, short=("target",), epilog=EXIT_CODES)

@@ -10,7 +10,7 @@ from skillopt.config.names import FLAT
 from skillopt.config.role_schema import PriceConfig, RoleConfig
 from skillopt.config.roles import RoleSpec, resolve_role
 from skillopt.config.schema import Config
-from skillopt.config.show import Flag, as_json, as_options, describe, describe_providers, flags, render
+from skillopt.config.show import Flag, as_json, as_options, describe, flags, render
 from skillopt.config.source import Source
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "as_json",
     "as_options",
     "describe",
-    "describe_providers",
     "flags",
     "load",
     "packaged_names",

@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from skillopt.config.fields import Leaf
 from skillopt.config.layers import leaf_of, settings_leaves, tree, tree_sections
-from skillopt.config.names import DEAD, DEAD_PREFIXES, FLAT, REFUSED, known_words
+from skillopt.config.names import DEAD, DEAD_PREFIXES, FLAT, OF_BENCHMARKS, REFUSED, known_words
 from skillopt.config.services import declared
 from skillopt.config.source import CHOSEN, ConfigEntry
 from skillopt.errors import SkillOptError, suggest
@@ -19,10 +19,12 @@ from skillopt.redact import looks_secret
 from skillopt.registry import Registry
 from skillopt.services import EXPECTED
 
-COMMON_KEYS = frozenset(
-    f"env.{name}" for name in ("split_mode", "split_ratio", "split_seed", "split_dir", "data_path", "limit")
-)
+COMMON_KEYS = frozenset(f"env.{name}" for name in OF_BENCHMARKS)
 """Keys of every benchmark whose tasks come from files; a base file may hold them without naming one."""
+_BOUNDS = {
+    **{"greater_than_equal": ("ge", "at least"), "greater_than": ("gt", "more than")},
+    **{"less_than_equal": ("le", "at most"), "less_than": ("lt", "less than")},
+}
 
 
 def check_keys(
@@ -115,10 +117,9 @@ def value_problem(key: str, entry: ConfigEntry | None, leaf: Leaf | None, detail
         return f"{where}: {shown} is not one of {', '.join(leaf.spelled)}.{near}"
     if kind in EXPECTED:
         return f"{where}: expected {EXPECTED[kind]}, not {shown}"
-    bounds = {"greater_than_equal": "ge", "greater_than": "gt", "less_than_equal": "le", "less_than": "lt"}
-    words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
-    if kind in bounds:
-        return f"{where}: expected {words[bounds[kind]]} {context[bounds[kind]]}, not {shown}"
+    if kind in _BOUNDS:
+        bound, words = _BOUNDS[kind]
+        return f"{where}: expected {words} {context[bound]}, not {shown}"
     return f"{where}: {shown} cannot be used ({str(detail['msg']).removeprefix('Value error, ')})"
 
 

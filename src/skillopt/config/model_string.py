@@ -71,19 +71,17 @@ def parse_model_string(text: str, role: RoleName) -> ModelString:
         rest, harness, says_harness = after, before, True
     rest, base_url = _split_url(rest)
     prefix = _prefix(rest)
+    bare = ModelString(
+        harness=harness, provider=None, name=rest, base_url=base_url, says_harness=says_harness
+    )
     if prefix not in known:
         _refuse_slips(rest, prefix, role, list(known))
-        return ModelString(
-            harness=harness, provider=None, name=rest, base_url=base_url, says_harness=says_harness
-        )
+        return bare
     name = rest.partition(":")[2]
-    if not name and ":" in rest:
-        raise ConfigError(f"model.{role}: {rest!r} names no model; write '{prefix}:MODEL'")
-    if not name and known[prefix].needs_name:
-        raise ConfigError(f"model.{role}: {rest!r} is a provider; write '{prefix}:MODEL'")
-    return ModelString(
-        harness=harness, provider=prefix, name=name or prefix, base_url=base_url, says_harness=says_harness
-    )
+    if not name and (":" in rest or known[prefix].needs_name):
+        what = "names no model" if ":" in rest else "is a provider"
+        raise ConfigError(f"model.{role}: {rest!r} {what}; write '{prefix}:MODEL'")
+    return replace(bare, provider=prefix, name=name or prefix)
 
 
 def provider_of(text: str) -> str | None:

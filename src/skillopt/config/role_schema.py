@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
@@ -16,6 +17,7 @@ RARE_ROLES: tuple[RoleName, ...] = ("judge", "proposer")
 WORKERS: tuple[RoleName, ...] = ("target", "proposer")
 """Roles that can have a harness, as they work on tasks."""
 DEFAULT_MODEL = "gpt-5.5"
+S = TypeVar("S", bound="Section")
 
 
 class Section(BaseModel):
@@ -24,6 +26,14 @@ class Section(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, use_attribute_docstrings=True
     )
+
+    def having(self: S, values: Mapping[str, Any]) -> S:
+        """The same with other values, by key from here: `{"target.name": "world"}`."""
+        update: dict[str, Any] = {}
+        for key, value in values.items():
+            name, _, rest = key.partition(".")
+            update[name] = update.get(name, getattr(self, name)).having({rest: value}) if rest else value
+        return self.model_copy(update=update)
 
 
 class PriceConfig(Section):

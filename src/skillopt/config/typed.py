@@ -13,7 +13,7 @@ from skillopt.config.fields import nested
 from skillopt.config.layers import tracker_settings, tree
 from skillopt.config.model_string import provider_of
 from skillopt.config.role_schema import RARE_ROLES, ROLES
-from skillopt.config.schema import Config, EnvConfig
+from skillopt.config.schema import Config
 from skillopt.config.services import declared
 from skillopt.config.source import ConfigEntry
 from skillopt.errors import suggest
@@ -52,8 +52,7 @@ def typed(
         problems += complain.about(error, merged)
     made_settings = _tracker_models(trackers, merged, problems)
     if config is not None and made_settings:
-        update = {"settings": made_settings}
-        config = config.model_copy(update={"tracking": config.tracking.model_copy(update=update)})
+        config = config.having({"tracking.settings": made_settings})
     for key, registry in _PLUGINS.items():
         name, names = values.get(key), registry.names()
         if isinstance(name, str) and name not in names:
@@ -66,10 +65,7 @@ def typed(
             own = settings.model_validate({**mine, **shared})
         except ValidationError as error:
             problems += complain.about(error, merged, settings, below="env")
-    if config is None or settings is None or own is None:
-        return config
-    env = EnvConfig.model_construct(**{**dict(config.env), "settings": own})
-    return config.model_copy(update={"env": env})
+    return config if config is None or own is None else config.having({"env.settings": own})
 
 
 def _declared_options(

@@ -84,7 +84,7 @@ async def examine(
         except Exception as error:  # noqa: BLE001 - whatever breaks one check, the others must be told
             broken = f"the check itself failed: {type(error).__name__}: {error}"
             remedy = "Please report this, it is a fault of ours."
-            findings = [CheckResult.of(area, title, "fix", broken, remedy)]
+            findings = [CheckResult(area, title, "fix", broken, remedy)]
         clean = [_clean(finding, scrubber) for finding in findings]
         found.extend(clean)
         news(title, clean)
@@ -104,11 +104,11 @@ async def examine(
         nights = Nights(home=subject.home, environ=subject.environ, spent=spent)
         checks.append(check("nights", "nights", lambda: nights.examine(calls=calls)))
     if subject.resolved is None:
-        found.append(_clean(CheckResult.of("configuration", "config", "fix", subject.problem), scrubber))
+        found.append(_clean(CheckResult("configuration", "config", "fix", subject.problem), scrubber))
         await asyncio.gather(*checks)
     else:
         warnings = subject.resolved.warnings
-        found += [CheckResult.of("configuration", "warning", "note", text) for text in warnings]
+        found += [CheckResult("configuration", "warning", "note", text) for text in warnings]
         config = subject.resolved.config
         data = asyncio.ensure_future(asyncio.to_thread(load_data, config, scrubber))
 
@@ -182,7 +182,7 @@ def _clean(finding: CheckResult, scrubber: Scrubber) -> CheckResult:
     )
 
 
-_result = partial(CheckResult.of, "data")
+_result = partial(CheckResult, "data")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ from skillopt.redact import Scrubber
 from skillopt.transcripts import Homes, harvest
 
 AREA = "nights"
-_result = partial(CheckResult.of, AREA)
+_result = partial(CheckResult, AREA)
 _ASK_SECONDS = 10.0
 
 

@@ -44,11 +44,6 @@ class Comparison:
         return "better" if self.delta > 0 else "worse"
 
     @property
-    def word(self) -> str:
-        """How the mean after is to that before."""
-        return "better than" if self.delta > 0 else "worse than" if self.delta < 0 else "as good as"
-
-    @property
     def told(self) -> str:
         """The figures in a sentence."""
         low, high = self.interval

@@ -1,6 +1,4 @@
-"""Runs environment work in one thread of this process: for debugging, and where a further process is not
-worth its start.
-"""
+"""Runs environment work in one thread of this process: for debugging, and where a process is too much."""
 
 from __future__ import annotations
 
@@ -14,9 +12,7 @@ from skillopt.executors.port import ExecutorPlugin, Handle, Result, told
 
 
 class InProcess:
-    """One thread, so that work which cannot bear threads never runs twice at once. Nothing can end it before
-    its time.
-    """
+    """One thread, so that work which cannot bear threads never runs twice at once; it cannot be ended."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="skillopt-work")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from skillopt.changes.status import Decision
 from skillopt.errors import UsageError
@@ -35,6 +35,26 @@ def remembered_tasks(nights: Sequence[NightPlan]) -> list[NightTask]:
             found.pop(task.id, None)
             found[task.id] = task
     return list(found.values())[::-1]
+
+
+def with_open_proposal(
+    target: NightTarget,
+    earlier: Sequence[NightPlan],
+    ended: Iterable[NightRecord],
+    open_ones: Collection[str],
+) -> tuple[NightTarget, str]:
+    """The target with what the newest earlier night proposed for this very text, where nobody has decided on
+    it yet: tonight's tasks judge it again, with those that came since. And that in words.
+    """
+    numbers = {one.number for one in ended if one.proposal in open_ones}
+    same = ("path", "before", "seed", "files")
+    for night in reversed(earlier):
+        for other in night.targets if night.number in numbers else ():
+            is_same = all(getattr(other, name) == getattr(target, name) for name in same)
+            if is_same and other.outcome is not None and other.outcome.edits:
+                said = f"what night {night.number} proposed waits for you, and is measured again tonight."
+                return target.model_copy(update={"carried": other.outcome}), said
+    return target, ""
 
 
 def with_earlier_skill(

@@ -31,8 +31,7 @@ from skillopt.night.tasks import NightTask, standing_of
 from skillopt.night.tasks_file import TasksFile
 from skillopt.night.worktrees import Worktrees
 from skillopt.redact import redact_transcript
-from skillopt.transcripts import Homes, harvest
-from skillopt.transcripts.harvesting import MOST_SESSIONS
+from skillopt.transcripts import MOST_SESSIONS, Homes, harvest
 from skillopt.transcripts.port import TranscriptSource
 from skillopt.transcripts.session import Harvest, RecordedSession, is_within
 

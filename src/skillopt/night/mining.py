@@ -53,6 +53,7 @@ _ENDS: Mapping[RequestOutcome, str] = {
     "abandoned": "nothing to learn: given up",
     "unknown": "nothing to learn: no word about the answer",
 }
+_UNREAD = "not understood: words about the answer that only a model can read"
 STATES = (TASK, SUGGESTION, OVER, COVERED, WAITS)
 """What a session can become, the best first; the rest is nothing to learn, by reason."""
 
@@ -188,7 +189,8 @@ def _kinds(
             lasts = any(one.lasting for request in group for one in request.corrections)
             for request in group:
                 waits = bool(request.corrections) and not lasts
-                states.note(name_of(request.session), WAITS if waits else _ENDS[request.outcome])
+                ends = _UNREAD if request.unread and not request.corrections else _ENDS[request.outcome]
+                states.note(name_of(request.session), WAITS if waits else ends)
             if lasts or len(_sessions(group)) >= MIN_SESSIONS:
                 groups.append(_with_repeats(group))
     return sorted(groups, key=lambda group: (group[0].session.project, min(one.form for one in group)))

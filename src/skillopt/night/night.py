@@ -13,7 +13,7 @@ from datetime import datetime
 from skillopt.changes.proposal import Cost, NightProposal, live_text
 from skillopt.changes.status import decisions
 from skillopt.night.context import NightContext
-from skillopt.night.earlier import earlier_nights, with_earlier_skill
+from skillopt.night.earlier import earlier_nights, with_earlier_skill, with_open_proposal
 from skillopt.night.gather import ModelMining, gather, read_sessions, since_of
 from skillopt.night.job import advice_of, with_allowance, without_guesses
 from skillopt.night.plan import NightPlan, NightTarget
@@ -134,7 +134,10 @@ async def _begin(
     ]
     targets: list[NightTarget] = []
     notes: list[str] = []
+    waiting = context.home.store.undecided(str(context.project))
     for target in gathered.targets:
+        target, again = with_open_proposal(target, earlier, state.nights, waiting)
+        notes += [f"{target.name}: {again}"] if again else []
         if window := settings.slow_update_nights:
             target, why = with_earlier_skill(
                 target, earlier, state.nights, decided, tonight=number, window=window

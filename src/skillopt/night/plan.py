@@ -94,6 +94,8 @@ class NightTarget(_Record):
     """The text of the plug-in's skill that it is an overlay of."""
     earlier: EarlierSkill | None = None
     """None where there is nothing to look back to."""
+    carried: SkillOutcome | None = None
+    """What an earlier night proposed for this very text and nobody decided on: tonight starts from it."""
     outcome: SkillOutcome | None = None
 
     def of_split(self, split: Split) -> tuple[Task, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 
-from skillopt.redact._spans import SecretRule, Span, compiled, occurrences
+from skillopt.redact._spans import Span, compiled, is_token, occurrences, secret
 
 _HEX, _ALNUM, _WORD = "[a-f0-9]", "[A-Za-z0-9]", r"[\w-]"
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -120,72 +120,47 @@ _PREFIXED = {
 _BODIES = {prefix: compiled(body) for prefix, body in _PREFIXED.items()}
 
 
-def _is_token(value: str) -> bool:
-    """`Bearer` and `basic` are also English words; what follows is only a token if it has a digit or is
-    longer than words are.
-    """
-    return len(value) >= 32 or any(character.isdigit() for character in value)
-
-
 def _is_private_key(encoded: str) -> bool:
     """A certificate in base64 begins like a private key."""
     return b"PRIVATE KEY" in base64.b64decode(encoded[:88])
 
 
 _RULES = (
-    SecretRule(
+    secret(
         ("PRIVATE KEY",),
-        compiled(
-            r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-            # up to its END; without one (a cut text) only what looks like the key's own lines, not the prose
-            # after it
-            r"(?:[^-]*(?:-(?!----)[^-]*)*-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?:"
-            r" BLOCK)?-----|(?:[A-Za-z0-9+/=\r\n]|\\[nr])*)"
-        ),
+        r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
+        # up to its END; without one (a cut text) only what looks like the key's own lines
+        r"(?:[^-]*(?:-(?!----)[^-]*)*-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?:"
+        r" BLOCK)?-----|(?:[A-Za-z0-9+/=\r\n]|\\[nr])*)",
     ),
-    SecretRule(
-        ("LS0tLS1CRUdJT",),
-        compiled(r"(?<![A-Za-z0-9+/])LS0tLS1CRUdJT[A-Za-z0-9+/]{75,}={0,2}"),
-        _is_private_key,
+    secret(("LS0tLS1CRUdJT",), r"(?<![A-Za-z0-9+/])LS0tLS1CRUdJT[A-Za-z0-9+/]{75,}={0,2}", _is_private_key),
+    secret((".",), r"(?<![\w.-])[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])"),  # Discord
+    secret((":A",), r"(?<!\d)\d{8,12}:A[\w-]{34}(?![\w-])"),  # Telegram, also behind /bot
+    secret(("-us",), r"(?<!\w)[0-9a-f]{32}-us\d{1,2}(?!\w)"),  # Mailchimp
+    secret(("-",), r"(?<![\w-])[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![\w-])"),  # Mailgun
+    secret(("Q~",), r"(?<![\w.~-])[\w.~-]{3}\dQ~[\w.~-]{30,36}(?![\w.~-])"),  # Azure application
+    secret(("AZDO",), r"(?<!\w)[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}(?!\w)"),  # Azure DevOps
+    secret((".atlasv1.",), r"(?<!\w)[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}"),  # Terraform
+    secret(("pat",), r"(?<!\w)pat[A-Za-z0-9]{14}\.[a-f0-9]{64}"),  # Airtable
+    secret(("/",), r"(?<![\w/])[12]/\d{16}(?:/\d{16})?:[0-9a-f]{32}(?!\w)"),  # Asana
+    secret(
+        ("hooks.slack.com/",), r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[\w/-]{10,})"
     ),
-    SecretRule((".",), compiled(r"(?<![\w.-])[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])")),  # Discord
-    SecretRule((":A",), compiled(r"(?<!\d)\d{8,12}:A[\w-]{34}(?![\w-])")),  # Telegram, also behind /bot
-    SecretRule(("-us",), compiled(r"(?<!\w)[0-9a-f]{32}-us\d{1,2}(?!\w)")),  # Mailchimp
-    SecretRule(("-",), compiled(r"(?<![\w-])[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![\w-])")),  # Mailgun
-    SecretRule(
-        ("Q~",), compiled(r"(?<![\w.~-])[\w.~-]{3}\dQ~[\w.~-]{30,36}(?![\w.~-])")
-    ),  # Azure application
-    SecretRule(("AZDO",), compiled(r"(?<!\w)[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}(?!\w)")),  # Azure DevOps
-    SecretRule((".atlasv1.",), compiled(r"(?<!\w)[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}")),  # Terraform
-    SecretRule(("pat",), compiled(r"(?<!\w)pat[A-Za-z0-9]{14}\.[a-f0-9]{64}")),  # Airtable
-    SecretRule(("/",), compiled(r"(?<![\w/])[12]/\d{16}(?:/\d{16})?:[0-9a-f]{32}(?!\w)")),  # Asana
-    SecretRule(
-        ("hooks.slack.com/",),
-        compiled(r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[\w/-]{10,})"),
-    ),
-    SecretRule(("/api/webhooks/",), compiled(r"/api/webhooks/\d{6,24}/(?P<secret>[\w-]{20,})")),
-    SecretRule(
-        (".webhook.office.com/",), compiled(r"\.webhook\.office\.com/webhookb2/(?P<secret>[\w@/-]{20,})")
-    ),
-    SecretRule(("hooks.zapier.com/",), compiled(r"hooks\.zapier\.com/hooks/catch/(?P<secret>[\w/]{8,})")),
-    SecretRule(("://",), compiled(r"://(?P<secret>[0-9a-f]{32})@")),  # Sentry
-    SecretRule(
-        ("earer", "EARER"), compiled(r"(?i)(?<!\w)bearer[ \t]{1,4}(?P<secret>[\w.~+/=-]{16,})"), _is_token
-    ),
-    SecretRule(
+    secret(("/api/webhooks/",), r"/api/webhooks/\d{6,24}/(?P<secret>[\w-]{20,})"),
+    secret((".webhook.office.com/",), r"\.webhook\.office\.com/webhookb2/(?P<secret>[\w@/-]{20,})"),
+    secret(("hooks.zapier.com/",), r"hooks\.zapier\.com/hooks/catch/(?P<secret>[\w/]{8,})"),
+    secret(("://",), r"://(?P<secret>[0-9a-f]{32})@"),  # Sentry
+    secret(("earer", "EARER"), r"(?i)(?<!\w)bearer[ \t]{1,4}(?P<secret>[\w.~+/=-]{16,})", is_token),
+    secret(
         ("asic", "ASIC"),
-        compiled(
-            r"(?i)authorization[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?basic[ \t]{1,4}(?P<secret>[\w+/=-]{8,})"
-        ),
-        _is_token,
+        r"(?i)authorization[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?basic[ \t]{1,4}(?P<secret>[\w+/=-]{8,})",
+        is_token,
     ),
-    SecretRule(("://",), compiled(r"://[^\s/:@\"'<>]*:(?P<secret>[^\s/@\"'<>]+)(?=@)")),
-    SecretRule(
+    secret(("://",), r"://[^\s/:@\"'<>]*:(?P<secret>[^\s/@\"'<>]+)(?=@)"),
+    secret(
         ("key=", "token=", "secret=", "password=", "sig="),
-        compiled(
-            r"(?i)[?&](?:api[-_]?key|key|access_token|token|client_secret|secret|password|sig)="
-            r"(?P<secret>[^&\s\"'#<>]{6,})"
-        ),
+        r"(?i)[?&](?:api[-_]?key|key|access_token|token|client_secret|secret|password|sig)="
+        r"(?P<secret>[^&\s\"'#<>]{6,})",
     ),
 )
 

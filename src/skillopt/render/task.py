@@ -18,18 +18,15 @@ def task_card(look: TaskLook) -> Markup:
     """The task as a whole."""
     expected = look.expected
     shown = expected if isinstance(expected, str) else json.dumps(expected, ensure_ascii=False, default=str)
-    return joined(
-        [
-            tag("h3", look.task, " ", chip(look.kind) if look.kind else ""),
-            soft("The run does not keep its questions (store.tasks).")
-            if look.question is None
-            else verbatim(shortened(look.question, LONGEST), "Question"),
-            Markup()
-            if expected is None
-            else tag("p", tag("strong", "Expected: "), tag("code", shortened(shown, LONGEST))),
-            tag("div", *(_side(side, look.question is not None) for side in look.sides), cls="sides"),
-        ]
-    )
+    parts = [tag("h3", look.task, " ", chip(look.kind) if look.kind else "")]
+    if look.question is None:
+        parts.append(soft("The run does not keep its questions (store.tasks)."))
+    else:
+        parts.append(verbatim(shortened(look.question, LONGEST), "Question"))
+    if expected is not None:
+        parts.append(tag("p", tag("strong", "Expected: "), tag("code", shortened(shown, LONGEST))))
+    sides = (_side(side, look.question is not None) for side in look.sides)
+    return joined([*parts, tag("div", *sides, cls="sides")])
 
 
 def _side(side: VersionLook, is_asked: bool) -> Markup:
@@ -39,15 +36,9 @@ def _side(side: VersionLook, is_asked: bool) -> Markup:
     ]
     head = tag("p", tag("strong", side.name), " ", chip(side.mark), f" {side.note}".rstrip())
     rollouts = [part for one in side.rollouts for part in _rollout(one, side, is_asked)]
-    if not rollouts:
-        rollouts = [
-            soft(
-                "This task was not run with this version."
-                if side.mark == "not evaluated"
-                else "No rollout is stored for this row."
-            )
-        ]
-    return tag("div", head, *rollouts, soft(", ".join(took)) if took else "")
+    was_run = side.mark != "not evaluated"
+    none = "No rollout is stored for this row." if was_run else "This task was not run with this version."
+    return tag("div", head, *(rollouts or [soft(none)]), soft(", ".join(took)) if took else "")
 
 
 def _rollout(one: Shown, side: VersionLook, is_asked: bool) -> Iterator[Markup]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from contextlib import closing
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -16,11 +18,31 @@ from skillopt.runs.database import Database, connect_reading
 _REPLY = TypeAdapter(Reply)
 
 
-def stored_text(path: Path, digest: str) -> str | None:
-    """A skill's text."""
-    with closing(connect_reading(path)) as database:
-        row = database.execute("SELECT text FROM skills WHERE digest = ?", (digest,)).fetchone()
-    return None if row is None else str(row[0])
+class StoredTexts:
+    """The texts of a run's skills by digest."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._of_thread = threading.local()  # a connection belongs to its thread
+
+    def __call__(self, digest: str) -> str | None:
+        with self.held() as database:
+            row = database.execute("SELECT text FROM skills WHERE digest = ?", (digest,)).fetchone()
+        return None if row is None else str(row[0])
+
+    @contextmanager
+    def held(self) -> Iterator[sqlite3.Connection]:
+        """One connection for everything that is read inside: a long log names a skill a step."""
+        held: sqlite3.Connection | None = getattr(self._of_thread, "held", None)
+        if held is not None:
+            yield held
+            return
+        with closing(connect_reading(self._path)) as database:
+            self._of_thread.held = database
+            try:
+                yield database
+            finally:
+                self._of_thread.held = None
 
 
 def stored_replies(path: Path, question: str) -> list[Reply]:

@@ -251,9 +251,7 @@ def _install(program: bytes) -> None:
 
 
 def _files_in(folder: str) -> int:
-    """How many files a folder holds that is a file system of its own. Empty ones take no space, but memory
-    of the kernel's.
-    """
+    """The files of a folder that is a file system of its own; empty ones take memory of the kernel's."""
     about = os.statvfs(folder)
     return about.f_files - about.f_ffree
 

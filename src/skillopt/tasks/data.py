@@ -29,31 +29,24 @@ from skillopt.tasks.task import SPLITS, Split, Task
 class CommonSettings(BaseModel):
     """The `env.*` keys of every benchmark whose tasks come from files."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
     usual: ClassVar[Path | None] = None
     """Where the splits of a published benchmark lie in a checkout, taken where nothing else is named."""
 
-    split_mode: Literal["ratio", "split_dir"] | None = Field(
-        default=None,
-        description=(
-            "How tasks get their split: 'ratio' divides data_path, 'split_dir' reads folders. Unset:"
-            " split_dir if that is given."
-        ),
-    )
-    split_ratio: str = Field(
-        default="2:1:7", description="Weights of train, val and test under split_mode 'ratio'."
-    )
-    split_seed: int = Field(default=42, description="Seed of the shuffle under split_mode 'ratio'.")
-    split_dir: Path | None = Field(
-        default=None, description="Folder with train/, val/ and perhaps test/, one data file in each."
-    )
-    data_path: Path | None = Field(
-        default=None,
-        description="JSONL, JSON or CSV file with all tasks, or a folder that holds exactly one.",
-    )
-    limit: int = Field(
-        default=0, ge=0, description="Use only the first tasks of each split; 0 is all of them."
-    )
+    split_mode: Literal["ratio", "split_dir"] | None = None
+    """How tasks get their split: 'ratio' divides data_path, 'split_dir' reads folders. Unset: split_dir if
+    that is given.
+    """
+    split_ratio: str = "2:1:7"
+    """Weights of train, val and test under split_mode 'ratio'."""
+    split_seed: int = 42
+    """Seed of the shuffle under split_mode 'ratio'."""
+    split_dir: Path | None = None
+    """Folder with train/, val/ and perhaps test/, one data file in each."""
+    data_path: Path | None = None
+    """JSONL, JSON or CSV file with all tasks, or a folder that holds exactly one."""
+    limit: int = Field(default=0, ge=0)
+    """Use only the first tasks of each split; 0 is all of them."""
 
 
 class LoadsRows(Protocol):

@@ -17,6 +17,9 @@ def placeholders(template: str) -> list[str]:
 
 def fill(template: str, values: Mapping[str, str]) -> str:
     """The template with every `{name}` of `values` replaced, in one pass: what a value contains is never
-    filled again.
+    filled again. A name may hold anything, as the columns of a spreadsheet do.
     """
-    return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
+    if not values:
+        return template
+    wanted = re.compile("|".join(re.escape(f"{{{name}}}") for name in values))
+    return wanted.sub(lambda match: values[match[0][1:-1]], template)

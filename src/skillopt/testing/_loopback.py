@@ -259,14 +259,12 @@ class LoopbackProvider:
             return self._refuse(entry, wrong.code, wrong.body, wrong.retry_after)
         said = self._answer(call)
         answer = counted(Answer(text=said) if isinstance(said, str) else said, call)
-        over = (
-            None
-            if self._meter is None
-            else self._meter.admit((answer.input_tokens or 0) + (answer.output_tokens or 0))
-        )
-        left = {} if self._meter is None else self._meter.headers()
-        if over is not None:
-            return self._refuse(entry, 429, over[0], f"{over[1]:.3f}", left)
+        left: dict[str, str] = {}
+        if self._meter is not None:
+            over = self._meter.admit((answer.input_tokens or 0) + (answer.output_tokens or 0))
+            left = self._meter.headers()
+            if over is not None:
+                return self._refuse(entry, 429, over[0], f"{over[1]:.3f}", left)
         # Billed from here on, whatever becomes of the answer on its way.
         self._note(entry, input_tokens=answer.input_tokens, output_tokens=answer.output_tokens)
         await asyncio.sleep(self._seconds(call, answer, wrong))
@@ -313,10 +311,7 @@ class LoopbackProvider:
 
 
 def error_answer(
-    status: int,
-    body: Any,
-    retry_after: float | str | None = None,
-    left: Mapping[str, str] | None = None,
+    status: int, body: Any, retry_after: float | str | None = None, left: Mapping[str, str] | None = None
 ) -> web.Response:
     """A refusal as these APIs write one; `left` are headers on what is left of a quota."""
     headers = {**(left or {}), **({} if retry_after is None else {"retry-after": str(retry_after)})}

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 
 from skillopt.evaluation.compare import Comparison, by_task, compare_rows
 from skillopt.evaluation.triggers import Triggering, triggering
+from skillopt.evaluation.unconditional import SMALL
 from skillopt.events import RowFact, TestMeasured
 from skillopt.events.state import Metric
 from skillopt.gate.decision import worth_of
 from skillopt.tasks.rollout import Means
+
+_UNSURE = " This difference can be chance; more tasks would tell."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +113,9 @@ def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool,
     else:
         c = report.comparison
         what = "" if report.metric == "hard" else f" ({report.metric} score)"
-        sure = "" if c.p < 0.05 or c.delta == 0 else " This difference can be chance."
-        sentence = f"The trained skill is {c.word} the seed on {c.n} sealed test tasks{what}: {c.told}{sure}"
+        sure = "" if c.p < SMALL or c.delta == 0 else _UNSURE
+        found = _found("is", c)
+        sentence = f"The trained skill {found} the seed on {c.n} sealed test tasks{what}: {c.told}{sure}"
     if report.targets:
         each = (f"{name} {one.before:.3f} to {one.after:.3f}" for name, one in report.targets.items())
         sentence += f" By target: {'; '.join(each)}."
@@ -131,14 +135,23 @@ def _pooled(report: TestReport, c: Comparison, *, changed: bool) -> str:
     asked = f", by the middle one of {report.draws} scores" if report.draws > 1 else ""
     how = f"{report.folds} folds, each task judged by a skill that never saw it{asked}"
     what = "" if report.metric == "hard" else f" ({report.metric} score)"
-    sure = "" if c.p < 0.05 or c.delta <= 0 else " This difference can be chance."
+    sure = "" if c.p < SMALL or c.delta <= 0 else _UNSURE
     text = "the skill handed over is one of them, trained on all tasks"
     if not changed:
         text = "the one trained on all tasks is the seed, as nothing better was found"
     return (
-        f"Skills trained this way are {c.word} the seed on {c.n} cross-fitted tasks{what} ({how}):"
+        f"Skills trained this way {_found('are', c)} the seed on {c.n} cross-fitted tasks{what} ({how}):"
         f" {c.told}{sure} The claim is about skills trained this way; {text}."
     )
+
+
+def _found(verb: str, c: Comparison) -> str:
+    """What the figures say: who is better only where that is more than chance."""
+    if c.delta == 0:
+        return f"{verb} as good as"
+    if c.p < SMALL:
+        return f"{verb} {'better' if c.delta > 0 else 'worse'} than"
+    return f"scored {'higher' if c.delta > 0 else 'lower'} than"
 
 
 def told_triggering(seed: Triggering, best: Triggering) -> str:

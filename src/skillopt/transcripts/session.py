@@ -1,6 +1,4 @@
-"""What a session with a coding agent is to us, whatever program wrote it down, and which of them are our own
-calls.
-"""
+"""What a session with a coding agent is to us, whatever wrote it down, and which are our own calls."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolUse:
-    """A tool the agent called. `about` is what it was called on - a path, a command, a skill - redacted and
-    cut short.
-    """
+    """A tool the agent called. `about` is the path, command or skill it was called on, redacted and cut."""
 
     name: str
     about: str = ""
@@ -75,9 +71,7 @@ class RecordedSession:
     folder: str = ""
     """Where the agent worked, should that be below the project."""
     originals: Mapping[str, str] = field(default_factory=dict)
-    """Files that it edited as they were before, by path from that folder, as far as the transcript shows them
-    and they hold no secret.
-    """
+    """Files that it edited, as they were before and by path from that folder, if without a secret."""
 
     @property
     def prompts(self) -> tuple[Turn, ...]:
@@ -87,9 +81,7 @@ class RecordedSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Harvest:
-    """What was found in the transcripts. `read` sessions = kept + those dropped; bad records are counted
-    apart.
-    """
+    """What was found in the transcripts. `read` counts kept and dropped sessions, not bad records."""
 
     sessions: tuple[RecordedSession, ...]
     """The kept ones, oldest end first."""
@@ -138,9 +130,7 @@ def is_public_replay(project: str, prompts: Sequence[str]) -> bool:
 
 
 def is_within(folder: str, project: PurePath | str) -> bool:
-    """Whether a folder is the project's or below it. A parent is another project, and an unknown folder
-    belongs to none.
-    """
+    """Whether a folder is the project's or below it; a parent and an unknown folder are not."""
     if not folder.strip() or not str(project).strip():
         return False
     inner, outer = _pure(folder), _pure(str(project))

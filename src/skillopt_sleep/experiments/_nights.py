@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from skillopt.night.job import NightJobs, advice_of, cost_of
 from skillopt.night.plan import NightTarget, total_cost
 from skillopt.night.tasks import NightTask
 from skillopt.runs.log import DATABASE
-from skillopt.runs.stored import stored_text
+from skillopt.runs.stored import StoredTexts
 from skillopt.skill.store import Skills
 from skillopt.tasks.task import Split
 
@@ -158,7 +157,7 @@ async def _night(job: Job, number: int, skill: str, folder: Path) -> Night:
         result = await api.train(opened)
         cost = cost_of(opened)
         events = tuple(opened.run.history())
-    skills = Skills(partial(stored_text, folder / DATABASE))
+    skills = Skills(StoredTexts(folder / DATABASE))
     gate_on = job.config.evaluation.use_gate
     return Night(
         number=number,

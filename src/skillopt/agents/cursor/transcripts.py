@@ -77,9 +77,7 @@ def _stamp(text: str) -> datetime | None:
 
 
 def _project(folder: Path) -> str:
-    """The workspace from Cursor's own note; its folder's name alone loses which characters were dashes, so it
-    is no path.
-    """
+    """The workspace from Cursor's own note; the folder's name alone does not tell dashes apart."""
     try:
         with (folder / ".workspace-trusted").open("rb") as file:
             note = decoded(file.read(1 << 16))

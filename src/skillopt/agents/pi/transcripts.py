@@ -26,11 +26,9 @@ class PiTranscripts(FileSource):
     def found(self) -> list[Path]:
         """The sessions of every folder."""
         named = self.homes.places.get(self.name)
-        agent = (
-            named / "agent"
-            if named is not None
-            else self.homes.folder("PI_CODING_AGENT_DIR", self.homes.home / ".pi" / "agent")
-        )
+        agent = (named or self.homes.home / ".pi") / "agent"
+        if named is None:
+            agent = self.homes.folder("PI_CODING_AGENT_DIR", agent)
         return listed(agent / "sessions", "**/*.jsonl")
 
     def read(self, path: Path, reader: SourceReader) -> Iterator[SessionDraft]:
@@ -47,8 +45,7 @@ class PiTranscripts(FileSource):
             message = record.get("message")
             if isinstance(message, dict):
                 time = when(record.get("timestamp")) or when(message.get("timestamp"))
-                # Ids are eight characters, so only together with the time do they name one entry among all
-                # files.
+                # Ids are eight characters: only with the time do they name one entry among all files.
                 id = string(record.get("id"))
                 if id and not reader.first_time(f"{id} {record.get('timestamp')}"):
                     reader.tally.skip("copy of an earlier record")

@@ -20,9 +20,7 @@ _PARSED = ("jsons", "treasury_bulletins_parsed/jsons")
 
 
 class Library:
-    """The folders with documents: their texts beside each other or in `transformed/`, parsed ones in
-    `jsons/`.
-    """
+    """The folders with documents: texts side by side or in `transformed/`, parsed ones in `jsons/`."""
 
     def __init__(self, roots: Sequence[Path]) -> None:
         for root in roots:

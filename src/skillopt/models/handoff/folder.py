@@ -225,6 +225,9 @@ def _reply(request: Request, text: str, path: Path) -> Reply | str:
         return Reply(text=text, finish="stop", usage=None, model="handoff")
     try:
         value = json.loads(text)
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return f"{path} holds half of a surrogate pair, which is no text; write the character itself"
     except (ValueError, RecursionError) as error:
         return f"{path} is no JSON ({error}); it must hold one JSON object and nothing else"
     problems = list(misfits(value, schema))

@@ -188,6 +188,10 @@ def _load(build: Build) -> Any:
     params.api_keys = [secrets.token_hex()]  # it also listens on a port, and nobody is to use it
     try:
         return xllamacpp.Server(params)
+    except RuntimeError:
+        pass  # on a busy machine its server was seen to fail once and to come up the next time
+    try:
+        return xllamacpp.Server(params)
     except RuntimeError as error:
         raise ModelError(
             "contract", f"the model cannot be loaded: {error} Is it damaged, or too large for this machine?"

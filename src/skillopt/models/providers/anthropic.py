@@ -12,8 +12,9 @@ from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall, 
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.prices import by_address
 from skillopt.models.providers._batches import AnthropicBatches
-from skillopt.models.wires.http import Wire, clean_text, count
+from skillopt.models.wires.http import Wire, count
 from skillopt.models.wires.structured import Form, Structure, WireModel, closed
+from skillopt.printable import clean_text
 
 BASE_URL = "https://api.anthropic.com"
 _FINISH: Mapping[str, Finish] = {

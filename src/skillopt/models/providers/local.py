@@ -16,7 +16,8 @@ from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.prices import per_million
 from skillopt.models.providers._llama import Build, Llama, digest, require_gguf, require_xllamacpp
 from skillopt.models.wires.chat import calls_made, finish_of, tools_on_offer
-from skillopt.models.wires.http import clean_text, usage_of
+from skillopt.models.wires.http import usage_of
+from skillopt.printable import clean_text
 from skillopt.services import Options
 
 N_CTX = 4096

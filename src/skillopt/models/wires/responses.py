@@ -7,8 +7,9 @@ from typing import Any
 
 from skillopt.messages import Finish, Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import ModelSpec
-from skillopt.models.wires.http import Wire, clean_text, usage_of
+from skillopt.models.wires.http import Wire, usage_of
 from skillopt.models.wires.structured import Form, Structure, WireModel, is_strict, schema_name
+from skillopt.printable import clean_text
 
 _INCOMPLETE: Mapping[str, Finish] = {"max_output_tokens": "length", "content_filter": "refusal"}
 

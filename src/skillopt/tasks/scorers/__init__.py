@@ -40,7 +40,6 @@ from skillopt.tasks.scorers._label import MultipleChoice
 from skillopt.tasks.scorers._regex import Regex
 from skillopt.tasks.scorers._rules import CheckedWork, ContainsRule, NoRefusal, Pattern, Rule
 from skillopt.tasks.scorers._scorer import (
-    NO_REFERENCE,
     NamedScorer,
     Scorer,
     as_text,
@@ -56,7 +55,6 @@ from skillopt.tasks.scorers._values import JsonEqual, Numeric
 
 __all__ = [
     "MOST_CHECKS",
-    "NO_REFERENCE",
     "SCORERS",
     "CheckedWork",
     "Checks",

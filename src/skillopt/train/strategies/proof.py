@@ -260,7 +260,8 @@ class Proof:
         left = len(plan.train) - len(set(state.settled))
         least = min(self._remaining, math.ceil(len(plan.train) / 4))
         if left < least:
-            return f"{left} train tasks are neither solved nor fixed by an accepted edit, fewer than {least}"
+            are = "task is" if left == 1 else "tasks are"
+            return f"{left} train {are} neither solved nor fixed by an accepted edit, fewer than {least}"
         if state.step - state.best_step >= plan.steps_per_epoch:
             return "the last pass over the train tasks brought nothing better than the best skill"
         return ""
