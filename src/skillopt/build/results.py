@@ -16,10 +16,10 @@ from skillopt.evaluation.compare import Comparison, by_task, compare_rows
 from skillopt.events import RowFact
 from skillopt.files import write_json, write_text
 from skillopt.runs.database import Database
+from skillopt.runs.exports import public_rows
 from skillopt.runs.log import DATABASE
 from skillopt.runs.looks import Look, MeasuredSkill, note_look, read_looks
 from skillopt.runs.reader import read_figures
-from skillopt.runs.rows import public_rows
 from skillopt.runs.stored import task_digests
 from skillopt.tasks.task import SPLITS, Split
 

@@ -30,8 +30,7 @@ from skillopt.runs.exports import Exports
 from skillopt.skill.document import Document
 from skillopt.skill.folder import copy_skill
 from skillopt.skill.spec import file_violations, violations
-from skillopt.train.claim import claim
-from skillopt.train.state import TrainingEnd
+from skillopt.train.claim import TrainingEnd, claim
 from skillopt.train.summary import summary
 from skillopt.train.trainer import Trainer
 
@@ -119,19 +118,15 @@ def _result(opened: OpenRun, trainer: Trainer, fitted: TrainingEnd) -> Result:
         ungated=trainer.ungated,
     )
     seed, best, steps = trainer.measured(seed_skill), trainer.measured(best_skill), opened.run.steps()
+    final = None if state.score is None else trainer.measured(skills.get(state.skill))
+    about = {"config": _public_config(job), "status": status, "claim": sentence, "simulated": job.simulated}
     figures = summary(
-        state,
+        fitted,
         steps,
-        seed=seed,
-        best=best,
-        final=None if state.score is None else trainer.measured(skills.get(state.skill)),
-        config=_public_config(job),
+        about=about,
+        measured={"seed": seed, "best": best, "final": final},
         gate=trainer.gate,
         ungated=trainer.ungated,
-        report=fitted.report,
-        claim=sentence,
-        status=status,
-        simulated=job.simulated,
         spending=opened.spending(),
         seconds=opened.elapsed(),
     )

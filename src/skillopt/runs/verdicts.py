@@ -10,8 +10,8 @@ from skillopt.errors import UsageError
 from skillopt.events import Judged
 from skillopt.events.state import State
 from skillopt.place import Place
-from skillopt.runs.fold import Fold, LogSection
-from skillopt.runs.log import EVENTS, read_events
+from skillopt.runs.fold import LogSection
+from skillopt.runs.log import read_sections
 from skillopt.runs.reader import RunReader
 
 VERDICT = re.compile(r"(?P<step>\d+)(?:/c(?P<candidate>\d+))?|epoch-(?P<epoch>\d+)")
@@ -41,9 +41,7 @@ def find(run: RunReader, step: str) -> FoundVerdict:
 
     Of several candidates the number means the accepted one, else the first; `N/c0`, `N/c1` name each.
     """
-    fold: Fold[LogSection] = Fold(lambda section: section)
-    for event in read_events(run.folder / EVENTS):
-        fold.take(event)
+    fold = read_sections(run.folder)
     sections = [*fold.kept, fold.open_section]
     at, judged = _find(sections, step, run)
     if not run.config:

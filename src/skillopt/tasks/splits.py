@@ -96,10 +96,7 @@ def ratio_split(tasks: Sequence[Task], ratio: str, seed: int) -> Splits:
     repeated row can move a boundary by the number of its copies but never land on both sides.
     """
     _check_ids(tasks)
-    groups: dict[str, list[Task]] = {}
-    for task in tasks:
-        groups.setdefault(task.content_hash, []).append(task)
-    order = list(groups.values())
+    order = _by_content(tasks)
     random.Random(seed).shuffle(order)
 
     train_end, val_end, _ = _boundaries(len(tasks), parse_ratio(ratio))
@@ -204,13 +201,16 @@ _TAKEN = 120
 
 def divided(tasks: Sequence[Task], parts: int) -> list[tuple[Task, ...]]:
     """Parts of nearly equal size; tasks with equal content stay together."""
+    groups = _by_content(tasks)
+    return [tuple(task for group in groups[at::parts] for task in group) for at in range(parts)]
+
+
+def _by_content(tasks: Sequence[Task]) -> list[list[Task]]:
+    """Tasks with equal content together, in order of the first of them."""
     groups: dict[str, list[Task]] = {}
     for task in tasks:
         groups.setdefault(task.content_hash, []).append(task)
-    found: list[list[Task]] = [[] for _ in range(parts)]
-    for number, group in enumerate(groups.values()):
-        found[number % parts] += group
-    return [tuple(part) for part in found]
+    return list(groups.values())
 
 
 def rounds_for(total: int) -> int:

@@ -74,6 +74,11 @@ class RecordedSession:
     """Files that it edited, as they were before and by path from that folder, if without a secret."""
 
     @property
+    def name(self) -> str:
+        """`source:id`."""
+        return f"{self.source}:{self.id}"
+
+    @property
     def prompts(self) -> tuple[Turn, ...]:
         """What the person wrote."""
         return tuple(turn for turn in self.turns if turn.role == "user")

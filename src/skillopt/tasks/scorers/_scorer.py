@@ -144,21 +144,28 @@ class TextScorer(NamedScorer):
     """A scorer of ours that needs nothing but the text of the answer."""
 
     __slots__ = ()
+    is_short: ClassVar[bool] = False
+    """Whether an answer is a few words: without tags it is then the last line."""
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
         """Read the answer and grade it."""
-        return self.grade(task, extract_answer(trajectory.answer))
+        read = extract_short_answer if self.is_short else extract_answer
+        return self.grade(task, read(trajectory.answer))
 
     @abstractmethod
     def grade(self, task: Task, answer: str) -> Score:
         """The score of an answer that was read out of a reply."""
 
 
-def references(task: Task) -> tuple[str, ...]:
+def given_references(task: Task) -> tuple[str, ...]:
     """The acceptable answers as text: a reference is one value or a list of them; empty ones do not count."""
     given = task.reference if isinstance(task.reference, (list, tuple)) else [task.reference]
-    texts = tuple(text for text in map(as_text, given) if text.strip())
-    if not texts:
+    return tuple(text for text in map(as_text, given) if text.strip())
+
+
+def references(task: Task) -> tuple[str, ...]:
+    """The acceptable answers; raises `TaskError` where there is none."""
+    if not (texts := given_references(task)):
         raise task.error(NO_REFERENCE)
     return texts
 
