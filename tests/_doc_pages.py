@@ -23,6 +23,7 @@ from benchmarks._workbooks import DOUBLE, make_data
 from night import _nights
 from skillopt.cli.init import start
 from skillopt.files import write_text
+from skillopt.errors import ConfigError
 from skillopt.testing import Answer, Call, world_answers
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,7 +40,7 @@ def simulated_world() -> Says:
     def say(call: Call) -> str:
         try:
             return world(call)
-        except KeyError:  # `doctor` asks for a small object, others for any answer
+        except ConfigError:  # `doctor` asks for a small object, others for any answer
             return '{"ok": true}' if (call.place or "").endswith("/structure") else "Simulated."
 
     return say

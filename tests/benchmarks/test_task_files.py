@@ -48,7 +48,7 @@ def test_what_other_programs_save_is_read(tmp_path: Path, name: str, content: by
         ("a.csv", b"q,,a\n1,2,3\n", "and has one without a name"),
         ("a.jsonl", b"\x1f\x8b\x08\x00", "is compressed"),
         ("a.csv", b"PK\x03\x04\x14", "is an archive or a workbook"),
-        ("a.csv", b"\xff\xfea\x00\xd8", "is not UTF-16"),
+        ("a.csv", b"\xff\xfea\x00\xd8", "is neither UTF-8 nor UTF-16"),
     ],
 )
 def test_a_file_that_would_be_misread_is_named(tmp_path: Path, name: str, content: bytes, words: str) -> None:

@@ -181,9 +181,9 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
     if benchmark is None:
         if config.env.name is None:
             raise ConfigError(
-                "No benchmark is named: set env.name (or --env) to one of "
-                + ", ".join(benchmarks.names())
-                + "."
+                "No tasks are named. Name the folder of a train.yaml ('skillopt init NAME' makes one), or"
+                " --env own --data_path FILE, or another benchmark with --env:"
+                f" {', '.join(name for name in benchmarks.names() if name != 'own')}."
             )
         benchmark = benchmarks.get(config.env.name)(config.env.settings)
     size, sealed = config.evaluation, config.evaluation.eval_test is not False

@@ -21,6 +21,7 @@ DATA_SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
 _PACKED = {b"\x1f\x8b": "compressed", b"PK\x03\x04": "an archive or a workbook", b"PAR1": "Parquet"}
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 """The beginnings of files that spreadsheets save as Unicode text."""
+_SHEETS = (".xlsx", ".xls", ".ods")
 _FIELD_LIMIT = (1 << 31) - 1
 """The largest field the csv module takes on every platform; its own limit of 128 kB is too small for
 documents.
@@ -111,7 +112,9 @@ def _only_file(path: Path) -> Path:
     if not path.is_file():
         raise TaskError(f"There is no tasks file {path}. Correct the path.")
     if path.suffix.lower() not in DATA_SUFFIXES:
-        raise TaskError(f"{path} is no data file we read by its name. Use one of {', '.join(DATA_SUFFIXES)}.")
+        hint = " A spreadsheet program saves it as 'CSV UTF-8'." if path.suffix.lower() in _SHEETS else ""
+        known = ", ".join(DATA_SUFFIXES)
+        raise TaskError(f"{path} is no data file we read by its name. Use one of {known}.{hint}")
     return path
 
 
@@ -127,7 +130,7 @@ def _text(file: Path) -> str:
         try:
             return content.decode("utf-16")
         except UnicodeDecodeError as error:
-            raise TaskError(f"{file} is not UTF-16, as it begins. Save the file as UTF-8.") from error
+            raise TaskError(f"{file} is neither UTF-8 nor UTF-16. Save the file as UTF-8.") from error
     return content.decode("utf-8-sig", errors="surrogateescape")
 
 
