@@ -154,7 +154,7 @@ class Optimizer:
         self._updater = Updater(asked, form, None if aware is None else aware.consolidate_above)
         self.advisor = EpochAdvisor(asked)
         self._lanes: LaneAnalyst | SmallLaneAnalyst = LANE_ANALYSTS[settings.skill_update_mode](
-            asked,
+            model=asked,
             contrasts=contrasts,
             target_prompt=settings.prompts.get("rollout", ""),
             scoring_rule=settings.scoring_rule,
