@@ -275,33 +275,27 @@ class SeveralTargets(Evaluator):
         self.slots, self.rollouts = first.slots, first.rollouts
 
     def key(self, skill: str, row: Row) -> str:
-        """See `Evaluator`."""
         _, target, own = self._of(row)
         return target.key(skill, own)
 
     def stored(self, skill: str, row: Row) -> Scored | None:
-        """See `Evaluator`."""
         name, target, own = self._of(row)
         found = target.stored(skill, own)
         return None if found is None else replace(found, draw=row.draw, target=name)
 
     def known(self, skill: str, row: Row, stage: Place | None) -> Rollout | None:
-        """See `Evaluator`."""
         name, target, own = self._of(row)
         found = target.known(skill, own, stage)
         return None if found is None else replace(found, draw=row.draw, target=name)
 
     async def measure(self, skill: str, row: Row, **how: Any) -> Rollout:
-        """See `Evaluator`."""
         name, target, own = self._of(row)
         return replace(await target.measure(skill, own, **how), draw=row.draw, target=name)
 
     def works_on(self, task: asyncio.Future[Rollout]) -> bool:
-        """See `Evaluator`."""
         return any(target.works_on(task) for _, target in self._targets)
 
     async def drain(self) -> None:
-        """See `Evaluator`."""
         await together(*(target.drain() for _, target in self._targets))
 
     def _of(self, row: Row) -> tuple[str, Evaluator, Row]:
