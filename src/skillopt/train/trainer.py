@@ -176,7 +176,7 @@ class Trainer:
         policy: str = "",
     ) -> JudgedCandidate:
         """Tell a candidate and judge it (`Attempt`); where each proposal ended is told with the first."""
-        part = step.at(step.place.of_candidate(number))
+        part = step.at(step.place.part(candidate=number))
         outcomes = () if number else (*ended, *update.outcomes)
         part.emit(updated(part.place, update, self.skills.keep(update.document), outcomes))
         accepted = None if over is None else over.verdict.candidate
