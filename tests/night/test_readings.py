@@ -19,7 +19,7 @@ from skillopt.night import Roles, gather, preview, run_night
 from skillopt.night.kinds import normal, pasted
 from skillopt.night.mining import lines_of, mine
 from skillopt.night.reactions import reaction
-from skillopt.night.readings import MOST_READ, Readings, name_of, read_by_rules, read_with_model, unread
+from skillopt.night.readings import MOST_READ, Readings, read_by_rules, read_with_model, unread
 from skillopt.night.requests import requests_of
 from skillopt.testing import Call, FunctionModel, LoopbackProvider
 from skillopt.transcripts.session import RecordedSession
@@ -112,7 +112,7 @@ async def test_words_that_the_person_never_said_are_not_taken_from_a_model(tmp_p
 
     talk = session(0, "Write a brief on tea.", "Tea.", "No, always put the summary first.", GOOD)
     found, _ = await read_with_model(model(invents), [talk], Readings(folder=tmp_path))
-    (request,) = requests_of(talk, found[name_of(talk)])
+    (request,) = requests_of(talk, found[talk.name])
     assert [one.wanted for one in request.corrections] == ["No, always put the summary first."]
 
 

@@ -67,6 +67,10 @@ def check(
     A skill that is not in git at that commit is compared with no skill. Answers are kept in the folder of
     `eval`, and not paid again.
     """
+    if tasks is None and given.config is None and not {"env", "data_path"} & given.flags.keys():
+        raise ConfigError(
+            "No tasks are named: --tasks FILE, or --config FILE with a configuration that does."
+        )
     if tasks is not None:
         given = given.with_flag("data_path", tasks)
         given = given if given.config or "env" in given.flags else given.with_flag("env", "own")

@@ -32,9 +32,9 @@ from skillopt.night import (
 )
 from skillopt.night import clean as take_away
 from skillopt.night.notices import give_notices
-from skillopt.night.schedulers import PRINTED, available, scheduler_for
+from skillopt.night.schedulers import PRINTED, Scheduler, available, scheduler_for
 from skillopt.night.schedulers import unschedule as take_out
-from skillopt.night.schedulers.port import Schedule, Scheduler
+from skillopt.night.schedulers.port import Schedule
 from skillopt.night.tasks_file import write_tasks
 
 PANEL, PLACE = "Train and measure", 6

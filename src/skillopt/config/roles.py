@@ -125,6 +125,7 @@ def _key(
         return given
     unkeyed = f" (an endpoint without a key: model.{role}.api_key: {NO_KEY})" if service.may_lack_key else ""
     variable = service.variable(parts.provider or "", "api_key")
+    other = f", or name another model: --{role} MODEL" if role in ("target", "optimizer", "judge") else ""
     raise ConfigError(
-        f"model.{role}: '{parts}' needs an API key: set {variable} or model.{role}.api_key{unkeyed}"
+        f"model.{role}: '{parts}' needs an API key: set {variable} or model.{role}.api_key{unkeyed}{other}"
     )

@@ -21,7 +21,7 @@ from skillopt.models.port import Model
 from skillopt.night.kinds import kinds, normal, opening
 from skillopt.night.labels import Label, clean_requests, label
 from skillopt.night.measures import Measure, measure_kind, measure_task
-from skillopt.night.readings import SessionReading, name_of
+from skillopt.night.readings import SessionReading
 from skillopt.night.requests import FindWorktree, PastRequest, RequestOutcome, in_worktree, requests_of
 from skillopt.night.settings import NightSettings
 from skillopt.night.substance import Guards, guards_of, lines_of_work
@@ -54,6 +54,7 @@ _ENDS: Mapping[RequestOutcome, str] = {
     "unknown": "nothing to learn: no word about the answer",
 }
 _UNREAD = "not understood: words about the answer that only a model can read"
+_SILENT = "nothing to learn: no words in it"
 STATES = (TASK, SUGGESTION, OVER, COVERED, WAITS)
 """What a session can become, the best first; the rest is nothing to learn, by reason."""
 
@@ -112,7 +113,7 @@ async def mine(
     """
     settings = settings or NightSettings()
     every = tuple(sessions)
-    states = _SessionStates(every)
+    states = _SessionStates({session.name: _SILENT for session in every})
     groups = _kinds(every, readings or {}, titles or {}, personal, states, find)
     splits = _splits(groups, remembered, settings)
     labels, notes = await _labels(groups, model, splits)
@@ -138,28 +139,25 @@ async def mine(
     )
 
 
-class _SessionStates:
-    """The best that any request of each session became."""
-
-    def __init__(self, sessions: Iterable[RecordedSession]) -> None:
-        self._of = {name_of(session): "nothing to learn: no words in it" for session in sessions}
+class _SessionStates(dict[str, str]):
+    """The best that any request of each session became, by its name."""
 
     def note(self, name: str, state: str) -> None:
-        """A request of this session became so much."""
+        """A request of this session became so much; of what is nothing to learn, the first counts."""
         ranks = {one: rank for rank, one in enumerate(STATES)}
-        before = self._of.get(name, "")
-        if ranks.get(state, len(ranks)) < ranks.get(before, len(ranks)) or before.endswith("no words in it"):
-            self._of[name] = state
+        before = self[name]
+        if before == _SILENT or ranks.get(state, len(ranks)) < ranks.get(before, len(ranks)):
+            self[name] = state
 
     def counted(self) -> dict[str, int]:
         """How many sessions ended in each state."""
-        counts = Counter(self._of.values())
+        counts = Counter(self.values())
         return {state: counts[state] for state in dict.fromkeys((*STATES, *sorted(counts))) if counts[state]}
 
 
 def lines_of(sessions: Iterable[RecordedSession], readings: Mapping[str, SessionReading]) -> list[str]:
     """What the requests are about, as far as a model read them, each once."""
-    read = ((session, readings.get(name_of(session))) for session in sessions)
+    read = ((session, readings.get(session.name)) for session in sessions)
     found = (one.about for session, reading in read if reading for one in requests_of(session, reading))
     return sorted({about for about in found if about})
 
@@ -175,7 +173,7 @@ def _kinds(
     """The requests of every kind that counts, by project or personal skill, each group from old to new."""
     by_home: dict[str, list[PastRequest]] = defaultdict(list)
     for session in sorted(sessions, key=lambda session: (session.started, session.source, session.id)):
-        for request in requests_of(session, readings.get(name_of(session))):
+        for request in requests_of(session, readings.get(session.name)):
             if request.form:
                 by_home[home_of(session, personal)].append(in_worktree(request, find) if find else request)
     groups: list[list[PastRequest]] = []
@@ -190,7 +188,7 @@ def _kinds(
             for request in group:
                 waits = bool(request.corrections) and not lasts
                 ends = _UNREAD if request.unread and not request.corrections else _ENDS[request.outcome]
-                states.note(name_of(request.session), WAITS if waits else ends)
+                states.note(request.session.name, WAITS if waits else ends)
             if lasts or len(_sessions(group)) >= MIN_SESSIONS:
                 groups.append(_with_repeats(group))
     return sorted(groups, key=lambda group: (group[0].session.project, min(one.form for one in group)))
@@ -337,7 +335,7 @@ async def _mined(
     wishes = _unique(one.wanted for one in reversed(said) if one.lasting or len(_sessions(group)) > 1)
     for request in group:
         if request.corrections and (tasks or wishes):
-            states.note(name_of(request.session), COVERED if tasks else SUGGESTION)
+            states.note(request.session.name, COVERED if tasks else SUGGESTION)
     if tasks or not wishes:
         return tasks, None
     return [], MinedSuggestion(
@@ -391,7 +389,7 @@ def _title(group: Sequence[PastRequest]) -> str:
 
 
 def _sessions(group: Iterable[PastRequest]) -> tuple[str, ...]:
-    return _unique(f"{one.session.source}:{one.session.id}" for one in group)
+    return _unique(one.session.name for one in group)
 
 
 def _unique(items: Iterable[str]) -> tuple[str, ...]:

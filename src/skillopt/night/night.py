@@ -17,7 +17,6 @@ from skillopt.night.earlier import earlier_nights, with_earlier_skill, with_open
 from skillopt.night.gather import ModelMining, gather, read_sessions, since_of
 from skillopt.night.job import advice_of, with_allowance, without_guesses
 from skillopt.night.plan import NightPlan, NightTarget
-from skillopt.night.readings import name_of
 from skillopt.night.roles import Roles
 from skillopt.night.state import NightRecord, ProjectState, SkillRow
 from skillopt.night.suggestions import drafts_with, suggestions_for
@@ -95,7 +94,7 @@ def _without_news(
     if any(row.action == UNMEASURED for row in last.skills):
         return None
     _, sessions = read_sessions(context, since_of(context.settings, now, state.next_since))
-    if any(len(one.turns) > state.seen.get(name_of(one), 0) for one in sessions):
+    if any(len(one.turns) > state.seen.get(one.name, 0) for one in sessions):
         return None
     plan = NightPlan(
         number=state.night,
@@ -148,7 +147,7 @@ async def _begin(
         number=number,
         started=now,
         sessions=len(gathered.sessions),
-        seen={name_of(one): len(one.turns) for one in gathered.sessions},
+        seen={one.name: len(one.turns) for one in gathered.sessions},
         next_since=gathered.harvest.next_since,
         terms=terms,
         advice=advice_of(settings, decided, refused),

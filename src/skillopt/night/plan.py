@@ -165,35 +165,18 @@ class NightPlan(_KeptRecord):
             ) from error
 
 
-class _PinnedSession(_Record):
-    """A session by its name and how far it went then; nothing that was said in it."""
-
-    source: str
-    id: str
-    turns: int
-    ended: datetime
-
-
 class PinnedSessions(_KeptRecord):
-    """The sessions a night was begun with, so that mining asks about the same turns after a stop."""
+    """The sessions a night was begun with, so that mining asks about the same turns after a stop: how far
+    each went then, and nothing that was said in it.
+    """
 
     FILE = "harvest.json"
 
     terms: str
     since: datetime | None
     next_since: datetime | None
-    sessions: tuple[_PinnedSession, ...]
-
-    @classmethod
-    def of(
-        cls, terms: str, since: datetime | None, found: Harvest, sessions: Iterable[RecordedSession]
-    ) -> PinnedSessions:
-        """The sessions a night is about to ask about."""
-        pinned = [
-            _PinnedSession(source=one.source, id=one.id, turns=len(one.turns), ended=one.ended)
-            for one in sessions
-        ]
-        return cls(terms=terms, since=since, next_since=found.next_since, sessions=tuple(pinned))
+    sessions: dict[str, tuple[int, datetime]]
+    """Turns and end of each, by name."""
 
     @classmethod
     def load(cls, folder: Path, terms: str) -> PinnedSessions | None:
@@ -208,11 +191,10 @@ class PinnedSessions(_KeptRecord):
         self, found: Harvest, sessions: Iterable[RecordedSession]
     ) -> tuple[Harvest, tuple[RecordedSession, ...]]:
         """The same sessions as they were then, out of what is there now."""
-        then = {(one.source, one.id): one for one in self.sessions}
         same = tuple(
-            replace(session, turns=session.turns[: one.turns], ended=one.ended)
+            replace(session, turns=session.turns[: then[0]], ended=then[1])
             for session in sessions
-            if (one := then.get((session.source, session.id))) is not None
+            if (then := self.sessions.get(session.name)) is not None
         )
         return replace(found, next_since=self.next_since), same
 

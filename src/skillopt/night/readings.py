@@ -112,7 +112,7 @@ class Readings:
 
     def of(self, sessions: Iterable[RecordedSession]) -> dict[str, SessionReading]:
         """All that were read before, by name."""
-        found = ((name_of(session), self.get(session)) for session in sessions)
+        found = ((session.name, self.get(session)) for session in sessions)
         return {name: reading for name, reading in found if reading is not None}
 
     def _file(self, session: RecordedSession) -> Path:
@@ -121,15 +121,10 @@ class Readings:
         return self.folder / f"{hashlib.sha256(data).hexdigest()[:40]}.json"
 
 
-def name_of(session: RecordedSession) -> str:
-    """`source:id`."""
-    return f"{session.source}:{session.id}"
-
-
 def unread(sessions: Iterable[RecordedSession], known: Mapping[str, SessionReading]) -> list[RecordedSession]:
     """Those that are worth a model's time and were not read: the person spoke after an answer. The newest."""
-    worth = [one for one in sessions if name_of(one) not in known and len(_persons(one)) > 1]
-    return sorted(worth, key=lambda one: (one.ended, name_of(one)))[-MOST_READ:]
+    worth = [one for one in sessions if one.name not in known and len(one.prompts) > 1]
+    return sorted(worth, key=lambda one: (one.ended, one.name))[-MOST_READ:]
 
 
 def batches(sessions: Sequence[RecordedSession], at_once: int = AT_ONCE) -> Iterator[list[RecordedSession]]:
@@ -173,7 +168,7 @@ async def read_with_model(
             if (reading := _checked(session, [told.get(name) for name in _names(number, session)])) is None:
                 lost["the model's reply about them could not be used"] += 1
             else:
-                found[name_of(session)] = reading
+                found[session.name] = reading
                 kept.put(session, reading)
 
     await together(*(read_batch(batch) for batch in batches(sessions, at_once)))
@@ -234,7 +229,7 @@ def _checked(session: RecordedSession, told: Sequence[_Told | None]) -> SessionR
     where a turn was left out.
     """
     turns: list[ReadTurn] = []
-    for turn, one in zip(_persons(session), told, strict=False):  # no more than are shown
+    for turn, one in zip(session.prompts, told, strict=False):  # no more than are shown
         if one is None or (turns and isinstance(one, _FirstTurn)):
             return None
         read = one if isinstance(one, ReadTurn) and turns else ReadTurn(reaction="none", asks=True)
@@ -266,11 +261,7 @@ def _reply_shape(batch: Sequence[RecordedSession]) -> type[RootModel[dict[str, _
 
 def _names(number: int, session: RecordedSession) -> list[str]:
     """`2.1`: the first turn of the person in the second session, as a model is shown and names it."""
-    return [f"{number}.{turn}" for turn in range(1, min(len(_persons(session)), _TURNS) + 1)]
-
-
-def _persons(session: RecordedSession) -> list[Turn]:
-    return [turn for turn in session.turns if turn.role == "user"]
+    return [f"{number}.{turn}" for turn in range(1, min(len(session.prompts), _TURNS) + 1)]
 
 
 def _shown(number: int, session: RecordedSession) -> str:

@@ -56,7 +56,9 @@ class NightTraining:
             return night
         outcome = self._proposable(target, await self._trained(night, place))
         done = target.model_copy(update={"outcome": outcome})
-        return self._saved(night.with_target(place, done, outcome.notes))
+        night = night.with_target(place, done, outcome.notes)
+        night.save(self._folder(night))
+        return night
 
     async def _trained(self, night: NightPlan, place: int) -> SkillOutcome:
         target, observer = night.targets[place], self.observer
@@ -64,7 +66,8 @@ class NightTraining:
             return _unmeasured(f"Tonight's {part} were spent before it was this skill's turn.")
         job = self.jobs.job(target, advice=night.advice, spent=night.spent)
         sinks = () if observer is None else observer.sinks(job)
-        async with open_run(job, self._folder(night, place), sinks=sinks) as opened:
+        folder = self._folder(night) / f"{place + 1:02d}-{target.name}"
+        async with open_run(job, folder, sinks=sinks) as opened:
             try:
                 with nullcontext() if observer is None else observer.during(opened):
                     result = await api.train(opened)
@@ -89,12 +92,8 @@ class NightTraining:
             )
         return outcome
 
-    def _folder(self, night: NightPlan, place: int) -> Path:
-        return self.context.kept.night(night.number) / f"{place + 1:02d}-{night.targets[place].name}"
-
-    def _saved(self, night: NightPlan) -> NightPlan:
-        night.save(self.context.kept.night(night.number))
-        return night
+    def _folder(self, night: NightPlan) -> Path:
+        return self.context.kept.night(night.number)
 
 
 def drafts_of(target: NightTarget, outcome: SkillOutcome) -> list[TargetDraft]:

@@ -11,7 +11,7 @@ from skillopt.events import Judged
 from skillopt.events.state import State
 from skillopt.place import Place
 from skillopt.runs.fold import LogSection
-from skillopt.runs.log import read_sections
+from skillopt.runs.log import EVENTS, read_sections
 from skillopt.runs.reader import RunReader
 
 VERDICT = re.compile(r"(?P<step>\d+)(?:/c(?P<candidate>\d+))?|epoch-(?P<epoch>\d+)")
@@ -52,6 +52,11 @@ def find(run: RunReader, step: str) -> FoundVerdict:
     return FoundVerdict(judged=judged, sections=sections[: at + 1])
 
 
+def latest(run: RunReader) -> str:
+    """The last step of a run that is closed, as `find` takes it."""
+    return str(max((record.step for record in run.fold.records), default=1))
+
+
 def name_of(place: Place, *, with_candidate: bool) -> str:
     """A verdict by its place, in words a person can give back to `explain`."""
     if place.scope == "end":
@@ -78,6 +83,8 @@ def _find(sections: Sequence[LogSection], step: str, run: RunReader) -> tuple[in
         others += [f"{step.partition('/')[0]}/c{one.place.candidate}" for one in verdicts]
     had = sorted(record.step for record in run.fold.records)
     steps = f"it has closed steps {had[0]} to {had[-1]}" if had else "it has closed no step"
+    if parts := sorted(one.parent for one in run.folder.glob(f"rounds/*/{EVENTS}")):
+        steps += f"; its rounds are runs too, such as {parts[0]}"
     there = f"that step has {', '.join(others)}" if others else steps
     raise UsageError(f"{run.folder} holds no verdict on {step!r}; {there}.")
 

@@ -6,19 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from skillopt.night.tasks import NightTask
 from skillopt.tasks.task import Split
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PersonaRequest:
+class PersonaRequest(NightTask):
     """One request of a person, as a night would have mined it."""
 
-    id: str
-    split: Split
-    prompt: str
-    checks: tuple[Mapping[str, Any], ...]
     missing: tuple[str, ...]
     """Names of the rules that the request itself does not state: it is met only where the skill states them.
     """
@@ -103,6 +98,7 @@ def _paper(place: int, split: Split, *missing: str) -> PersonaRequest:
     told = " ".join(text for rule, text in _FORM.items() if rule not in missing)
     return PersonaRequest(
         id=f"paper-{place + 1:02d}",
+        kind="researcher",
         split=split,
         prompt=f"Which paper introduced {subject}? {told}".strip(),
         checks=(
@@ -142,6 +138,7 @@ def _change(place: int, split: Split, *missing: str) -> PersonaRequest:
     told = "" if missing else " Use the imperative."
     return PersonaRequest(
         id=f"commit-{place + 1:02d}",
+        kind="programmer",
         split=split,
         prompt=f'Write the subject line of a commit with the verb "{verb.lower()}": {what}.{told}',
         checks=(
