@@ -139,4 +139,6 @@ async def test_an_earlier_proposal_that_tonights_tasks_do_not_bear_out_is_not_pr
     sessions(person, range(4, 10))
     async with LoopbackProvider(scripted(hard=())) as provider:
         second = await night(person, provider, 1)
-    assert second.plan.targets[0].carried is not None and second.proposal is None
+    (target,) = second.plan.targets
+    assert target.carried is not None and second.proposal is None
+    assert "no better on tonight's held-out tasks" in target.ended.judgement.why

@@ -42,7 +42,9 @@ def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOut
         (one for one in reversed(verdicts) if one.action == "accept"), verdicts[-1] if verdicts else None
     )
     why = deciding.why if deciding is not None else result.summary.get("stopped_because")
-    if carried is not None and opened.job.start is not None and state.best == opened.job.start.digest:
+    if carried is not None and not changed:
+        why = "what an earlier night proposed is no better on tonight's held-out tasks, and nothing else is"
+    elif opened.job.start is not None and state.best == opened.job.start.digest:
         why = "what an earlier night proposed was measured again, and tonight found nothing better"
     pairs = tuple(_pairs(result.seed_on_val, result.best_on_val, target))
     texts = sum(one.rows_used > 0 for one in verdicts) + (carried.judgement.tried if carried else 0)
