@@ -56,7 +56,9 @@ class NightTraining:
             return night
         outcome = self._proposable(target, await self._trained(night, place))
         done = target.model_copy(update={"outcome": outcome})
-        night = night.with_target(place, done, outcome.notes)
+        targets = (*night.targets[:place], done, *night.targets[place + 1 :])
+        notes = (*night.notes, *(f"{target.name}: {note}" for note in outcome.notes))
+        night = night.model_copy(update={"targets": targets, "notes": notes})
         night.save(self._folder(night))
         return night
 
