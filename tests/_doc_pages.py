@@ -22,6 +22,7 @@ from benchmarks._pages import draw
 from benchmarks._workbooks import DOUBLE, make_data
 from night import _nights
 from skillopt.cli.init import start
+from skillopt.errors import ConfigError
 from skillopt.files import write_text
 from skillopt.testing import Answer, Call, world_answers
 
@@ -39,7 +40,7 @@ def simulated_world() -> Says:
     def say(call: Call) -> str:
         try:
             return world(call)
-        except KeyError:  # `doctor` asks for a small object, others for any answer
+        except ConfigError:  # `doctor` asks for a small object, others for any answer
             return '{"ok": true}' if (call.place or "").endswith("/structure") else "Simulated."
 
     return say

@@ -51,7 +51,6 @@ def test_a_place_knows_its_step_whatever_happened_there() -> None:
     place = Place.parse("e2/s7.1/c2/merge/final-0-1#3")
     assert (place.epoch, place.step, place.takes, place.candidate, place.number) == (2, 7, (1,), 2, 3)
     assert place.root == Place.of_step(2, 7, 1)
-    assert str(place.question) == "e2/s7.1/c2/merge/final-0-1"
 
 
 def test_an_event_holds_a_place_and_writes_its_text() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -166,28 +166,21 @@ class Total:
         return self.states.get("open", 0) + self.states.get("unreported", 0)
 
 
+@dataclass(slots=True, eq=False)
 class _Sum:
     """Entries added up; unknown parts are counted, so that they can be taken out again."""
 
-    __slots__ = (
-        "as_reserved",
-        "cached",
-        "calls",
-        "input",
-        "output",
-        "states",
-        "tokens",
-        "uncounted",
-        "unpriced",
-        "unreported",
-        "usd",
-    )
-
-    def __init__(self) -> None:
-        self.calls = self.tokens = self.input = self.output = self.cached = 0
-        self.unpriced = self.uncounted = self.unreported = self.as_reserved = 0
-        self.usd = Fraction(0)
-        self.states: Counter[Settlement] = Counter()
+    calls: int = 0
+    tokens: int = 0
+    usd: Fraction = Fraction(0)
+    unpriced: int = 0
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    uncounted: int = 0
+    unreported: int = 0
+    as_reserved: int = 0
+    states: Counter[Settlement] = field(default_factory=Counter)
 
     def add(self, entry: Entry, sign: int = 1) -> None:
         charged, usage = entry.charged, entry.usage
@@ -202,9 +195,7 @@ class _Sum:
             self.output += sign * usage.output_tokens
             self.cached += sign * (usage.cached_tokens or 0)
             self.uncounted += sign * (usage.cached_tokens is None)
-        elif (
-            charged.tokens
-        ):  # a refused call used no tokens; any other without a report nobody knows how many
+        elif charged.tokens:  # a refused call used none; any other without a report nobody knows how many
             self.unreported += sign
             self.as_reserved += sign * charged.tokens
         self.states[entry.state] += sign

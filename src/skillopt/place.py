@@ -122,11 +122,6 @@ class Place:
         """The step, epoch end, test or baseline that this belongs to."""
         return Place(scope=self.scope, epoch=self.epoch, step=self.step, takes=self.takes)
 
-    @property
-    def question(self) -> Place:
-        """The stage and item, without attempt and number: what several proposals have in common."""
-        return replace(self, attempt=None, number=None)
-
     @classmethod
     def parse(cls, text: str) -> Place:
         """The place that a text names; one of no known form is a name."""

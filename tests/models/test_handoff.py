@@ -198,6 +198,9 @@ async def test_tools_are_called_in_the_answer(tmp_path: Path) -> None:
     reply = await by_hand(tmp_path).complete(request)
     assert [(call.name, call.arguments) for call in reply.tool_calls] == [("look", '{"at": "ä"}')]
     assert reply.finish == "tool_calls"
+    halved = '{"content": "", "tool_calls": [{"name": "look", "arguments": {"at": "\\ud83d"}}]}'
+    (folder / entry["answer"]).write_text(halved)
+    assert "holds half of a surrogate pair" in str(QuestionFolder(tmp_path).look(request))
     (folder / entry["answer"]).write_text('{"content": "done"}')
     assert "has no field 'tool_calls'" in str(QuestionFolder(tmp_path).look(request))
 

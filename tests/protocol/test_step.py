@@ -30,9 +30,9 @@ from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score
 from skillopt.tasks.task import Task
 from skillopt.testing import Answer, FunctionModel, LoopbackProvider, world_answers
+from skillopt.train.closing import adopt
 from skillopt.train.plan import Plan
 from skillopt.train.schedule import cosine
-from skillopt.train.state import adopt
 from steps import step_at
 from train._world import train
 

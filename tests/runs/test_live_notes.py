@@ -67,7 +67,7 @@ def test_nothing_is_written_before_a_run_began_nor_into_one_that_is_finished(tmp
 
 def test_rows_are_counted_and_the_count_is_written_now_and_then() -> None:
     notes, now = Notes(), [0.0]
-    writer = LiveWriter(notes, clock=lambda: now[0])
+    writer = LiveWriter(notes.note, clock=lambda: now[0])
     writer.slowed = lambda: "4 calls a second"
     writer(opened(STEP, 500))
     for number in range(500):

@@ -132,6 +132,7 @@ def test_calls_of_the_public_engine_are_known_by_their_marks_and_folders(
         (1794646800, "09:00:00"),
         (1794646800000, "09:00:00"),
         (1794646800.5, "09:00:00.500000"),
+        pytest.param(10**400, None, id="a number of 401 digits"),
         *(
             (odd, None)
             for odd in (

@@ -181,9 +181,9 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
     if benchmark is None:
         if config.env.name is None:
             raise ConfigError(
-                "No benchmark is named: set env.name (or --env) to one of "
-                + ", ".join(benchmarks.names())
-                + "."
+                "No tasks are named. Name the folder of a train.yaml ('skillopt init NAME' makes one), or"
+                " --env own --data_path FILE, or another benchmark with --env:"
+                f" {', '.join(name for name in benchmarks.names() if name != 'own')}."
             )
         benchmark = benchmarks.get(config.env.name)(config.env.settings)
     size, sealed = config.evaluation, config.evaluation.eval_test is not False
@@ -264,8 +264,8 @@ def fold_count(config: Config, benchmark: Benchmark, splits: Splits) -> int:
         if said > 1 and not undivided:
             raise ConfigError(
                 f"train.folds {said} divides one list of tasks, and settings or the benchmark divide it"
-                " already. Leave env.split_ratio, env.split_dir, env.test_path and env.limit out, or set"
-                " train.folds to 1."
+                " already. Leave env.split_ratio, env.split_dir, env.split_field (and a field 'split' of the"
+                " rows), env.test_path and env.limit out, or set train.folds to 1."
             )
         if said > tasks // 2:
             raise ConfigError(f"train.folds {said} is too many for {tasks} tasks. Set at most {tasks // 2}.")

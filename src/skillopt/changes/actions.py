@@ -83,8 +83,7 @@ class JsonEntry(_Action):
         return isinstance(there, list) and self.value in there if self.item else bool(there == self.value)
 
     def take_out(self, text: str, before: str | None) -> str | None:
-        """The file without our entry and without the objects that were made for it; None where that cannot be
-        done safely.
+        """The file without our entry and what was made for it; None where that cannot be done safely.
 
         `before` is the file as it was when we came: what it had stays, even empty.
         """

@@ -60,11 +60,9 @@ class Adoption:
     """Told of every step once it is on the disk; a test may end the process there."""
 
     def adopt(self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()) -> Done:
-        """Write the chosen edits (unless told, all that are open) of a proposal (unless told, the project's
-        newest) to the live files.
+        """Write the chosen edits (else all open ones) of a proposal (else the newest) to the live files.
 
-        Raises `UsageError`, with nothing written, for a file that changed since, a link, a place outside the
-        roots, or a forged proposal.
+        Raises `UsageError`, with nothing written, for a changed file, a link or a forged proposal.
         """
         with self._alone() as recovered:
             opened = self._open(id)
@@ -86,8 +84,7 @@ class Adoption:
     def undo(self, id: str | None = None, *, force: bool = False) -> Done:
         """Take the last adoption of a proposal (the project's last, unless told) back, byte for byte.
 
-        A file that was edited since is refused; with `force` it is put back all the same, and its text is
-        kept among the backups.
+        A file that was edited since is refused; with `force` its text is kept among the backups.
         """
         with self._alone() as recovered:
             opened = self._last_adopted() if id is None else self.store.load(id)

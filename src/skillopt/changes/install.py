@@ -1,7 +1,6 @@
 """Installs files for an agent and takes them back: all of an install or nothing.
 
-A receipt with the bytes of before is on the disk before the first file changes, and is removed after the last
-one is back.
+A receipt with the bytes of before is on disk from before the first change until the last one is back.
 """
 
 from __future__ import annotations

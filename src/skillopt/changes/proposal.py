@@ -1,7 +1,6 @@
 """A proposal: what a night asks a person to adopt, as it is written down.
 
-It holds all that adoption reads: the text as it was (the pin), every edit with its evidence, the verdict and
-the cost.
+It holds all that adoption reads: the text as it was (the pin), edits with evidence, verdict and cost.
 """
 
 from __future__ import annotations

@@ -27,8 +27,7 @@ class TargetStatus:
     """A target as it is now: the text before the last move, the text after it, somebody else's, or none.
     `note` has the reason in words.
 
-    Without an interrupted move, *old* is the text the proposal was made for, and *new* the one with
-    everything that was adopted.
+    Without an interrupted move, *old* is the text of the proposal, *new* the one with all adopted edits.
     """
 
     name: str

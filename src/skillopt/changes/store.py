@@ -147,8 +147,7 @@ class Store:
     def load(self, id: str) -> OpenedProposal:
         """A proposal, and what was decided on it.
 
-        Raises `UsageError` for one that is not there, was altered, or was not made by a night of the
-        person's.
+        Raises `UsageError` for one that is not there, was altered, or is not of the person's nights.
         """
         folder = self.folder(id)
         record = self.decisions.load().get(id)
@@ -187,8 +186,7 @@ class Store:
     ) -> NightProposal:
         """Write a proposal, whole or not at all, and return it. Nothing outside the state folder changes.
 
-        Raises `UsageError` for a target outside the roots, and `SkillError` for a text that may not be
-        proposed.
+        Raises `UsageError` for a target outside the roots, `SkillError` for a text that may not be.
         """
         self.refuse_inside(roots)
         moment = now.astimezone(timezone.utc)

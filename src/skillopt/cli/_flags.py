@@ -33,6 +33,8 @@ MEANT = {
     "data": "write --data_path FILE",
     "skill": "write --skill_init PATH",
     "out": "write --out_root FOLDER",
+    "dry_run": "'skillopt estimate' says what a run takes, and 'skillopt try' shows three answers",
+    "effort": "'skillopt train' and 'skillopt estimate' have it",
     "output": "write --out_root FOLDER",
 }
 """What people type for options of another name, unless a command has such an option."""

@@ -16,6 +16,7 @@ import typer
 from skillopt import api
 from skillopt.build import Job, prepare
 from skillopt.build.evaluation import eval_folder, skill_digest, skill_named, target_only
+from skillopt.build.results import tells_grades
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import open_console, print_json
 from skillopt.cli._flags import Given, flagged
@@ -67,6 +68,10 @@ def check(
     A skill that is not in git at that commit is compared with no skill. Answers are kept in the folder of
     `eval`, and not paid again.
     """
+    if tasks is None and given.config is None and not {"env", "data_path"} & given.flags.keys():
+        raise ConfigError(
+            "No tasks are named: --tasks FILE, or --config FILE with a configuration that does."
+        )
     if tasks is not None:
         given = given.with_flag("data_path", tasks)
         given = given if given.config or "env" in given.flags else given.with_flag("env", "own")
@@ -126,10 +131,7 @@ def _measured(job: Job, skill: Skill, check: Check, folder: Path, view: View) ->
             raise measured.stopped
         old, new = ([row for row in arm if row.task in paired] for arm in (old, new))
         check = replace(check, cut_short=f"{len(paired)} of {tasks} tasks")
-    graded = job.benchmark.graded
-    if graded is None:
-        graded = any(row.soft is not None and 0 < row.soft < 1 for row in (*old, *new))
-    metric = "soft" if graded else "hard"
+    metric = "soft" if tells_grades(job.benchmark.graded, (*old, *new)) else "hard"
     found = compare_rows(old, new, attrgetter(metric), split="given")
     return replace(check, found=found, metric=metric, folder=folder)
 

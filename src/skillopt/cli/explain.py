@@ -12,13 +12,13 @@ from rich.text import Text
 
 from skillopt.cli._answers import lines, outcome
 from skillopt.cli._console import SafeConsole, open_console, print_json
-from skillopt.cli._options import Json, option, simple
+from skillopt.cli._options import Json, argument, option, simple
 from skillopt.runs import words
 from skillopt.runs.answers import RunAnswers, read_answers
 from skillopt.runs.evidence import JudgedRow, VerdictEvidence, gather
 from skillopt.runs.proofs import EditProof, StepProof, read_proof
 from skillopt.runs.reader import RunReader, find_run, read_run
-from skillopt.runs.verdicts import VERDICT, find
+from skillopt.runs.verdicts import VERDICT, find, latest
 from skillopt.tasks.triggers import LEAVE, LOAD
 
 PANEL, PLACE = "Look at runs", 1
@@ -27,13 +27,13 @@ MOST_TASKS = 4
 """Tasks that an edit's line names."""
 _STEP = (
     "A step's number, or 'epoch-N' for the slow update of epoch N; 'N/c0', 'N/c1' where a step tried several"
-    " candidates; or a task's id for its answers."
+    " candidates; or a task's id for its answers. Left out: the last step."
 )
 
 
 def explain(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
-    step: Annotated[str, typer.Argument(help=_STEP)],
+    step: Annotated[str | None, argument("STEP", _STEP)] = None,
     everything: Annotated[
         bool, option("--all", "Show every row and every edit that was tried, not those alone that tell.")
     ] = False,
@@ -41,6 +41,7 @@ def explain(
 ) -> None:
     """Recompute a step's verdict and proofs of edits from stored rows; ends with 1 if the record differs."""
     reader = read_run(find_run(run))
+    step = step or latest(reader)
     if not VERDICT.fullmatch(step) and (answers := read_answers(reader, tasks=[step])).tasks:
         _show_task(answers, json)
         return

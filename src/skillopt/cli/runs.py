@@ -78,6 +78,8 @@ def _below(places: Sequence[Path]) -> list[Path]:
     """The runs in and below some folders, each once."""
     found: dict[Path, Path] = {}
     for place in places:
+        if not place.is_dir() and ("outputs" / place).is_dir():
+            place = "outputs" / place
         if not place.is_dir():
             raise UsageError(f"There is no folder {place}. Name one that holds runs: skillopt runs FOLDER.")
         below = {path.parent for path in place.rglob("events.jsonl")}

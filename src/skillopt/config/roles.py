@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.config.model_string import ModelString, names_no_model, parse_model_string
-from skillopt.config.role_schema import PriceConfig, RoleName
 from skillopt.config.schema import Config
+from skillopt.config.sections import PriceConfig, RoleName
 from skillopt.config.services import declared
 from skillopt.errors import ConfigError
 from skillopt.models.port import DEFAULT_MAX_TOKENS, ModelSpec
@@ -125,6 +125,7 @@ def _key(
         return given
     unkeyed = f" (an endpoint without a key: model.{role}.api_key: {NO_KEY})" if service.may_lack_key else ""
     variable = service.variable(parts.provider or "", "api_key")
+    other = f", or name another model: --{role} MODEL" if role in ("target", "optimizer", "judge") else ""
     raise ConfigError(
-        f"model.{role}: '{parts}' needs an API key: set {variable} or model.{role}.api_key{unkeyed}"
+        f"model.{role}: '{parts}' needs an API key: set {variable} or model.{role}.api_key{unkeyed}{other}"
     )

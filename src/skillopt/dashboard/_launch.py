@@ -1,8 +1,6 @@
-"""Launching: decides what a form becomes on the command line, where its output goes, and how a run is stopped
-and taken up again.
+"""Launching: what a form becomes on the command line, where output goes, how runs stop and go on.
 
-A run is always a child of the same command line, never a task of this server: closing the dashboard ends no
-paid work.
+A run is a child of the same command line, never a task here: closing the dashboard ends no paid work.
 """
 
 from __future__ import annotations

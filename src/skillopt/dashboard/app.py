@@ -46,8 +46,7 @@ class Settings:
 
 
 def serve(settings: Settings, say: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C. `say` is told the address, with the token in it where one is needed; it is told
-    nowhere else.
+    """Serve until Ctrl-C. `say` alone is told the address, with the token in it where one is needed.
 
     Raises `UsageError` for an address that cannot be listened on.
     """

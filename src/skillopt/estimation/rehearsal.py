@@ -138,7 +138,7 @@ class Rehearsal:
             reply_tokens=self.replies["optimizer"],
             finds_nothing=luck == "nothing found",
         )
-        skills = SkillStore()
+        skills = SkillStore.in_memory()
         trainer = trainer_from(
             rehearsed,
             evaluator=evaluator,

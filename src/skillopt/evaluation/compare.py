@@ -12,6 +12,7 @@ from typing import Literal
 from skillopt.evaluation.stage import MOST_LOST
 from skillopt.evaluation.unconditional import SMALL, improvement_interval, improvement_p
 from skillopt.events import RowFact
+from skillopt.tasks.rollout import Means
 
 RESAMPLES = 10_000
 EXACT_UP_TO = 18
@@ -99,6 +100,14 @@ def lost_tasks(*arms: Iterable[RowFact]) -> tuple[str, ...]:
 def too_many_lost(lost: Collection[str], tasks: Collection[str]) -> bool:
     """Whether what is left says nothing of the split: more than a tenth of it is lost, or there is none."""
     return not tasks or Fraction(len(lost), len(tasks)) > MOST_LOST
+
+
+def row_means(rows: Iterable[RowFact]) -> Means:
+    """Mean scores of the rows that were measured."""
+    scored = [(row.hard, row.soft) for row in rows if row.hard is not None and row.soft is not None]
+    n = len(scored)
+    hard, soft = (sum(figures) / n for figures in zip(*scored, strict=True)) if n else (None, None)
+    return Means(hard=hard, soft=soft, n=n)
 
 
 def by_task(rows: Iterable[RowFact], worth: Callable[[RowFact], float | None]) -> dict[str, float]:

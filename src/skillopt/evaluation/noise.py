@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import variance
 
 RESAMPLES = 2_000
 _FOUR_IN_FIVE = 0.8416
@@ -42,7 +43,7 @@ def noise(scores: Mapping[str, Sequence[float]], *, seed: int = 0) -> Noise:
     if len(counts) != 1 or min(counts) < 2:
         raise ValueError("a noise figure needs the same number of draws for every task, two at least")
     n, draws = len(scores), counts.pop()
-    sd = math.sqrt(sum(_variance(one) for one in scores.values())) / n
+    sd = math.sqrt(sum(variance(one) for one in scores.values())) / n
     apart = math.sqrt(2) * sd  # of the difference of two passes
     return Noise(
         n=n,
@@ -54,11 +55,6 @@ def noise(scores: Mapping[str, Sequence[float]], *, seed: int = 0) -> Noise:
         seen=_FOUR_IN_FIVE * apart,
         sure=(_ONE_IN_TWENTY + _FOUR_IN_FIVE) * apart,
     )
-
-
-def _variance(values: Sequence[float]) -> float:
-    mean = sum(values) / len(values)
-    return sum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
 def _lucky(moving: Sequence[Sequence[float]], chance: random.Random) -> float:

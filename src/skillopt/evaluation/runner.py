@@ -22,8 +22,9 @@ from skillopt.harnesses.port import Harness, NotAsked, Session, rollout_prompt
 from skillopt.models.port import UNBOUNDED, Model
 from skillopt.models.stack.limited import Slots
 from skillopt.place import Place
+from skillopt.printable import clean_text
 from skillopt.tasks.benchmark import Benchmark, Environment, UsesExecutor, WantsJudge
-from skillopt.tasks.rollout import Invalid, Rollout, Score, Scored, Trajectory
+from skillopt.tasks.rollout import Invalid, Rollout, Score, Scored, Trajectory, storable
 from skillopt.tasks.task import Task
 
 
@@ -178,10 +179,11 @@ class Evaluator:
                     except WorkerLost:
                         if not tries_left:
                             raise
+                trajectory = storable(trajectory)
                 self.rollouts.keep(key, attempt, trajectory)
             score = await self._score(row.task, key, attempt, trajectory, stage, background)
         except Fault as fault:
-            return Invalid(**about, kind=fault.kind, detail=self._scrub(fault.detail))
+            return Invalid(**about, kind=fault.kind, detail=self._stored(fault.detail))
         finally:
             self.under_way -= 1
         return Scored(**about, key=key, trajectory=trajectory, score=score)
@@ -244,10 +246,13 @@ class Evaluator:
         score = replace(
             score,
             hard=score.hard if trajectory.failure is None else 0.0,
-            feedback=self._scrub(score.feedback),
+            feedback=self._stored(score.feedback),
         )
         self.rollouts.keep_score(key, attempt, self._scorer(task), score)
         return score
+
+    def _stored(self, text: str) -> str:
+        return clean_text(self._scrub(text))
 
     def _scorer(self, task: Task) -> str:
         return f"{self._scored_by}:{self._known_as(task)[1]}"

@@ -1,5 +1,4 @@
-"""The program of a worker process: does what it is told on stdin, one thing after another, and ends when its
-stdin does.
+"""The program of a worker process: does what stdin says, one thing after another, and ends with it.
 
 Requests and answers are an eight-byte length and a pickle of that length. What the work prints goes to
 stderr, so that it is never taken for an answer. Stdin is read by a thread of its own: when the other side is

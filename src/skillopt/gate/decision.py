@@ -4,7 +4,7 @@ is told.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -48,6 +48,12 @@ def value(score: Score, metric: Metric, weight: float) -> Fraction:
 def worth_of(row: RowFact, metric: Metric, weight: float) -> Fraction | None:
     """What a row of the log is worth to the gate; None for one that could not be measured."""
     return None if row.hard is None or row.soft is None else _worth(row.hard, row.soft, metric, weight)
+
+
+def worths_of(rows: Iterable[RowFact], metric: Metric, weight: float) -> dict[RowId, Fraction]:
+    """What the rows of the log are worth that could be measured."""
+    found = {(row.task, row.draw): worth_of(row, metric, weight) for row in rows}
+    return {row: worth for row, worth in found.items() if worth is not None}
 
 
 @lru_cache(maxsize=4096)

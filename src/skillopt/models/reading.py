@@ -10,7 +10,8 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -45,6 +46,22 @@ def read(reply: Reply, shape: type[R]) -> R:
         raise Unusable(f"the JSON has the wrong shape: {problems}") from error
 
 
+def asked_again(messages: tuple[Message, ...], said: str, trouble: Unusable) -> tuple[Message, ...]:
+    """The conversation that asks once more after a reply that cannot be used."""
+    again = f"That reply cannot be used: {trouble}. Answer again: one JSON object in the shape asked for"
+    return (
+        *messages,
+        Message(role="assistant", content=said),
+        Message(role="user", content=f"{again}, nothing else."),
+    )
+
+
+@cache
+def schema_of(shape: type[BaseModel]) -> Mapping[str, Any]:
+    """What providers are shown of a shape."""
+    return shape.model_json_schema()
+
+
 def tries(
     messages: tuple[Message, ...], shape: type[BaseModel], *, role: Role, stage: str, max_tokens: int
 ) -> Iterator[Request]:
@@ -61,7 +78,7 @@ def tries(
             role=role,
             stage=stage,
             place=f"{stage}/{words}/a{attempt}",
-            schema=shape.model_json_schema(),
+            schema=schema_of(shape),
         )
 
 

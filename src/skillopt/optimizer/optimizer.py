@@ -11,19 +11,17 @@ from typing import Literal, TypeVar
 from skillopt.evaluation.stage import Evaluation
 from skillopt.models.port import Model
 from skillopt.optimizer.aggregate import Aggregator, Merged
-from skillopt.optimizer.appendix import AppendixWriter
 from skillopt.optimizer.ask import OptimizerModel, packaged
-from skillopt.optimizer.epoch import EPOCH_AGO, Advice, EpochAdvisor, TaskPair
+from skillopt.optimizer.epoch import EpochAdvisor
 from skillopt.optimizer.forms import Mode, form_of
 from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
 from skillopt.optimizer.proof import ANALYST, Joiner, LaneAdviser, LaneAnalyst, LaneRewriter
 from skillopt.optimizer.proposers.port import Proposer
 from skillopt.optimizer.reflect import Reflection, Reflector
-from skillopt.optimizer.select import LimitChooser, Selection, Selector
+from skillopt.optimizer.select import Selection, Selector, choose_limit
 from skillopt.optimizer.small import SmallLaneAnalyst, by_kind
 from skillopt.optimizer.update import Update, Updater
 from skillopt.optimizer.whole_batch import WholeBatch
-from skillopt.skill.document import Document
 from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 from skillopt.step import Step
 from skillopt.tasks.rollout import means
@@ -140,32 +138,30 @@ class Optimizer:
         )
         self._settings = settings
         self._proposer = proposer
-        self._limit_chooser = LimitChooser(asked)
+        self._asked = asked
         self._reflector = Reflector(
-            asked,
-            form,
+            model=asked,
+            form=form,
             minibatch_size=settings.minibatch_size,
             limit=None if settings.control == "none" else settings.learning_rate,
             failure_only=settings.failure_only,
             notes_from=() if aware is None else aware.notes_from,
             contrasts=contrasts,
         )
-        self._aggregator = Aggregator(asked, form, merge_batch_size=settings.merge_batch_size)
+        self.aggregate = Aggregator(asked, form, merge_batch_size=settings.merge_batch_size).aggregate
+        """Stage 3: one list of proposals."""
         self._selector = Selector(asked, form, ranks=proposer is None)
-        notes = None if aware is None else AppendixWriter(asked, threshold=aware.consolidate_above)
-        self._updater = Updater(asked, form, notes)
-        self._advisor = EpochAdvisor(asked)
-        self._lanes = (
-            SmallLaneAnalyst(asked, scoring_rule=settings.scoring_rule)
-            if settings.small
-            else LANE_ANALYSTS[settings.skill_update_mode](
-                asked,
-                contrasts=contrasts,
-                target_prompt=settings.prompts.get("rollout", ""),
-                scoring_rule=settings.scoring_rule,
-                files=settings.files,
-            )
+        self._updater = Updater(asked, form, None if aware is None else aware.consolidate_above)
+        self.advisor = EpochAdvisor(asked)
+        self._lanes: LaneAnalyst | SmallLaneAnalyst = LANE_ANALYSTS[settings.skill_update_mode](
+            asked,
+            contrasts=contrasts,
+            target_prompt=settings.prompts.get("rollout", ""),
+            scoring_rule=settings.scoring_rule,
+            files=settings.files,
         )
+        if settings.small:
+            self._lanes = SmallLaneAnalyst(asked, scoring_rule=settings.scoring_rule)
         self.joiner = None if settings.small or proposer is not None else Joiner(asked)
 
     @property
@@ -212,31 +208,17 @@ class Optimizer:
             return by_kind(failures, size)
         return [list(failures[at : at + size]) for at in range(0, len(failures), size)]
 
-    async def aggregate(self, step: Step, reflection: Reflection) -> Merged:
-        """Stage 3: one list of proposals."""
-        return await self._aggregator.aggregate(step, reflection)
-
     async def select(self, step: Step, reflection: Reflection, merged: Merged) -> Selection:
         """Stage 4: no more of them than the limit: the schedule's, the optimizer's own, or none at all."""
         limit, decision = step.limit if self.control == "fixed" else None, None
         if self.control == "autonomous":
-            decision = await self._limit_chooser.choose(step, means(reflection.rollouts), merged.edits)
+            decision = await choose_limit(self._asked, step, means(reflection.rollouts), merged.edits)
             limit = decision.learning_rate
         return await self._selector.select(step, merged, limit, decision)
 
     async def update(self, step: Step, reflection: Reflection, selection: Selection) -> Update:
         """Stage 5: the candidate."""
         return await self._updater.update(step, selection, reflection.notes())
-
-    async def slow_update(
-        self, step: Step, older: Document, pairs: Sequence[TaskPair], ago: str = EPOCH_AGO
-    ) -> Advice:
-        """What the target should be told from now on; `ago` says when the older skill was."""
-        return await self._advisor.slow_update(step, older, pairs, ago)
-
-    async def meta_skill(self, step: Step, older: Document, pairs: Sequence[TaskPair]) -> Advice:
-        """What the analysts should be told from now on."""
-        return await self._advisor.meta_skill(step, older, pairs)
 
 
 def _suffixes(aware: SkillAware | None, contrasts: bool, settings: OptimizerSettings) -> dict[str, str]:

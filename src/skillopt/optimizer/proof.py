@@ -6,20 +6,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.forms import read_suggestion
-from skillopt.optimizer.minibatches import Studied
+from skillopt.optimizer.proposers.port import DeadEdit, Evidence
 from skillopt.optimizer.reflect import Minibatch
 from skillopt.optimizer.render import (
     clipped,
-    contrasts_section,
     proposals_section,
-    rollouts_section,
     section,
     skill_section,
+    studied_section,
     told_answer,
 )
 from skillopt.optimizer.replies import (
@@ -36,27 +35,12 @@ from skillopt.skill.edits import Edit, parse_edit
 from skillopt.skill.hunks import split
 from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 from skillopt.step import Step
-from skillopt.tasks.rollout import Scored
-from skillopt.tasks.task import Task
 
 SHOWN_ANSWERS = 3
 """Answers under an edit that did nothing which the second look is shown."""
 LONGEST_PROMPT = 3_000
 """Characters of the target's own prompt that are shown."""
 ANALYST, JOINING = "analyst_proof", "joining"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadEdit:
-    """An edit that was tried and fixed nothing, with what the target answered under it."""
-
-    edit: Edit
-    answers: tuple[tuple[Task, Scored], ...] = ()
-
-    def is_about(self, chunk: Sequence[Studied]) -> bool:
-        """Whether it was meant for, or tried on, one of these tasks."""
-        tasks = {*map(str, self.edit.evidence.get("tasks") or ()), *(task.id for task, _ in self.answers)}
-        return any(one.task.id in tasks for one in chunk)
 
 
 class LaneAnalyst:
@@ -87,42 +71,23 @@ class LaneAnalyst:
             "What the agent is told, the skill in its place", clipped(target_prompt, LONGEST_PROMPT)
         ) + section("How answers are scored", scoring_rule)
 
-    async def study(
-        self,
-        step: Step,
-        item: str,
-        chunk: Sequence[Studied],
-        *,
-        dead: Sequence[DeadEdit] = (),
-        harmful: Sequence[Edit] = (),
-        kinds: Mapping[str, int] | None = None,
-    ) -> Minibatch:
-        """Edits for these failures. `dead` are edits that were tried on them in vain, `harmful` ones broke
-        other tasks; `kinds` counts the held-out failures by the kind of their task.
-        """
-        told = ", ".join(
-            f"{kind} {count}"
-            for kind, count in sorted((kinds or {}).items(), key=lambda one: (-one[1], one[0]))
-        )
+    async def study(self, step: Step, item: str, evidence: Evidence) -> Minibatch:
+        """Edits for the failures of a lane."""
+        failed = evidence.failed
+        by_count = sorted(evidence.kinds.items(), key=lambda one: (-one[1], one[0]))
+        kinds = ", ".join(f"{kind} {count}" for kind, count in by_count)
         fixed = (
             self._surroundings
             + skill_section(step.skill.whole if self.changes_files else step.skill.text)
             + section("Advice from earlier epochs", step.meta_skill)
-            + section("Edits that broke tasks which worked", "\n".join(map(_told, harmful)))
-            + _dead_section(dead)
-            + section("Held-out failures by kind of task", told)
-            + section("Limit", f"{self._limit(len(chunk))} You are shown {len(chunk)} failed tasks.")
+            + section("Edits that broke tasks which worked", "\n".join(map(_told, evidence.harmful)))
+            + _dead_section(evidence.dead)
+            + section("Held-out failures by kind of task", kinds)
+            + section("Limit", f"{self._limit(len(failed))} You are shown {len(failed)} failed tasks.")
         )
-        room, title = self._model.room(fixed, ANALYST), "Failed tasks"
-        if self._contrasts:
-            shown = contrasts_section(title, [(one.task, one.tries, one.differs) for one in chunk], room)
-        else:
-            shown = rollouts_section(title, [(one.task, one.tries[0]) for one in chunk], room)
-        tasks = tuple(one.task.id for one in chunk)
-        edits = await self._edits(step, item, fixed + shown, len(chunk))
-        if isinstance(edits, Unusable):
-            return Minibatch(kind="failure", index=0, tasks=tasks, dropped=str(edits))
-        return Minibatch(kind="failure", index=0, tasks=tasks, edits=tuple(edits))
+        room = self._model.room(fixed, ANALYST)
+        shown = studied_section("Failed tasks", failed, room, contrasts=self._contrasts)
+        return Minibatch.of_lane(failed, await self._edits(step, item, fixed + shown, len(failed)))
 
     def _limit(self, failures: int) -> str:
         return f"Propose at most {failures} edits."

@@ -9,6 +9,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from skillopt.models.reading import Unusable as Unusable
 from skillopt.models.reading import read as read
+from skillopt.skill.edits import OPS
+
+KINDS_OF_SUGGESTION = ("add_rule", "remove_rule", "merge_rules", "reorganize", "compress", "clarify")
 
 
 def _items(properties: Mapping[str, Any], *, required: Sequence[str]) -> WithJsonSchema:
@@ -69,7 +72,7 @@ class Payload(_Reply):
 
 
 _EDIT: Mapping[str, Any] = {
-    "op": {"enum": ["append", "insert_after", "replace", "delete"]},
+    "op": {"enum": list(OPS)},
     "target": {"type": "string"},
     "content": {"type": "string"},
 }
@@ -107,11 +110,7 @@ class WrittenSkill(_Reply):
 
     new_skill: str
     changes: Annotated[
-        list[Any],
-        _items(
-            {"words": {"type": "string"}, "tasks": {"type": "array", "items": {"type": "string"}}},
-            required=["words", "tasks"],
-        ),
+        list[Any], _items({"words": {"type": "string"}, **_TASKS}, required=["words", "tasks"])
     ] = Field(default_factory=list)
 
 
@@ -135,9 +134,7 @@ class Suggestions(Payload):
         list[Any],
         _items(
             {
-                "type": {
-                    "enum": ["add_rule", "remove_rule", "merge_rules", "reorganize", "compress", "clarify"]
-                },
+                "type": {"enum": list(KINDS_OF_SUGGESTION)},
                 "title": {"type": "string"},
                 "motivation": {"type": "string"},
                 "instruction": {"type": "string"},
@@ -205,11 +202,22 @@ class Ranking(_Reply):
     selected_indices: list[int]
 
 
-class SlowUpdate(_Reply):
+class AdviceReply(_Reply):
+    """What the longer view teaches; each kind has its own key for the text."""
+
+    STAGE: ClassVar[str]
     reasoning: Said = ""
+
+    @property
+    def text(self) -> str:
+        return str(getattr(self, f"{self.STAGE}_content"))
+
+
+class SlowUpdate(AdviceReply):
+    STAGE = "slow_update"
     slow_update_content: str
 
 
-class MetaSkill(_Reply):
-    reasoning: Said = ""
+class MetaSkill(AdviceReply):
+    STAGE = "meta_skill"
     meta_skill_content: str

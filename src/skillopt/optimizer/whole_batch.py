@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +9,9 @@ from skillopt.aio import together
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Reflected
 from skillopt.models.reading import Unusable
-from skillopt.optimizer.minibatches import Studied, all_studied
-from skillopt.optimizer.proof import DeadEdit
+from skillopt.optimizer.minibatches import all_studied
 from skillopt.optimizer.proposers.port import Evidence, Proposer
 from skillopt.optimizer.reflect import Minibatch, Reflection, patch_fact
-from skillopt.skill.edits import Edit
 from skillopt.step import Step
 
 
@@ -37,7 +34,7 @@ class WholeBatch:
         found: list[Any] = await together(self._rollouts.close(), all_studied(self._rollouts))
         failed = [one for one in found[1] if one.side == "failure"]
         asks = failed or (found[1] and not self._failure_only)
-        looks = (await self.study(step, "0", failed),) if asks else ()
+        looks = (await self.study(step, "0", Evidence(failed=tuple(failed))),) if asks else ()
         step.emit(
             Reflected(
                 id=str(step.place.at("reflect")), place=step.place, patches=[patch_fact(one) for one in looks]
@@ -45,31 +42,18 @@ class WholeBatch:
         )
         return Reflection(rollouts=found[0], minibatches=looks)
 
-    async def study(
-        self,
-        step: Step,
-        item: str,
-        chunk: Sequence[Studied],
-        *,
-        dead: Sequence[DeadEdit] = (),
-        harmful: Sequence[Edit] = (),
-        kinds: Mapping[str, int] | None = None,
-    ) -> Minibatch:
+    async def study(self, step: Step, item: str, evidence: Evidence) -> Minibatch:
         """Edits for these failures, beside everything that passed."""
+        failed = evidence.failed
         everything = [] if self._failure_only else await all_studied(self._rollouts)
-        evidence = Evidence(
-            failed=tuple(chunk),
-            passed=tuple(one for one in everything if one.side == "success"),
-            limit=self._limit,
-            dead=tuple(dead),
-            harmful=tuple(harmful),
-            kinds=kinds or {},
-        )
-        tasks = tuple(one.task.id for one in chunk)
+        passed = tuple(one for one in everything if one.side == "success")
         try:
-            edits = await self._proposer.propose(step, item, evidence)
+            edits = await self._proposer.propose(
+                step, item, replace(evidence, passed=passed, limit=self._limit)
+            )
         except Unusable as error:
-            return Minibatch(kind="failure", index=0, tasks=tasks, dropped=str(error))
-        support = {"support_count": max(1, len(chunk)), "source_type": "failure"}
-        counted = tuple(replace(edit, evidence={**support, **edit.evidence}) for edit in edits)
-        return Minibatch(kind="failure", index=0, tasks=tasks, edits=counted)
+            return Minibatch.of_lane(failed, error)
+        support = {"support_count": max(1, len(failed)), "source_type": "failure"}
+        return Minibatch.of_lane(
+            failed, [replace(edit, evidence={**support, **edit.evidence}) for edit in edits]
+        )

@@ -1,8 +1,7 @@
 """What an agent program can see: folders of its own outside the run folder, an environment with nothing of
 ours in it, and with bubblewrap the system, its own program and its own place alone.
 
-Tasks with their references, the run folder, other rollouts and the user's home are not there. The network is:
-the agent's model is on it.
+Tasks with references, the run folder, other rollouts and the user's home are not there; the network is.
 """
 
 from __future__ import annotations
@@ -75,8 +74,7 @@ _PATIENCE = 60.0
 
 
 def wall(cli: Path, place: AgentPlace, also: Iterable[Path] = ()) -> list[str]:
-    """The beginning of a command line that runs a CLI behind a wall, or nothing where that does not work on
-    this machine.
+    """The beginning of a command line that runs a CLI behind a wall; nothing where that does not work.
 
     `also` are files and folders of the user's that a setting names, and that are therefore to be seen.
     """

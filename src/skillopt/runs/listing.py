@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.errors import SkillOptError
-from skillopt.events import RowFact
+from skillopt.evaluation.compare import row_means
 from skillopt.runs.log import EVENTS
 from skillopt.runs.looks import read_looks
 from skillopt.runs.reader import RunReader
@@ -99,7 +99,7 @@ def _overview(reader: RunReader) -> RunOverview | None:
         actions=tuple(record.action for record in fold.records),
         baseline=None if state is None else state.baseline_score,
         best=None if state is None else state.best_score,
-        test=_means(fold.looks[-1].rows) if fold.looks else {},
+        test={name: row_means(rows).hard for look in fold.looks[-1:] for name, rows in look.rows.items()},
         looks=len(fold.looks) + looks_by_eval,
         calls=spent.calls,
         tokens=spent.tokens,
@@ -113,8 +113,3 @@ def _name(seed: str | None) -> str:
     if seed is None:
         return ""
     return Path(seed).parent.name if Path(seed).name == SKILL_FILE else Path(seed).name
-
-
-def _means(skills: Mapping[str, Iterable[RowFact]]) -> dict[str, float | None]:
-    scored = {name: [row.hard for row in rows if row.hard is not None] for name, rows in skills.items()}
-    return {name: sum(hard) / len(hard) if hard else None for name, hard in scored.items()}

@@ -31,7 +31,7 @@ from skillopt.events.state import MEMORY, MemoryEntry
 from skillopt.files import lock
 from skillopt.redact import Scrubber
 from skillopt.runs.database import Database, other_version
-from skillopt.runs.fold import step_records
+from skillopt.runs.fold import Fold, LogSection, step_records
 from skillopt.runs.live import LiveWriter
 from skillopt.runs.looks import read_looks
 from skillopt.skill.store import SkillStore
@@ -67,8 +67,8 @@ class Run:
         try:
             self.database = Database(folder / DATABASE, alone=True)
             self._stack.callback(self.database.shut)
-            self.skills = SkillStore(self.database, scrub=scrubber.scrub)
-            self.live = LiveWriter(self.database)
+            self.skills = SkillStore(self.database.text, self.database.keep_text, scrub=scrubber.scrub)
+            self.live = LiveWriter(self.database.note)
             self._claim(identity)
             _sweep(folder)
             for event in _read(folder / EVENTS, mend=True):
@@ -242,6 +242,14 @@ def _sweep(folder: Path) -> None:
 def read_events(path: Path) -> Iterator[Event]:
     """The decided facts of a log."""
     return (event for event in _read(path) if event.id is not None)
+
+
+def read_sections(folder: Path) -> Fold[LogSection]:
+    """What was decided in a run, section by section, with all its rows."""
+    sections: Fold[LogSection] = Fold(lambda section: section)
+    for event in read_events(folder / EVENTS):
+        sections.take(event)
+    return sections
 
 
 def _read(path: Path, *, mend: bool = False) -> Iterator[Event]:

@@ -64,9 +64,6 @@ def asked_twice(path: Path) -> list[str]:
 
 def task_digests(path: Path) -> Mapping[str, str]:
     """Digests of a run's tasks by split, as its identity holds them."""
-    database = Database.reading(path)
-    try:
+    with Database.reading(path) as database:
         found: Mapping[str, str] = (database.noted_as(json.loads, "identity") or {}).get("tasks", {})
-    finally:
-        database.shut()
     return found

@@ -1,5 +1,4 @@
-"""Watches over one program: gives it its files and limits, ends it in time with all it started, and hands
-back what it left.
+"""Watches over one program: gives it files and limits, ends it with all it started, returns what it left.
 
 A program of its own (`python -I -S -c <this text>`) which imports nothing of ours. In the sandbox it is
 process 1 of its namespace: what it watches can neither kill, stop nor trace it, and everything ends when it

@@ -1,5 +1,4 @@
-"""Decides what a sandboxed program sees of the machine: the system read-only, an empty box and tmp, no
-network, nobody else.
+"""Decides what a sandboxed program sees: the system read-only, an empty box and tmp, no network.
 
 With bubblewrap. As root its programs run under another user, because the kernel counts no processes against
 root; the mounts are then made by root first, so that an interpreter in a home of root's can be reached. The
@@ -78,8 +77,7 @@ def shut_in(argv: Sequence[str], *, visible: Iterable[Path], hidden: Iterable[Pa
 
 
 def held_back(argv: Sequence[str], *, disk: int) -> list[str]:
-    """The command line that runs `argv`, a program of the user's own, as the user: all files can be read and
-    none changed, no network.
+    """The command line that runs `argv` as the user: all files can be read, none changed, no network.
 
     The kernel counts no processes against root, so there the limit on them is kept by watching alone.
     """

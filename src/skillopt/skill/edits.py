@@ -227,7 +227,8 @@ def _to_other_file(
     if before is None:
         if other := clash(path, files):
             return document, all_end("invalid", f"{path} cannot lie beside {other}")
-        lost = all_end("unmatched", f"there is no file {path}", _others(edits))
+        need_text = {index: edit for index, edit in edits.items() if edit.op != "append"}
+        lost = all_end("unmatched", f"there is no file {path}", need_text)
         edits = {index: edit for index, edit in edits.items() if index not in lost}
     try:
         changed, outcomes = _to_file(Document(before or ""), edits)
@@ -246,11 +247,6 @@ def _to_other_file(
             return document, outcomes | all_end("invalid", f"{SKILL_FILE} cannot name it: {told[0].reason}")
         document = linked
     return replace(document, files=files), outcomes
-
-
-def _others(edits: Mapping[int, Edit]) -> dict[int, Edit]:
-    """The edits that need a text to be there."""
-    return {index: edit for index, edit in edits.items() if edit.op != "append"}
 
 
 def _too_much(path: str, before: Mapping[str, str], after: Mapping[str, str]) -> str:

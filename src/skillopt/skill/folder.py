@@ -134,7 +134,10 @@ def _skill_file(path: Path) -> Path:
             return file
         names = (entry.name for entry in sorted(path.iterdir()))
         other = next((name for name in names if name.lower() == SKILL_FILE.lower()), None)
-        hint = f"Rename {other} to {SKILL_FILE}." if other else f"Create {file}, or name a single .md file."
+        below = next((one.parent for one in sorted(path.glob(f"*/{SKILL_FILE}"))), None)
+        hint = f"Create {file}, or name a single .md file."
+        if other or below:
+            hint = f"Rename {other} to {SKILL_FILE}." if other else f"Did you mean {below}?"
         raise SkillError(f"The folder {path} holds no {SKILL_FILE}. {hint}")
     if not path.exists():
         raise SkillError(

@@ -22,9 +22,12 @@ def rewritten(document: Document, text: str) -> tuple[Document | None, str]:
     """
     # A lone carriage return is no line end of a document: as one it could make a line of text a marker.
     old = _without_protected(document.text.replace("\r\n", "\n").removeprefix(BOM), document)
-    body, problem = _body(text, document, old)
-    if problem:
-        return None, problem
+    # What the text says itself: without a code block around it, without frontmatter and without regions.
+    written = _unwrapped(_BLANK_START.sub("", to_lf(text).removeprefix(BOM)), old)
+    try:
+        body = _without_protected(_BLANK_START.sub("", written), document)
+    except SkillError as error:
+        return None, f"is not a readable skill: {error}"
     if not body.strip():
         return None, "has no body"
     if body.strip("\n") == old.strip("\n"):
@@ -33,9 +36,8 @@ def rewritten(document: Document, text: str) -> tuple[Document | None, str]:
         return None, problem
     newline = document.newline
     head = document.frontmatter or (BOM if document.text.startswith(BOM) else "")
-    tail = "".join(
-        _whole_lines(document.text[part.start : part.end], newline) for part in document.layout.regions
-    )
+    regions = [document.text[part.start : part.end] for part in document.layout.regions]
+    tail = "".join(text if text.endswith("\n") else text + newline for text in regions)
     before, after = _blank_lines(old, newline)
     ending = after or (newline if tail or document.text.endswith("\n") or not document.text else "")
     if head.strip(BOM) and not head.endswith("\n"):
@@ -57,15 +59,6 @@ _WRAPPER = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _FIELD = re.compile(r"^[A-Za-z_][\w-]*[ \t]*:", re.MULTILINE)
-
-
-def _body(text: str, document: Document, old: str) -> tuple[str, str]:
-    """What a text says itself: without a code block around it, without frontmatter and without regions."""
-    text = _unwrapped(_BLANK_START.sub("", to_lf(text).removeprefix(BOM)), old)
-    try:
-        return _without_protected(_BLANK_START.sub("", text), document), ""
-    except SkillError as error:
-        return "", f"is not a readable skill: {error}"
 
 
 def _unwrapped(text: str, old: str) -> str:
@@ -104,10 +97,6 @@ def _blank_lines(old: str, newline: str) -> tuple[str, str]:
     if not old.strip():
         return "", ""
     return newline * (len(old) - len(old.lstrip("\n"))), newline * (len(old) - len(old.rstrip("\n")))
-
-
-def _whole_lines(text: str, newline: str) -> str:
-    return text if text.endswith("\n") else text + newline
 
 
 def _same_protected(old: Document, new: Document) -> bool:

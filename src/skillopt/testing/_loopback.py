@@ -1,5 +1,4 @@
-"""A real HTTP provider on this machine for tests: answers as a function of the call, counts like a provider,
-misbehaves when told to.
+"""A real HTTP provider on this machine for tests: answers, counts, and misbehaves when told to.
 
     async with LoopbackProvider(lambda call: "4") as provider:
         model = compatible.PLUGIN(ModelSpec(provider="compatible", name="m", base_url=provider.base_url))
@@ -75,8 +74,7 @@ Check: TypeAlias = Callable[[Api, Any], None]
 
 
 class LoopbackProvider:
-    """Speaks Chat Completions, Responses and Messages on 127.0.0.1, the first also at Azure's and Gemini's
-    paths.
+    """Speaks Chat Completions (also at Azure's and Gemini's paths), Responses and Messages on 127.0.0.1.
 
     In the running loop: `async with LoopbackProvider(answer) as provider`; in a thread of its own, for
     subprocesses and plain code:

@@ -1,8 +1,7 @@
 """OpenTelemetry: a trace of each session, with a span for every step and, below it, one for every call to a
 model.
 
-Spans of calls use the GenAI semantic conventions (`gen_ai.*`), so that any viewer of traces knows models,
-tokens and durations.
+Spans of calls use the GenAI semantic conventions (`gen_ai.*`), which any viewer of traces knows.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from skillopt.skill.document import Document
 from skillopt.skill.store import SkillStore
 from skillopt.step import Step
 from skillopt.tasks.task import Task
+from skillopt.train.closing import adopt
 from skillopt.train.plan import Plan
-from skillopt.train.state import adopt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,10 +97,10 @@ class EpochEnd:
         if older is not None and older.rendered != step.skill.rendered and (wants_slow or wants_meta):
             pairs = await self._compare(step, older, epoch)
             ago = EPOCH_AGO if self.earlier is None or epoch > 1 else self.earlier.ago
-            optimizer = self.optimizer
+            advisor = self.optimizer.advisor
             guidance, advice = await together(  # without a pair there is nothing to learn from
-                optimizer.slow_update(step, older, pairs, ago) if wants_slow and pairs else _nothing_to_say(),
-                optimizer.meta_skill(step, older, pairs) if wants_meta and pairs else _nothing_to_say(),
+                advisor.slow_update(step, older, pairs, ago) if wants_slow and pairs else _nothing_to_say(),
+                advisor.meta_skill(step, older, pairs) if wants_meta and pairs else _nothing_to_say(),
             )
             if wants_slow:
                 after, slow = await self._take_guidance(step, state, guidance, epoch)

@@ -49,12 +49,6 @@ class _Line(NamedTuple):
     worth: LineWorth
 
 
-def learned_lines(skill: Document, seed: Document) -> tuple[Edit, ...]:
-    """The deletions that take out what the skill has and the seed has not: a list item or paragraph each."""
-    edits, _ = split(skill, seed.text)
-    return tuple(edit for edit in edits if edit.op == "delete")
-
-
 class Pruner:
     """Tries a skill without its learned lines, one by one and then together."""
 
@@ -105,7 +99,9 @@ class Pruner:
             text = edit.target.strip()
             return _Line(edit, LineWorth(text=text, val=float(lost), needed=tasks, removed=False))
 
-        return await together(*(tried(edit) for edit in learned_lines(step.skill, seed)))
+        # A deletion takes out what the skill has and the seed has not: a list item or paragraph each.
+        edits, _ = split(step.skill, seed.text)
+        return await together(*(tried(edit) for edit in edits if edit.op == "delete"))
 
     async def _together(self, step: Step, some: Sequence[_Line], out: Sequence[_Line]) -> list[_Line]:
         """Which of these lines can be left out together beside those that are: all, or of halves as many as

@@ -23,7 +23,7 @@ from skillopt.skill.edits import Outcome
 from skillopt.skill.store import SkillStore
 from skillopt.step import Outbox, Step
 from skillopt.train.ahead import Ahead
-from skillopt.train.claim import TestReport
+from skillopt.train.claim import TestReport, TrainingEnd
 from skillopt.train.closing import baseline_notices, close_step, lost_selection, unusable_replies, updated
 from skillopt.train.epoch_end import EpochEnd, EpochSettings, LookBack
 from skillopt.train.handover import Handover
@@ -31,7 +31,6 @@ from skillopt.train.log import Log
 from skillopt.train.plan import Batch, Plan
 from skillopt.train.pruning import Pruner
 from skillopt.train.sealed_test import SealedTest
-from skillopt.train.state import TrainingEnd
 from skillopt.train.strategies.paper import Paper
 from skillopt.train.strategies.port import JudgedCandidate, Parts, Strategy
 

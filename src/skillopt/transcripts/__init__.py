@@ -27,8 +27,7 @@ def harvest(
     """Every session of a person that ended at `since` or later, redacted, our own calls left out.
 
     Where there are more than `most`, the oldest are kept and `next_since` stops there, so that the next
-    harvest goes on with the rest and none is skipped for ever. Memory is bounded by `most`, whatever the
-    transcripts hold.
+    harvest goes on with the rest and none is skipped for ever. Memory is bounded by `most`.
     """
     if since is not None and since.tzinfo is None:
         raise ValueError("since has no time zone; sessions are in UTC")

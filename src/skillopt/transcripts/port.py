@@ -92,7 +92,6 @@ class TranscriptSource(Protocol):
     ) -> Iterator[RecordedSession]:
         """Every session that ended at `since` or later, redacted, one at a time in bounded memory.
 
-        A bad record or file is counted in the tally and skipped; nothing in a transcript raises. A session's
-        prompts are each in it once.
+        A bad record or file is counted and skipped, and never raises. Prompts are each in it once.
         """
         ...

@@ -74,8 +74,10 @@ def when(value: Any) -> datetime | None:
         return _iso(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    seconds = value / 1000 if abs(value) > 1e11 else value
-    if not 0 < seconds < 7e9:  # also false for NaN
+    if not 0 < value < 7e12:  # also false for NaN, and before a division that is too large for a float
+        return None
+    seconds = value / 1000 if value > 1e11 else value
+    if seconds >= 7e9:
         return None
     found = _EPOCH + timedelta(seconds=seconds)
     return found if found.year in _YEARS else None

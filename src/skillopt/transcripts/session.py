@@ -48,11 +48,9 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedSession:
-    """One conversation of a person with an agent: only what the person wrote, what the agent answered, and
-    which tools it used.
+    """One conversation with an agent: what the person wrote, what the agent answered, which tools it used.
 
-    System and meta records, injected context, sub-agents and summaries of compactions are not in it. All
-    times are UTC.
+    System and meta records, injected context, sub-agents and summaries are not in it. Times are UTC.
     """
 
     source: str
@@ -115,8 +113,7 @@ class Harvest:
 
 
 def is_our_call(project: str, prompts: Iterable[str]) -> bool:
-    """Whether a session is one of our own calls: it ran in a folder that we made for it, or a prompt carries
-    the line of a run.
+    """Whether a session is one of our own calls, by its folder or by the line of a run in a prompt.
 
     Both are exact. Wording is never a sign: a person may well talk about skills, and our prompts change.
     """

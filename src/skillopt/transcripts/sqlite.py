@@ -19,8 +19,7 @@ _MOST_COPIED = 1 << 30
 
 @contextlib.contextmanager
 def read_only(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that cannot write. A database nobody has open is read as it lies; one in use is read along
-    with its log.
+    """A connection that cannot write. A database in use is read along with its log, others as they lie.
 
     Without a `-wal` file nothing can be newer than the database, so it is opened as immutable and SQLite
     makes no files beside it. A log without its index (a copy, a crash) would make SQLite create one there, so

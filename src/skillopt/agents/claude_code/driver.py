@@ -182,11 +182,9 @@ class ClaudeCodeDriver(AgentDriver):
         )
 
     def _loaded(self, place: AgentPlace, messages: tuple[Message, ...], skill: str) -> tuple[str, ...]:
-        """Its own transcript shows the skill's text where it was put before the model; reading the files is
-        proof as well.
+        """Its transcript shows the skill's text where it was put before the model; so does reading it.
 
-        A skill of this name in a home that is used in place goes before the one that is measured, and proves
-        nothing of it.
+        A skill of this name in a home that is used in place goes first, and proves nothing.
         """
         found: list[str] = []
         ours = f"{_LOADED}{place.workspace / self.skills / skill}"

@@ -109,7 +109,9 @@ class CodexDriver(AgentDriver):
             if item.get("type") == "error" and "unrecognized configuration" in str(item.get("message")):
                 raise events.fault(self.name, str(item["message"]), otherwise="contract", kind="contract")
         if (failed := events.last(told, "turn.failed")) is not None:
-            raise self._fault(str(failed.get("error", {}).get("message") or "the turn failed"))
+            error = failed.get("error")
+            words = error.get("message") if isinstance(error, dict) else error
+            raise self._fault(str(words or "the turn failed"))
         if (completed := events.last(told, "turn.completed")) is None:
             error = events.last(told, "error")
             raise (

@@ -3,8 +3,7 @@
 A line changes the session's state: `{kind: 0, v}` sets all of it, `{kind: 1, k, v}` a place in it, `{kind: 2,
 k, v, i?}` cuts a list at
 `i` and appends, `{kind: 3, k}` deletes. Only the fields that are read are kept while the log is replayed.
-Left out: requests to other agents than Copilot, requests the editor started itself, and workspaces without a
-folder.
+Left out: requests to other agents or by the editor itself, and workspaces without a folder.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 A line is `{role, message: {content}}`, in between `{type: turn_ended, status}`. There are no times but the
 `<timestamp>` tag in front of a query, by which `Tuesday, Jul 21, 2026, 1:11 PM (UTC+3)` is meant; the rest is
-dated by the file. There are no tool results either. Left out: `subagents/`, and the `[REDACTED]` that stands
-for thinking.
+dated by the file. There are no tool results. Left out: `subagents/`, and `[REDACTED]` for thinking.
 """
 
 from __future__ import annotations

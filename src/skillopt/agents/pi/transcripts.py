@@ -1,5 +1,4 @@
-"""Pi: one file of lines a session, below `sessions/` of its agent folder; the lines form a tree by `id` and
-`parentId`.
+"""Pi: one file of lines a session, below `sessions/` of its agent folder; `id` and `parentId` form a tree.
 
 Only the branch that leads to the last entry is the session: what was tried and left is another story. Version
 1 has no tree and is read as it stands. Left out: compaction and branch summaries, messages of extensions, and
@@ -65,8 +64,7 @@ class PiTranscripts(FileSource):
 
 
 def _branch(path: Path, reader: SourceReader) -> set[int] | None:
-    """The numbers of the records that lead from the root to the last entry; None where there is no tree to
-    walk.
+    """The numbers of the records from the root to the last entry; None where there is no tree.
 
     A broken link ends the walk: what is below it is still the branch.
     """

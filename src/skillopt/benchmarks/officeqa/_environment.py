@@ -1,5 +1,4 @@
-"""The tools of a question: list, read and search its own documents. A name is looked up among them; no path
-is ever followed.
+"""The tools of a question: list, read and search its own documents, by name; no path is followed.
 
 An agent that brings its own tools gets the documents themselves (`DocumentTools.documents`) instead.
 """

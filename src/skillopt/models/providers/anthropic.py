@@ -12,8 +12,9 @@ from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall, 
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.prices import by_address
 from skillopt.models.providers._batches import AnthropicBatches
-from skillopt.models.wires.http import Wire, clean_text, count
+from skillopt.models.wires.http import Wire, count
 from skillopt.models.wires.structured import Form, Structure, WireModel, closed
+from skillopt.printable import clean_text
 
 BASE_URL = "https://api.anthropic.com"
 _FINISH: Mapping[str, Finish] = {
@@ -87,6 +88,7 @@ class AnthropicModel(WireModel):
             "model": spec.name,
             "max_tokens": request.max_tokens,
             "messages": self._turns(request.messages),
+            **spec.sampling("temperature", "top_p"),
         }
         system = [
             message.content for message in request.messages if message.role == "system" and message.content
@@ -98,10 +100,6 @@ class AnthropicModel(WireModel):
         if any(message.role == "tool" for message in request.messages):
             # marks the last block: the next turn of this conversation starts with all of it
             body["cache_control"] = dict(_CACHED)
-        if spec.temperature is not None:
-            body["temperature"] = spec.temperature
-        if spec.top_p is not None:
-            body["top_p"] = spec.top_p
         output = self._think(body, request)
         if form == "schema" and (schema := self._schema(request)) is not None:
             output["format"] = {"type": "json_schema", "schema": schema}
@@ -242,10 +240,7 @@ def _usage(usage: Any) -> Usage | None:
     uncached, output = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
     if uncached is None or output is None:
         return None
-    read, written = (
-        count(usage.get("cache_read_input_tokens")),
-        count(usage.get("cache_creation_input_tokens")),
-    )
+    read, written = (count(usage.get(f"cache_{what}_input_tokens")) for what in ("read", "creation"))
     details = usage.get("output_tokens_details")
     return Usage(
         input_tokens=uncached + (read or 0) + (written or 0),

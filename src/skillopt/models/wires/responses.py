@@ -7,8 +7,9 @@ from typing import Any
 
 from skillopt.messages import Finish, Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import ModelSpec
-from skillopt.models.wires.http import Wire, clean_text, usage_of
-from skillopt.models.wires.structured import Form, Structure, WireModel, is_strict, schema_name
+from skillopt.models.wires.http import Wire, usage_of
+from skillopt.models.wires.structured import Form, Structure, WireModel, named_schema
+from skillopt.printable import clean_text
 
 _INCOMPLETE: Mapping[str, Finish] = {"max_output_tokens": "length", "content_filter": "refusal"}
 
@@ -41,12 +42,9 @@ class ResponsesModel(WireModel):
             "model": spec.name,
             "input": self._items(request.messages),
             "max_output_tokens": request.max_tokens,
+            "store": False,
+            **spec.sampling("temperature", "top_p"),
         }
-        body["store"] = False
-        if spec.temperature is not None:
-            body["temperature"] = spec.temperature
-        if spec.top_p is not None:
-            body["top_p"] = spec.top_p
         if spec.reasoning_effort is not None:
             body["reasoning"] = {"effort": spec.reasoning_effort}
         if request.tools:
@@ -62,9 +60,7 @@ class ResponsesModel(WireModel):
                 for tool in request.tools
             ]
         if form == "schema" and request.schema is not None:
-            schema = dict(request.schema)
-            named = {"name": schema_name(schema), "schema": schema, "strict": is_strict(schema)}
-            body["text"] = {"format": {"type": "json_schema", **named}}
+            body["text"] = {"format": {"type": "json_schema", **named_schema(request.schema)}}
         elif form == "json":
             body["text"] = {"format": {"type": "json_object"}}
         return body
@@ -72,11 +68,7 @@ class ResponsesModel(WireModel):
     def _items(self, messages: tuple[Message, ...]) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
         for message in messages:
-            if message.images and message.role != "user":
-                raise self._wire.error(
-                    "contract",
-                    f"a {message.role} message cannot carry images in this format, only a user message can",
-                )
+            self._check_images(message)
             if message.role == "tool":
                 items.append(
                     {

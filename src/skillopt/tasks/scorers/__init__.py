@@ -31,10 +31,9 @@ from pydantic import TypeAdapter, ValidationError
 from skillopt.errors import ConfigError, suggest
 from skillopt.registry import Registry
 from skillopt.tasks.functions import load_function
-from skillopt.tasks.scorers._checks import Checks
+from skillopt.tasks.scorers._checks import MOST_CHECKS, Checks, kept_rules, read_rules
 from skillopt.tasks.scorers._command import CommandScorer, command_scorer
 from skillopt.tasks.scorers._function import function_scorer
-from skillopt.tasks.scorers._given import MOST_CHECKS, kept_rules, read_rules
 from skillopt.tasks.scorers._judge import JudgeScorer
 from skillopt.tasks.scorers._label import MultipleChoice
 from skillopt.tasks.scorers._regex import Regex
@@ -44,6 +43,7 @@ from skillopt.tasks.scorers._scorer import (
     Scorer,
     as_text,
     extract_answer,
+    given_references,
     missed,
     no_answer,
     references,
@@ -70,6 +70,7 @@ __all__ = [
     "as_text",
     "extract_answer",
     "get_scorer",
+    "given_references",
     "kept_rules",
     "missed",
     "no_answer",

@@ -15,7 +15,7 @@ from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Blamed, Reflected
 from skillopt.events.state import MemoryEntry, State
 from skillopt.optimizer.aggregate import Merged
-from skillopt.optimizer.proof import DeadEdit
+from skillopt.optimizer.proposers.port import DeadEdit
 from skillopt.optimizer.reflect import Reflection, patch_fact
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update, by_edits
