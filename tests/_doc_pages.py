@@ -22,8 +22,8 @@ from benchmarks._pages import draw
 from benchmarks._workbooks import DOUBLE, make_data
 from night import _nights
 from skillopt.cli.init import start
-from skillopt.files import write_text
 from skillopt.errors import ConfigError
+from skillopt.files import write_text
 from skillopt.testing import Answer, Call, world_answers
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -11,7 +11,7 @@ from skillopt.events import Judged
 from skillopt.events.state import State
 from skillopt.place import Place
 from skillopt.runs.fold import LogSection
-from skillopt.runs.log import read_sections
+from skillopt.runs.log import EVENTS, read_sections
 from skillopt.runs.reader import RunReader
 
 VERDICT = re.compile(r"(?P<step>\d+)(?:/c(?P<candidate>\d+))?|epoch-(?P<epoch>\d+)")
