@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import numbers
 import re
 import unicodedata
@@ -215,7 +216,10 @@ def _unit(value: Any, who: str) -> float:
             "contract",
             f"{who} returned {clip(repr(value))}; a score is True, False, a number from 0 to 1, or a Score",
         )
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number that no float can hold
+        number = math.inf
     if not 0 <= number <= 1:  # also true of NaN
         raise ScoringError("contract", f"{who} returned {number:g}; a score lies between 0 and 1")
     return number
