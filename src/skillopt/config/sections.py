@@ -173,7 +173,9 @@ class TrainConfig(Section):
     part: Literal["body", "description"] = "body"
     """What of the skill is trained: its body on tasks, or its description on queries (section `triggers`)."""
     strategy: str = "paper"
-    """How a step searches: paper (the published loop), proof (edits are tried first), or your own."""
+    """How a step searches: paper (the published loop), proof (edits are tried first), or your own. Tasks of
+    your own (`own`, `evals_json`) are trained by proof unless this is set.
+    """
     proof: ProofConfig = ProofConfig()
     """The strategy `proof`."""
     folds: int | None = Field(default=None, ge=1)
