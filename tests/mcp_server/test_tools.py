@@ -21,14 +21,14 @@ from skillopt.mcp.tools import TOOLS, CommandTool
 
 TOOLBOX = Toolbox(app)
 EVERYTHING = tuple(SWITCHES)
-FACE = {"json", "quiet", "plain"}
+FACE = {"json", "quiet", "plain", "help_all"}
 NOT_FOR_A_MODEL = {
     "sleep_harvest": {"output"},
     "sleep_run": {"reviewed", "log"},
     "sleep_unschedule": {"all"},
-    "skillopt_train": {"config_argument", "target", "optimizer", "from", "effort", "help_all"},
+    "skillopt_train": {"config_argument", "target", "optimizer", "from", "effort"},
     "skillopt_eval": {"config_argument"},
-    "skillopt_estimate": {"config_argument", "target", "optimizer", "measure"},
+    "skillopt_estimate": {"config_argument", "target", "optimizer", "measure", "effort"},
     "skillopt_noise": {"config_argument", "target"},
     "skillopt_doctor": {"config_argument", "target", "optimizer"},
     "skillopt_explain": {"all"},
@@ -165,7 +165,7 @@ def test_a_setting_that_its_command_does_not_have_is_found_when_the_tools_are_ma
         ("skillopt_train", {"project": 3}, "project takes the path of a folder"),
         ("skillopt_train", {"json": True}, "no argument 'json'"),
         ("skillopt_estimate", {"target_reply": 0}, "target_reply cannot be 0"),
-        ("skillopt_explain", {"run": "run"}, "step must be given"),
+        ("skillopt_explain", {"step": "1"}, "run must be given"),
     ],
 )
 def test_an_argument_that_cannot_be_used_is_named(name: str, given: dict[str, Any], complaint: str) -> None:
