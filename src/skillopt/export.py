@@ -1,6 +1,4 @@
-"""Installs the best skill of a run where an agent looks for it: what is written, under which name, and what
-is never overwritten.
-"""
+"""Installs the best skill of a run where an agent looks for it, and overwrites nothing unasked."""
 
 from __future__ import annotations
 
@@ -56,9 +54,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What an export did. `others` were in the skill's folder, are not part of the skill, and were left
-    alone.
-    """
+    """What an export did. `others` are files of the skill's folder that were left alone."""
 
     name: str
     path: Path
@@ -69,9 +65,7 @@ class Exported:
 
 
 def targets() -> dict[str, str]:
-    """Who a skill can be exported for, as it is typed, and where that agent looks for skills below a project
-    or the home folder.
-    """
+    """Who a skill can be exported for, and where that agent looks below a project or the home folder."""
     known = [one for one in agents() if one.skills]
     return {name.replace("_", "-"): one.skills for one in known for name in (one.name, *one.aliases)}
 
@@ -104,9 +98,7 @@ def read_best(run: Path) -> Best:
 
 
 def doubts_about(run: RunReader) -> list[str]:
-    """Why the sealed test does not speak for the best skill of a run; none where it does, or where the best
-    skill is the seed.
-    """
+    """Why the sealed test does not speak for the best skill; none where that is the seed."""
     facts, state = run.facts(), run.fold.result
     if facts is None or state is None or state.best == state.seed:
         return []
@@ -206,9 +198,7 @@ def export(
 
 
 def _is_own(violation: Violation) -> bool:
-    """A key beyond the Agent Skills rules, such as an agent's own extensions: the user's, so it is kept and
-    said.
-    """
+    """A key beyond the Agent Skills rules, such as an agent's extensions: it is kept, and said."""
     return violation.rule.startswith("unknown-key")
 
 

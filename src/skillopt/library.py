@@ -185,9 +185,7 @@ compare = _sync(acompare)
 def estimate(
     *, target: Target, optimizer: str | Model, skill: str | Path | None = None, **work: Unpack[Work]
 ) -> Estimate:
-    """Say what `optimize` with these arguments will probably take, stage by stage. Nothing is sent, so no key
-    is needed.
-    """
+    """Say what `optimize` will probably take, stage by stage. Nothing is sent, so no key is needed."""
     given = _Given(target=target, optimizer=optimizer, skill=skill, **work)
     with given.lent() as resolved:
         return estimated(given.job(resolved, needs_key=False))
@@ -346,9 +344,7 @@ def _is_function(given: object) -> TypeGuard[Callable[..., Any]]:
 
 
 def _label(models: dict[str, Model], model: Model) -> str:
-    """The model string under which an object is found again; the same in every process, so that a run can be
-    resumed.
-    """
+    """The model string of an object; the same in every process, so that a run can be resumed."""
     name = str(model.fingerprint.get("model") or type(model).__name__)
     while models.get(name, model) is not model:
         name = f"{name}-2"

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli._commands import Command
-from skillopt.build.task_drafts import alike
+from skillopt.build.drafting import alike
 from skillopt.cli import app
 from skillopt.cli import tasks as command
 from skillopt.testing import Call, LoopbackProvider

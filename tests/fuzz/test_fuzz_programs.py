@@ -18,6 +18,7 @@ from fuzz.test_fuzz import folder, refused
 from skillopt.agents import driver
 from skillopt.benchmarks import benchmarks
 from skillopt.errors import Fault, RunConflict, TaskError, UsageError
+from skillopt.harnesses._own_agent import answered
 from skillopt.json_text import (
     MISSING,
     NotPlainJson,
@@ -32,8 +33,10 @@ from skillopt.models.handoff.folder import QuestionFolder
 from skillopt.optimizer import replies
 from skillopt.process import Finished
 from skillopt.programs.place import fresh_place
+from skillopt.programs.port import AgentReport
 from skillopt.tasks.manifest import read_manifest
 from skillopt.tasks.rollout import Trajectory, storable
+from skillopt.tasks.scorers._command import CommandScorer
 from skillopt.tasks.triggers import load_queries
 
 __all__ = ["folder"]
@@ -45,6 +48,15 @@ KEPT = {
 """Where a program leaves the transcript that proves the skill."""
 SETTINGS = {"mcpServers": {"other": {"command": "x", "args": ["a"]}}, "hooks": {"Stop": [{"run": "y"}]}}
 OURS: dict[str, Any] = {"command": "skillopt", "args": ["mcp"]}
+ANSWER = {
+    "answer": "Lisbon",
+    "trace": [
+        {"role": "assistant", "content": "I look.", "tool_calls": [{"name": "search", "arguments": "{}"}]},
+        {"role": "tool", "content": [{"type": "text", "text": "Invoice 7"}], "tool_call_id": "c"},
+        "plain",
+    ],
+    "usage": {"input_tokens": 1200, "output_tokens": 80, "calls": 2, "usd": 0.004},
+}
 QUERIES = [{"prompt": f"Add column {n} to the table", "should_load": n % 2 == 0} for n in range(12)]
 
 
@@ -73,10 +85,7 @@ def test_what_agents_print(name: str) -> None:
             )
             report = refused(Fault, lambda: program.report(printed, place, "house-style"))
             if report is not None:
-                done = Trajectory(
-                    messages=report.messages, answer=report.answer, calls=report.calls, usage=None
-                )
-                json.dumps(storable(done), default=as_plain, ensure_ascii=False).encode()
+                keep(report)
 
         tried(work)
 
@@ -88,6 +97,37 @@ def spoiled_line(dice: Random, line: str) -> str:
     except ValueError:
         return broken(dice, line).replace("\n", " ")
     return json.dumps(spoilt(dice, value)) if dice.randrange(2) else written(dice, value).replace("\n", " ")
+
+
+def test_answers_of_own_agents() -> None:
+    def work(dice: Random) -> None:
+        said = spoilt(dice, spoilt(dice, ANSWER))
+        report = refused(Fault, lambda: answered(said, "an agent"))
+        if report is not None:
+            keep(report)
+
+    tried(work)
+
+
+def test_what_scorers_print() -> None:
+    scorer = CommandScorer(
+        **{"name": "s", "version": "1", "graded": None, "argv": ("s",), "pass_at": None, "timeout": 1.0},
+        sandbox=None,
+    )
+    samples = (0.5, True, {"score": 0.5, "feedback": "x"}, {"hard": 1, "soft": 0.5, "feedback": "y"})
+
+    def work(dice: Random) -> None:
+        printed = as_bytes(written(dice, dice.choice(samples)))
+        score = refused(Fault, lambda: scorer._read(0, printed, b"", "the scorer"))
+        assert score is None or (0 <= score.hard <= 1 and 0 <= score.soft <= 1)
+
+    tried(work)
+
+
+def keep(report: AgentReport) -> None:
+    """What becomes of a report in a run's database."""
+    done = Trajectory(messages=report.messages, answer=report.answer, calls=report.calls, usage=report.usage)
+    json.dumps(storable(done), default=as_plain, ensure_ascii=False).encode()
 
 
 def test_settings_of_agents() -> None:

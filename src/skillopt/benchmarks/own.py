@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,14 @@ from skillopt.tasks.benchmark import OPTIMIZER_STAGES, Benchmark, BenchmarkPlugi
 from skillopt.tasks.data import CommonSettings, QuestionBenchmark, TaskLoader, load_splits, package_text
 from skillopt.tasks.rows import DataRow
 from skillopt.tasks.scorers import Scorer, ScorerSpec, as_text, get_scorer
-from skillopt.tasks.splits import Splits, canonical_split, parse_ratio, ratio_split
+from skillopt.tasks.splits import (
+    Splits,
+    canonical_split,
+    field_split,
+    names_splits,
+    parse_ratio,
+    ratio_split,
+)
 from skillopt.tasks.task import Split, Task
 from skillopt.tasks.template import fill, placeholders
 
@@ -44,6 +52,10 @@ class OwnSettings(CommonSettings):
 
     split_ratio: str = "2:2:1"
     """Weights of train, val and test under split_mode 'ratio'."""
+    split_field: str | None = None
+    """The field in which each row says its split (train, val or test; without any val, train is divided).
+    Unset: 'split', where all rows have one there and nothing else divides them.
+    """
     test_path: Path | None = None
     """File with the test tasks; data_path is then divided into train and val only."""
     prompt: str | None = Field(
@@ -89,11 +101,13 @@ class OwnBenchmark(QuestionBenchmark):
         reader, checker = _Reader(settings), _scorer(settings, scorer)
         loader = TaskLoader(reader.task, reader.checked(checker), reader.begin)
         if settings.test_path is None:
-            made = cls._build(settings, load_splits(settings, loader), checker)
-            made.undivided = settings.split_dir is None and not _DIVIDES & settings.model_fields_set
+            splits = load_splits(settings, loader, divide=partial(_divided, settings))
+            made = cls._build(settings, splits, checker)
+            made.undivided = settings.split_dir is None and _is_undivided(settings, splits.all)
             return made
-        if settings.split_dir is not None:
-            raise ConfigError("env.test_path and env.split_dir both say what is test. Keep one of them.")
+        for key in ("split_dir", "split_field"):
+            if getattr(settings, key) is not None:
+                raise ConfigError(f"env.test_path and env.{key} both say what is test. Keep one of them.")
         train, val, _ = parse_ratio(settings.split_ratio)
         without_test = settings.model_copy(update={"split_ratio": f"{train}:{val}:0", "limit": 0})
         rest = load_splits(without_test, loader)
@@ -126,10 +140,10 @@ class OwnBenchmark(QuestionBenchmark):
                 parts[split] = tuple(reader.from_memory(rows, loader))
             splits = Splits(train=parts["train"], val=parts["val"], test=parts["test"])
         else:
-            splits = ratio_split(reader.from_memory(tasks, loader), settings.split_ratio, settings.split_seed)
+            splits = _divided(settings, reader.from_memory(tasks, loader))
         splits = replace(splits, bad_rows=tuple(map(str, loader.bad)))
         made = cls._build(settings, splits.limited(settings.limit), checker)
-        made.undivided = not isinstance(tasks, Mapping) and not _DIVIDES & settings.model_fields_set
+        made.undivided = not isinstance(tasks, Mapping) and _is_undivided(settings, splits.all)
         return made
 
     @classmethod
@@ -292,6 +306,24 @@ class _Reader:
         if field not in row.data:
             raise row.error(f"has no field {field!r}, which {key} names. {suggest(field, row.data)}")
         return row.data[field]
+
+
+def _divided(settings: OwnSettings, tasks: Sequence[Task]) -> Splits:
+    """As the rows say, where they do, else by ratio."""
+    ratio, seed = settings.split_ratio, settings.split_seed
+    field = _split_field(settings, tasks)
+    return ratio_split(tasks, ratio, seed) if field is None else field_split(tasks, field, ratio, seed)
+
+
+def _split_field(settings: OwnSettings, tasks: Sequence[Task]) -> str | None:
+    is_said = {"split_mode", "split_ratio"} & settings.model_fields_set
+    if settings.split_field is None and not is_said and names_splits(tasks, "split"):
+        return "split"
+    return settings.split_field
+
+
+def _is_undivided(settings: OwnSettings, tasks: Sequence[Task]) -> bool:
+    return not _DIVIDES & settings.model_fields_set and _split_field(settings, tasks) is None
 
 
 def _scorer(settings: OwnSettings, given: ScorerSpec | None) -> Scorer:

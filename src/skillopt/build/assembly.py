@@ -192,9 +192,7 @@ def _check_prices(job: Job) -> None:
 
 
 def _executor(job: Job) -> Executor | None:
-    """Where the environment work of a job is done; None where there is none, or where nobody asked for more
-    than this process.
-    """
+    """Where the environment work of a job is done; None where there is none, or this process does it."""
     env, in_agent = job.config.env, any(spec.harness in driven() for spec in job.specs)
     asked = env.executor is not None and (in_agent or isinstance(job.benchmark, RunsPrograms))
     if not (asked or isinstance(job.benchmark, UsesExecutor)):

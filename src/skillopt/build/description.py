@@ -50,9 +50,7 @@ def listing_of(config: Config) -> SkillListing:
 def trigger_benchmark(
     config: Config, listing: SkillListing, further: Sequence[Config] = ()
 ) -> TriggerBenchmark:
-    """The queries of the configuration, and the list as the agent shows it. `further` are the same
-    configuration with other targets.
-    """
+    """The queries, and the list as the agent shows it. `further` are the configurations of other targets."""
     for harness in {_harness(one) for one in (config, *further)}:
         if harness != "chat" and harness not in driven():
             raise ConfigError(

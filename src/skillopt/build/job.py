@@ -264,8 +264,8 @@ def fold_count(config: Config, benchmark: Benchmark, splits: Splits) -> int:
         if said > 1 and not undivided:
             raise ConfigError(
                 f"train.folds {said} divides one list of tasks, and settings or the benchmark divide it"
-                " already. Leave env.split_ratio, env.split_dir, env.test_path and env.limit out, or set"
-                " train.folds to 1."
+                " already. Leave env.split_ratio, env.split_dir, env.split_field (and a field 'split' of the"
+                " rows), env.test_path and env.limit out, or set train.folds to 1."
             )
         if said > tasks // 2:
             raise ConfigError(f"train.folds {said} is too many for {tasks} tasks. Set at most {tasks // 2}.")

@@ -111,9 +111,7 @@ def _flat(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What the last session left: where it sent, how many facts the tracker took, and what it
-    called the run.
-    """
+    """What the last session left: where it sent, how many facts were taken, what the run was called."""
 
     where: str
     told: int = 0
@@ -131,9 +129,7 @@ class Kept:
 
 
 class Delivery:
-    """An event sink in front of one tracker. Use `start` with the facts so far, then call it with every
-    event, then `close`.
-    """
+    """An event sink in front of one tracker: `start` it with the facts so far, call it, then `close`."""
 
     def __init__(
         self, name: str, kind: TrackerPlugin, opening: Opening, *, warn: Callable[[Notice], None]
@@ -174,9 +170,7 @@ class Delivery:
             self._waiting.put(event)
 
     def close(self) -> None:
-        """Wait a while for what is still to be sent. A slow tracker is left behind, and told the rest in the
-        next session.
-        """
+        """Wait a while for what is still to be sent. A slow tracker is told the rest in the next session."""
         self._waiting.put(None)
         if self._thread.ident is not None:
             self._thread.join(PATIENCE_SECONDS)

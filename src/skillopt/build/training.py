@@ -1,36 +1,44 @@
-"""Trains a skill in an open run to the end, and says what came of it."""
+"""Trains a skill in an open run to the end, or prunes what a run has learned, and says what came of it."""
 
 from __future__ import annotations
 
 import math
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from skillopt.build.assembly import OpenRun
+from skillopt.build.assembly import OpenRun, open_run
 from skillopt.build.continuing import carry_looks
 from skillopt.build.crossfit import earlier_rounds, pooled_rows, told_plan
 from skillopt.build.description import told_beside
-from skillopt.build.job import Job
+from skillopt.build.evaluation import target_only
+from skillopt.build.job import Job, prepare
 from skillopt.build.sharing import own_cache
 from skillopt.build.tracking import tracked
-from skillopt.build.trainer import plan_of, trainer_of
+from skillopt.build.trainer import gate_of, plan_of, trainer_of
+from skillopt.config import Resolved
 from skillopt.config.names import flat
+from skillopt.errors import UsageError
 from skillopt.evaluation.compare import Comparison
-from skillopt.events import Notice, RunStarted
+from skillopt.events import Notice, RunStarted, Sink
 from skillopt.events.records import StepRecord
 from skillopt.events.state import State
-from skillopt.files import write_json
+from skillopt.files import write_json, write_text
 from skillopt.gate.gate import Measured
+from skillopt.place import PRUNING
 from skillopt.runs.answers import TASKS, write_tasks
 from skillopt.runs.exports import Exports
+from skillopt.runs.log import DATABASE
+from skillopt.runs.reader import read_figures
 from skillopt.skill.document import Document
 from skillopt.skill.folder import copy_skill
 from skillopt.skill.spec import file_violations, violations
+from skillopt.step import Outbox, Step
 from skillopt.train.claim import TrainingEnd, claim
+from skillopt.train.pruning import PrunedSkill, Pruner
 from skillopt.train.summary import summary
 from skillopt.train.trainer import Trainer
 
@@ -219,3 +227,36 @@ def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
             "Slow updates are taken without a gate and measured afterwards, and every report says so."
         )
     return notes
+
+
+def pruning_job(resolved: Resolved, run: Path) -> Job:
+    """The job of a run, for its target alone; its rollouts are those of the run."""
+    config, alone = resolved.config, target_only(resolved)
+    same_tasks = {"train": config.train, "cache.path": config.cache.path or run / DATABASE}
+    return prepare(replace(alone, config=alone.config.having(same_tasks)))
+
+
+async def prune_run(job: Job, run: Path, folder: Path, *, sinks: Sequence[Sink] = ()) -> PrunedSkill:
+    """Leave idle learned lines out of the run's best skill, and write what is left to `folder`. Stopped, the
+    same call goes on.
+    """
+    figures = read_figures(run)
+    state = figures.fold.state
+    if state is None or state.best == state.seed:
+        raise UsageError(
+            f"{run} has learned nothing: its best skill is the seed, and there is no line to prune."
+        )
+    best, seed = figures.skills.get(state.best), figures.skills.get(state.seed)
+    identity = {**job.identity(), "kind": "prune", "best": best.digest}
+    async with open_run(job, folder, identity, sinks=sinks) as opened:
+        gate = gate_of(job, opened.evaluator)
+        gate.metric = state.metric
+        gate.leave_out(state.left_out)
+        step = Step(place=PRUNING, emit=Outbox(opened.run.emit), skill=best)
+        try:
+            found = await Pruner(gate, job.splits.train).prune(step, seed)
+        finally:
+            await opened.drain()
+    write_text(folder / "best_skill.md", job.whole(found.document.rendered_text))
+    carry_folder(job, found.document, folder)
+    return found

@@ -1,6 +1,4 @@
-"""`skillopt sleep` without a command: what waits for a decision, told in the person's own words, and the
-decision.
-"""
+"""`skillopt sleep` without a command: what waits for a decision, in the person's own words, and asking."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ import typer
 from skillopt import api
 from skillopt.build import Job, prepare
 from skillopt.build.evaluation import eval_folder, skill_digest, skill_named, target_only
+from skillopt.build.results import tells_grades
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import open_console, print_json
 from skillopt.cli._flags import Given, flagged
@@ -130,10 +131,7 @@ def _measured(job: Job, skill: Skill, check: Check, folder: Path, view: View) ->
             raise measured.stopped
         old, new = ([row for row in arm if row.task in paired] for arm in (old, new))
         check = replace(check, cut_short=f"{len(paired)} of {tasks} tasks")
-    graded = job.benchmark.graded
-    if graded is None:
-        graded = any(row.soft is not None and 0 < row.soft < 1 for row in (*old, *new))
-    metric = "soft" if graded else "hard"
+    metric = "soft" if tells_grades(job.benchmark.graded, (*old, *new)) else "hard"
     found = compare_rows(old, new, attrgetter(metric), split="given")
     return replace(check, found=found, metric=metric, folder=folder)
 

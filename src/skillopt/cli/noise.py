@@ -19,6 +19,8 @@ from skillopt.errors import UsageError
 from skillopt.evaluation.noise import Noise
 from skillopt.evaluation.noise import noise as noise_of
 from skillopt.events import RowFact
+from skillopt.events.state import Metric
+from skillopt.gate.decision import worth_of
 
 PANEL, PLACE = "Train and measure", 4
 _KEYS = ("model.", "env.", "budget", "evaluation.", "train.seed")
@@ -72,13 +74,12 @@ add = flagged(noise, _KEYS, short=("target",), epilog=EXIT_CODES)
 def _scores(rows: Sequence[RowFact], draws: int, job: Job) -> tuple[dict[str, list[float]], list[str]]:
     """What the gate would read of each draw, by task; and the tasks of which a draw is missing."""
     evaluation = job.config.evaluation
-    metric = evaluation.gate_metric or ("soft" if job.benchmark.graded else "hard")
-    soft_share = {"hard": 0.0, "soft": 1.0, "mixed": evaluation.gate_mixed_weight}[metric]
+    metric: Metric = evaluation.gate_metric or ("soft" if job.benchmark.graded else "hard")
     found: dict[str, list[float]] = {}
     for row in rows:
         values = found.setdefault(row.task, [])
-        if row.hard is not None and row.soft is not None:
-            values.append((1 - soft_share) * row.hard + soft_share * row.soft)
+        if (worth := worth_of(row, metric, evaluation.gate_mixed_weight)) is not None:
+            values.append(float(worth))
     whole = {task: values for task, values in found.items() if len(values) == draws}
     return whole, sorted(set(found) - set(whole))
 

@@ -92,9 +92,7 @@ def uninstall(
 
 
 def session_start() -> None:
-    """Say what waits, where the settings of nights ask for that; agents' hooks call it. It always ends
-    with 0.
-    """
+    """Say what waits, where the settings of nights want that; agents' hooks call it. Always ends with 0."""
     from skillopt.night import open_context  # nights are large, and the other commands need none of them
     from skillopt.night.notices import banner
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from skillopt.build.pruning import prune_run, pruning_job
+from skillopt.build.training import prune_run, pruning_job
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import tell
 from skillopt.cli._flags import Given, flagged

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from skillopt.build.task_drafts import Rows, TaskDrafts, as_kept, draft_tasks, is_draft, read_rows, write_rows
+from skillopt.build.drafting import Rows, TaskDrafts, as_kept, draft_tasks, is_draft, read_rows, write_rows
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import echo, open_console, tell
 from skillopt.cli._flags import Given, flagged

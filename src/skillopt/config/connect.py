@@ -10,8 +10,8 @@ from typing import Any
 from skillopt.agents.port import Agent
 from skillopt.config.files import resolve_path
 from skillopt.config.model_string import ModelString, parse_model_string
-from skillopt.config.role_schema import DEFAULT_MODEL, WORKERS, RoleName
 from skillopt.config.roles import check_own_settings
+from skillopt.config.sections import DEFAULT_MODEL, WORKERS, RoleName
 from skillopt.config.services import (
     CHAT,
     SENTINELS,

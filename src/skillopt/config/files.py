@@ -41,9 +41,7 @@ def packaged_names() -> list[str]:
 
 
 def find(name: str, folder: Path) -> Path:
-    """The file a name means: a path from `folder`, a folder there with a `train.yaml` or a run, a packaged
-    config.
-    """
+    """The file a name means: a path from `folder`, a folder with a `train.yaml`, a run, a packaged one."""
     path = folder / Path(name).expanduser()
     for found in (path, path / IN_FOLDER, *([path / OF_A_RUN] if (path / "run.db").is_file() else [])):
         if found.is_file() and found.suffix.lower() in _OF_TASKS:

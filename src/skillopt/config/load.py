@@ -30,8 +30,8 @@ from skillopt.config.layers import (
 )
 from skillopt.config.model_string import in_harness, passwords_in, provider_of
 from skillopt.config.names import DEAD_VARIABLES
-from skillopt.config.role_schema import RARE_ROLES, ROLES, RoleName
 from skillopt.config.schema import Config
+from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
 from skillopt.config.services import CHAT, declared
 from skillopt.config.source import CHOSEN, DEFAULT, SET, ConfigEntry, Layer, Source
 from skillopt.config.typed import typed

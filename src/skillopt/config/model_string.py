@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from skillopt.config.role_schema import WORKERS, RoleName
+from skillopt.config.sections import WORKERS, RoleName
 from skillopt.config.services import CHAT, declared
 from skillopt.errors import ConfigError, UnknownName
 from skillopt.harnesses import harness_of, harnesses
@@ -45,9 +45,7 @@ class ModelString:
 
 
 def parse_model_string(text: str, role: RoleName) -> ModelString:
-    """Split `[harness/]provider:model[@url]`. A prefix is a provider only if it is registered, so
-    `qwen2.5:7b` is a name.
-    """
+    """Split `[harness/]provider:model[@url]`. Registered prefixes are providers; `qwen2.5:7b` is a name."""
     known = declared().services
     rest, harness, says_harness = text.strip(), CHAT, False
     own = harness_of(rest)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.config.model_string import ModelString, names_no_model, parse_model_string
-from skillopt.config.role_schema import PriceConfig, RoleName
 from skillopt.config.schema import Config
+from skillopt.config.sections import PriceConfig, RoleName
 from skillopt.config.services import declared
 from skillopt.errors import ConfigError
 from skillopt.models.port import DEFAULT_MAX_TOKENS, ModelSpec

@@ -18,7 +18,7 @@ from skillopt.config.fields import Leaf, nested
 from skillopt.config.layers import leaf_of, settings_leaves, tree
 from skillopt.config.load import Resolved
 from skillopt.config.names import DEAD, FLAT, REFUSED, aliases
-from skillopt.config.role_schema import RARE_ROLES, ROLES
+from skillopt.config.sections import RARE_ROLES, ROLES
 from skillopt.config.services import declared
 from skillopt.config.source import SET
 from skillopt.redact import Scrubber, looks_secret, without_password

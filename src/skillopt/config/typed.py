@@ -12,8 +12,8 @@ from skillopt.config import complain
 from skillopt.config.fields import nested
 from skillopt.config.layers import tracker_settings, tree
 from skillopt.config.model_string import provider_of
-from skillopt.config.role_schema import RARE_ROLES, ROLES
 from skillopt.config.schema import Config
+from skillopt.config.sections import RARE_ROLES, ROLES
 from skillopt.config.services import declared
 from skillopt.config.source import ConfigEntry
 from skillopt.errors import suggest

@@ -1,13 +1,11 @@
-"""Tries a role's model: one tiny call through the real provider tells whether it is reachable, logged in and
-there.
-"""
+"""Tries a role's model: one tiny call through the real provider tells whether it is there and lets us in."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeAlias
@@ -18,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from skillopt.agents import driven
 from skillopt.build.money import known_price
 from skillopt.config import Config, RoleSpec, resolve_role
-from skillopt.config.role_schema import WORKERS, RoleName
+from skillopt.config.sections import WORKERS, RoleName
 from skillopt.config.services import declared
 from skillopt.doctor._result import CheckResult, State
 from skillopt.errors import ModelError, SkillOptError
@@ -57,9 +55,7 @@ _RED_SQUARE = (
 
 @dataclass(slots=True)
 class Spent:
-    """What the tiny calls of a role took. Dollars are None where a price or a usage is unknown, and so is
-    their sum.
-    """
+    """What the tiny calls of a role took. Dollars are None where a price or a usage is unknown."""
 
     calls: int = 0
     tokens: int = 0
@@ -94,8 +90,8 @@ class RoleCheck:
     _refused_forms: int = 0
     _price: Price | None = None
 
-    async def run(self, needs: asyncio.Future[Needs], *, calls: bool) -> None:
-        """Try it. What cannot be told without a call is skipped when none may be made."""
+    async def run(self, needs: Callable[[], Awaitable[Needs]] | None = None, *, calls: bool) -> None:
+        """Try it, and what it `needs` beyond text. Without `calls` what only a call can tell is skipped."""
         spec = self._configured()
         if spec is None:
             return
@@ -147,9 +143,7 @@ class RoleCheck:
         return price
 
     def _harness(self, spec: RoleSpec) -> None:
-        """The harness of a target or proposer is built as a run would build it: an agent program's login and
-        settings are checked there.
-        """
+        """The harness is built as in a run, which checks an agent program's login and settings."""
         if self.role not in WORKERS:
             return
         try:
@@ -160,9 +154,7 @@ class RoleCheck:
             self._add("harness", "fine", spec.harness)
 
     async def _knock(self, provider: Model) -> None:
-        """Without a call only the address can be tried; a company's proxy would make even that
-        say nothing.
-        """
+        """Without a call only the address can be tried; behind a proxy even that says nothing."""
         parts = urlsplit(provider.endpoint)
         if parts.scheme not in ("http", "https") or parts.hostname is None:
             self._add("reachable", "skipped", "nothing can be told without a call")
@@ -180,7 +172,9 @@ class RoleCheck:
         for step in _STEPS[1:]:
             self._add(step, "skipped", "not tried without a call")
 
-    async def _call(self, provider: Model, spec: RoleSpec, needs: asyncio.Future[Needs]) -> None:
+    async def _call(
+        self, provider: Model, spec: RoleSpec, needs: Callable[[], Awaitable[Needs]] | None
+    ) -> None:
         model = Scrubbed(provider, self.scrubber)
         began = time.monotonic()
         try:
@@ -196,7 +190,7 @@ class RoleCheck:
         tokens = None if reply.usage is None else reply.usage.total
         told = f"answered in {seconds:.1f} s, {'an unknown number of' if tokens is None else tokens} tokens"
         self._add("call", "fine", told, facts={"seconds": round(seconds, 3), "tokens": tokens})
-        wanted = await needs
+        wanted = Needs() if needs is None else await needs()
         tries = [
             (wanted.structure, "structured output", ask_structured, self._structured),
             (wanted.tools, "tools", ask_with_tool, self._called),
@@ -265,7 +259,7 @@ class RoleCheck:
     def _remedy(self, kind: str, failed: int = 3) -> str:
         key = f"model.{self.role}"
         provider = self.config.role(self.role).name.rpartition("/")[2].partition(":")[0]
-        if kind == "auth" and provider in _PROGRAMS:
+        if kind == "auth" and any(one.login == provider for one in declared().programs.values()):
             return _PROGRAM_LOGIN
         if kind == "auth":
             service = declared().service(provider)
@@ -280,8 +274,6 @@ class RoleCheck:
     ) -> None:
         self.findings.append(CheckResult(self.role, name, state, text, remedy, facts or {}))
 
-
-_PROGRAMS = ("claude_cli", "codex_cli", "copilot_cli")
 
 _PROGRAM_LOGIN = "Log in with the program itself, or set the variable that docs/agents.md names for it."
 

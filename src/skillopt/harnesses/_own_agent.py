@@ -266,11 +266,13 @@ def _message(each: object, who: str) -> Message:
     role = _SPEAKERS.get(str(each.get("role")))
     if role is None:
         raise _broken(who, f"gave the role {each.get('role')!r} in 'trace'; known: {', '.join(_SPEAKERS)}")
-    called = each.get("tool_call_id")
+    called, calls = each.get("tool_call_id"), each.get("tool_calls") or ()
+    if not isinstance(calls, list | tuple):
+        raise _broken(who, f"gave {_kind(calls)} as 'tool_calls'; write a list of calls")
     return Message(
         role=role,
         content=_text(each.get("content")),
-        tool_calls=tuple(_tool_call(call, who) for call in each.get("tool_calls") or ()),
+        tool_calls=tuple(_tool_call(call, who) for call in calls),
         tool_call_id=None if called is None else str(called),
     )
 
@@ -287,7 +289,7 @@ def _tool_call(call: object, who: str) -> ToolCall:
 
 
 def _text(content: object) -> str:
-    """Text as it is, the text parts of a list of parts, anything else as JSON."""
+    """Text as it is, the text parts of a list of parts, anything else as JSON where it can be."""
     if content is None:
         return ""
     if isinstance(content, str):
@@ -297,7 +299,10 @@ def _text(content: object) -> str:
         texts = [part for part in parts if isinstance(part, str)]
         if len(texts) == len(parts):
             return "\n".join(texts)
-    return json.dumps(content, ensure_ascii=False, default=str)
+    try:
+        return json.dumps(content, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):  # keys that JSON has not, or an object inside itself
+        return str(content)
 
 
 def _usage(usage: object, who: str) -> tuple[Usage | None, int, Fraction | None]:

@@ -125,7 +125,14 @@ _LOGINS = frozenset(
 )
 _HARMLESS = frozenset(
     {"agent.activation", "gate.policy", "tracking.use", "tracking.project", "env.scorer_options"}
-    | {"env.name", "env.split_ratio", "env.id_field", "env.reference_field", "env.kind_field"}
+    | {
+        "env.name",
+        "env.split_ratio",
+        "env.split_field",
+        "env.id_field",
+        "env.reference_field",
+        "env.kind_field",
+    }
 )
 """Keys of the configuration that hold text and start, send and open nothing."""
 _SCORER, _SANDBOX, _SHUT_IN = "env.scorer", "env.sandbox", "bubblewrap"

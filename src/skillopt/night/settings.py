@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_
 from skillopt.config import yaml_file
 from skillopt.config.complain import asks_for_nothing, value_problem
 from skillopt.config.fields import leaves
-from skillopt.config.role_schema import Section
+from skillopt.config.sections import Section
 from skillopt.config.source import ConfigEntry, Source
 from skillopt.errors import ConfigError, suggest
 from skillopt.skill.spec import MAX_NAME

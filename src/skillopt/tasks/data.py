@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
@@ -21,7 +22,7 @@ from skillopt.tasks.protected import Protected, protected_by
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.rows import DataRow, load_rows
 from skillopt.tasks.scorers import CommandScorer, Scorer, rule_of, score_trajectory
-from skillopt.tasks.splits import ALIASES, Splits, ratio_split, told_bad_rows
+from skillopt.tasks.splits import ALIASES, Splits, listed, ratio_split, told_bad_rows
 from skillopt.tasks.task import SPLITS, Split, Task
 
 
@@ -79,6 +80,7 @@ class TaskLoader:
         """The tasks of these rows, in order; `bad` is what could not even be read as a row."""
         made: list[Task] = []
         first: dict[str, tuple[Task, DataRow]] = {}
+        twice: dict[str, str] = {}
         for row in rows:
             try:
                 task = self.to_task(row)
@@ -90,18 +92,33 @@ class TaskLoader:
                 bad.append(error if str(row.path) in str(error) else row.error(str(error)))
             else:
                 made.append(task)
+                if where is not row:
+                    twice.setdefault(task.id, f"{task.id} (lines {where.line} and {row.line})")
+        if twice:
+            are = "task id is" if len(twice) == 1 else "task ids are"
+            raise TaskError(
+                f"{rows[0].path}: {len(twice)} {are} used more than once: {listed(list(twice.values()))}."
+                " Give every task its own id."
+            )
         if bad and not made:
             raise bad[0]
         self.bad += bad
         return made
 
 
-def load_splits(settings: CommonSettings, loader: TaskLoader, load: LoadsRows = load_rows) -> Splits:
+def load_splits(
+    settings: CommonSettings,
+    loader: TaskLoader,
+    load: LoadsRows = load_rows,
+    divide: Callable[[Sequence[Task]], Splits] | None = None,
+) -> Splits:
     """Read what the settings name and split it. `load` reads the rows that a ratio divides, where they are
-    spread over more than one file.
+    spread over more than one file; `divide` divides them where it is not by ratio.
     """
+    if divide is None:
+        divide = partial(ratio_split, ratio=settings.split_ratio, seed=settings.split_seed)
     try:
-        splits = _split(settings, loader, load)
+        splits = _split(settings, loader, load, divide)
     except TaskError as error:
         if not loader.bad:
             raise
@@ -109,7 +126,12 @@ def load_splits(settings: CommonSettings, loader: TaskLoader, load: LoadsRows = 
     return replace(splits, bad_rows=tuple(map(str, loader.bad))).limited(settings.limit)
 
 
-def _split(settings: CommonSettings, loader: TaskLoader, load: LoadsRows) -> Splits:
+def _split(
+    settings: CommonSettings,
+    loader: TaskLoader,
+    load: LoadsRows,
+    divide: Callable[[Sequence[Task]], Splits],
+) -> Splits:
     folder = settings.split_dir
     if (
         folder is None
@@ -131,8 +153,7 @@ def _split(settings: CommonSettings, loader: TaskLoader, load: LoadsRows) -> Spl
             "There are no tasks: set env.data_path to a JSONL, JSON or CSV file, or env.split_dir"
             + (f" (without them, {settings.usual} is read where it exists)." if settings.usual else ".")
         )
-    tasks = loader.tasks(settings.data_path, load)
-    return ratio_split(tasks, settings.split_ratio, settings.split_seed)
+    return divide(loader.tasks(settings.data_path, load))
 
 
 def package_text(name: str, folder: str = "") -> str:

@@ -21,6 +21,11 @@ ALIASES: dict[str, Split] = {
     "valid_unseen": "test",
 }
 """Every public name of a split."""
+_IN_ROWS: dict[str, Split] = {
+    **ALIASES,
+    **{"training": "train", "validation": "val", "valid": "val", "dev": "val", "testing": "test"},
+}
+"""What else a row may call its split."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +106,35 @@ def ratio_split(tasks: Sequence[Task], ratio: str, seed: int) -> Splits:
         parts["train" if placed < train_end else "val" if placed < val_end else "test"].extend(group)
         placed += len(group)
     return Splits(train=tuple(parts["train"]), val=tuple(parts["val"]), test=tuple(parts["test"]))
+
+
+def names_splits(tasks: Sequence[Task], field: str) -> bool:
+    """Whether the rows say their split themselves: all in this field, and not all the same."""
+    said = [_said_split(task, field) for task in tasks]
+    return None not in said and len(set(said)) > 1
+
+
+def field_split(tasks: Sequence[Task], field: str, ratio: str, seed: int) -> Splits:
+    """Split as each row says in this field. Where none is val, train is divided into both by its weights."""
+    parts: dict[Split, list[Task]] = {"train": [], "val": [], "test": []}
+    for task in tasks:
+        split = _said_split(task, field)
+        if split is None:
+            raise task.error(
+                f"has {task.data.get(field)!r} as its {field}, which is none of {', '.join(_IN_ROWS)}."
+                " Correct it, or set env.split_ratio to divide all tasks anew."
+            )
+        parts[split].append(task)
+    if not parts["val"]:
+        train, val, _ = parse_ratio(ratio)
+        taught = ratio_split(parts["train"], f"{train}:{val}:0", seed)
+        parts["train"], parts["val"] = list(taught.train), list(taught.val)
+    return Splits(train=tuple(parts["train"]), val=tuple(parts["val"]), test=tuple(parts["test"]))
+
+
+def _said_split(task: Task, field: str) -> Split | None:
+    said = task.data.get(field)
+    return _IN_ROWS.get(said.strip().lower()) if isinstance(said, str) else None
 
 
 def _boundaries(total: int, weights: Sequence[Fraction]) -> list[int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
+_PLACEHOLDER = re.compile(r"\{([^\W\d](?:[\w. -]*[\w.-])?)\}")
 
 
 def placeholders(template: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from multidict import MultiMapping
 
-from skillopt.build.task_drafts import as_kept, draft_files, is_draft, read_rows, write_rows
+from skillopt.build.drafting import as_kept, draft_files, is_draft, read_rows, write_rows
 from skillopt.dashboard._forms import actions, button, hidden
 from skillopt.dashboard._page import ActionReply, Page, Parts, Visit
 from skillopt.errors import UsageError

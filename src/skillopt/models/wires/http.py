@@ -144,6 +144,8 @@ class Wire:
             yield
         except asyncio.TimeoutError:
             raise self.error("timeout", f"no answer within {self._spec.timeout:g} s") from None
+        except UnicodeDecodeError as error:
+            raise self.malformed(f"byte {error.start} is no {error.encoding} ({error.reason})") from None
         except client.failures as error:
             # A connection that was never made carried no request, so nothing can have been billed.
             why = f"connection failed: {error or type(error).__name__}"

@@ -91,7 +91,14 @@ class WireModel:
             refusal.again |= self._structure.refused(form, refusal.status, refusal.said)
             refusal.again |= self._steps_down(refusal, sent)
             raise
-        return asked.read(answer)
+        reply = asked.read(answer)
+        if reply.tool_calls and not request.tools and not reply.text.strip():
+            # A server's template, or a gateway's own tools: nothing was said that could be scored.
+            names = ", ".join(sorted({repr(call.name) for call in reply.tool_calls}))
+            raise self._wire.broken_off(
+                reply.finish, reply.usage, f"it calls {names}, and no tool was offered"
+            )
+        return reply
 
     def format_of(self, request: Request) -> WireModel:
         """Whose body, path and reading fit this request: its own, unless it chooses among several."""

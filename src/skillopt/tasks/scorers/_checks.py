@@ -50,7 +50,7 @@ class Checks(NamedScorer):
     """
 
     name: ClassVar[str] = "checks"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
     checks: list[dict[str, Any]] = field(default_factory=list)
     timeout: Annotated[float, Field(gt=0)] = DEFAULT_TIMEOUT
 

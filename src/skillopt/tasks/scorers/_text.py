@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from skillopt.tasks.rollout import Score
-from skillopt.tasks.scorers._scorer import TextScorer, missed, passed, references
+from skillopt.tasks.scorers._scorer import TextScorer, missed, passed, references, same_signs
 from skillopt.tasks.task import Task
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -23,13 +23,14 @@ class ExactMatch(TextScorer):
     """The answer equals an acceptable one, apart from white space at the ends."""
 
     name: ClassVar[str] = "exact_match"
+    revision: ClassVar[int] = 2
     ignore_case: bool = False
 
     def grade(self, task: Task, answer: str) -> Score:
         """All or nothing."""
         wanted = references(task)
         said = _cased(answer, self.ignore_case)
-        return passed(any(_cased(text.strip(), self.ignore_case) == said for text in wanted), answer, wanted)
+        return passed(any(_cased(text, self.ignore_case) == said for text in wanted), answer, wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +38,14 @@ class Contains(TextScorer):
     """The answer contains an acceptable one (with `every`, all of them)."""
 
     name: ClassVar[str] = "contains"
+    revision: ClassVar[int] = 2
     ignore_case: bool = False
     every: bool = False
 
     def grade(self, task: Task, answer: str) -> Score:
         """All or nothing."""
         wanted = references(task)
-        hits = (_cased(text.strip(), self.ignore_case) in _cased(answer, self.ignore_case) for text in wanted)
+        hits = (_cased(text, self.ignore_case) in _cased(answer, self.ignore_case) for text in wanted)
         return passed(all(hits) if self.every else any(hits), answer, wanted)
 
 
@@ -81,6 +83,7 @@ def squad_f1(answer: str, reference: str) -> float:
 
 
 def _cased(text: str, ignore_case: bool) -> str:
+    text = same_signs(text).strip()
     return text.casefold() if ignore_case else text
 
 
