@@ -34,9 +34,7 @@ def caches_folder() -> Path:
 
 
 def read_text(path: Path | str) -> str:
-    """The file's text as UTF-8, with its own newlines and byte order mark. Raises `OSError` or
-    `UnicodeDecodeError`.
-    """
+    """The text as UTF-8 with its newlines and byte order mark; raises `OSError`, `UnicodeDecodeError`."""
     return Path(path).read_bytes().decode("utf-8")
 
 

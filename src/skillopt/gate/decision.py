@@ -1,6 +1,4 @@
-"""The gate's arithmetic, exact and pure: what a row is worth, in which order rows are read, and what a policy
-is told.
-"""
+"""The gate's arithmetic, exact and pure: what a row is worth, the reading order, what a policy is told."""
 
 from __future__ import annotations
 
@@ -68,17 +66,13 @@ def _worth(hard: float, soft: float, metric: Metric, weight: float) -> Fraction:
 
 
 def reading_order(incumbent: Mapping[RowId, Fraction]) -> list[RowId]:
-    """The incumbent's worst rows first: where a candidate must win, and where a hopeless one
-    shows soonest.
-    """
+    """The incumbent's worst rows first: where a candidate must win, and a hopeless one shows soonest."""
     return sorted(incumbent, key=lambda row: (incumbent[row], row))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateLimits:
-    """What the policies are told by the user. `max_chars` and `confirm_draws` have a meaning of their own at
-    0.
-    """
+    """What policies are told by the user; 0 has a meaning of its own in `max_chars`, `confirm_draws`."""
 
     alpha: float = 0.05
     max_chars: int = 0
@@ -92,9 +86,7 @@ class GateLimits:
         return self.max_chars or max(SHORTEST_CAP, 2 * self.seed_chars)
 
     def further_draws(self, draws: int) -> int:
-        """How often `confirm` draws a task again that was drawn `draws` times: as told, else as often as the
-        first time.
-        """
+        """How often `confirm` draws a task again that was drawn `draws` times: as told, else as often."""
         return self.confirm_draws or draws
 
 

@@ -1,6 +1,4 @@
-"""The optimizer as the training loop sees it: reflect, aggregate, select, update, and the two voices of the
-longer view.
-"""
+"""The optimizer as the training loop sees it: reflect, aggregate, select, update, and the longer view."""
 
 from __future__ import annotations
 
@@ -43,9 +41,7 @@ LANE_ANALYSTS: Mapping[Mode, type[LaneAnalyst]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillAware:
-    """Skill-aware reflection: who may write notes, and above how many of them the appendix is condensed (0 is
-    never).
-    """
+    """Skill-aware reflection: who may write notes, and above how many they are condensed (0: never)."""
 
     source: Literal["both", "failure_only"] = "both"
     consolidate_above: int = 0

@@ -48,9 +48,7 @@ def is_small(model: str, window: int) -> bool:
 
 
 def by_kind(failures: Sequence[Studied], size: int) -> list[list[Studied]]:
-    """Lanes of one kind each, of about equal size; tasks without a kind are with those whose words are most
-    like their own.
-    """
+    """Lanes of one kind each, about equal in size; tasks without a kind go by the likeness of words."""
     kinds: dict[str, list[Studied]] = {}
     for one in failures:
         kinds.setdefault(one.task.kind, []).append(one)

@@ -1,6 +1,4 @@
-"""Stage 5, update: what was selected becomes a candidate - by edits, by one rewrite, or as a
-whole new skill.
-"""
+"""Stage 5, update: what was selected becomes a candidate - by edits, by a rewrite, or as a whole skill."""
 
 from __future__ import annotations
 

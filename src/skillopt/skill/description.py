@@ -107,9 +107,7 @@ def listed_in(folders: Iterable[Path]) -> Iterator[ListedSkill]:
 
 
 def _fields(text: str) -> dict[str, Any]:
-    """The frontmatter. A colon in a line without quotes is no YAML; it is read as agents read it, line by
-    line.
-    """
+    """The frontmatter. What is no YAML, as a colon without quotes, is read line by line, as agents do."""
     lines = _LINE.finditer(text, 0, frontmatter_end(text))
     return frontmatter_fields(text) or {line[1]: line[2] for line in lines}
 

@@ -71,9 +71,7 @@ class Document:
 
     @property
     def protected(self) -> tuple[tuple[int, int], ...]:
-        """Spans no edit may touch: frontmatter (or a lone byte order mark) and both regions with their
-        markers.
-        """
+        """Spans no edit may touch: frontmatter (or a lone byte order mark), regions and their markers."""
         head = self.layout.body_start or int(self.text.startswith(BOM))
         return (((0, head),) if head else ()) + tuple(
             (region.start, region.end) for region in self.layout.regions

@@ -43,9 +43,7 @@ State = Literal[
 
 
 class Proposal(Protocol):
-    """Something an optimizer proposed: an edit, a suggestion, a whole skill. Each has an id and ends in
-    exactly one state.
-    """
+    """What an optimizer proposed: an edit, a suggestion, a whole skill. Each ends in one state."""
 
     @property
     def id(self) -> str: ...
@@ -70,9 +68,7 @@ class Proposal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One proposed change. `append` has no target and `delete` no content; what they hold there anyway is
-    ignored.
-    """
+    """One proposed change. A target of `append` and a content of `delete` are ignored."""
 
     op: str
     target: str = ""

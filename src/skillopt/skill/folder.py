@@ -17,9 +17,7 @@ from skillopt.skill.spec import frontmatter_fields, new_violations
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """A skill as it was found. `folder` is None for a single file; `seedless` says that there was no text to
-    start from.
-    """
+    """A skill as it was found: `folder` is None for a single file, `seedless` one without a text."""
 
     path: Path | None
     name: str

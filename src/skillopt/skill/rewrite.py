@@ -1,6 +1,4 @@
-"""Decides what a newly written skill becomes: its body is new, everything protected is the old document's,
-byte for byte.
-"""
+"""What a newly written skill becomes: its body is new, all that is protected the old one's bytes."""
 
 from __future__ import annotations
 

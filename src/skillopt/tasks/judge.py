@@ -28,17 +28,13 @@ class Judge(Protocol):
     """
 
     async def check(self, task: Task, trajectory: Trajectory, criteria: Sequence[str]) -> tuple[Finding, ...]:
-        """A finding for each criterion, in their order. The evidence of each stands word for word in what the
-        judge was shown.
-        """
+        """A finding for each criterion, in order; its evidence stands word for word in what was shown."""
         ...
 
     async def prefer(
         self, task: Task, trajectory: Trajectory, other: str, rubric: str
     ) -> Literal["answer", "other", "tie"]:
-        """Which of two answers is better, asked in both orders; where the orders contradict each other it is
-        a tie.
-        """
+        """Which of two answers is better, asked in both orders; a tie where these contradict each other."""
         ...
 
 

@@ -23,9 +23,7 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 """The beginnings of files that spreadsheets save as Unicode text."""
 _SHEETS = (".xlsx", ".xls", ".ods")
 _FIELD_LIMIT = (1 << 31) - 1
-"""The largest field the csv module takes on every platform; its own limit of 128 kB is too small for
-documents.
-"""
+"""The largest field of the csv module on every platform; its own limit of 128 kB is below documents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

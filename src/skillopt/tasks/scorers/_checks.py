@@ -124,9 +124,7 @@ def _try_out(rule: Rule, check: Mapping[str, Any]) -> None:
 
 
 def _contradiction(rules: Sequence[Rule]) -> str:
-    """Two rules that no answer keeps together, as far as that can be told from their arguments; empty where
-    none was found.
-    """
+    """Two rules that no answer keeps together, as far as their arguments tell; or nothing."""
     least: list[tuple[Rule, int]] = [(rule, rule.arg) for rule in rules if isinstance(rule, MinChars)]
     least += [(rule, len(rule.wanted)) for rule in rules if isinstance(rule, ContainsRule)]
     texts = [rule for rule in rules if isinstance(rule, (ContainsRule, SectionPresent, SectionContains))]
@@ -160,9 +158,7 @@ def rule_of(check: Any) -> Rule:
 
 
 def read_rules(raw: Any) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
-    """The rules of a list that a model or a file wrote, and one sentence for each entry that is none; no rule
-    comes twice.
-    """
+    """The rules of a list that anybody wrote, none twice, and a sentence for each entry that is none."""
     if not isinstance(raw, list):
         return (), (f"checks are a list, not {type(raw).__name__}",)
     found: dict[Rule, None] = {}
@@ -197,9 +193,7 @@ async def kept_rules(
 
 
 def _anybodys(item: Any) -> Rule:
-    """A rule that may be tried whoever wrote it. Its argument is of bounded size, and a whole number may come
-    as 1200.0.
-    """
+    """A rule that may be tried whoever wrote it: of bounded size, whole numbers also as 1200.0."""
     if not isinstance(item, Mapping) or not isinstance(item.get("op"), str):
         return rule_of(item)
     op, arg = item["op"], item.get("arg")

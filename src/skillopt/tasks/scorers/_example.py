@@ -1,6 +1,4 @@
-"""Makes a text in which a pattern is found, so that a check which can never pass is known before anything is
-paid.
-"""
+"""Makes a text in which a pattern is found: a check that can never pass is known before it is paid."""
 
 from __future__ import annotations
 
