@@ -85,9 +85,7 @@ def write_bytes(path: Path | str, data: bytes, *, mode: int | None = None, durab
 
 
 def write_json(path: Path | str, obj: Any, *, durable: bool = True) -> None:
-    """Write JSON for people and their tools: indented, keys in the order given, non-ASCII as it is. NaN and
-    infinity are refused.
-    """
+    """Write JSON for people: indented, keys in their order, non-ASCII as it is; no NaN or infinity."""
     write_text(path, _dumped(obj) + "\n", durable=durable)
 
 

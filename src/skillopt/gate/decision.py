@@ -92,9 +92,7 @@ class GateLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What is known of a decision before the candidate's first row: its rows in reading order, and the
-    incumbent's value on each.
-    """
+    """What is known before the candidate's first row: rows in reading order, and the incumbent's values."""
 
     rows: tuple[RowId, ...]
     bar: tuple[Fraction, ...]
@@ -138,9 +136,7 @@ class Case:
 
 
 class PolicyReader(Protocol):
-    """A policy at work: told the candidate's rows in reading order, None for one that stays missing, until
-    the ruling is fixed.
-    """
+    """A policy at work: told the candidate's rows in order, None for a missing one, until it has ruled."""
 
     ruling: Ruling | None
     decided_by: Clause | None

@@ -63,9 +63,7 @@ def schema_of(shape: type[BaseModel]) -> Mapping[str, Any]:
 def tries(
     messages: tuple[Message, ...], shape: type[BaseModel], *, role: Role, stage: str, max_tokens: int
 ) -> Iterator[Request]:
-    """A question outside of any step, and the same once more for where its reply cannot be used. Equal words
-    have an equal place.
-    """
+    """A question outside of any step, and the same once more; equal words have an equal place."""
     words = hashlib.sha256(
         "\0".join(message.content for message in messages).encode("utf-8", "replace")
     ).hexdigest()[:24]

@@ -37,9 +37,7 @@ _WORD = re.compile(r"\w+")
 
 
 def is_small(model: str, window: int) -> bool:
-    """Whether a model is small by the size that its name declares (1.5b, 8x7b, 135m; the largest of several),
-    or else by its window.
-    """
+    """Whether a model is small by the largest size in its name (1.5b, 8x7b, 135m), or else by its window."""
     sizes = [
         float(millions) / 1000 if millions else float(billions) * int(experts or 1)
         for experts, billions, millions in _SIZE.findall(model.rsplit("/", 1)[-1].lower())

@@ -89,9 +89,7 @@ def problem_with(description: str) -> str:
 
 
 def listed_in(folders: Iterable[Path]) -> Iterator[ListedSkill]:
-    """The skills below these folders, by name, each name once: the first folder wins. What an agent would not
-    list is left out.
-    """
+    """The skills below these folders that an agent would list, by name; of one name the first counts."""
     found: dict[str, ListedSkill] = {}
     for file in (file for folder in folders for file in sorted(folder.glob(f"*/{SKILL_FILE}"))):
         try:

@@ -109,9 +109,7 @@ class Document:
         return hashlib.sha256(self.whole.encode()).hexdigest()
 
     def region(self, name: RegionName) -> str | None:
-        """What stands between the markers, with LF line ends and without blank lines around it; None when
-        there is no such region.
-        """
+        """What stands between the markers, with LF and no blank lines around it; None without a region."""
         found = self._find(name)
         return None if found is None else self._inner(found)
 

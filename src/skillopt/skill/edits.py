@@ -126,9 +126,7 @@ class Applied:
 
 
 def parse_edit(obj: object, id: str, files: EditableFiles = ONE_DOCUMENT) -> Edit:
-    """Read one proposed edit. Never raises: what cannot be read becomes an edit that will end as `invalid`,
-    with the reason kept.
-    """
+    """Read one proposed edit. Never raises: what cannot be read will end as `invalid`, with the reason."""
     if not isinstance(obj, Mapping):
         return Edit(op="", id=id, problem=f"an edit is a JSON object, this is {_shown(obj)}")
     op, target, content = obj.get("op"), obj.get("target"), obj.get("content")

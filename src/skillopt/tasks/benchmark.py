@@ -47,9 +47,7 @@ class Conversation(Environment, Protocol):
     """An environment that can also be worked in by plain text, as the harness `chat` does."""
 
     async def hear(self, reply: str) -> str | None:
-        """Do what the reply says and return what the target observes; None when the reply stands and nothing
-        more is to be said.
-        """
+        """Do what the reply says and return what is observed; None when nothing more is to be said."""
         ...
 
 
@@ -65,9 +63,7 @@ class Episode(Environment, Protocol):
 
 @runtime_checkable
 class Reading(Environment, Protocol):
-    """An environment whose tools only read documents: an agent with tools of its own is given the documents
-    themselves, read-only.
-    """
+    """An environment whose tools only read documents: an agent is given these themselves, read-only."""
 
     documents: Sequence[Path]
     """Files with different names, and nothing that the target may not see."""

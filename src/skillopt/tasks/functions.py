@@ -1,6 +1,4 @@
-"""Python functions that a person hands over by value or by name: loaded, told apart by their code, and asked
-whether they are async.
-"""
+"""Python functions that a person hands over: loaded by name, told apart by their code, async or not."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Decides which rows of the published data a list of ids means, split by split; an id that is missing or
-there twice is an error.
-"""
+"""Which rows of published data a list of ids means, by split; each id must be there, once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Reads rows from JSONL, JSON, CSV and TSV files, each with the line it starts on, so that an error
-can name it.
-"""
+"""Reads rows from JSONL, JSON, CSV and TSV files, each with its first line, for errors to name."""
 
 from __future__ import annotations
 
@@ -56,9 +54,7 @@ class DataRow:
         return name
 
     def text(self, *fields: str, optional: bool = False) -> str:
-        """The text in the first of these fields that is not empty. Raises `TaskError` where there is none, or
-        something else.
-        """
+        """The text in the first of these fields that is not empty; raises `TaskError` where there is none."""
         value = self.first(*fields)
         if isinstance(value, str) and (optional or value.strip()):
             return value.strip()

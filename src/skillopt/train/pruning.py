@@ -122,9 +122,7 @@ class Pruner:
         return sum(lost, Fraction(0)) / max(1, len(lost)), needed
 
     async def _needing(self, step: Step, out: Sequence[Edit], rows: Sequence[Row]) -> list[RowId]:
-        """The rows that are worse without these lines, and again when both are drawn once more: what is worse
-        only once is luck.
-        """
+        """The rows that are worse without these lines, also when drawn again: worse only once is luck."""
         worse = await self._worse(step, out, rows)
         draws = 1 + max((row.draw for row in self._val), default=0)
         again = [replace(row, draw=row.draw + draws) for row in worse]

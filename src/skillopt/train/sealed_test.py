@@ -196,9 +196,7 @@ class SealedTest:
             self._early = self._run(step, step.skill, background=True)
 
     def expect(self) -> None:
-        """Train tasks have proven an edit, which the gate mostly takes: where no budget is set, the seed's
-        test need not wait for the gate.
-        """
+        """Train tasks have proven an edit, which mostly passes: without a budget the seed's test begins."""
         if self._early_step is not None and not self._ledger.budget.is_limited:
             self.start_early(self._early_step, is_found=True)
 

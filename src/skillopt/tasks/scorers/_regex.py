@@ -103,9 +103,7 @@ async def matches(
     full: bool = False,
     timeout: float = DEFAULT_TIMEOUT,
 ) -> list[bool]:
-    """Which patterns are found in a text, all tried in one child process; raises `ScoringError`, saying
-    `whose`, when the time is up.
-    """
+    """Which patterns are found in a text, in one child process; raises `ScoringError` when time is up."""
     job = {"patterns": list(patterns), "text": text, "flags": flags, "full": full}
     return await _answers(["-I", "-S", "-c", _MATCH], job, what=f"the pattern of {whose}", timeout=timeout)
 
