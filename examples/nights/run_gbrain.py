@@ -49,9 +49,9 @@ async def repair(options: argparse.Namespace, scripts: Mapping[str, Script]) -> 
         settings = _settings(options, total_cost(one.cost for one in done))
         try:
             with face.place(options, "gbrain") as out:
-                async with models_for(doubles[work.name], target=target, optimizer=optimizer) as models:
+                async with models_for(doubles[work.name], target=target, optimizer=optimizer) as (roles, _):
                     nights = await run_nights(
-                        work, settings, models.roles, nights=options.nights, out=out / work.name
+                        work, settings, roles, nights=options.nights, out=out / work.name
                     )
         except Stopped as reason:  # what the seeds before it showed is told first
             stopped = reason

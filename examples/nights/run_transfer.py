@@ -51,15 +51,13 @@ async def transfer(options: argparse.Namespace) -> int:
             "\n".join(filter(None, [simulated, f"{work.name}: {len(work.of_split('test'))} held-out tasks"]))
         )
     with face.place(options, f"transfer-{work.name}") as out:
-        async with models_for(doubles, target=target, optimizer=optimizer) as models:
-            others = options.to or [models.double(TWIN), models.double(STUBBORN)]
-            nights = await run_nights(work, settings, models.roles, nights=options.nights, out=out)
-            found = await _measured(
-                work, nights, [models.roles.target, *others], models.roles, options.budget_tokens, out
-            )
+        async with models_for(doubles, target=target, optimizer=optimizer) as (roles, double):
+            others = options.to or [double(TWIN), double(STUBBORN)]
+            nights = await run_nights(work, settings, roles, nights=options.nights, out=out)
+            found = await _measured(work, nights, [roles.target, *others], roles, options.budget_tokens, out)
     compared = api.comparisons(found.evaluations, SEED, graded=False)
     if options.json:
-        face.print_json(_as_json(work, nights, found, compared, simulated, models.roles))
+        face.print_json(_as_json(work, nights, found, compared, simulated, roles))
     else:
         print("\n".join(face.line_of(night) for night in nights))
         print("\n".join(_table(found, compared)))

@@ -84,9 +84,9 @@ def write_bytes(path: Path | str, data: bytes, *, mode: int | None = None, durab
         _sync_folder(target.parent)
 
 
-def write_json(path: Path | str, obj: Any, *, durable: bool = True) -> None:
+def write_json(path: Path | str, obj: Any, *, mode: int | None = None, durable: bool = True) -> None:
     """Write JSON for people: indented, keys in their order, non-ASCII as it is; no NaN or infinity."""
-    write_text(path, _dumped(obj) + "\n", durable=durable)
+    write_bytes(path, f"{_dumped(obj)}\n".encode(), mode=mode, durable=durable)
 
 
 def append_json(path: Path | str, obj: Any) -> bool:

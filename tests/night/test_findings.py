@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,23 @@ def test_a_gain_counts_as_shown_only_where_chance_would_seldom_do_as_well(
     assert (p is not None and p < 0.05) is is_shown
 
 
+def test_of_texts_that_help_nobody_hardly_any_is_called_shown() -> None:
+    rng = random.Random(7)
+    better = shown = 0
+    for _ in range(400):
+        chances = [rng.random() for _ in range(8)]
+        seed, *texts = ([float(rng.random() < chance) for chance in chances] for _ in range(5))
+        best = max(texts, key=sum)
+        if sum(best) > sum(seed):
+            pairs = tuple(
+                TaskScores(task=str(place), before=before, after=after)
+                for place, (before, after) in enumerate(zip(seed, best, strict=True))
+            )
+            better += 1
+            shown += (chance_of(pairs, len(texts)) or 1.0) < 0.05
+    assert (better, shown) == (257, 0)
+
+
 def test_the_finding_says_how_many_and_whether_it_could_be_chance() -> None:
     def said(pairs: tuple[TaskScores, ...], **more: object) -> str:
         return Judgement.model_validate(
@@ -54,7 +72,7 @@ def test_the_finding_says_how_many_and_whether_it_could_be_chance() -> None:
         "better on 1 of 7 held-out tasks, worse on 1, could be chance (p = 0.5)"
     )
     assert said(rows(8), p=0.0039, verified=True) == "shown: better on 8 of 8 held-out tasks (p = 0.0039)"
-    assert said(rows(5), p=0.0625, tried=2).endswith("could be chance (p = 0.062, 2 texts tried)")
+    assert said(rows(5), p=0.0625, tried=2).endswith("could be chance (p = 0.062, 2 tries)")
     assert said(rows(2) + rows(3, telling=False), p=0.25).endswith(
         "; 3 measured by form alone count for nothing"
     )
@@ -97,13 +115,14 @@ async def test_what_nobody_decided_on_is_measured_again_with_later_tasks_and_may
     async with LoopbackProvider(scripted(RULE)) as provider:
         first = await night(person, provider)
     assert first.proposal is not None and not first.proposal.targets[0].judgement.verified
-    sessions(person, range(4, 10))
+    sessions(person, range(4, 20))
     async with LoopbackProvider(scripted()) as provider:  # nobody proposes anything this time
         second = await night(person, provider, 1)
     assert second.proposal is not None
     (target,) = second.proposal.targets
     assert target.text([edit.id for edit in target.edits]) == LEARNT
     assert target.judgement.verified and "measured again" in target.judgement.why
+    assert target.judgement.tried == 2, "a second look is a second chance to be wrong"
     assert target.judgement.example is not None and RULE in [
         evidence.edit["content"] for edit in target.edits for evidence in edit.evidence
     ]
@@ -139,4 +158,6 @@ async def test_an_earlier_proposal_that_tonights_tasks_do_not_bear_out_is_not_pr
     sessions(person, range(4, 10))
     async with LoopbackProvider(scripted(hard=())) as provider:
         second = await night(person, provider, 1)
-    assert second.plan.targets[0].carried is not None and second.proposal is None
+    (target,) = second.plan.targets
+    assert target.carried is not None and second.proposal is None
+    assert "no better on tonight's held-out tasks" in target.ended.judgement.why

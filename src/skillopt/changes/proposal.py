@@ -97,10 +97,11 @@ class Judgement(StoredRecord):
     example: AnswerPair | None = None
     pairs: tuple[TaskScores, ...] = ()
     p: float | None = None
-    """How often chance alone would do as well, for as many texts as were tried; None where none was tested.
-    """
+    """How often chance alone would do as well in as many tries; None where none was tested."""
     tried: int = 1
-    """Texts that were measured on these tasks until this one was found."""
+    """Measurements until this one was found: texts of this night and those before it, and nights that
+    measured it again.
+    """
 
     @property
     def standing(self) -> Standing:
@@ -119,7 +120,7 @@ class Judgement(StoredRecord):
         counted = f"better on {sum(gain > 0 for gain in gains)} of {len(gains)} held-out tasks"
         counted += f", worse on {worse}" if worse else ""
         said = f"shown: {counted}" if self.verified else f"{counted}, could be chance"
-        among = f", {self.tried} texts tried" if self.tried > 1 else ""
+        among = f", {self.tried} tries" if self.tried > 1 else ""
         said += f" (p = {self.p:.2g}{among})" if self.p is not None else " (not tested)"
         formal = sum(not pair.telling for pair in self.pairs)
         return said + (f"; {formal} measured by form alone count for nothing" if formal else "")

@@ -206,7 +206,7 @@ async def _mine_with_model(
     limited, within their share of the allowance. Raises what stops a run, and before anything is paid what
     would stop the night's training.
     """
-    reader, paid = asking.jobs.reader, Cost(calls=0, tokens=0, dollars=0.0, minutes=0.0)
+    reader, paid = asking.jobs.reader, total_cost(())
     notes: list[str] = []
     titles: dict[str, str] = {}
 

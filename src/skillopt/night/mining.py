@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -40,6 +40,7 @@ _WORST_FIRST: Mapping[RequestOutcome, int] = {
     **{"redone": 0, "corrected": 0, "abandoned": 1},
     **{"unknown": 1, "accepted": 2},
 }
+_SplitOf = Callable[[str], Split]
 _KEPT = 20_000
 _SAID = 5
 TASK, SUGGESTION = "a task", "a suggestion"
@@ -115,10 +116,10 @@ async def mine(
     every = tuple(sessions)
     states = _SessionStates({session.name: _SILENT for session in every})
     groups = _kinds(every, readings or {}, titles or {}, personal, states, find)
-    splits = _splits(groups, remembered, settings)
-    labels, notes = await _labels(groups, model, splits)
+    split = _splits(groups, remembered, settings)
+    labels, notes = await _labels(groups, model, split)
     measured = await together(
-        *(_mined(group, told, splits, judge, states) for group, told in zip(groups, labels, strict=True))
+        *(_mined(group, told, split, judge, states) for group, told in zip(groups, labels, strict=True))
     )
     found = [task for tasks, _ in measured for task in tasks]
     found.sort(key=lambda task: (_WORST_FIRST[task.outcome], -len(task.sessions), task.id))
@@ -216,23 +217,10 @@ def _with_repeats(group: Sequence[PastRequest]) -> list[PastRequest]:
     return marked
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Splits:
-    """The splits of the night's requests by form; of any other form by its hash."""
-
-    settings: NightSettings
-    known: Mapping[str, Split]
-
-    def of(self, form: str) -> Split:
-        return self.known.get(form) or split_of(form, self.settings)
-
-    def train(self, group: Sequence[PastRequest]) -> list[PastRequest]:
-        return [one for one in group if self.of(one.form) == "train"]
-
-
 def _splits(
     groups: Iterable[Sequence[PastRequest]], remembered: Sequence[NightTask], settings: NightSettings
-) -> _Splits:
+) -> _SplitOf:
+    """The splits of the night's requests by form; of any other form by its hash."""
     pins = {task.id: task.split for task in remembered}
     by_skill: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
     for group in groups:
@@ -248,7 +236,11 @@ def _splits(
         ]
         pinned = {form: pins[id] for form, id in forms.items() if id in pins}
         known |= balanced(forms, {**pinned, **known}, others, settings)
-    return _Splits(settings=settings, known=known)
+    return lambda form: known.get(form) or split_of(form, settings)
+
+
+def _train(group: Sequence[PastRequest], split: _SplitOf) -> list[PastRequest]:
+    return [one for one in group if split(one.form) == "train"]
 
 
 def _alone(skills: tuple[str, ...]) -> tuple[str, ...]:
@@ -260,7 +252,7 @@ def _id(one: PastRequest) -> str:
 
 
 async def _labels(
-    groups: Sequence[list[PastRequest]], model: Model | None, splits: _Splits
+    groups: Sequence[list[PastRequest]], model: Model | None, split: _SplitOf
 ) -> tuple[list[Label | None], list[str]]:
     """What a model says of each kind, None where it was not asked or not understood; and that in words."""
     labels: list[Label | None] = [None] * len(groups)
@@ -273,14 +265,14 @@ async def _labels(
         for place, group in enumerate(groups)
         if not all(one.needs for one in group)
         and any(one.accepted or one.rejected for one in group)
-        and splits.train(group)
+        and _train(group, split)
     ]
     worth.sort(key=lambda place: (-len(_sessions(groups[place])), place))
     lost: Counter[str] = Counter()
 
     async def ask(place: int) -> None:
         try:
-            labels[place] = await label(model, _title(groups[place]), splits.train(groups[place]))
+            labels[place] = await label(model, _title(groups[place]), _train(groups[place], split))
         except BudgetSpent:
             lost["tonight's allowance for mining was spent before they were asked about"] += 1
         else:
@@ -299,7 +291,7 @@ async def _labels(
 async def _mined(
     group: Sequence[PastRequest],
     told: Label | None,
-    splits: _Splits,
+    split: _SplitOf,
     judge: Judge | None,
     states: _SessionStates,
 ) -> tuple[list[NightTask], MinedSuggestion | None]:
@@ -317,9 +309,9 @@ async def _mined(
         of_kind = await measure_kind(group, told, judge, try_subjects=blind)
     except BudgetSpent:  # a rubric that could not be tried is none
         of_kind = await measure_kind(group, told, None)
-    clean = {} if told is None else clean_requests(told, splits.train(group))
+    clean = {} if told is None else clean_requests(told, _train(group, split))
     # Without its greeting a request may be one that decides: tonight, or whenever it is asked so.
-    clean = {form: text for form, text in clean.items() if splits.of(normal(text)) == "train"}
+    clean = {form: text for form, text in clean.items() if split(normal(text)) == "train"}
     for form, same in sorted(forms.items()):
         last = same[-1]
         lacks = told is not None and not told.self_contained and last.worktree is None
@@ -328,7 +320,7 @@ async def _mined(
             reasons[f"it needs the repository or the conversation: {needs}"] += 1
         elif measure := await measure_task(same, of_kind):
             prompt = clean.get(form, last.turn.text)
-            tasks.append(_task(same, measure, guards[form], kind=title, prompt=prompt, split=splits.of(form)))
+            tasks.append(_task(same, measure, guards[form], kind=title, prompt=prompt, split=split(form)))
         else:
             reasons["there is no way to measure an answer that was seen to tell good from bad"] += 1
     said = [one for request in group for one in request.corrections]

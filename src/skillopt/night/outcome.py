@@ -42,10 +42,12 @@ def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOut
         (one for one in reversed(verdicts) if one.action == "accept"), verdicts[-1] if verdicts else None
     )
     why = deciding.why if deciding is not None else result.summary.get("stopped_because")
-    if carried is not None and opened.job.start is not None and state.best == opened.job.start.digest:
+    if carried is not None and not changed:
+        why = "what an earlier night proposed is no better on tonight's held-out tasks, and nothing else is"
+    elif opened.job.start is not None and state.best == opened.job.start.digest:
         why = "what an earlier night proposed was measured again, and tonight found nothing better"
     pairs = tuple(_pairs(result.seed_on_val, result.best_on_val, target))
-    texts = sum(one.rows_used > 0 for one in verdicts) + (carried.judgement.tried if carried else 0)
+    texts = sum(one.rows_used > 0 for one in verdicts) + (1 + carried.judgement.tried if carried else 0)
     p = chance_of(pairs, texts) if changed else None
     judgement = Judgement(
         action="accept" if changed else "no change",
@@ -89,7 +91,7 @@ def chance_of(pairs: Sequence[TaskScores], tried: int) -> float | None:
     if not rows:
         return None
     before, after = ({row.task: getattr(row, side) for row in rows} for side in ("before", "after"))
-    # Each text that was measured here had its own chance to look better.
+    # Each text that was measured, and each night that measured it again, had its own chance to look good.
     return min(1.0, max(1, tried) * compare(before, after, one_sided=True).p)
 
 

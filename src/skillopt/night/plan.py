@@ -146,13 +146,6 @@ class NightPlan(_KeptRecord):
         done = (target.outcome.cost for target in self.targets if target.outcome is not None)
         return total_cost([*([self.mining] if self.mining is not None else []), *done])
 
-    def with_target(self, place: int, target: NightTarget, notes: Iterable[str] = ()) -> NightPlan:
-        """The night with one of its skills further on, and what there is to say about it."""
-        targets = list(self.targets)
-        targets[place] = target
-        said = tuple(f"{target.name}: {note}" for note in notes)
-        return self.model_copy(update={"targets": tuple(targets), "notes": (*self.notes, *said)})
-
     @classmethod
     def load(cls, folder: Path) -> NightPlan:
         """Read it back. Raises `UsageError` where it cannot be."""

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skillopt.errors import TaskError
-from skillopt.files import as_usage_error, write_bytes
+from skillopt.files import as_usage_error, write_json
 from skillopt.night.kinds import normal
 from skillopt.night.measures import criteria_of
 from skillopt.night.requests import RequestOutcome
@@ -140,9 +140,8 @@ def write_tasks(
     file = _File(
         project=project, transcript_source=sources, n_sessions=sessions, target_skill_path=target, tasks=rows
     )
-    text = json.dumps(file.model_dump(), indent=2, ensure_ascii=False)
     with as_usage_error(path, "written", "Name another file.", TaskError):
-        write_bytes(path, f"{text}\n".encode("utf-8", "replace"), mode=0o600)
+        write_json(path, file.model_dump(), mode=0o600)
 
 
 def _json(path: Path) -> Any:

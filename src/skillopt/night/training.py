@@ -17,7 +17,7 @@ from skillopt.events import Sink
 from skillopt.night.context import NightContext
 from skillopt.night.job import NightJobs, cost_of
 from skillopt.night.outcome import outcome_of
-from skillopt.night.plan import NightPlan, NightTarget, SkillOutcome
+from skillopt.night.plan import NightPlan, NightTarget, SkillOutcome, total_cost
 from skillopt.skill.document import unpack
 from skillopt.skill.paths import SKILL_FILE
 
@@ -56,7 +56,9 @@ class NightTraining:
             return night
         outcome = self._proposable(target, await self._trained(night, place))
         done = target.model_copy(update={"outcome": outcome})
-        night = night.with_target(place, done, outcome.notes)
+        targets = (*night.targets[:place], done, *night.targets[place + 1 :])
+        notes = (*night.notes, *(f"{target.name}: {note}" for note in outcome.notes))
+        night = night.model_copy(update={"targets": targets, "notes": notes})
         night.save(self._folder(night))
         return night
 
@@ -131,6 +133,5 @@ def _draft(
 
 
 def _unmeasured(why: str, cost: Cost | None = None) -> SkillOutcome:
-    nothing = Cost(calls=0, tokens=0, dollars=0.0, minutes=0.0)
     judged = Judgement(action=UNMEASURED, verified=False, why=why)
-    return SkillOutcome(claim=why, judgement=judged, cost=cost or nothing)
+    return SkillOutcome(claim=why, judgement=judged, cost=cost or total_cost(()))

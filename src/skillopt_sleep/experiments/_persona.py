@@ -71,11 +71,7 @@ _PAPERS: tuple[tuple[str, str, str], ...] = (
     ("Denoising Diffusion Probabilistic Models", "2006.11239", "denoising diffusion models"),
     ("Language Models are Few-Shot Learners", "2005.14165", "GPT-3"),
     ("An Image is Worth 16x16 Words", "2010.11929", "the vision transformer"),
-    (
-        "Sequence to Sequence Learning with Neural Networks",
-        "1409.3215",
-        "sequence to sequence learning with LSTMs",
-    ),
+    ("Sequence to Sequence Learning", "1409.3215", "sequence to sequence learning with LSTMs"),
     ("RoBERTa", "1907.11692", "RoBERTa"),
     ("Mask R-CNN", "1703.06870", "Mask R-CNN"),
     ("EfficientNet", "1905.11946", "compound scaling of networks"),
@@ -83,11 +79,7 @@ _PAPERS: tuple[tuple[str, str, str], ...] = (
     ("MobileNets", "1704.04861", "MobileNets"),
     ("LLaMA", "2302.13971", "LLaMA"),
     ("Learning Transferable Visual Models From Natural Language Supervision", "2103.00020", "CLIP"),
-    (
-        "Chain-of-Thought Prompting Elicits Reasoning in Large Language Models",
-        "2201.11903",
-        "chain-of-thought prompting",
-    ),
+    ("Chain-of-Thought Prompting", "2201.11903", "chain-of-thought prompting"),
     ("Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer", "1910.10683", "T5"),
 )
 _FORM = {"arxiv-id": "Write it as arXiv: and the number.", "wrap-answer": "Set it in double square brackets."}

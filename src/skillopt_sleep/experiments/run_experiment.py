@@ -143,11 +143,11 @@ async def experiment(persona: Persona, options: argparse.Namespace) -> int:
     if not options.json:
         print(_opening(persona, work, options))
     with face.place(options, f"experiment-{persona.name}-gate-{options.gate}") as out:
-        async with models_for(answers, target=target, optimizer=optimizer) as models:
+        async with models_for(answers, target=target, optimizer=optimizer) as (roles, _):
             nights = await run_nights(
                 work,
                 settings,
-                models.roles,
+                roles,
                 nights=options.nights,
                 out=out,
                 told=lambda night: None if options.json else print(face.line_of(night)),
@@ -157,7 +157,7 @@ async def experiment(persona: Persona, options: argparse.Namespace) -> int:
         persona=persona, work=work, nights=nights, trails=followed, gate_on=options.gate == "on"
     )
     if options.json:
-        face.print_json(_as_json(finding, models.roles, simulated=face.says(target, optimizer)))
+        face.print_json(_as_json(finding, roles, simulated=face.says(target, optimizer)))
     else:
         print("\n".join(_lines(finding)))
     troubles = finding.troubles()
