@@ -84,7 +84,7 @@ def router() -> Says:
 
 
 def docvqa(folder: Path) -> None:
-    """Pages in a split, and a package that gives two of them as the published one gives its own."""
+    """Pages in a split, and a package that gives some as the published one gives its own."""
     for split, numbers in {"train": range(6), "val": range(6, 10), "test": range(10, 14)}.items():
         rows = [
             {"questionId": n, "question": f"Number {n}?", "answer": ["12345"], "image_path": f"{n}.png"}
@@ -99,8 +99,8 @@ def docvqa(folder: Path) -> None:
         "from PIL import Image\n"
         "def load_dataset(name, config, *, split):\n"
         "    assert (name, config, split) == ('lmms-lab/DocVQA', 'DocVQA', 'validation')\n"
-        "    for n in ('1', '2'):\n"
-        "        yield {'questionId': n, 'question': 'Which?', 'answers': ['12345', '12,345'], 'docId': int(n),\n"
+        "    for n in range(20):\n"
+        "        yield {'questionId': str(n), 'question': f'Which is number {n}?', 'answers': ['12345', '12,345'], 'docId': n,\n"
         "               'image': Image.open('page.png'), 'question_types': ['form', 'layout']}\n",
     )
 

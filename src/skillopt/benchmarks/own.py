@@ -25,14 +25,7 @@ from skillopt.tasks.benchmark import OPTIMIZER_STAGES, Benchmark, BenchmarkPlugi
 from skillopt.tasks.data import CommonSettings, QuestionBenchmark, TaskLoader, load_splits, package_text
 from skillopt.tasks.rows import DataRow
 from skillopt.tasks.scorers import Scorer, ScorerSpec, as_text, get_scorer
-from skillopt.tasks.splits import (
-    Splits,
-    canonical_split,
-    field_split,
-    names_splits,
-    parse_ratio,
-    ratio_split,
-)
+from skillopt.tasks.splits import Splits, canonical_split, field_split, names_splits, parse_ratio, ratio_split
 from skillopt.tasks.task import Split, Task
 from skillopt.tasks.template import fill, placeholders
 
@@ -172,7 +165,7 @@ def read_tasks(settings: OwnSettings) -> tuple[list[Task], list[str]]:
 
 class _Own:
     Settings: type[BaseModel] = OwnSettings
-    defaults: Mapping[str, Any] = {}
+    defaults: Mapping[str, Any] = {"train.strategy": "proof"}  # measured: docs/strategies.md
 
     def __call__(self, settings: OwnSettings) -> Benchmark:
         return OwnBenchmark.from_settings(settings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +18,7 @@ from skillopt.runs.evidence import JudgedRow, VerdictEvidence, gather
 from skillopt.runs.proofs import EditProof, StepProof, read_proof
 from skillopt.runs.reader import RunReader, find_run, read_run
 from skillopt.runs.verdicts import VERDICT, find, latest
+from skillopt.tasks.splits import listed
 from skillopt.tasks.triggers import LEAVE, LOAD
 
 PANEL, PLACE = "Look at runs", 1
@@ -157,19 +157,14 @@ def _show_proof(console: SafeConsole, proof: StepProof, everything: bool) -> Non
 
 
 def _facts(one: EditProof) -> list[str]:
-    facts = [f"lane {one.lane}, look {one.look}", f"tried on {_tasks(one.tried_on)}"]
-    facts.append(f"fixed {_tasks(one.fixed)}")
+    tried, fixed = (listed(tasks, MOST_TASKS) or "none" for tasks in (one.tried_on, one.fixed))
+    facts = [f"lane {one.lane}, look {one.look}", f"tried on {tried}", f"fixed {fixed}"]
     facts += [f"joined into {one.joined_into}"] if one.joined_into else []
     facts += [f"stands for {words.count(len(one.stands_for), 'other')}"] if one.stands_for else []
     facts += [f"guilty by {' and '.join(one.blamed)}"] if one.blamed else []
     facts += ["pruned"] if one.pruned else []
     facts += [one.reason] if one.reason and one.state not in ("merged", "unproven") else []
     return facts
-
-
-def _tasks(tasks: Sequence[str]) -> str:
-    more = f" and {len(tasks) - MOST_TASKS} more" if len(tasks) > MOST_TASKS else ""
-    return (", ".join(tasks[:MOST_TASKS]) or "none") + more
 
 
 def _moved(row: JudgedRow) -> int:

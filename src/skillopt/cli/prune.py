@@ -53,9 +53,8 @@ def _lines(found: PrunedSkill, folder: Path, *, simulated: bool) -> Iterator[str
     if simulated:
         yield "Simulated."
     for line in found.lines:
-        text = " ".join(line.text.split())
-        cut = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
-        yield f"{'out ' if line.removed else 'stays'} {line.val:+.3f} on val  {cut}"
+        text = words.one_line(line.text, _LONGEST)
+        yield f"{'out ' if line.removed else 'stays'} {line.val:+.3f} on val  {text}"
         if line.needed:
             yield f"      needed by {words.count(len(line.needed), 'task')}: {listed(line.needed, 5)}"
     out = sum(line.removed for line in found.lines)

@@ -37,7 +37,7 @@ class Noise:
         return max(1, math.ceil((self.sure / gain) ** 2 - 1e-9))
 
 
-def noise(scores: Mapping[str, Sequence[float]], *, seed: int = 0) -> Noise:
+def noise(scores: Mapping[str, Sequence[float]]) -> Noise:
     """From the draws of every task; each must have at least two, and all the same number."""
     counts = {len(draws) for draws in scores.values()}
     if len(counts) != 1 or min(counts) < 2:
@@ -51,7 +51,7 @@ def noise(scores: Mapping[str, Sequence[float]], *, seed: int = 0) -> Noise:
         mean=sum(sum(one) for one in scores.values()) / (n * draws),
         moved=tuple(task for task, one in scores.items() if len(set(one)) > 1),
         sd=sd,
-        lucky=_lucky([one for one in scores.values() if len(set(one)) > 1], random.Random(seed)),
+        lucky=_lucky([one for one in scores.values() if len(set(one)) > 1], random.Random(0)),
         seen=_FOUR_IN_FIVE * apart,
         sure=(_ONE_IN_TWENTY + _FOUR_IN_FIVE) * apart,
     )

@@ -270,24 +270,17 @@ class Evaluation:
 
 def fact(outcome: Rollout) -> RowFact:
     """A rollout as the log tells it."""
+    about: dict[str, Any] = {"task": outcome.task_id, "draw": outcome.draw, "attempt": outcome.attempt}
+    about["target"] = outcome.target
     if isinstance(outcome, Invalid):
-        return RowFact(
-            task=outcome.task_id,
-            draw=outcome.draw,
-            attempt=outcome.attempt,
-            invalid=outcome.kind,
-            detail=outcome.detail,
-            target=outcome.target,
-        )
+        return RowFact(**about, invalid=outcome.kind, detail=outcome.detail)
+    did = outcome.trajectory
     return RowFact(
-        task=outcome.task_id,
-        draw=outcome.draw,
-        attempt=outcome.attempt,
+        **about,
         hard=outcome.score.hard,
         soft=outcome.score.soft,
-        failure=outcome.trajectory.failure,
+        failure=did.failure,
         rollout=outcome.key,
-        tokens=None if outcome.trajectory.usage is None else outcome.trajectory.usage.total,
-        seconds=outcome.trajectory.seconds,
-        target=outcome.target,
+        tokens=None if did.usage is None else did.usage.total,
+        seconds=did.seconds,
     )

@@ -81,6 +81,12 @@ class OwnAgentWork:
     images: tuple[Path, ...]
     """The task's images as files of the workspace."""
 
+    def told(self, files: object, images: object) -> dict[str, Any]:
+        """The task and the skill as JSON, with files and images in a form of the caller's."""
+        task = {name: getattr(self.task, name) for name in ("id", "prompt")}
+        task |= {"instructions": self.task.data["instructions"], "files": files, "images": images}
+        return {"task": task, "skill": self.skill}
+
 
 class OwnAgent:
     """Runs tasks in a person's own agent. What it raises, or answers in no known form, is no measurement."""

@@ -48,19 +48,8 @@ class _Start:
         self._cwd = Path.cwd()
 
     async def __call__(self, work: OwnAgentWork) -> object:
-        task = work.task
-        asked = {
-            "task": {
-                "id": task.id,
-                "prompt": task.prompt,
-                "instructions": task.data["instructions"],
-                "files": [str(path) for path in task.files],
-                "images": [str(path) for path in work.images],
-            },
-            "skill": work.skill,
-            "skill_folder": str(work.folder),
-            "workspace": str(work.workspace),
-        }
+        asked = work.told([*map(str, work.task.files)], [*map(str, work.images)])
+        asked |= {"skill_folder": str(work.folder), "workspace": str(work.workspace)}
         done = await run_process(
             self._argv,
             input=json.dumps(asked).encode(),

@@ -154,7 +154,7 @@ class Optimizer:
         self._updater = Updater(asked, form, None if aware is None else aware.consolidate_above)
         self.advisor = EpochAdvisor(asked)
         self._lanes: LaneAnalyst | SmallLaneAnalyst = LANE_ANALYSTS[settings.skill_update_mode](
-            asked,
+            model=asked,
             contrasts=contrasts,
             target_prompt=settings.prompts.get("rollout", ""),
             scoring_rule=settings.scoring_rule,
@@ -183,7 +183,8 @@ class Optimizer:
         return self._lanes if self._proposer is None else self._whole(self._proposer, rollouts)
 
     def _whole(self, proposer: Proposer, rollouts: Evaluation, limit: int | None = None) -> WholeBatch:
-        return WholeBatch(proposer, rollouts, failure_only=self._settings.failure_only, limit=limit)
+        failure_only = self._settings.failure_only
+        return WholeBatch(proposer=proposer, rollouts=rollouts, failure_only=failure_only, limit=limit)
 
     async def in_lanes(
         self, step: Step, rollouts: Evaluation, study: Callable[[int, list[Studied]], Awaitable[T]]

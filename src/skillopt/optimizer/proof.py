@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.forms import read_suggestion
@@ -41,35 +41,25 @@ SHOWN_ANSWERS = 3
 LONGEST_PROMPT = 3_000
 """Characters of the target's own prompt that are shown."""
 ANALYST, JOINING = "analyst_proof", "joining"
+_SURROUNDINGS = "What the agent is told, the skill in its place"
 
 
+@dataclass(frozen=True, kw_only=True)
 class LaneAnalyst:
     """Studies the failures of one lane and proposes edits that name the tasks they should fix."""
 
-    varies = False
+    varies: ClassVar[bool] = False
     """Whether another look asks another question, also where nothing new is known."""
-    changes_files = True
+    changes_files: ClassVar[bool] = True
     """Whether its edits can be for other files of the skill than SKILL.md."""
-
-    def __init__(
-        self,
-        model: OptimizerModel,
-        *,
-        contrasts: bool = False,
-        target_prompt: str = "",
-        scoring_rule: str = "",
-        files: EditableFiles = ONE_DOCUMENT,
-    ) -> None:
-        """`target_prompt` is what the target is told, with `{skill}` in it; `scoring_rule` says in words what
-        passes; `files` are those of the skill that may change.
-        """
-        self._model = model
-        self._files = files
-        self._shape: type[NamedEdits] = NamedEdits if files == ONE_DOCUMENT else NamedFileEdits
-        self._contrasts = contrasts
-        self._surroundings = section(
-            "What the agent is told, the skill in its place", clipped(target_prompt, LONGEST_PROMPT)
-        ) + section("How answers are scored", scoring_rule)
+    model: OptimizerModel
+    contrasts: bool = False
+    target_prompt: str = ""
+    """What the target is told, with `{skill}` in it."""
+    scoring_rule: str = ""
+    """What passes, in words."""
+    files: EditableFiles = ONE_DOCUMENT
+    """Those of the skill that may change."""
 
     async def study(self, step: Step, item: str, evidence: Evidence) -> Minibatch:
         """Edits for the failures of a lane."""
@@ -77,7 +67,8 @@ class LaneAnalyst:
         by_count = sorted(evidence.kinds.items(), key=lambda one: (-one[1], one[0]))
         kinds = ", ".join(f"{kind} {count}" for kind, count in by_count)
         fixed = (
-            self._surroundings
+            section(_SURROUNDINGS, clipped(self.target_prompt, LONGEST_PROMPT))
+            + section("How answers are scored", self.scoring_rule)
             + skill_section(step.skill.whole if self.changes_files else step.skill.text)
             + section("Advice from earlier epochs", step.meta_skill)
             + section("Edits that broke tasks which worked", "\n".join(map(_told, evidence.harmful)))
@@ -85,8 +76,8 @@ class LaneAnalyst:
             + section("Held-out failures by kind of task", kinds)
             + section("Limit", f"{self._limit(len(failed))} You are shown {len(failed)} failed tasks.")
         )
-        room = self._model.room(fixed, ANALYST)
-        shown = studied_section("Failed tasks", failed, room, contrasts=self._contrasts)
+        room = self.model.room(fixed, ANALYST)
+        shown = studied_section("Failed tasks", failed, room, contrasts=self.contrasts)
         return Minibatch.of_lane(failed, await self._edits(step, item, fixed + shown, len(failed)))
 
     def _limit(self, failures: int) -> str:
@@ -94,11 +85,12 @@ class LaneAnalyst:
 
     async def _edits(self, step: Step, item: str, user: str, most: int) -> Sequence[Edit] | Unusable:
         """What the model proposes to this question about so many failures."""
-        reply = await self._model.ask(step, ANALYST, item, user, self._shape)
+        shape: type[NamedEdits] = NamedEdits if self.files == ONE_DOCUMENT else NamedFileEdits
+        reply = await self.model.ask(step, ANALYST, item, user, shape)
         if isinstance(reply, Unusable):
             return reply
         return [
-            parse_edit(edit, str(step.place.at(ANALYST, item, number=at)), self._files)
+            parse_edit(edit, str(step.place.at(ANALYST, item, number=at)), self.files)
             for at, edit in enumerate(reply.edits[:most])
         ]
 
@@ -155,7 +147,7 @@ class LaneRewriter(LaneAnalyst):
         return "Write one skill."
 
     async def _edits(self, step: Step, item: str, user: str, most: int) -> Sequence[Edit] | Unusable:
-        reply = await self._model.ask(step, ANALYST, item, user, WrittenSkill)
+        reply = await self.model.ask(step, ANALYST, item, user, WrittenSkill)
         if isinstance(reply, Unusable):
             return reply
         edits = _edits_of(step, item, step.skill, reply.new_skill)
@@ -171,7 +163,7 @@ class LaneAdviser(LaneAnalyst):
         return f"Make at most {failures} suggestions."
 
     async def _edits(self, step: Step, item: str, user: str, most: int) -> Sequence[Edit] | Unusable:
-        said = await self._model.ask(step, ANALYST, item, user, Suggestions)
+        said = await self.model.ask(step, ANALYST, item, user, Suggestions)
         if isinstance(said, Unusable):
             return said
         read = [read_suggestion(one, str(number)) for number, one in enumerate(said.items[:most])]
@@ -183,7 +175,7 @@ class LaneAdviser(LaneAnalyst):
             + section("Advice from earlier epochs", step.meta_skill)
             + proposals_section("Suggestions to carry out", usable)
         )
-        reply = await self._model.ask(step, "rewrite", item, wanted, Rewrite)
+        reply = await self.model.ask(step, "rewrite", item, wanted, Rewrite)
         return reply if isinstance(reply, Unusable) else _edits_of(step, item, step.skill, reply.new_skill)
 
 

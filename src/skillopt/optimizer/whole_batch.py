@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from skillopt.aio import together
 from skillopt.evaluation.stage import Evaluation
@@ -15,25 +15,23 @@ from skillopt.optimizer.reflect import Minibatch, Reflection, patch_fact
 from skillopt.step import Step
 
 
+@dataclass(frozen=True, kw_only=True)
 class WholeBatch:
-    """The batch of one step as a proposer is shown it. `limit` is how many edits the step may take."""
+    """The batch of one step as a proposer is shown it."""
 
-    varies = False
+    varies: ClassVar[bool] = False
     """Whether another look asks another question, also where nothing new is known."""
-
-    def __init__(
-        self, proposer: Proposer, rollouts: Evaluation, *, failure_only: bool, limit: int | None = None
-    ) -> None:
-        self._proposer = proposer
-        self._rollouts = rollouts
-        self._failure_only = failure_only
-        self._limit = limit
+    proposer: Proposer
+    rollouts: Evaluation
+    failure_only: bool
+    limit: int | None = None
+    """How many edits the step may take."""
 
     async def reflect(self, step: Step) -> Reflection:
         """Wait for the batch, and ask once."""
-        found: list[Any] = await together(self._rollouts.close(), all_studied(self._rollouts))
+        found: list[Any] = await together(self.rollouts.close(), all_studied(self.rollouts))
         failed = [one for one in found[1] if one.side == "failure"]
-        asks = failed or (found[1] and not self._failure_only)
+        asks = failed or (found[1] and not self.failure_only)
         looks = (await self.study(step, "0", Evidence(failed=tuple(failed))),) if asks else ()
         step.emit(
             Reflected(
@@ -45,11 +43,11 @@ class WholeBatch:
     async def study(self, step: Step, item: str, evidence: Evidence) -> Minibatch:
         """Edits for these failures, beside everything that passed."""
         failed = evidence.failed
-        everything = [] if self._failure_only else await all_studied(self._rollouts)
+        everything = [] if self.failure_only else await all_studied(self.rollouts)
         passed = tuple(one for one in everything if one.side == "success")
         try:
-            edits = await self._proposer.propose(
-                step, item, replace(evidence, passed=passed, limit=self._limit)
+            edits = await self.proposer.propose(
+                step, item, replace(evidence, passed=passed, limit=self.limit)
             )
         except Unusable as error:
             return Minibatch.of_lane(failed, error)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -59,8 +58,7 @@ class RunOverview:
 class Listing:
     """Reads a list of runs again and again; what was read of a run before is not read again."""
 
-    def __init__(self, now: Callable[[], float] = time.time) -> None:
-        self._now = now
+    def __init__(self) -> None:
         self._known: dict[Path, RunReader] = {}
         self._lock = threading.Lock()
 
@@ -68,8 +66,7 @@ class Listing:
         """The training runs among some folders, as they stand; a folder of `eval` is none."""
         with self._lock:
             self._known = {
-                folder: self._known.get(folder) or RunReader(folder, now=self._now, in_detail=False)
-                for folder in folders
+                folder: self._known.get(folder) or RunReader(folder, in_detail=False) for folder in folders
             }
             read = map(_overview, self._known.values())
             return [one for one in read if one is not None]

@@ -23,12 +23,15 @@ from skillopt.optimizer.epoch import (
     slim,
 )
 from skillopt.optimizer.optimizer import Optimizer
+from skillopt.place import Arm
 from skillopt.skill.document import Document
 from skillopt.skill.store import SkillStore
 from skillopt.step import Step
 from skillopt.tasks.task import Task
 from skillopt.train.closing import adopt
 from skillopt.train.plan import Plan
+
+_ARMS: tuple[Arm, Arm] = ("older", "newer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,9 +132,8 @@ class EpochEnd:
         policy, wanted = self.settings.longitudinal_pair_policy, self.plan.slow_samples
         kept: list[TaskPair] = []
         for number, tasks in enumerate(self.plan.slow_samples_of(epoch)):
-            sample = step.place.of_sample(number)
             # Each arm holds its facts, so that they stand in the log in one order, whichever is in first.
-            before, after = (step.at(sample.of_arm(arm), holds=True) for arm in ("older", "newer"))
+            before, after = (step.at(step.place.part(sample=number, arm=arm), holds=True) for arm in _ARMS)
             rows = await together(
                 *(
                     Evaluation(

@@ -230,7 +230,7 @@ class SealedTest:
         names: dict[str, str] = {}
         for name, skill in skills.items():
             names.setdefault(skill.rendered, name)  # equal skills are measured once
-        running = [self._run(step.at(step.place.of_skill(name)), skills[name]) for name in names.values()]
+        running = [self._run(step.at(step.place.part(name=name)), skills[name]) for name in names.values()]
         results = dict(zip(names, await together(*(one.close() for one in running)), strict=True))
         outcomes = {name: results[skill.rendered] for name, skill in skills.items()}
         measured = TestMeasured(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -60,7 +59,6 @@ class Trainer:
         start: Document | None = None,
         ahead: bool = False,
         pruner: Pruner | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.gate, self.optimizer, self.plan, self.test = gate, optimizer, plan, test
         self.log, self.skills, self.epoch_settings = log, skills, epoch_settings
@@ -87,7 +85,7 @@ class Trainer:
             judge=self.consider,
             earlier=look_back,
         )
-        self._clock, self._pruner = clock, pruner
+        self._pruner = pruner
         self._measured: dict[str, Measured] = {}
 
     @property
@@ -176,7 +174,7 @@ class Trainer:
         policy: str = "",
     ) -> JudgedCandidate:
         """Tell a candidate and judge it (`Attempt`); where each proposal ended is told with the first."""
-        part = step.at(step.place.of_candidate(number))
+        part = step.at(step.place.part(candidate=number))
         outcomes = () if number else (*ended, *update.outcomes)
         part.emit(updated(part.place, update, self.skills.keep(update.document), outcomes))
         accepted = None if over is None else over.verdict.candidate
@@ -286,7 +284,6 @@ class Trainer:
             meta_skill=state.meta_skill,
             seed=seed,
             limit=limit,
-            clock=self._clock,
         )
 
     def load(self) -> State | None:

@@ -14,7 +14,6 @@ from skillopt.models.prices import by_address
 from skillopt.models.providers._batches import AnthropicBatches
 from skillopt.models.wires.http import Wire, count
 from skillopt.models.wires.structured import Form, Structure, WireModel, closed
-from skillopt.printable import clean_text
 
 BASE_URL = "https://api.anthropic.com"
 _FINISH: Mapping[str, Finish] = {
@@ -74,13 +73,7 @@ class AnthropicModel(WireModel):
         finish = _FINISH.get(str(reason))
         if finish is None or (finish == "tool_calls" and not calls):
             raise self._wire.broken_off(reason, usage)
-        return Reply(
-            text=clean_text("".join(texts)),
-            finish=finish,
-            usage=usage,
-            tool_calls=tuple(calls),
-            model=str(answer.get("model") or ""),
-        )
+        return self._reply(answer, "".join(texts), finish, usage, calls)
 
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
         spec = self._spec

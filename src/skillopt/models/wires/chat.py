@@ -79,13 +79,7 @@ class ChatModel(WireModel):
             finish, text = "refusal", text or str(refusal)
         elif calls and finish == "stop":
             finish = "tool_calls"  # some compatible servers end a tool call with "stop"
-        return Reply(
-            text=clean_text(text),
-            finish=finish,
-            usage=usage,
-            tool_calls=calls,
-            model=str(answer.get("model") or ""),
-        )
+        return self._reply(answer, text, finish, usage, calls)
 
     def check(self, answer: Mapping[str, Any]) -> None:
         """Raise what this vendor reports inside a success status; most report nothing there."""

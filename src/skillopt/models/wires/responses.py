@@ -26,13 +26,8 @@ class ResponsesModel(WireModel):
             raise self._wire.malformed("it has no output")
         texts, refusals, calls = self._parts(output)
         usage = usage_of(answer.get("usage"), "input", "output")
-        return Reply(
-            text=clean_text("".join(texts) or "".join(refusals)),
-            finish=self._finish(answer, usage, refused=bool(refusals), called=bool(calls)),
-            usage=usage,
-            tool_calls=tuple(calls),
-            model=str(answer.get("model") or ""),
-        )
+        finish = self._finish(answer, usage, refused=bool(refusals), called=bool(calls))
+        return self._reply(answer, "".join(texts) or "".join(refusals), finish, usage, calls)
 
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
         spec = self._spec

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from skillopt.errors import ConfigError, suggest
-from skillopt.messages import Message, Reply, Request
+from skillopt.messages import Finish, Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import ModelSpec
 from skillopt.models.wires.http import HttpRefusal, Wire, fingerprint
+from skillopt.printable import clean_text
 
 Form = Literal["schema", "json", "off"]
 SETTINGS = ("auto", "schema", "json", "off")
@@ -111,6 +112,17 @@ class WireModel:
     def read(self, answer: Mapping[str, Any]) -> Reply:
         """The reply that an answer holds; raises `ModelError` where it holds none."""
         raise NotImplementedError
+
+    def _reply(
+        self,
+        answer: Mapping[str, Any],
+        text: str,
+        finish: Finish,
+        usage: Usage | None,
+        calls: Iterable[ToolCall],
+    ) -> Reply:
+        model = str(answer.get("model") or "")
+        return Reply(text=clean_text(text), finish=finish, usage=usage, tool_calls=tuple(calls), model=model)
 
     def _check_images(self, message: Message) -> None:
         if message.images and message.role != "user":
