@@ -64,9 +64,7 @@ class Budget:
         return any(limit is not None for limit in (self.calls, self.tokens, self.usd, self.seconds))
 
     def holds(self, amount: Amount) -> bool:
-        """Whether an amount stays within every limit that is set; an unknown price never fits a
-        dollar limit.
-        """
+        """Whether an amount stays within every limit that is set; an unknown price fits no dollar limit."""
         return (
             (self.calls is None or amount.calls <= self.calls)
             and (self.tokens is None or amount.tokens <= self.tokens)

@@ -64,11 +64,11 @@ async def test_a_file_a_template_and_a_scorer_make_a_benchmark(tmp_path: Path) -
     assert "exact_match" in benchmark.scorer_version
 
 
-def test_it_is_registered_by_its_file_and_changes_no_default() -> None:
+def test_it_is_registered_by_its_file_and_proves_edits_by_default() -> None:
     assert benchmarks.get("own") is PLUGIN
     assert "own" in benchmarks.names()
     assert not {"texts", "_data", "_rows"} & set(benchmarks.names())
-    assert PLUGIN.defaults == {}
+    assert PLUGIN.defaults == {"train.strategy": "proof"}
     assert all(field.description for field in PLUGIN.Settings.model_fields.values())
 
 

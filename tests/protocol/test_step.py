@@ -76,6 +76,12 @@ async def test_a_train_size_above_the_split_is_the_whole_split_and_said_once(fol
     assert told.json("config.json")["train_size"] == 16
 
 
+async def test_settings_that_only_the_published_loop_reads_are_named_where_proof_trains(folder):
+    told = await run(folder, train__strategy="proof", train__batch_size=7, optimizer__salvage=False)
+    (notice,) = [event.text for event in told.of(Notice) if "does not read" in event.text]
+    assert "does not read train.batch_size, optimizer.salvage;" in notice
+
+
 # stage 1, rollout
 
 

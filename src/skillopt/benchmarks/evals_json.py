@@ -46,7 +46,7 @@ class EvalsSettings(CommonSettings):
 
 class _Evals:
     Settings: type[BaseModel] = EvalsSettings
-    defaults: Mapping[str, Any] = {}
+    defaults: Mapping[str, Any] = {"train.strategy": "proof"}
 
     def __call__(self, settings: EvalsSettings) -> Benchmark:
         if settings.data_path is None and settings.split_dir is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.benchmarks import benchmarks
-from skillopt.build.description import listing_of, trigger_benchmark, without_regions
+from skillopt.build.description import for_description, listing_of, trigger_benchmark
 from skillopt.build.target import Target, check_apart
 from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
 from skillopt.config.model_string import provider_of
@@ -174,7 +174,7 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
     """
     config, listing = resolved.config, None
     if config.train.part == "description":
-        config = without_regions(config)
+        config = for_description(resolved)
         resolved = replace(resolved, config=config)
         listing = listing_of(config)
         benchmark = trigger_benchmark(config, listing, resolved.targets)

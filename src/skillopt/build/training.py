@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from skillopt.build.job import Job, prepare
 from skillopt.build.sharing import own_cache
 from skillopt.build.tracking import tracked
 from skillopt.build.trainer import gate_of, plan_of, trainer_of
-from skillopt.config import Resolved
+from skillopt.config import Config, Resolved
 from skillopt.config.names import flat
 from skillopt.errors import UsageError
 from skillopt.evaluation.compare import Comparison
@@ -41,6 +42,13 @@ from skillopt.train.claim import TrainingEnd, claim
 from skillopt.train.pruning import PrunedSkill, Pruner
 from skillopt.train.summary import summary
 from skillopt.train.trainer import Trainer
+
+_OF_PAPER = (
+    *("train.batch_size", "train.accumulation", "gradient.merge_batch_size", "gradient.failure_only"),
+    *("optimizer.learning_rate", "optimizer.min_learning_rate", "optimizer.lr_scheduler"),
+    *("optimizer.lr_control_mode", "optimizer.salvage"),
+)
+"""Settings that only the published loop reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +217,11 @@ def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
             f"train.train_size is {job.config.train.train_size}; the train split has"
             f" {len(job.splits.train)} tasks, all of which are taken."
         )
+    if job.config.train.strategy == "proof" and (unread := [key for key in _OF_PAPER if _is_set(job, key)]):
+        notes.append(
+            f"The strategy proof does not read {', '.join(unread)}; train.strategy=paper, the published loop,"
+            " does."
+        )
     if job.config.cache.path is None and (cache := own_cache(job)) is not None:
         notes.append(f"Rollouts are shared with other runs through {cache}; cache.shared=false asks anew.")
     if job.skill.files:
@@ -227,6 +240,11 @@ def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
             "Slow updates are taken without a gate and measured afterwards, and every report says so."
         )
     return notes
+
+
+def _is_set(job: Job, key: str) -> bool:
+    """Whether a setting is another than the built-in one."""
+    return bool(attrgetter(key)(job.config) != attrgetter(key)(Config()))
 
 
 def pruning_job(resolved: Resolved, run: Path) -> Job:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,8 @@ from skillopt.errors import ConfigError
 from skillopt.models.port import DEFAULT_MAX_TOKENS, ModelSpec
 from skillopt.models.wires.client import is_loopback
 
+_VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[^{}]*\}|\(.*\))|%\w+%|\{\{.*\}\}")
+"""What stands for a variable of the environment where something fills it in, which nothing does here."""
 NO_KEY = "none"
 """Written as a key, it says that an endpoint takes none."""
 
@@ -64,6 +67,11 @@ def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> R
     is_program = any(each.login == parts.provider for each in declared().programs.values())
     options = agent if is_program else dict(settings.options)
     api_key = settings.api_key.get_secret_value() if settings.api_key else None
+    if api_key is not None and _VARIABLE.fullmatch(api_key.strip()):
+        raise ConfigError(
+            f"model.{role}.api_key is {api_key.strip()!r}, and settings are not filled in from the"
+            f" environment: leave it out and set {service.variable(parts.provider, 'api_key')}"
+        )
     if needs_key:
         api_key = _key(api_key, parts, role, base_url, options)
     return RoleSpec(

@@ -173,7 +173,9 @@ class TrainConfig(Section):
     part: Literal["body", "description"] = "body"
     """What of the skill is trained: its body on tasks, or its description on queries (section `triggers`)."""
     strategy: str = "paper"
-    """How a step searches: paper (the published loop), proof (edits are tried first), or your own."""
+    """How a step searches: paper (the published loop), proof (edits are tried first), or your own. Tasks of
+    your own (`own`, `evals_json`) are trained by proof unless this is set.
+    """
     proof: ProofConfig = ProofConfig()
     """The strategy `proof`."""
     folds: int | None = Field(default=None, ge=1)
@@ -228,8 +230,11 @@ _UNITS = {
 }
 _SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
 _PART = re.compile(
-    r"^(?P<dollar>\$)?\s*(?P<number>\d+(?:\.\d+)?|\.\d+)(?P<scale>[kKmM]?)\s*(?P<unit>[A-Za-z]*)$"
+    r"^(?P<dollar>\$)?\s*(?P<number>(?:\d{1,3}(?:[, ]\d{3})+|\d+)(?:\.\d+)?(?:[eE]\d{1,2})?|\.\d+)"
+    r"(?P<scale>[kKmM]?)\s*(?P<unit>[A-Za-z]*)$"
 )
+_BETWEEN = re.compile(r"(?<!\d),|,(?!\d{3}(?!\d))")  # not the comma of 1,000,000
+_HOURS = re.compile(r"(\d+)\s*(?:h|hours?)\s*(?:and\s*)?(\d+)\s*(?:m|min|minutes?)\b", re.IGNORECASE)
 _HELP = "Write '$2', '200k tokens', '500 calls', '30 minutes', or several with commas"
 
 
@@ -260,7 +265,8 @@ class BudgetConfig(Section):
 def parse_budget(text: str) -> BudgetConfig:
     """Read '$2', '200k tokens', '500 calls', '2 hours', or several with commas; all else is unlimited."""
     found: dict[str, Decimal] = {}
-    for part in text.split(","):
+    plain = _HOURS.sub(lambda found: f"{int(found[1]) * 60 + int(found[2])} minutes", text)
+    for part in _BETWEEN.split(plain):
         unit, amount = _part(part.strip())
         if unit in found:
             raise ConfigError(f"budget {text!r} names {unit} twice. {_HELP}.")
@@ -289,7 +295,7 @@ def _part(part: str) -> tuple[str, Decimal]:
         )
     else:
         unit = _UNITS[word]
-    amount = Decimal(match["number"]) * _SCALES[match["scale"].lower()]
+    amount = Decimal(re.sub("[, ]", "", match["number"])) * _SCALES[match["scale"].lower()]
     if amount <= 0:
         raise ConfigError(f"budget: {part!r} allows nothing; leave it out for no limit.")
     if unit == "hours":

@@ -96,9 +96,7 @@ class Constraints:
         return ruled
 
     def objection_to_all(self, incumbent: Mapping[RowId, Effort]) -> str:
-        """Why no candidate could be accepted against that incumbent: what it took itself is unknown, and that
-        is not allowed.
-        """
+        """Why no candidate could be accepted: what the incumbent took is unknown, and not allowed to be."""
         for limit in self._limits():
             if self.unknown == "reject" and (missing := limit.unknown_of(incumbent)):
                 return (

@@ -195,9 +195,7 @@ class Gate:
         return self._told(step, verdict)
 
     def objection_to_all(self, incumbent: Measured) -> str:
-        """Why no candidate, however good and short, could be accepted against that incumbent; empty where one
-        could.
-        """
+        """Why no candidate, however good and short, could be accepted against that incumbent; or nothing."""
         case = Case.of(incumbent.values, further=self._further, limits=self.settings)
         reader = self._reader(case)
         if reader.ruling is not None:

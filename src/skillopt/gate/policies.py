@@ -144,9 +144,7 @@ POLICIES = Registry(
 def decide(
     name: str, case: Case, candidate: Iterable[Fraction | None]
 ) -> tuple[PolicyReader, list[Fraction]]:
-    """Read a candidate's rows in reading order until the ruling is fixed or they end; the reader, and U after
-    each row it took.
-    """
+    """Read a candidate's rows until the ruling is fixed or they end; the reader, and U after each."""
     reader: PolicyReader = POLICIES.get(name)(case)
     uppers: list[Fraction] = []
     for row in islice(candidate, len(case.rows)):

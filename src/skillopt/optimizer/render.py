@@ -1,6 +1,4 @@
-"""Decides what the optimizer sees of a run: each thing once, the stable parts first, evidence cut to fit with
-head and tail kept.
-"""
+"""What the optimizer sees of a run: each thing once, stable parts first, evidence cut in its middle."""
 
 from __future__ import annotations
 

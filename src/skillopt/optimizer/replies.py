@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from skillopt.models.reading import Unusable as Unusable
 from skillopt.models.reading import read as read
@@ -65,9 +65,7 @@ class Payload(_Reply):
 
     @property
     def items(self) -> list[Any]:
-        """The proposals as they came; each is read on its own, so that one bad item does not spoil the
-        others.
-        """
+        """The proposals as they came; each is read on its own, so that a bad one does not spoil others."""
         return list(getattr(self, self.KEY))
 
 
@@ -95,6 +93,13 @@ class NamedEdits(_Reply):
     """What the analyst of a lane answers: edits, each with the tasks it should fix, and nothing else."""
 
     edits: Annotated[list[Any], _items({**_EDIT, **_TASKS}, required=["op", "content", "tasks"])]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _inside_a_patch(cls, reply: Any) -> Any:
+        """Edits may come inside `patch`, where the analysts of the published loop put them."""
+        patch = reply.get("patch") if isinstance(reply, Mapping) and "edits" not in reply else None
+        return {**reply, **patch} if isinstance(patch, Mapping) else reply
 
 
 class NamedFileEdits(NamedEdits):

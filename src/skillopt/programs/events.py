@@ -13,7 +13,7 @@ from skillopt.messages import Message, ToolCall, Usage
 from skillopt.process import Finished
 from skillopt.programs.port import AgentPlace
 from skillopt.redact import redact_patterns
-from skillopt.transcripts.blocks import objects
+from skillopt.transcripts.blocks import mapping, objects
 from skillopt.transcripts.records import decoded
 
 _SHOWN = 500
@@ -186,16 +186,14 @@ def count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def usage_of(data: Any, *, names: Mapping[str, str], more_input: tuple[str, ...] = ()) -> Usage | None:
-    """Usage from a CLI's own field names; `more_input` are counts that its input figure leaves out."""
-    if not isinstance(data, dict):
-        return None
-    given, output = count(data.get(names["input"])), count(data.get(names["output"]))
-    if given is None or output is None:
+def usage_of(data: Any, more_input: tuple[str, ...] = (), **names: str) -> Usage | None:
+    """Usage in fields of which a CLI names some in its own way; its input figure leaves `more_input` out."""
+    given, written = (count(mapping(data).get(name)) for name in ("input_tokens", "output_tokens"))
+    if given is None or written is None:
         return None
     return Usage(
         input_tokens=given + sum(count(data.get(name)) or 0 for name in more_input),
-        output_tokens=output,
+        output_tokens=written,
         cached_tokens=count(data.get(names.get("cached", ""))),
         cache_write_tokens=count(data.get(names.get("cache_write", ""))),
         reasoning_tokens=count(data.get(names.get("reasoning", ""))),

@@ -103,7 +103,7 @@ class Database:
     def __init__(self, path: Path, *, alone: bool = False) -> None:
         """`alone`: nobody else writes to the file, so what is not in it is known without looking."""
         self._path = path
-        with _opening(path):
+        with opening(path):
             self._db = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
@@ -122,7 +122,7 @@ class Database:
         """The file for looking only: no lock, no schema, nothing written, also while its run is at work."""
         database = cls.__new__(cls)
         database._path = path
-        with _opening(path):
+        with opening(path):
             database._db = connect_reading(path)
             _check_version(database._db, path)
         return database
@@ -362,7 +362,8 @@ def other_version(path: Path, version: object) -> RunConflict:
 
 
 @contextmanager
-def _opening(path: Path) -> Iterator[None]:
+def opening(path: Path) -> Iterator[None]:
+    """What SQLite finds wrong inside, as an error that names the file: it may be damaged or half copied."""
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: SQLite quotes a damaged schema

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from skillopt.ledger import HEDGE_STAGE
 from skillopt.messages import Reply
-from skillopt.runs.database import Database, connect_reading
+from skillopt.runs.database import Database, connect_reading, opening
 
 _REPLY = TypeAdapter(Reply)
 
@@ -37,7 +37,7 @@ class StoredTexts:
         if held is not None:
             yield held
             return
-        with closing(connect_reading(self._path)) as database:
+        with _looking(self._path) as database:
             self._of_thread.held = database
             try:
                 yield database
@@ -47,7 +47,7 @@ class StoredTexts:
 
 def stored_replies(path: Path, question: str) -> list[Reply]:
     """The replies to a question to the optimizer model, attempt by attempt."""
-    with closing(connect_reading(path)) as database:
+    with _looking(path) as database:
         found = database.execute(
             "SELECT reply FROM replies WHERE role = 'optimizer' AND place GLOB ? ORDER BY place",
             (f"{question}/a[0-9]",),
@@ -57,7 +57,7 @@ def stored_replies(path: Path, question: str) -> list[Reply]:
 
 def asked_twice(path: Path) -> list[str]:
     """The places of calls that were hedged."""
-    with closing(connect_reading(path)) as database:
+    with _looking(path) as database:
         found = database.execute("SELECT place FROM spending WHERE stage = ?", (HEDGE_STAGE,))
         return [place for (place,) in found]
 
@@ -67,3 +67,9 @@ def task_digests(path: Path) -> Mapping[str, str]:
     with Database.reading(path) as database:
         found: Mapping[str, str] = (database.noted_as(json.loads, "identity") or {}).get("tasks", {})
     return found
+
+
+@contextmanager
+def _looking(path: Path) -> Iterator[sqlite3.Connection]:
+    with opening(path), closing(connect_reading(path)) as database:
+        yield database

@@ -17,9 +17,7 @@ from skillopt.skill.spec import frontmatter_fields, new_violations
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """A skill as it was found. `folder` is None for a single file; `seedless` says that there was no text to
-    start from.
-    """
+    """A skill as it was found: `folder` is None for a single file, `seedless` one without a text."""
 
     path: Path | None
     name: str
@@ -113,9 +111,7 @@ def copy_skill(
 
 
 def write_files(files: Mapping[str, str], folder: Path) -> None:
-    """Write the other files of a skill below its folder, which is ours: a new script can be run, and the mode
-    of a file that is there stays.
-    """
+    """Write the other files of a skill below its folder; new scripts can be run, old modes stay."""
     for path, content in files.items():
         is_new_script = path.startswith("scripts/") and not (folder / path).exists()
         write_bytes(folder / path, content.encode(), mode=0o755 if is_new_script else None)

@@ -1,6 +1,4 @@
-"""Decides what a newly written skill becomes: its body is new, everything protected is the old document's,
-byte for byte.
-"""
+"""What a newly written skill becomes: its body is new, all that is protected the old one's bytes."""
 
 from __future__ import annotations
 
@@ -62,9 +60,7 @@ _FIELD = re.compile(r"^[A-Za-z_][\w-]*[ \t]*:", re.MULTILINE)
 
 
 def _unwrapped(text: str, old: str) -> str:
-    """The text without a code block that holds all of it, which models put around a document; a skill that
-    was one block stays one.
-    """
+    """The text without a code block that models put around all of it; a skill that was one block stays."""
     wrapper = _WRAPPER.match(text)
     if wrapper is None or _WRAPPER.match(_BLANK_START.sub("", old)) is not None:
         return text
@@ -75,9 +71,7 @@ def _unwrapped(text: str, old: str) -> str:
 
 
 def _without_protected(text: str, document: Document) -> str:
-    """The text without frontmatter and regions. Between two `---` lines without a single `key:` there is text
-    and no frontmatter.
-    """
+    """The text without frontmatter and regions. Two `---` lines without a `key:` between are text."""
     written = Document(text)
     position = frontmatter_end(text)
     head = text[:position]

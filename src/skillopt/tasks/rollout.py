@@ -45,9 +45,7 @@ class Trajectory:
     loaded: tuple[str, ...] = ()
     """Files of the skill that provably came before the model; recorded by harnesses that install a skill."""
     seconds: float | None = None
-    """How long its model calls took together, without waiting for their turn; of an agent program how long it
-    ran. None is unknown.
-    """
+    """How long its model calls took without waiting, or an agent program ran. None is unknown."""
 
 
 def storable(done: Trajectory) -> Trajectory:

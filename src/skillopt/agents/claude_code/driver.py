@@ -126,13 +126,9 @@ class ClaudeCodeDriver(AgentDriver):
             calls=events.count(result.get("num_turns")) or 1,
             usage=events.usage_of(
                 result.get("usage"),
-                names={
-                    "input": "input_tokens",
-                    "output": "output_tokens",
-                    "cached": "cache_read_input_tokens",
-                    "cache_write": "cache_creation_input_tokens",
-                },
-                more_input=("cache_read_input_tokens", "cache_creation_input_tokens"),
+                ("cache_read_input_tokens", "cache_creation_input_tokens"),
+                cached="cache_read_input_tokens",
+                cache_write="cache_creation_input_tokens",
             ),
             usd=Fraction(str(usd)) if isinstance(usd, (int, float)) and not isinstance(usd, bool) else None,
             model=events.model(told),
@@ -211,9 +207,8 @@ def _messages(told: list[dict[str, Any]]) -> list[Message]:
                 messages.append(events.call_message(text, calls))
         for block in blocks:
             if block.get("type") == "tool_result":
-                messages.append(
-                    events.tool_message(str(block.get("tool_use_id")), _text(block.get("content")))
-                )
+                call, text = str(block.get("tool_use_id")), _text(block.get("content"))
+                messages.append(events.tool_message(call, text))
     return messages
 
 

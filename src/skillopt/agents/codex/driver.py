@@ -126,13 +126,7 @@ class CodexDriver(AgentDriver):
             finish="stop",
             calls=1 + sum(bool(message.tool_calls) for message in messages),
             usage=events.usage_of(
-                completed.get("usage"),
-                names={
-                    "input": "input_tokens",
-                    "output": "output_tokens",
-                    "cached": "cached_input_tokens",
-                    "reasoning": "reasoning_output_tokens",
-                },
+                completed.get("usage"), cached="cached_input_tokens", reasoning="reasoning_output_tokens"
             ),
             loaded=() if skill is None else self._loaded(place, messages, skill),
         )

@@ -15,7 +15,8 @@ PLUGIN = Agent(
     ),
     login="copilot_cli",
     account=own_login(
-        *("", "COPILOT_GITHUB_TOKEN"),
+        "",
+        "COPILOT_GITHUB_TOKEN",
         further_keys={
             "copilot_chat_optimizer_model": ("optimizer", "name"),
             "copilot_chat_target_model": ("target", "name"),

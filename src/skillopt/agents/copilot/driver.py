@@ -193,9 +193,11 @@ def _usage(file: Path) -> Usage | None:
     # An older version writes none, or another form: unknown.
     except (OSError, ValueError, RecursionError, KeyError, AttributeError, TypeError):
         return None
-    names = {"input": "inputTokens", "output": "outputTokens", "cached": "cacheReadTokens"}
-    total = {name: sum(events.count(one.get(name)) or 0 for one in used) for name in names.values()}
-    return events.usage_of(total, names=names) if used else None
+    given, written, cached = (
+        sum(events.count(one.get(name)) or 0 for one in used)
+        for name in ("inputTokens", "outputTokens", "cacheReadTokens")
+    )
+    return Usage(input_tokens=given, output_tokens=written, cached_tokens=cached) if used else None
 
 
 def _attached(images: tuple[Path, ...]) -> list[str]:

@@ -17,9 +17,7 @@ from skillopt.tasks.task import Task
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionScorer:
-    """A user's function. A sync one runs in a thread, so it may be slow without holding up the rest; it has
-    no time limit.
-    """
+    """A user's function. A sync one runs in a thread and holds up nobody; it has no time limit."""
 
     name: str
     version: str
@@ -56,9 +54,7 @@ class FunctionScorer:
 
 
 def function_scorer(function: Callable[..., Any], *, pass_at: float | None, graded: bool | None) -> Scorer:
-    """A scorer of a callable. Its version is its attribute `version`, or else a hash of its source and the
-    values it carries.
-    """
+    """A scorer of a callable. Its version is its `version`, or a hash of source and carried values."""
     name = getattr(function, "__qualname__", type(function).__name__)
     if graded is None:
         graded = False if pass_at is not None else getattr(function, "graded", _says(function))
