@@ -20,7 +20,7 @@ UV       = UV_DEFAULT_INDEX="$$($(call SETTING,index-url))" $(BIN)/python -m uv 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-slow test-real test-slower test-compiled chaos fuzz test-model games-wheels check audit lock bench docs screenshots clean
+.PHONY: help setup demo test test-slow test-real test-slower test-again test-compiled chaos fuzz test-model games-wheels check audit lock bench docs screenshots clean
 
 help:                   ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -80,6 +80,9 @@ test-real: $(READY) $(GAMES) $(RAY) ## tests on real components: other programs,
 # limit finds what hangs; how long a test takes beside three others is no fault of it.
 test-slower: $(READY) $(GAMES) $(RAY) ## the tests of test-slow and test-real in one go, as CI runs them
 	@$(PYTEST) -m "(slow or real) and not model" -n $(SLOWER) --dist loadgroup -o timeout=300
+
+test-again: $(READY)    ## the tests that failed last time, one after another
+	@$(PYTEST) --last-failed --last-failed-no-failures none -v -o timeout=300
 
 chaos: $(READY)         ## 200 rounds of training, nights, adoptions and checks, each struck by a fault; all simulated
 	@$(BIN)/python tests/chaos/run.py --rounds 200

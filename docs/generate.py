@@ -13,10 +13,11 @@ from _tables import with_tables
 
 from skillopt.benchmarks import benchmarks
 from skillopt.cli import app
-from skillopt.config import describe, describe_providers, flags
+from skillopt.config import describe, flags
 from skillopt.config.fields import Leaf
 from skillopt.config.names import DEAD, DEAD_VARIABLES, MODES, REFUSED, ROLE_VARIABLES, SHORT, aliases
 from skillopt.config.services import declared
+from skillopt.config.show import own_flags
 from skillopt.mcp import SWITCHES, Toolbox
 from skillopt.mcp.tools import TOOLS
 
@@ -76,7 +77,7 @@ def page() -> str:
     parts += ["## Settings of every run\n", table(common)]
     shared = [
         row
-        for row in describe_providers()
+        for row in (each.leaf for each in declared().keys.values())
         if declared().keys[row.key].role is None or row.key.startswith("model.copilot_chat")
     ]
     parts += [
@@ -98,7 +99,8 @@ def page() -> str:
 
 def table(rows: Sequence[Leaf], benchmark: str | None = None) -> str:
     """One line a key."""
-    names = {flag.key: flag.name for flag in flags(benchmark) if not flag.hidden}
+    known = [*flags(), *(() if benchmark is None else own_flags(benchmark))]
+    names = {flag.key: flag.name for flag in known if not flag.hidden}
     cells = []
     for row in rows:
         name = names.get(row.key) or names.get(row.key.removesuffix(".name"))

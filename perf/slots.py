@@ -143,7 +143,7 @@ async def measure(latency: Latency, arm: Arm) -> dict[str, Any]:
             calls: list[tuple[float, float, str]] = []
 
             def note(entry: Entry) -> None:
-                calls.append((entry.opened or 0.0, opened.seconds, entry.stage))
+                calls.append((entry.opened or 0.0, opened.elapsed(), entry.stage))
 
             opened.ledger.watch(note)
             result = await api.train(opened)

@@ -10,6 +10,7 @@ import ipaddress
 import os
 import re
 import resource
+import signal
 import socket
 import sqlite3
 from collections.abc import Generator, Iterator, Mapping
@@ -31,6 +32,10 @@ SCRUBBED = re.compile(
     r"(OPENAI|ANTHROPIC|AZURE|XDG|SKILLOPT(?!_TEST))_.*|.*_API_KEY|(HTTPS?|ALL)_PROXY", re.IGNORECASE
 )
 MACHINE_ENV = MappingProxyType(dict(os.environ))
+
+# A shell that starts us in the background has Ctrl-C ignored, which every process of a test would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # At import, so that modules read during collection already see the clean environment.
 for _name in filter(SCRUBBED.fullmatch, list(os.environ)):

@@ -18,13 +18,14 @@ from skillopt.cli import app
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 FENCED = re.compile(r"^ {0,3}(```+|~~~+).*?^ {0,3}\1[`~]*\s*?$", re.MULTILINE | re.DOTALL)
+LINKED = sorted([*PAGES, *ROOT.glob("examples/**/*.md"), *ROOT.glob("perf/*.md")])
 CODE = re.compile(FENCED.pattern + r"|`[^`\n]+`", FENCED.flags)
 LINK = re.compile(
     r"\]\(\s*<?([^)>\s]+)|^\[[^\]]+\]:\s*<?(\S+?)>?\s*$|(?:href|src)=\"([^\"]+)\"", re.MULTILINE
 )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+@pytest.mark.parametrize("page", LINKED, ids=[str(page.relative_to(ROOT)) for page in LINKED])
 def test_every_relative_link_leads_somewhere(page: Path) -> None:
     assert not list(dead_links(page))
 
@@ -37,6 +38,16 @@ def test_the_configuration_page_is_what_the_code_says() -> None:
     assert (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8") == module.page(), "run: make docs"
 
 
+def test_a_page_that_a_program_names_is_there_with_its_heading() -> None:
+    files = [path for folder in ("src", "perf", "examples") for path in (ROOT / folder).rglob("*.py")]
+    for path in files:
+        for page, heading in re.findall(
+            r"(docs/[\w/-]+\.md)(?:#([\w-]+))?", path.read_text(encoding="utf-8")
+        ):
+            assert (ROOT / page).exists(), f"{path}: {page}"
+            assert not heading or heading in headings(ROOT / page), f"{path}: {page}#{heading}"
+
+
 def test_every_page_is_reached_from_the_readme() -> None:
     reached, to_read = set[Path](), [ROOT / "README.md"]
     while to_read:
@@ -45,6 +56,15 @@ def test_every_page_is_reached_from_the_readme() -> None:
             reached.add(page)
             to_read += [(page.parent / path).resolve() for path, _ in links(page) if path.endswith(".md")]
     assert not [str(page.relative_to(ROOT)) for page in PAGES if page not in reached]
+
+
+def test_the_readme_has_every_command_in_its_table_and_every_room_in_its_tree() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = set(re.findall(r"^\| `skillopt (\w+)", readme, re.MULTILINE))
+    assert table == set(cast(Any, typer.main.get_command(app())).commands)
+    tree = readme.partition("```text\nsrc/skillopt/")[2].partition("```")[0]
+    rooms = {path.stem for path in (ROOT / "src/skillopt").iterdir() if path.suffix in ("", ".py")}
+    assert not [room for room in rooms if room[0] != "_" and room not in re.findall(r"\w+", tree)]
 
 
 def test_every_page_is_in_the_menu_of_the_site() -> None:

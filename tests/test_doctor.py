@@ -4,7 +4,6 @@ nothing is written.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -221,8 +220,10 @@ async def test_images_are_tried_where_the_tasks_have_them(serving: Serving, tmp_
     models = [f"model.{role}=compatible:m@{provider.base_url}" for role in ("target", "optimizer")]
     config = load(None, flags={}, options=[*WORLD, *models], environ={}, cwd=tmp_path).config
     trial = RoleCheck(config, "target", Scrubber(()))
-    needs: asyncio.Future[Needs] = asyncio.get_running_loop().create_future()
-    needs.set_result(Needs(images=True))
+
+    async def needs() -> Needs:
+        return Needs(images=True)
+
     await trial.run(needs, calls=True)
     assert {finding.name: finding.state for finding in trial.findings}["vision"] == "fine"
     assert "data:image/png;base64," in seen[-1]

@@ -15,9 +15,8 @@ from skillopt import files
 from skillopt.changes.safe_file import confined
 from skillopt.dashboard._launch import Launches
 from skillopt.errors import UsageError
-from skillopt.executors import processes
 from skillopt.mcp.rights import paths_of
-from skillopt.process import _own, _reaper, _run, minimal_env
+from skillopt.process import _own, _reaper, minimal_env, own_group
 from skillopt.programs.place import environment, fresh_place
 from skillopt.programs.port import Access
 from skillopt.sandbox import ProcessLimits
@@ -64,10 +63,10 @@ def test_on_windows_a_program_is_ended_with_all_it_started(
 def test_a_program_is_started_in_a_group_of_its_own_on_both_kinds_of_system(
     windows: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert _run._own_group() == processes._own_group() == {"creationflags": 3}
+    assert own_group() == {"creationflags": 3}
     assert _own._alone() == 6
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert _run._own_group() == processes._own_group() == {"start_new_session": True}
+    assert own_group() == {"start_new_session": True}
     assert _own._alone() == 0
 
 

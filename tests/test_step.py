@@ -36,7 +36,7 @@ def test_what_is_dropped_was_never_said() -> None:
 def test_a_part_of_a_step_that_is_held_commits_into_the_step() -> None:
     heard: list[Event] = []
     step = Step(place=Place.of_step(1, 1), emit=Outbox(heard.append, holds=True), skill=Document("# Skill\n"))
-    first, second = (step.at(step.place.of_candidate(number), holds=True) for number in (1, 2))
+    first, second = (step.at(step.place.part(candidate=number), holds=True) for number in (1, 2))
     second.emit(fact("second"))
     first.emit(fact("first"))
     for part in (first, second):
@@ -51,7 +51,7 @@ async def test_parts_share_tokens_and_timing_with_their_step() -> None:
         return "done"
 
     step = step_at("e1/s1")
-    part = step.at(step.place.of_candidate(1))
+    part = step.at(step.place.part(candidate=1))
     assert await part.timed("evaluate", work()) == "done"
     part.tokens.add("analyst_failure", 1, None)
     part.tokens.add("analyst_success", 2, None)

@@ -12,18 +12,19 @@ from typing import Any
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.errors import TaskError, UnknownName
 from skillopt.night import NightSettings
+from skillopt.night.plan import NightTarget
 from skillopt.night.tasks import NightTask, split_of
 from skillopt.skill.folder import load_skill
 from skillopt.tasks.task import Split, Task
 from skillopt.testing import Call
-from skillopt_sleep.experiments._nights import ExperimentSkill
+from skillopt_sleep.experiments._nights import work_on
 from skillopt_sleep.experiments._simulated import STUBBORN, Answers, answers_of
 
 ROWS, SEALED, SKILL = "benchmark.jsonl", "held-out.jsonl", "SKILL.md"
 _HASH = NightSettings()
 
 
-def find_seeds(root: Path, wanted: Sequence[str]) -> tuple[list[ExperimentSkill], list[str]]:
+def find_seeds(root: Path, wanted: Sequence[str]) -> tuple[list[NightTarget], list[str]]:
     """The seeds below a folder: those that are wanted, or all; of all, those that need tools are left out
     with a sentence.
 
@@ -61,7 +62,7 @@ def find_seeds(root: Path, wanted: Sequence[str]) -> tuple[list[ExperimentSkill]
     return works, left_out
 
 
-def _read(folder: Path) -> ExperimentSkill:
+def _read(folder: Path) -> NightTarget:
     for name in (SKILL, SEALED):
         if not (folder / name).is_file():
             raise TaskError(f"The seed {folder} has no {name}. Add it, or leave the seed out.")
@@ -78,7 +79,7 @@ def _read(folder: Path) -> ExperimentSkill:
             f" ({tasks[0].split}), and a night needs some to learn from and some to decide with. Add rows."
         )
     tasks += [_pinned(task, "test") for task in read.tasks("test")]
-    return ExperimentSkill(name=folder.name, skill=load_skill(folder).document.text, tasks=tuple(tasks))
+    return work_on(folder.name, load_skill(folder).document.text, tasks)
 
 
 def _form(task: Task) -> str:

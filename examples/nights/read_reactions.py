@@ -24,7 +24,6 @@ from skillopt.night.job import NightJobs
 from skillopt.night.readings import (
     Readings,
     SessionReading,
-    name_of,
     read_by_rules,
     read_with_model,
     unread,
@@ -127,7 +126,7 @@ async def compare(options: argparse.Namespace) -> int:
     if options.reader:
         told = dict(part.split("=", 1) for part in options.options)
         read = await read_all(sessions, options.reader, told, options.out)
-        names = [name_of(one) for one in sessions]
+        names = [one.name for one in sessions]
         whole = [read.get(name, rule) for name, rule in zip(names, ruled, strict=True)]
         found[f"{options.reader}, read {len(read)}, rules for the rest"] = scored(rows, whole)
         there = [at for at, name in enumerate(names) if name in read]

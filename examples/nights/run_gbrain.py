@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,50 +21,24 @@ from skillopt.errors import ConfigError, Stopped
 from skillopt.night import NightSettings
 from skillopt.night.plan import total_cost
 from skillopt_sleep.experiments import _face as face
-from skillopt_sleep.experiments._nights import ExperimentSkill, Night, run_nights
+from skillopt_sleep.experiments._nights import NightsInARow, limited, run_nights
 from skillopt_sleep.experiments._simulated import Answers, models_for
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repaired:
+class Repaired(NightsInARow):
     """A seed after its nights."""
-
-    work: ExperimentSkill
-    nights: Sequence[Night]
-
-    @property
-    def holdout(self) -> tuple[float | None, float | None]:
-        """The sealed rows with the seed and with the last skill."""
-        return self.nights[0].holdout[0], self.nights[-1].holdout[1]
-
-    @property
-    def cost(self) -> Cost:
-        """What its nights took."""
-        return total_cost(night.cost for night in self.nights)
 
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
-        before, after = self.holdout
-        return {
-            "seed": self.work.name,
-            "n_train": len(self.work.of_split("train")),
-            "n_val": len(self.work.of_split("val")),
-            "n_holdout": len(self.work.of_split("test")),
-            "nights_run": len(self.nights),
-            "baseline_holdout": before,
-            "after_holdout": after,
-            "lift": face.lift(before, after),
-            "tokens_used": self.cost.tokens,
-            "final_skill": self.nights[-1].after,
-            "trace": [night.as_json() for night in self.nights],
-        }
+        about = {"seed": self.work.name, "n_train": self.size("train"), "n_val": self.size("val")}
+        return {**about, **NightsInARow.as_json(self), "final_skill": self.nights[-1].after}
 
 
 async def repair(options: argparse.Namespace, scripts: Mapping[str, Script]) -> int:
     """Run the nights of every seed and print what they came to."""
     target, optimizer = face.named(options)
     found, left_out = find_seeds(options.data_root, options.seeds)
-    works = [work.limited(train=options.limit_replay, val=None, test=options.limit_holdout) for work in found]
+    works = [limited(work, train=options.limit_replay, test=options.limit_holdout) for work in found]
     doubles = {work.name: doubles_of(work.name, target, optimizer, scripts) for work in works}
     simulated = face.says(target, optimizer)
     done: list[Repaired] = []
@@ -76,9 +49,9 @@ async def repair(options: argparse.Namespace, scripts: Mapping[str, Script]) -> 
         settings = _settings(options, total_cost(one.cost for one in done))
         try:
             with face.place(options, "gbrain") as out:
-                async with models_for(doubles[work.name], target=target, optimizer=optimizer) as models:
+                async with models_for(doubles[work.name], target=target, optimizer=optimizer) as (roles, _):
                     nights = await run_nights(
-                        work, settings, models.roles, nights=options.nights, out=out / work.name
+                        work, settings, roles, nights=options.nights, out=out / work.name
                     )
         except Stopped as reason:  # what the seeds before it showed is told first
             stopped = reason

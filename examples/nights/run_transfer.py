@@ -25,10 +25,10 @@ from skillopt.config import load
 from skillopt.errors import ConfigError
 from skillopt.night import Roles
 from skillopt.night.job import benchmark_of
-from skillopt.night.plan import total_cost
+from skillopt.night.plan import NightTarget, total_cost
 from skillopt.skill.document import Document
 from skillopt_sleep.experiments import _face as face
-from skillopt_sleep.experiments._nights import ExperimentSkill, Night, run_nights
+from skillopt_sleep.experiments._nights import Night, run_nights
 from skillopt_sleep.experiments._persona import PERSONAS
 from skillopt_sleep.experiments._simulated import STUBBORN, TWIN, Answers, models_for, of_persona
 from skillopt_sleep.experiments.run_experiment import work_of
@@ -51,15 +51,13 @@ async def transfer(options: argparse.Namespace) -> int:
             "\n".join(filter(None, [simulated, f"{work.name}: {len(work.of_split('test'))} held-out tasks"]))
         )
     with face.place(options, f"transfer-{work.name}") as out:
-        async with models_for(doubles, target=target, optimizer=optimizer) as models:
-            others = options.to or [models.double(TWIN), models.double(STUBBORN)]
-            nights = await run_nights(work, settings, models.roles, nights=options.nights, out=out)
-            found = await _measured(
-                work, nights, [models.roles.target, *others], models.roles, options.budget_tokens, out
-            )
+        async with models_for(doubles, target=target, optimizer=optimizer) as (roles, double):
+            others = options.to or [double(TWIN), double(STUBBORN)]
+            nights = await run_nights(work, settings, roles, nights=options.nights, out=out)
+            found = await _measured(work, nights, [roles.target, *others], roles, options.budget_tokens, out)
     compared = api.comparisons(found.evaluations, SEED, graded=False)
     if options.json:
-        face.print_json(_as_json(work, nights, found, compared, simulated, models.roles))
+        face.print_json(_as_json(work, nights, found, compared, simulated, roles))
     else:
         print("\n".join(face.line_of(night) for night in nights))
         print("\n".join(_table(found, compared)))
@@ -93,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _subject(
     options: argparse.Namespace, target: str | None, optimizer: str | None
-) -> tuple[ExperimentSkill, Answers | None, int]:
+) -> tuple[NightTarget, Answers | None, int]:
     """What is trained, the doubles that may stand in, and how many tasks a step takes (0: as a
     night has it).
     """
@@ -112,7 +110,7 @@ def _subject(
 
 
 async def _measured(
-    work: ExperimentSkill,
+    work: NightTarget,
     nights: Sequence[Night],
     targets: Sequence[str],
     roles: Roles,
@@ -141,15 +139,15 @@ async def _measured(
     ]
     # Whatever one target's errors quote, the keys of all are kept out of it.
     secrets = tuple(dict.fromkeys(secret for one in resolved for secret in one.secrets))
-    job = prepare(replace(resolved[0], secrets=secrets), benchmark=benchmark_of(work.target(work.skill), ""))
+    job = prepare(replace(resolved[0], secrets=secrets), benchmark=benchmark_of(work, ""))
     return await api.matrix(
         job,
-        {SEED: Document(work.skill), BEST: Document(nights[-1].after)},
+        {SEED: Document(work.seed), BEST: Document(nights[-1].after)},
         ["test"],
         out / "matrix",
         targets=[api.Target.of(one.config) for one in resolved],
         against=SEED,
-        runs=[night.folder for night in nights],
+        runs=[night.result.folder for night in nights],
     )
 
 
@@ -172,7 +170,7 @@ def _table(found: api.Matrix, compared: Sequence[api.Versus]) -> list[str]:
 
 
 def _as_json(
-    work: ExperimentSkill,
+    work: NightTarget,
     nights: Sequence[Night],
     found: api.Matrix,
     compared: Sequence[api.Versus],

@@ -1,8 +1,7 @@
 """What attempts cost and may cost: an amount, a budget, one attempt, and the one place where attempts are
 added up.
 
-Unknown is never zero: a price that nobody knows, or a usage that no provider reported, makes every sum that
-it is part of unknown.
+Unknown is never zero: a price that nobody knows, or a usage that nobody reported, makes its sums unknown.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -64,9 +63,7 @@ class Budget:
         return any(limit is not None for limit in (self.calls, self.tokens, self.usd, self.seconds))
 
     def holds(self, amount: Amount) -> bool:
-        """Whether an amount stays within every limit that is set; an unknown price never fits a
-        dollar limit.
-        """
+        """Whether an amount stays within every limit that is set; an unknown price fits no dollar limit."""
         return (
             (self.calls is None or amount.calls <= self.calls)
             and (self.tokens is None or amount.tokens <= self.tokens)
@@ -166,28 +163,21 @@ class Total:
         return self.states.get("open", 0) + self.states.get("unreported", 0)
 
 
+@dataclass(slots=True, eq=False)
 class _Sum:
     """Entries added up; unknown parts are counted, so that they can be taken out again."""
 
-    __slots__ = (
-        "as_reserved",
-        "cached",
-        "calls",
-        "input",
-        "output",
-        "states",
-        "tokens",
-        "uncounted",
-        "unpriced",
-        "unreported",
-        "usd",
-    )
-
-    def __init__(self) -> None:
-        self.calls = self.tokens = self.input = self.output = self.cached = 0
-        self.unpriced = self.uncounted = self.unreported = self.as_reserved = 0
-        self.usd = Fraction(0)
-        self.states: Counter[Settlement] = Counter()
+    calls: int = 0
+    tokens: int = 0
+    usd: Fraction = Fraction(0)
+    unpriced: int = 0
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    uncounted: int = 0
+    unreported: int = 0
+    as_reserved: int = 0
+    states: Counter[Settlement] = field(default_factory=Counter)
 
     def add(self, entry: Entry, sign: int = 1) -> None:
         charged, usage = entry.charged, entry.usage
@@ -202,9 +192,7 @@ class _Sum:
             self.output += sign * usage.output_tokens
             self.cached += sign * (usage.cached_tokens or 0)
             self.uncounted += sign * (usage.cached_tokens is None)
-        elif (
-            charged.tokens
-        ):  # a refused call used no tokens; any other without a report nobody knows how many
+        elif charged.tokens:  # a refused call used none; any other without a report nobody knows how many
             self.unreported += sign
             self.as_reserved += sign * charged.tokens
         self.states[entry.state] += sign

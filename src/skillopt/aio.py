@@ -7,7 +7,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -36,8 +37,7 @@ async def together(*awaitables: Awaitable[T]) -> list[T]:
 async def to_the_end(started: asyncio.Task[T]) -> T:
     """Wait for paid work until its end even if the caller is cancelled meanwhile, so that the result is kept.
 
-    A cancelled caller still gets the result, to store it; only if the work failed does the cancellation
-    surface.
+    A cancelled caller still gets the result, to store it; the cancellation surfaces if the work failed.
     """
     cancelled: asyncio.CancelledError | None = None
     while not started.done():
@@ -48,6 +48,24 @@ async def to_the_end(started: asyncio.Task[T]) -> T:
     if cancelled is not None and (started.cancelled() or started.exception() is not None):
         raise cancelled
     return started.result()
+
+
+@contextmanager
+def signals_heard(numbers: Iterable[signal.Signals], heard: Callable[[int], None]) -> Iterator[None]:
+    """Tell `heard` of signals, inside the running event loop; whoever heard them before does so again after.
+
+    signal.signal and not loop.add_signal_handler: the latter does not exist on Windows.
+    """
+    loop = asyncio.get_running_loop()
+    before = {
+        number: signal.signal(number, lambda number, frame: loop.call_soon_threadsafe(heard, number))
+        for number in numbers
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
 
 
 def run_gently(main: Coroutine[Any, Any, T]) -> T:

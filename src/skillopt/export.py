@@ -1,6 +1,4 @@
-"""Installs the best skill of a run where an agent looks for it: what is written, under which name, and what
-is never overwritten.
-"""
+"""Installs the best skill of a run where an agent looks for it, and overwrites nothing unasked."""
 
 from __future__ import annotations
 
@@ -19,7 +17,6 @@ from skillopt.agents import agents
 from skillopt.changes.apply import FileChange, apply
 from skillopt.changes.safe_file import followed
 from skillopt.errors import SkillError, UnknownName, UsageError
-from skillopt.events import RunStarted
 from skillopt.files import as_usage_error, read_text
 from skillopt.runs.log import DATABASE, EVENTS
 from skillopt.runs.reader import RunReader, read_figures
@@ -57,9 +54,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What an export did. `others` were in the skill's folder, are not part of the skill, and were left
-    alone.
-    """
+    """What an export did. `others` are files of the skill's folder that were left alone."""
 
     name: str
     path: Path
@@ -70,9 +65,7 @@ class Exported:
 
 
 def targets() -> dict[str, str]:
-    """Who a skill can be exported for, as it is typed, and where that agent looks for skills below a project
-    or the home folder.
-    """
+    """Who a skill can be exported for, and where that agent looks below a project or the home folder."""
     known = [one for one in agents() if one.skills]
     return {name.replace("_", "-"): one.skills for one in known for name in (one.name, *one.aliases)}
 
@@ -90,7 +83,6 @@ def read_best(run: Path) -> Best:
     with as_usage_error(run / _BEST, "read", "Run the training command again.", SkillError):
         text = read_text(run / _BEST)
     read = read_figures(run)
-    started = read.fold.started
     # A seed folder that was renamed between two sessions leaves two; the later one belongs to the text.
     whole = max(
         (path for path in (run / _WHOLE).glob("*") if path.is_dir()),
@@ -99,16 +91,14 @@ def read_best(run: Path) -> Best:
     )
     return Best(
         text=text,
-        name=_declared(text) or slug(whole.name if whole is not None else _seed_name(run, started)),
+        name=_declared(text) or slug(whole.name if whole is not None else _seed_name(read)),
         files={**_trained(read), **({} if whole is None else _carried(whole))},
         remarks=(*_remarks(read, text), *doubts_about(read)),
     )
 
 
 def doubts_about(run: RunReader) -> list[str]:
-    """Why the sealed test does not speak for the best skill of a run; none where it does, or where the best
-    skill is the seed.
-    """
+    """Why the sealed test does not speak for the best skill; none where that is the seed."""
     facts, state = run.facts(), run.fold.result
     if facts is None or state is None or state.best == state.seed:
         return []
@@ -208,9 +198,7 @@ def export(
 
 
 def _is_own(violation: Violation) -> bool:
-    """A key beyond the Agent Skills rules, such as an agent's own extensions: the user's, so it is kept and
-    said.
-    """
+    """A key beyond the Agent Skills rules, such as an agent's extensions: it is kept, and said."""
     return violation.rule.startswith("unknown-key")
 
 
@@ -293,20 +281,12 @@ def _declared(text: str) -> str:
     return name.strip() if isinstance(name, str) else ""
 
 
-def _seed_name(run: Path, started: RunStarted | None) -> str:
+def _seed_name(run: RunReader) -> str:
     """What the training command called the skill, else the benchmark."""
-    try:
-        given = json.loads(read_text(run / "settings.json"))["env"]["skill_init"]
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-    ):  # settings.json is for people; without it there is still a name
-        given = None
+    given, started = run.config.get("env", {}).get("skill_init"), run.fold.started
     if given:
         return Path(given).parent.name if Path(given).name == SKILL_FILE else Path(given).stem
-    return run.resolve().name if started is None else started.benchmark
+    return run.folder.resolve().name if started is None else started.benchmark
 
 
 def _remarks(run: RunReader, text: str) -> list[str]:

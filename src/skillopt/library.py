@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ParamSpec, TypeAlias, TypeGuard, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypedDict, TypeGuard, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict
 
@@ -38,6 +38,9 @@ from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.scorers import Scorer
 from skillopt.tasks.task import Task
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 Rows: TypeAlias = Sequence[Task | Mapping[str, Any]]
 Tasks: TypeAlias = str | Path | Rows | Mapping[str, Rows]
 """A JSONL, JSON or CSV file, rows, or rows by split."""
@@ -50,8 +53,41 @@ answer`, a `Model`, or a `Harness`.
 SkillLike: TypeAlias = str | Path | Skill
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 _GIVEN = "given"
 """The provider and the harness under which objects stand in model strings."""
+
+
+class Work(TypedDict, total=False):
+    """What all functions of this module take: what to work on, and how."""
+
+    tasks: Tasks | None
+    """Your own tasks, which need a `scorer`."""
+    scorer: Scoring | None
+    benchmark: str | Benchmark | None
+    """By name or as an object, in place of tasks of your own."""
+    harness: str | Harness | None
+    """How a model works on a task."""
+    budget: str | None
+    """Reads like "$2", "200k tokens" or "500 calls"."""
+    out: str | Path | None
+    """The run folder; calling again with the same arguments resumes."""
+    options: Mapping[str, Any] | None
+    """Dotted configuration keys such as {"train.num_epochs": 2}."""
+    on_event: Sink | None
+    """Hears every event."""
+
+
+def _spelled(function: F) -> F:
+    """The function with the keys of `Work` in its signature, as help and errors show it."""
+    own = inspect.signature(function)
+    named = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind.__forward_arg__)
+        for name, kind in Work.__annotations__.items()
+    ]
+    function.__signature__ = own.replace(parameters=[*named, *shared])  # type: ignore[attr-defined]
+    return function
 
 
 def _sync(work: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
@@ -76,19 +112,9 @@ def _sync(work: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
     return run
 
 
+@_spelled
 async def aoptimize(
-    *,
-    target: Target,
-    optimizer: str | Model,
-    skill: str | Path | None = None,
-    tasks: Tasks | None = None,
-    scorer: Scoring | None = None,
-    benchmark: str | Benchmark | None = None,
-    harness: str | Harness | None = None,
-    budget: str | None = None,
-    out: str | Path | None = None,
-    options: Mapping[str, Any] | None = None,
-    on_event: Sink | None = None,
+    *, target: Target, optimizer: str | Model, skill: str | Path | None = None, **work: Unpack[Work]
 ) -> Result:
     """Train a skill and return the result.
 
@@ -97,45 +123,25 @@ async def aoptimize(
     that asks no model of ours; `harness` says how a model works on a task.
     Work on your own `tasks` (a file, rows, or rows by split) with a `scorer`, or on a `benchmark`, by name or
     as an object. `skill` is a folder with SKILL.md or one .md file; without it the benchmark's own seed is
-    used. `budget` reads like "$2", "200k tokens" or "500 calls"; `out` is the run folder, and calling again
-    with the same arguments resumes; `options` are dotted configuration keys such as
-    {"train.num_epochs": 2}; `on_event` hears every
-    event. Objects are closed with the run.
+    used. The other arguments are those of `Work`. Objects are closed with the run.
 
     `optimize` starts an event loop; inside a running one, await `aoptimize`.
     """
-    given = _Given(
-        target=target,
-        optimizer=optimizer,
-        harness=harness,
-        skill=skill,
-        tasks=tasks,
-        scorer=scorer,
-        benchmark=benchmark,
-        budget=budget,
-        out=out,
-        options=options or {},
-    )
+    given = _Given(target=target, optimizer=optimizer, skill=skill, **work)
     with given.lent() as resolved:
         job = given.job(resolved)
-        async with open_run(job, job.folder(Path.cwd()), sinks=[on_event] if on_event else []) as opened:
+        async with open_run(job, job.folder(Path.cwd()), sinks=given.sinks) as opened:
             return await train(opened)
 
 
+@_spelled
 async def aevaluate(
     skill: SkillLike | Mapping[str, SkillLike],
     *,
     target: Target,
-    tasks: Tasks | None = None,
-    scorer: Scoring | None = None,
-    benchmark: str | Benchmark | None = None,
-    harness: str | Harness | None = None,
     split: str = "all",
     repeats: int = 1,
-    budget: str | None = None,
-    out: str | Path | None = None,
-    options: Mapping[str, Any] | None = None,
-    on_event: Sink | None = None,
+    **work: Unpack[Work],
 ) -> list[Evaluated]:
     """Measure skills without changing them: one result for each skill and split, or it raises why not.
 
@@ -144,55 +150,29 @@ async def aevaluate(
     `repeats` is the number of draws per task. The other arguments are those of `optimize`. What was measured
     before in the same folder is not paid again.
     """
-    given = _Given(
-        target=target,
-        harness=harness,
-        tasks=tasks,
-        scorer=scorer,
-        benchmark=benchmark,
-        budget=budget,
-        out=out,
-        options=options or {},
-    )
-    found, _ = await given.measure(_named(skill), split, repeats, on_event)
+    found, _ = await _Given(target=target, **work).measure(_named(skill), split, repeats)
     return found
 
 
+@_spelled
 async def acompare(
     skill: SkillLike,
     against: SkillLike,
     *,
     target: Target,
-    tasks: Tasks | None = None,
-    scorer: Scoring | None = None,
-    benchmark: str | Benchmark | None = None,
-    harness: str | Harness | None = None,
     split: str = "all",
     repeats: int = 1,
-    budget: str | None = None,
-    out: str | Path | None = None,
-    options: Mapping[str, Any] | None = None,
-    on_event: Sink | None = None,
+    **work: Unpack[Work],
 ) -> list[Versus]:
     """Measure two skills on the same tasks and compare them in pairs: one comparison for each split.
 
     The arguments are those of `evaluate`.
     """
-    given = _Given(
-        target=target,
-        harness=harness,
-        tasks=tasks,
-        scorer=scorer,
-        benchmark=benchmark,
-        budget=budget,
-        out=out,
-        options=options or {},
-    )
     (rival,) = _named(against)
     skills = {**_named(skill), **_named(against)}
     if len(skills) < 2:
         raise UsageError("A comparison needs two skills, and both arguments name the same one.")
-    found, job = await given.measure(skills, split, repeats, on_event, against=rival)
+    found, job = await _Given(target=target, **work).measure(skills, split, repeats, against=rival)
     return comparisons(found, rival, graded=job.benchmark.graded)
 
 
@@ -201,32 +181,12 @@ evaluate = _sync(aevaluate)
 compare = _sync(acompare)
 
 
+@_spelled
 def estimate(
-    *,
-    target: Target,
-    optimizer: str | Model,
-    skill: str | Path | None = None,
-    tasks: Tasks | None = None,
-    scorer: Scoring | None = None,
-    benchmark: str | Benchmark | None = None,
-    harness: str | Harness | None = None,
-    budget: str | None = None,
-    options: Mapping[str, Any] | None = None,
+    *, target: Target, optimizer: str | Model, skill: str | Path | None = None, **work: Unpack[Work]
 ) -> Estimate:
-    """Say what `optimize` with these arguments will probably take, stage by stage. Nothing is sent, so no key
-    is needed.
-    """
-    given = _Given(
-        target=target,
-        optimizer=optimizer,
-        harness=harness,
-        skill=skill,
-        tasks=tasks,
-        scorer=scorer,
-        benchmark=benchmark,
-        budget=budget,
-        options=options or {},
-    )
+    """Say what `optimize` will probably take, stage by stage. Nothing is sent, so no key is needed."""
+    given = _Given(target=target, optimizer=optimizer, skill=skill, **work)
     with given.lent() as resolved:
         return estimated(given.job(resolved, needs_key=False))
 
@@ -265,12 +225,18 @@ class _Given:
     benchmark: str | Benchmark | None = None
     budget: str | None = None
     out: str | Path | None = None
-    options: Mapping[str, Any]
+    options: Mapping[str, Any] | None = None
+    on_event: Sink | None = None
+
+    @property
+    def sinks(self) -> list[Sink]:
+        return [] if self.on_event is None else [self.on_event]
 
     @contextmanager
     def lent(self) -> Iterator[Resolved]:
         """The configuration that the arguments mean, for as long as the objects are lent."""
-        needs_tasks = self.options.get("train.part") != "description"
+        options = self.options or {}
+        needs_tasks = options.get("train.part") != "description"
         if (self.tasks is None) is (self.benchmark is None) and (needs_tasks or self.tasks is not None):
             raise UsageError("Say what to work on: tasks with a scorer, or a benchmark, and not both.")
         if self.benchmark is not None and self.scorer is not None:
@@ -279,7 +245,7 @@ class _Given:
             flags = self._flags(stack)
             settings = [
                 f"{key}={value if isinstance(value, str) else json.dumps(value)}"
-                for key, value in self.options.items()
+                for key, value in options.items()
             ]
             yield load(None, flags=flags, options=settings, environ=os.environ, cwd=Path.cwd())
 
@@ -295,12 +261,7 @@ class _Given:
         return prepare(resolved, benchmark=benchmark, needs_key=needs_key)
 
     async def measure(
-        self,
-        skills: Mapping[str, SkillLike],
-        split: str,
-        repeats: int,
-        on_event: Sink | None,
-        against: str | None = None,
+        self, skills: Mapping[str, SkillLike], split: str, repeats: int, against: str | None = None
     ) -> tuple[list[Evaluated], Job]:
         """Every skill on every split that is named."""
         with self.lent() as resolved:
@@ -316,7 +277,7 @@ class _Given:
                 eval_folder(job, resolved),
                 against=against,
                 repeats=repeats,
-                sinks=[on_event] if on_event else [],
+                sinks=self.sinks,
             )
             return found, job
 
@@ -383,9 +344,7 @@ def _is_function(given: object) -> TypeGuard[Callable[..., Any]]:
 
 
 def _label(models: dict[str, Model], model: Model) -> str:
-    """The model string under which an object is found again; the same in every process, so that a run can be
-    resumed.
-    """
+    """The model string of an object; the same in every process, so that a run can be resumed."""
     name = str(model.fingerprint.get("model") or type(model).__name__)
     while models.get(name, model) is not model:
         name = f"{name}-2"

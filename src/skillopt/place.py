@@ -95,21 +95,11 @@ class Place:
         """A place outside the plan of a run, by a name of the caller's own."""
         return cls(scope="named", name="/".join(parts), attempt=attempt)
 
-    def of_candidate(self, number: int) -> Place:
-        """The candidate of a step with that number; number 0 has the place of the step itself."""
-        return replace(self, candidate=number)
-
-    def of_sample(self, number: int) -> Place:
-        """A further sample that the end of an epoch compares."""
-        return replace(self, sample=number)
-
-    def of_arm(self, arm: Literal["older", "newer"]) -> Place:
-        """One of the two skills that the end of an epoch compares."""
-        return replace(self, arm=arm)
-
-    def of_skill(self, name: str) -> Place:
-        """One of the skills of a test."""
-        return replace(self, name=name)
+    def part(self, *, candidate: int = 0, sample: int = 0, arm: Arm = "", name: str = "") -> Place:
+        """A candidate of a step, where number 0 has the place of the step itself; one of the two skills that
+        the end of an epoch compares, in a further sample; one of the skills of a test.
+        """
+        return replace(self, candidate=candidate, sample=sample, arm=arm, name=name)
 
     def at(
         self, stage: str, item: str = "", *, attempt: int | None = None, number: int | None = None
@@ -121,11 +111,6 @@ class Place:
     def root(self) -> Place:
         """The step, epoch end, test or baseline that this belongs to."""
         return Place(scope=self.scope, epoch=self.epoch, step=self.step, takes=self.takes)
-
-    @property
-    def question(self) -> Place:
-        """The stage and item, without attempt and number: what several proposals have in common."""
-        return replace(self, attempt=None, number=None)
 
     @classmethod
     def parse(cls, text: str) -> Place:

@@ -1,4 +1,5 @@
-"""Text of others - models, tasks, transcripts - made safe to print: control characters become symbols.
+"""Text of others - models, tasks, transcripts - made safe to print and to store: what no terminal should obey
+and no file can hold becomes a symbol.
 
 A terminal obeys the escape sequences it is sent: text that a model wrote could move the cursor, retitle the
 window or hide what follows. Bidirectional overrides let one line read as another.
@@ -22,6 +23,11 @@ _SYMBOLS = {
 def printable(text: str, keep: str = "\n\t") -> str:
     """The text with a visible symbol for every control, direction and half-surrogate character but `keep`."""
     return text.translate(_symbols(keep))
+
+
+def clean_text(text: str) -> str:
+    """Text that can be stored as UTF-8: half of a surrogate pair becomes a replacement character."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 @lru_cache(maxsize=16)

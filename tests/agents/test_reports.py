@@ -129,6 +129,15 @@ def test_a_workspace_whose_path_is_not_ascii_proves_as_well(place: AgentPlace) -
         kept.unlink()
 
 
+@pytest.mark.parametrize("error", ["out of space", ["out of space"], None, 7])
+def test_a_failed_turn_of_codex_is_a_fault_in_whatever_form_it_says_why(
+    error: object, place: AgentPlace
+) -> None:
+    told = json.dumps({"type": "turn.failed", "error": error})
+    with pytest.raises(Fault, match="the turn failed" if error is None else "out of space|7"):
+        driver("codex").report(said(told + "\n"), place, None)
+
+
 def test_codex_tells_its_commands_and_its_transcript_proves_the_skill(place: AgentPlace) -> None:
     transcript("codex", place.home / ".codex" / "sessions" / "2026" / "11" / "15" / "rollout-1.jsonl")
     report = driver("codex").report(printed("codex"), place, "house-style")

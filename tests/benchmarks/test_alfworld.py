@@ -14,8 +14,7 @@ import pytest
 from skillopt import api
 from skillopt.benchmarks.alfworld import PLUGIN, ALFWorldSettings
 from skillopt.benchmarks.alfworld._benchmark import WON, plain
-from skillopt.benchmarks.alfworld._load import places, to_task
-from skillopt.benchmarks.alfworld._names import by_number, short_names
+from skillopt.benchmarks.alfworld._load import by_number, places, short_names, to_task
 from skillopt.build import open_run, prepare
 from skillopt.config import load, packaged_names
 from skillopt.errors import ConfigError, Fault, TaskError

@@ -12,10 +12,10 @@ from benchmarks._bulletins import QUESTIONS, Question, answer, figures, write_sp
 from skillopt import api
 from skillopt.benchmarks.officeqa import PLUGIN, OfficeQASettings
 from skillopt.benchmarks.officeqa._environment import CHARACTERS, MOST_HITS, TOOLS, DocumentTools, Library
-from skillopt.benchmarks.officeqa._load import OfficeQALoader
-from skillopt.benchmarks.officeqa._pages import (
+from skillopt.benchmarks.officeqa._load import (
     LONGEST_ALL,
     LONGEST_PAGE,
+    OfficeQALoader,
     PageSource,
     as_text,
     page_text,

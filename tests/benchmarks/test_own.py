@@ -64,11 +64,11 @@ async def test_a_file_a_template_and_a_scorer_make_a_benchmark(tmp_path: Path) -
     assert "exact_match" in benchmark.scorer_version
 
 
-def test_it_is_registered_by_its_file_and_changes_no_default() -> None:
+def test_it_is_registered_by_its_file_and_proves_edits_by_default() -> None:
     assert benchmarks.get("own") is PLUGIN
     assert "own" in benchmarks.names()
     assert not {"texts", "_data", "_rows"} & set(benchmarks.names())
-    assert PLUGIN.defaults == {}
+    assert PLUGIN.defaults == {"train.strategy": "proof"}
     assert all(field.description for field in PLUGIN.Settings.model_fields.values())
 
 
@@ -185,12 +185,25 @@ def test_from_python_splits_may_be_given_by_name() -> None:
         OwnBenchmark.from_tasks({"train": rows(1), "val": rows(6)[2:4], "selection": rows(6)[4:]})
 
 
+def test_a_template_may_name_a_column_of_any_spelling(tmp_path: Path) -> None:
+    data = jsonl(
+        tmp_path / "all.jsonl",
+        [{"Mail text": f"m{n} {{Über}}", "Über": "u", "answer": "x"} for n in range(5)],
+    )
+    made = build(data_path=data, prompt="{Über}: {Mail text} {else}")
+    assert {task.prompt for split in SPLITS for task in made.tasks(split)} == {
+        f"u: m{n} {{Über}} {{else}}" for n in range(5)
+    }
+
+
 @pytest.mark.parametrize(
     ("content", "settings", "error", "words"),
     [
         (rows(5), {"prompt": "{question} {answer}"}, TaskError, "which is the reference"),
         (rows(5), {"prompt": "{qestion}"}, TaskError, "Did you mean 'question'"),
-        (rows(5), {"prompt": "always the same"}, TaskError, "names no field"),
+        (rows(5), {"prompt": "always the same"}, TaskError, r"names no field.* \{question\}"),
+        ([{"note": "n", "team": "x"}], {}, TaskError, r"or task, but note, team\..*such as '\{note\}'"),
+        ([{"note": "n", "team": "x"}], {"prompt": "{note}"}, TaskError, "note, team: env.reference_field"),
         (rows(5), {"prompt": "missing.md"}, ConfigError, "env.prompt: the file missing.md cannot be read"),
         (rows(5), {"system": "no place for it"}, ConfigError, "has no {skill}"),
         ([*rows(5), {**rows(1)[0], "answer": "else"}], {}, TaskError, "used more than once: q0"),

@@ -119,3 +119,18 @@ def test_reading_csv_leaves_the_module_s_own_limit_alone(tmp_path: Path) -> None
     csv.field_size_limit(150_000)
     load_rows(as_csv(ROWS, tmp_path / "a.csv"))
     assert csv.field_size_limit(131_072) == 150_000
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_what_spreadsheets_write_is_read(tmp_path: Path, encoding: str) -> None:
+    file = tmp_path / "tasks.csv"
+    file.write_bytes('Frage;Antwort\r\n"Größe; Gewicht?";5 €\r\n'.encode(encoding))
+    (row,) = load_rows(file)
+    assert row.data == {"Frage": "Größe; Gewicht?", "Antwort": "5 €"}
+
+
+def test_half_a_file_in_utf_16_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.csv"
+    file.write_bytes("a;b\n1;2".encode("utf-16")[:-1])
+    with pytest.raises(TaskError, match="neither UTF-8 nor UTF-16"):
+        load_rows(file)

@@ -420,7 +420,7 @@ sys.exit(repr(([path for path in found if os.path.exists(path)], [path for path 
 @needs_bubblewrap
 async def test_a_sandbox_that_fails_is_no_score(data: Path) -> None:
     made = bench(data)
-    made._sandbox._visible = (Path("/gone/meanwhile"),)
+    made._sandbox.visible = (Path("/gone/meanwhile"),)
     with pytest.raises(Fault) as caught:
         await made.score(made.tasks("train")[0], replied(DOUBLE))
     assert caught.value.kind == "sandbox"

@@ -36,6 +36,11 @@ JUDGED = Judgement(
     after=0.75,
     metric="hard",
     policy="strict",
+    pairs=(
+        TaskScores(task="t7", title="Notes for 1.2", before=0.0, after=1.0),
+        TaskScores(task="t8", before=1.0, after=1.0),
+    ),
+    p=0.01,
 )
 
 
@@ -101,13 +106,8 @@ class World:
             )
             for number, text in enumerate(texts or (FIRST, SECOND, THIRD), 1)
         ]
-        pairs = (
-            TaskScores(task="t7", title="Notes for 1.2", before=0.0, after=1.0),
-            TaskScores(task="t8", before=1.0, after=1.0),
-        )
-        judged = JUDGED.model_copy(update={"pairs": pairs})
         return TargetDraft(
-            name=name, kind="skill", path=path or self.skill, before=before, steps=steps, judgement=judged
+            name=name, kind="skill", path=path or self.skill, before=before, steps=steps, judgement=JUDGED
         )
 
     def memory_draft(

@@ -15,6 +15,7 @@ import pytest
 from changes._adoption import FIRST, MEMORY, SKILL, THIRD, World
 from skillopt.changes.block import with_learned
 from skillopt.changes.decisions import LOCK
+from skillopt.changes.status import decisions
 from skillopt.errors import RunConflict, UnknownName, UsageError
 from skillopt.files import lock
 
@@ -502,7 +503,7 @@ def test_status_and_diff_write_nothing(world: World) -> None:
     before = {path: path.stat().st_mtime_ns for path in sorted(world.home.rglob("*"))}
     world.adoption().status()
     world.adoption().diff()
-    world.adoption().decisions()
+    decisions(world.adoption().store, None)
     assert {path: path.stat().st_mtime_ns for path in sorted(world.home.rglob("*"))} == before
 
 
@@ -510,7 +511,7 @@ def test_decisions_are_kept_for_the_next_night(world: World) -> None:
     proposal = world.stage()
     world.adoption().adopt(edits=[1, 4])
     world.adoption().discard(edits=[3])
-    told = world.adoption().decisions(str(world.project))
+    told = decisions(world.adoption().store, str(world.project))
     assert [(one.edit, one.decision, one.target) for one in told] == [
         (1, "adopted", "notes"),
         (4, "adopted", "CLAUDE.md"),
@@ -519,12 +520,12 @@ def test_decisions_are_kept_for_the_next_night(world: World) -> None:
     assert (told[0].cut, told[0].added) == ("- Be short.\n", "- Be short: three lines at most.\n")
     assert told[2].added == "- Never list\n  internal changes.\n" and told[2].evidence[0].place == "e1/s3"
     world.adoption().undo()
-    assert {one.edit: one.decision for one in world.adoption().decisions()} == {
+    assert {one.edit: one.decision for one in decisions(world.adoption().store, None)} == {
         1: "undone",
         4: "undone",
         3: "discarded",
     }
-    assert world.adoption().decisions("/another/project") == ()
+    assert decisions(world.adoption().store, "/another/project") == ()
     assert told[0].proposal == proposal.id
 
 
@@ -534,3 +535,11 @@ def test_a_proposal_that_cannot_be_read_does_not_stand_in_the_way_of_the_others(
     done = world.adoption().adopt()
     assert done.proposal == good.id and any(broken.id in line for line in done.recovered)
     assert list(world.adoption().status().refused) == [broken.id]
+
+
+def test_who_adopts_is_told_what_the_held_out_tasks_say_of_it(world: World) -> None:
+    world.stage(world.skill_draft(), world.memory_draft())
+    said = world.adoption().findings()
+    assert said[0] == "notes: shown: better on 1 of 2 held-out tasks (p = 0.01)" and len(said) == 2
+    done = world.adoption().adopt(edits=[1])
+    assert done.findings == (f"{said[0]}, measured with all edits together",)

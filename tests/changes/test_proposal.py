@@ -12,6 +12,7 @@ import pytest
 from changes._adoption import FIRST, JUDGED, MEMORY, SECOND, SKILL, THIRD, World
 from skillopt.agents import is_memory_file
 from skillopt.changes.proposal import DraftStep, EditEvidence, TargetDraft, live_text
+from skillopt.changes.status import decisions
 from skillopt.changes.store import MANIFEST, Store
 from skillopt.errors import SkillError, UsageError
 
@@ -62,10 +63,10 @@ def test_the_page_shows_diff_evidence_verdict_pairs_and_cost(world: World) -> No
         assert said in page
     assert "3,456 tokens" in page and "dollars unknown" in page
     assert "| Notes for 1.2 \\(t7\\) | 0.000 | 1.000 | better |" in page
-    assert "Simulated" not in page and "Unverified" not in page
+    assert "Simulated" not in page and "Read it as an idea" not in page
 
 
-def test_an_unverified_or_ungated_result_says_so(world: World) -> None:
+def test_what_could_be_chance_or_passed_no_gate_says_so(world: World) -> None:
     draft = world.skill_draft(FIRST)
     judged = JUDGED.model_copy(update={"verified": False, "gate_on": False})
     proposal = world.stage(
@@ -74,7 +75,7 @@ def test_an_unverified_or_ungated_result_says_so(world: World) -> None:
         )
     )
     page = (world.store.folder(proposal.id) / "proposal.md").read_text()
-    assert "Unverified suggestion" in page and "gate was switched off" in page
+    assert "Read it as an idea" in page and "gate was switched off" in page
 
 
 def test_what_a_transcript_said_cannot_pass_for_the_page_or_reach_the_terminal(world: World) -> None:
@@ -278,7 +279,7 @@ def test_a_whole_state_folder_of_a_cloned_repository_is_refused_and_writes_nothi
         with pytest.raises(UsageError, match=r"was made in .*attacker.*nothing of them is used"):
             act()
     assert list(victim.adoption().status().refused) == [forged.id]
-    assert victim.adoption().status().proposals == () and victim.adoption().decisions() == ()
+    assert victim.adoption().status().proposals == () and decisions(victim.adoption().store, None) == ()
     assert world.files() == before
     assert world.store.load(proposal.id).proposal == proposal
 

@@ -89,6 +89,8 @@ def test_the_library_needs_no_tasks_for_a_description(skillopt: Command, routing
             "gradient.failure_only": True,
         },
     )
+    settings = json.loads((result.folder / "settings.json").read_text())
+    assert settings["train"]["strategy"] == "paper"  # proof keeps a description that always loads
     assert "Recall 0.000 to" in result.claim and result.best_skill.startswith(
         "---\nname: schema-migrations\n"
     )

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.cli._effort import PRESETS, with_effort
+from cli._commands import Command
 from skillopt.cli._flags import Given
+from skillopt.cli.train import PRESETS, with_effort
 from skillopt.errors import UnknownName
 
 DOCS = Path(__file__).parents[2] / "docs" / "effort.md"
@@ -31,6 +32,20 @@ def test_every_preset_loads_and_what_is_said_by_itself_counts_more() -> None:
 def test_a_mistyped_effort_names_the_near_miss() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'quick'"):
         with_effort(given(), "quik")
+
+
+@pytest.mark.slow
+def test_an_estimate_knows_the_efforts_and_names_the_quick_one_where_tasks_are_few(
+    skillopt: Command, tmp_path: Path
+) -> None:
+    skillopt("init", "demo")
+    tasks = tmp_path / "demo" / "tasks.jsonl"
+    tasks.write_text("".join(tasks.read_text().splitlines(keepends=True)[:20]))
+    whole = skillopt("estimate", "demo", "--target", "world")
+    assert whole.code == 0 and "--effort quick takes one split" in " ".join(whole.out.split())
+    quick = skillopt("estimate", "demo", "--target", "world", "--effort", "quick")
+    assert quick.code == 0 and "--effort" not in quick.out
+    assert "Likely cost of 1 step, simulated" in quick.out
 
 
 def test_the_page_names_every_setting_and_no_other() -> None:

@@ -15,6 +15,7 @@ import pytest
 from cli._commands import SMALL, Command
 from doors._provider import RULE, answer, write_splits
 from skillopt.place import Place
+from skillopt.runs.reader import read_run
 from skillopt.testing import Answer, Call, LoopbackProvider
 
 
@@ -229,6 +230,11 @@ def test_proposals_of_a_rewriting_mode_are_named_in_words(skillopt: Command, mod
     shown = skillopt("explain", "run", "1").out.partition("Edits and how they ended:")[2]
     shown = shown.partition("The recomputed verdict")[0]
     assert "?" not in shown and ("whole skill" if mode.startswith("full") else "add_rule") in shown
+
+
+def test_without_a_step_the_last_one_is_explained(skillopt: Command, finished: Path) -> None:
+    last = max(record.step for record in read_run(finished).fold.records)
+    assert skillopt("explain", str(finished)).out == skillopt("explain", str(finished), str(last)).out
 
 
 def test_a_candidate_that_is_not_there_is_answered_with_those_that_are(

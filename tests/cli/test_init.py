@@ -131,3 +131,68 @@ def test_a_skill_that_is_there_gets_a_config_around_it_and_stays_as_it_is(
         bare.code == 0 and "skillopt tasks draft skills/sums/SKILL.md --out elsewhere/tasks.jsonl" in bare.out
     )
     assert skillopt("init").code == 2 and skillopt("init", "--skill", "nowhere").code == 2
+
+
+def _skill(tmp_path: Path, name: str = "mail") -> Path:
+    folder = tmp_path / "skills" / name
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(f"---\nname: {name}\ndescription: Sorts.\n---\n\nSort.\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("header", "told", "said"),
+    [
+        ("message;team", [], {"prompt": "{message}", "reference_field": "team"}),
+        ("Mail text;Calendar line", [], {"prompt": "{Mail text}", "reference_field": "Calendar line"}),
+        ("note;expected", [], {"prompt": "{note}", "reference_field": None}),
+        ("question;team", [], {"prompt": None, "reference_field": "team"}),
+        ("Question;Answer", [], {"prompt": "{Question}", "reference_field": "Answer"}),
+        ("message;team;split", [], {"prompt": "{message}", "reference_field": "team"}),
+        ("prompt;answer", [], {"prompt": None, "reference_field": None}),
+        (
+            "mail;from;team",
+            ["--prompt", "{from}: {mail}"],
+            {"prompt": "{from}: {mail}", "reference_field": "team"},
+        ),
+    ],
+)
+def test_columns_of_any_name_are_found_told_and_work(
+    skillopt: Command, tmp_path: Path, header: str, told: list[str], said: dict[str, str | None]
+) -> None:
+    columns = header.split(";")
+    lines = [header, *(";".join(f"{column} {n}" for column in columns) for n in range(8))]
+    (tmp_path / "mine.csv").write_text("\n".join(lines), encoding="utf-8-sig")
+    made = skillopt("init", "--skill", str(_skill(tmp_path)), "--tasks", "mine.csv", *told)
+    assert made.code == 0, made.err
+    shown = json.loads(skillopt("config", "show", "mail-training", "--json").out)["config"]["env"]
+    assert {key: shown.get(key) for key in said} == said
+    for key, value in said.items():
+        assert (value is None) == (f"correct env.{key}" not in made.out)
+        assert value is None or value in made.out
+    tried = skillopt("try", "mail-training", "--target", "world", "--json")
+    assert tried.code == 0, tried.err
+
+
+def test_columns_that_leave_a_choice_are_asked_about_and_nothing_is_written(
+    skillopt: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.csv").write_text("mail,from,team\na,b,c\n")
+    made = skillopt("init", "--skill", str(_skill(tmp_path)), "--tasks", "mine.csv")
+    assert made.code == 2
+    assert "has the columns mail, from, team: which is asked" in made.err
+    assert "--prompt '{COLUMN}' --reference_field COLUMN" in made.err
+    assert not (tmp_path / "mail-training").exists()
+
+
+def test_rows_that_give_no_task_are_told_at_once_and_a_missing_answer_column_too(
+    skillopt: Command, tmp_path: Path
+) -> None:
+    skill = str(_skill(tmp_path))
+    (tmp_path / "holes.csv").write_text("question,answer\na,b\nc,d\ne,\n")
+    made = skillopt("init", "--skill", skill, "--tasks", "holes.csv")
+    assert "2 tasks, scored by exact_match." in made.out
+    assert "1 row could not be used and is left out" in made.out and "line 4" in made.out
+    (tmp_path / "bare.csv").write_text("question,mood,tone\na,b,c\n")
+    bare = skillopt("init", "other", "--skill", skill, "--tasks", "bare.csv")
+    assert bare.code == 0 and "No column is known to hold the answer" in bare.out

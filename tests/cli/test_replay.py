@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from cli._commands import Command
-from skillopt.cli._growth import frame
+from skillopt.cli.replay import frame
 from skillopt.runs.growth import growth
 from skillopt.runs.reader import read_facts
 

@@ -117,9 +117,14 @@ def test_from_the_night_to_the_morning_and_back(person: Person, model: str) -> N
     assert f"night: reading 20 of 20 sessions with {model}" in ran.err and "can be measured" in ran.err
     assert "brief-writer: held-out 0.000 to 1.000, accept" in ran.out and "skillopt sleep adopt" in ran.out
     assert person.skill.read_text() == SKILL
-    assert f"+{RULE}" in sleep("diff").out
-    assert "pending (1 pending)" in sleep("status").out
-    assert f"wrote {person.skill}" in sleep("adopt").out and person.skill.read_text() == LEARNT
+    finding = "shown: better on 8 of 8 held-out tasks (p = 0.0039)"
+    assert f"accept; {finding}" in ran.out
+    shown = sleep("diff").out
+    assert shown.startswith(f"# brief-writer: {finding}\n") and f"+{RULE}" in shown
+    stands = sleep("status").out
+    assert "pending (1 pending)" in stands and finding in stands
+    adopted = sleep("adopt").out
+    assert f"wrote {person.skill}" in adopted and finding in adopted and person.skill.read_text() == LEARNT
     assert "adopted (1 adopted)" in sleep("status").out
     assert sleep("undo").code == 0 and person.skill.read_bytes() == SKILL.encode()
     told = json.loads(sleep("discard", "--json").out)
@@ -135,6 +140,7 @@ def test_a_night_as_json_is_one_object(person: Person, model: str) -> None:
     assert (told["night"], told["accepted"], told["adopted"], told["n_tasks"]) == (1, True, False, 20)
     (skill,) = told["skills"]
     assert (skill["baseline"], skill["candidate"], skill["verified"]) == (0.0, 1.0, True)
+    assert skill["finding"].startswith("shown: better on 8 of 8 held-out tasks (p = 0.0039)")
     assert Path(told["staging_dir"]).is_relative_to(person.home / ".skillopt-sleep")
     state = json.loads(sleep("status", "--json").out)
     assert (state["night"], state["open_night"], state["proposals"][0]["edits"]) == (

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli._commands import Command
-from skillopt.build.task_drafts import alike
+from skillopt.build.drafting import alike
 from skillopt.cli import app
 from skillopt.cli import tasks as command
 from skillopt.testing import Call, LoopbackProvider
@@ -147,3 +147,26 @@ def test_drafts_are_reviewed_one_by_one(file: Path, monkeypatch: pytest.MonkeyPa
 )
 def test_requests_are_compared_by_their_words(one: str, other: str, same: bool) -> None:
     assert alike(one, other) is same
+
+
+def test_the_simulated_optimizer_says_that_it_drafts_nothing(skillopt: Command, file: Path) -> None:
+    ran = skillopt("tasks", "draft", str(file.parent / "SKILL.md"), "--optimizer", "world")
+    assert ran.code == 2
+    assert ran.err.startswith("error: The simulated optimizer proposes edits")
+    assert "--optimizer PROVIDER:MODEL" in ran.err
+    assert not file.exists()
+
+
+def test_a_review_of_a_missing_file_names_the_command_that_makes_one(skillopt: Command) -> None:
+    ran = skillopt("tasks", "review", "tasks.jsonl")
+    assert ran.code == 2
+    assert (
+        "There is no file tasks.jsonl. 'skillopt tasks draft SKILL --out tasks.jsonl' makes one." in ran.err
+    )
+
+
+@pytest.mark.parametrize("line", ["no JSON", "[" * 5000], ids=["words", "deep"])
+def test_a_review_of_a_file_that_is_no_jsonl_says_so(skillopt: Command, line: str) -> None:
+    Path("tasks.jsonl").write_text(line)
+    ran = skillopt("tasks", "review", "tasks.jsonl")
+    assert ran.code == 2 and "cannot be read as JSONL" in ran.err

@@ -46,7 +46,7 @@ def test_once_shows_where_a_run_stands(skillopt: Command, finished: Path) -> Non
         "finished",
     ):
         assert words in ran.out, words
-    assert "Simulated: The trained skill is" in ran.out
+    assert "Simulated: The trained skill scored" in ran.out
 
 
 def test_a_run_that_was_stopped_is_said_to_be_nobodys(

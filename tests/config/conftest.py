@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from skillopt.config import Resolved, RoleSpec, load, resolve_role
-from skillopt.config.role_schema import RoleName
+from skillopt.config.sections import RoleName
 from skillopt.errors import ConfigError, UnknownName
 from skillopt.registry import Registry
 

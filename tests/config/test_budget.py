@@ -21,6 +21,10 @@ from skillopt.errors import ConfigError
         ("500 calls", None, None, 500),
         ("1 call", None, None, 1),
         ("$2, 200k tokens,500 calls", 2, 200_000, 500),
+        ("1,000,000 tokens", None, 1_000_000, None),
+        ("$2,500", 2500, None, None),
+        ("10 000 tokens, $1", 1, 10_000, None),
+        ("1e3 calls", None, None, 1000),
     ],
 )
 def test_a_budget_reads(text, usd, tokens, calls):
@@ -30,11 +34,33 @@ def test_a_budget_reads(text, usd, tokens, calls):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "2", "two usd", "$2 tokens", "200,000 tokens", "$-1", "$0", "1.5 calls", "5 cals", "$1, $2", "5 €"],
+    [
+        "",
+        "2",
+        "two usd",
+        "$2 tokens",
+        "$2,500 calls",
+        "200,00 tokens",
+        "1e400 tokens",
+        "2 000 00 calls",
+        "$-1",
+        "$0",
+        "1.5 calls",
+        "5 cals",
+        "$1, $2",
+        "5 €",
+    ],
 )
 def test_what_is_no_budget_is_refused_with_the_forms_it_may_have(text):
     with pytest.raises(ConfigError, match="budget"):
         parse_budget(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"), [("2 hours 30 minutes", 150), ("1h30m", 90), ("2h", 120), ("$1, 2 h 5 min", 125)]
+)
+def test_hours_and_minutes_are_one_time(text, minutes):
+    assert parse_budget(text).minutes == minutes
 
 
 def test_a_budget_as_text_is_the_whole_budget(run, write):

@@ -98,6 +98,7 @@ def files_for(folder: Path) -> None:
             "answer": code_of(case),
             "alt": "nothing",
             "topic": "x",
+            "part": ("train", "val", "test")[n % 3],
             "note": rules[n % len(rules)],
         }
         for n, case in enumerate(cases)
@@ -438,6 +439,7 @@ CASES = [
     case("env.split_mode", "split_dir", "error", OWN),
     case("env.split_ratio", "3:1:1", "events", OWN),
     case("env.split_seed", 1, "events", OWN),
+    case("env.split_field", "part", "events", OWN),
     case("env.split_dir", "splits", "events", OWN),
     case("env.data_path", "more.jsonl", "events", OWN),
     case("env.limit", 3, "events", OWN),

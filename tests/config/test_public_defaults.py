@@ -10,15 +10,16 @@ from _public_defaults import PUBLIC, WHY, differs, public_default
 
 from config._public_files import BASE
 from skillopt.benchmarks import benchmarks
-from skillopt.config import describe, describe_providers
+from skillopt.config import describe
 from skillopt.config.names import DEAD, REFUSED, aliases
+from skillopt.config.services import declared
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 ROWS = {
     row.key: row
     for row in [
         *describe(),
-        *describe_providers(),
+        *(each.leaf for each in declared().keys.values()),
         *(row for name in benchmarks.names() for row in describe(name)),
     ]
 }

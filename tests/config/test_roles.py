@@ -214,3 +214,10 @@ def test_a_knob_left_unset_sends_nothing(run):
         ).model.sampling()
         == {}
     )
+
+
+@pytest.mark.parametrize("key", ["${HOUSE_KEY}", "$HOUSE_KEY", "%HOUSE_KEY%", "{{ HOUSE_KEY }}"])
+def test_a_key_that_only_names_a_variable_is_refused_and_not_sent(run, write, key):
+    write("c.yaml", f"model:\n  target: {{name: 'openai:gpt-5.5', api_key: '{key}'}}\n")
+    with pytest.raises(ConfigError, match=r"not filled in from the environment: .* set OPENAI_API_KEY"):
+        resolve_role(run("c.yaml").config, "target")

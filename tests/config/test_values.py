@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from skillopt.config import Config
 from skillopt.config.fields import Leaf
 from skillopt.config.names import MODES
 
@@ -76,3 +77,10 @@ def test_a_list_is_read_from_text_also_where_text_would_do():
         Leaf(key="env.prompt", annotation=str, default=None, description="").from_text("[a] {field}")
         == "[a] {field}"
     )
+
+
+def test_a_configuration_has_other_values_by_key_and_stays_as_it_is() -> None:
+    config = Config()
+    other = config.having({"model.target.name": "world", "model.target.seed": 7, "train.folds": 1})
+    assert (other.model.target.name, other.model.target.seed, other.train.folds) == ("world", 7, 1)
+    assert config == Config() and other.model.optimizer == config.model.optimizer

@@ -18,7 +18,7 @@ from skillopt.errors import UsageError
 
 async def test_a_check_that_ended_is_shown_while_others_run(tmp_path: Path) -> None:
     goes_on = asyncio.Event()
-    fine = CheckResult.of("machine", "Python", "fine", "it is there", "")
+    fine = CheckResult("machine", "Python", "fine", "it is there", "")
 
     async def examined() -> Examination:
         await goes_on.wait()

@@ -149,6 +149,23 @@ def test_the_stairs_are_a_scrubber_for_skill_and_tasks(
         desk.picture("run-scrubbed")
 
 
+def test_stairs_skill_and_wall_are_in_sight_together(shown: Shown, browser: Browser, pictures: Path) -> None:
+    with tab(browser, pictures) as desk:
+        page = desk.page
+        page.set_viewport_size({"width": 1440, "height": 900})
+        desk.open(shown.url("whole"))
+        scrubber, wall = page.locator("#scrubber"), page.locator("#wall .wall button").first
+        line = page.locator(".skill li:not([hidden])").nth(2)
+        for seen in (scrubber, line, wall):
+            expect(seen).to_be_in_viewport()
+        line.evaluate("line => window.scrollBy(0, line.getBoundingClientRect().top - 400)")
+        for seen in (scrubber, line, wall):
+            expect(seen).to_be_in_viewport()
+        stairs, squares = page.locator("#scores").bounding_box(), page.locator("#wall").bounding_box()
+        assert stairs is not None and squares is not None
+        assert stairs["y"] == 0 and stairs["height"] <= squares["y"]
+
+
 def test_a_run_plays_by_itself_on_the_page_and_in_a_replay(
     shown: Shown, browser: Browser, pictures: Path, tmp_path: Path
 ) -> None:

@@ -39,8 +39,7 @@ def answer(call: Call) -> str:
     if not (call.place or "").startswith("rollout/"):
         return json.dumps(
             {
-                "patch": {"edits": [{"op": "append", "content": RULE}]},
-                "edits": [],
+                "edits": [{"op": "append", "content": RULE}],
                 "slow_update_content": "",
                 "meta_skill_content": "",
             }

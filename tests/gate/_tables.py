@@ -75,7 +75,7 @@ class Table:
         return None
 
     async def run(self, task, environment, skill, prompts, session):
-        draw, attempt = session._draw, session._attempt
+        draw, attempt = session.draw, session.attempt
         self.asked.append((task.id, draw))
         for _ in range(self.rng.randrange(12)):
             await asyncio.sleep(0)

@@ -198,6 +198,7 @@ async def test_an_agent_that_hangs_is_left_behind_after_its_time(tmp_path: Path,
         ({"answer": "x", "trace": [3]}, "'trace'"),
         ({"answer": "x", "trace": [{"role": "narrator", "content": "y"}]}, "'narrator'"),
         ({"answer": "x", "trace": [{"role": "ai", "tool_calls": ["ls"]}]}, "'tool_calls'"),
+        ({"answer": "x", "trace": [{"role": "ai", "tool_calls": 3}]}, "'tool_calls'"),
         ({"answer": "x", "usage": "much"}, "'usage'"),
         ({"answer": "x", "usage": {"input_tokens": -1, "output_tokens": 1}}, "usage.input_tokens"),
         ({"answer": "x", "usage": {"input_tokens": True, "output_tokens": 1}}, "usage.input_tokens"),
@@ -206,6 +207,34 @@ async def test_an_agent_that_hangs_is_left_behind_after_its_time(tmp_path: Path,
 async def test_an_answer_in_no_known_form_is_no_measurement(tmp_path: Path, value: Any, words: str) -> None:
     lost = await invalid(tmp_path, lambda task, skill: value)
     assert lost.kind == "contract" and words in lost.detail
+
+
+async def test_a_trace_that_json_cannot_write_is_kept_in_words(tmp_path: Path) -> None:
+    content = {("a", 1): "deep"}
+    done = await one(
+        tmp_path, lambda task, skill: {"answer": "x", "trace": [{"role": "ai", "content": content}]}
+    )
+    assert isinstance(done, Scored) and "deep" in done.trajectory.messages[0].content
+
+
+async def test_half_of_an_emoji_is_stored_as_a_mark_wherever_it_stands(tmp_path: Path) -> None:
+    called = {
+        "role": "assistant",
+        "content": "\ud83d",
+        "tool_calls": [{"name": "\ude00", "arguments": "\ud83d"}],
+    }
+
+    def cuts(task: Any, skill: str) -> dict[str, Any]:
+        return {"answer": "seven \ud83d", "trace": [called, {"role": "tool", "content": "\ud83d"}]}
+
+    done = await one(tmp_path, cuts)
+    assert isinstance(done, Scored) and done.trajectory.answer == "seven \ufffd"
+    assert [message.content for message in done.trajectory.messages][:2] == ["\ufffd", "\ufffd"]
+
+    def fails(task: Any, skill: str) -> str:
+        raise ValueError("no \ud83d")
+
+    assert "no \ufffd" in (await invalid(tmp_path / "b", fails)).detail
 
 
 async def test_an_empty_answer_is_the_agents_own_failure(tmp_path: Path) -> None:

@@ -153,6 +153,7 @@ def test_a_new_setting_of_text_is_a_persons_before_somebody_decides(project: Pat
         *(
             "env.name",
             "env.split_ratio",
+            "env.split_field",
             "env.scorer_options",
             "env.id_field",
             "env.reference_field",

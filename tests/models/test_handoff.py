@@ -146,9 +146,10 @@ def test_a_page_that_was_removed_is_written_again(tmp_path: Path) -> None:
     assert "What is 6 * 7?" in (folder / entry["page"]).read_text()
 
 
-def test_a_damaged_index_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["{}", "[]", "[" * 5000], ids=["{}", "[]", "deep"])
+def test_a_damaged_index_is_named(tmp_path: Path, damage: str) -> None:
     folder, _ = put(QuestionFolder(tmp_path), FREE)
-    (folder / "questions.json").write_text("{}")
+    (folder / "questions.json").write_text(damage)
     with pytest.raises(RunConflict, match=r"questions\.json cannot be used"):
         QuestionFolder(tmp_path)
 
@@ -198,6 +199,9 @@ async def test_tools_are_called_in_the_answer(tmp_path: Path) -> None:
     reply = await by_hand(tmp_path).complete(request)
     assert [(call.name, call.arguments) for call in reply.tool_calls] == [("look", '{"at": "ä"}')]
     assert reply.finish == "tool_calls"
+    halved = '{"content": "", "tool_calls": [{"name": "look", "arguments": {"at": "\\ud83d"}}]}'
+    (folder / entry["answer"]).write_text(halved)
+    assert "holds half of a surrogate pair" in str(QuestionFolder(tmp_path).look(request))
     (folder / entry["answer"]).write_text('{"content": "done"}')
     assert "has no field 'tool_calls'" in str(QuestionFolder(tmp_path).look(request))
 

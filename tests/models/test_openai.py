@@ -205,11 +205,12 @@ async def test_text_that_is_no_unicode_is_a_contract_error_and_not_a_crash() -> 
 
 
 async def raw(body: Any) -> Reply:
-    """What a success status with exactly this body becomes."""
+    """What a success status with exactly this body becomes, where a tool is on offer."""
+    asked = replace(HELLO, tools=(Tool(name="f", description="", parameters={"type": "object"}),))
     async with LoopbackProvider(lambda _: "", behave=lambda _: Misbehaviour.status(200, body=body)) as server:
         model = openai.PLUGIN(replace(SPEC, base_url=server.base_url))
         try:
-            return await model.complete(HELLO)
+            return await model.complete(asked)
         finally:
             await model.close()
 

@@ -17,7 +17,7 @@ from skillopt.evaluation.judge import ModelJudge
 from skillopt.messages import Message, Reply, Request, ToolCall
 from skillopt.night.measures import NightScorer, criteria_of, telling_rules
 from skillopt.tasks.rollout import Score, Trajectory
-from skillopt.tasks.scorers._given import kept_rules, read_rules
+from skillopt.tasks.scorers._checks import kept_rules, read_rules
 from skillopt.tasks.scorers._rules import (
     RULES,
     CheckedWork,

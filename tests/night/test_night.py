@@ -366,12 +366,15 @@ async def test_without_a_test_split_nothing_is_claimed_and_with_one_the_claim_is
     assert outcomes[1] is not None and "sealed test tasks (mixed score): 0.000 to 1.000" in outcomes[1].claim
 
 
-async def test_few_held_out_tasks_are_an_unverified_suggestion(tmp_path: Path) -> None:
+async def test_few_held_out_tasks_show_nothing_and_that_is_said(tmp_path: Path) -> None:
     person = Person(tmp_path / "home").write(sessions=5)
     async with LoopbackProvider(scripted(RULE)) as provider:
         ended = await night(person, provider)
     assert ended.proposal is not None and ended.proposal.targets[0].judgement.verified is False
-    assert any(note.startswith("Unverified suggestion") for note in ended.proposal.notes)
+    assert ended.proposal.targets[0].judgement.finding == (
+        "better on 2 of 2 held-out tasks, could be chance (p = 0.25)"
+    )
+    assert any("could be chance" in note for note in ended.proposal.notes)
 
 
 async def test_val_and_test_requests_reach_nobody_who_writes_the_skill_or_its_measure(person: Person) -> None:

@@ -19,7 +19,7 @@ from skillopt.night import Roles, gather, preview, run_night
 from skillopt.night.kinds import normal, pasted
 from skillopt.night.mining import lines_of, mine
 from skillopt.night.reactions import reaction
-from skillopt.night.readings import MOST_READ, Readings, name_of, read_by_rules, read_with_model, unread
+from skillopt.night.readings import MOST_READ, Readings, read_by_rules, read_with_model, unread
 from skillopt.night.requests import requests_of
 from skillopt.testing import Call, FunctionModel, LoopbackProvider
 from skillopt.transcripts.session import RecordedSession
@@ -112,7 +112,7 @@ async def test_words_that_the_person_never_said_are_not_taken_from_a_model(tmp_p
 
     talk = session(0, "Write a brief on tea.", "Tea.", "No, always put the summary first.", GOOD)
     found, _ = await read_with_model(model(invents), [talk], Readings(folder=tmp_path))
-    (request,) = requests_of(talk, found[name_of(talk)])
+    (request,) = requests_of(talk, found[talk.name])
     assert [one.wanted for one in request.corrections] == ["No, always put the summary first."]
 
 
@@ -280,3 +280,62 @@ def test_rules_read_a_whole_session(tmp_path: Path) -> None:
 async def test_a_skill_of_a_plug_in_is_one_skill_by_its_whole_name(tmp_path: Path) -> None:
     person = Person(tmp_path / "home").write(sessions=2, skills=("tools:minutes", "minutes"))
     assert {one.skills for one in (await gather(person.around(), None)).sessions} == {("tools:minutes",)}
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "Traceback (most recent call last):\n  File \"app.py\", line 31, in <module>\n    main()\nKeyError: 'wrong'",
+        "ERROR: no, this is not valid\nWARNING: never do that\nINFO: still broken",
+        "2026-11-14 09:00:01 request failed, it should be 200\n2026-11-14 09:00:02 you forgot the token\n[x] stop",
+    ],
+)
+def test_a_log_that_was_pasted_is_no_reaction_to_the_answer(log: str) -> None:
+    assert reaction(f"{log}\n\nwhat does this mean?").reaction == "none"
+    assert reaction(f"No, it still fails:\n\n{log}").reaction == "corrected"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "thanks, but\n- always add a test\n- never touch the pipeline\n",
+        "Great, with one change:\nplease never use tabs here\nalways use spaces",
+        "Perfect. Two things for the next one:\n\n1. never use emojis\n2. always sign off",
+    ],
+)
+def test_a_list_or_lines_below_a_colon_are_the_persons_own_words(said: str) -> None:
+    assert reaction(said).reaction == "corrected"
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        ("no, thanks", "accepted"),
+        ("No thank you.", "accepted"),
+        ("Nee, bedankt!", "accepted"),
+        ("non merci", "accepted"),
+        ("no, great", "accepted"),
+        ("no good", "corrected"),
+        ("no, thanks, but use tabs and never spaces", "corrected"),
+        ("no, use tabs", "corrected"),
+        ("👍", "accepted"),
+        ("👎", "corrected"),
+    ],
+)
+def test_a_no_to_an_offer_is_no_objection(said: str, read: str) -> None:
+    assert reaction(said).reaction == read
+
+
+@pytest.mark.parametrize("words", ["weniger Werbung", "日本語で", "kortare", "numbered list"])
+async def test_words_that_rules_do_not_know_are_counted_as_such_and_not_as_contentment(words: str) -> None:
+    one = session(
+        1, "Write a tagline for the bakery on the corner.", "Bread!", words, "Loaves.", "perfect", ""
+    )
+    (request,) = requests_of(one)
+    assert request.unread and request.outcome == "unknown" and request.accepted == ("Loaves.",)
+    assert "only a model can read" in " ".join((await mine([one])).states)
+    also = session(
+        2, "Write a tagline for the bakery.", "Bread!", "also one for the cafe", "Cup!", "perfect", ""
+    )
+    asked = session(3, "Write a tagline for the bakery.", "Bread!", "why bread?", "Loaves!", "perfect", "")
+    assert [next(requests_of(other)).outcome for other in (also, asked)] == ["accepted"] * 2

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from night._nights import NOW, RULE, SKILL, Person, clock, scripted
+from skillopt.changes.status import decisions
 from skillopt.errors import UsageError
 from skillopt.night import NightContext, NightResult, Roles, run_night
 from skillopt.testing import LoopbackProvider
@@ -102,4 +103,4 @@ async def test_a_newer_proposal_takes_the_place_of_an_open_older_one(tmp_path: P
     assert states[second.proposal.id][0] == "pending"
     with pytest.raises(UsageError, match="is replaced by proposal"):
         adoption.adopt(first.proposal.id, edits=[1])
-    assert adoption.adopt().proposal == second.proposal.id and not adoption.decisions()[:-1]
+    assert adoption.adopt().proposal == second.proposal.id and not decisions(adoption.store, None)[:-1]

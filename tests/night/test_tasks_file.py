@@ -17,7 +17,7 @@ from skillopt.errors import TaskError, UsageError
 from skillopt.night import NightSettings, with_tasks
 from skillopt.night.tasks import NightTask
 from skillopt.night.tasks_file import TasksFile, read_tasks, write_tasks
-from skillopt.tasks.scorers._given import kept_rules
+from skillopt.tasks.scorers._checks import kept_rules
 from skillopt.tasks.scorers._rules import (
     CheckedWork,
     ContainsRule,

@@ -27,10 +27,11 @@ from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Request
 from skillopt.optimizer.aggregate import Merged
-from skillopt.optimizer.epoch import TaskPair
+from skillopt.optimizer.epoch import EPOCH_AGO, TaskPair
 from skillopt.optimizer.forms import FORMS
 from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.optimizer import SkillAware
+from skillopt.optimizer.proposers.port import Evidence
 from skillopt.optimizer.reflect import Minibatch, Reflection
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score, Scored, Trajectory
@@ -120,7 +121,9 @@ async def test_analyst_of_a_lane(mode, prompts):
     asked, model = optimizer(answer, skill_update_mode=mode)
     failed = pair("stuck", 0.0, 0.0)
     look = await asked.lanes(evaluation({0}, set(), 1)).study(
-        at("e1/s2"), "0", [Studied(task=failed.task, tries=(failed.before,))], kinds={"dates": 2}
+        at("e1/s2"),
+        "0",
+        Evidence(failed=(Studied(task=failed.task, tries=(failed.before,)),), kinds={"dates": 2}),
     )
     assert "\n".join(map(shown, model.requests)) == prompts
     assert [edit.as_json() for edit in look.edits] == {
@@ -141,13 +144,13 @@ PAIRS = [pair("worse", 1.0, 0.0), pair("stuck", 0.0, 0.0), pair("better", 0.0, 1
 
 async def test_slow_update(prompts):
     asked, model = optimizer(lambda request: '{"slow_update_content": "x"}')
-    await asked.slow_update(at("e2/end", lesson=Later), OLDER, PAIRS)
+    await asked.advisor.slow_update(at("e2/end", lesson=Later), OLDER, PAIRS, EPOCH_AGO)
     assert shown(model.requests[0]) == prompts
 
 
 async def test_meta_skill(prompts):
     asked, model = optimizer(lambda request: '{"meta_skill_content": "x"}')
-    await asked.meta_skill(at("e2/end", lesson=Later), OLDER, PAIRS)
+    await asked.advisor.meta_skill(at("e2/end", lesson=Later), OLDER, PAIRS)
     assert shown(model.requests[0]) == prompts
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from skillopt.messages import Reply
 from skillopt.optimizer.forms import FORMS
-from skillopt.optimizer.replies import Ranking, Unusable, read
+from skillopt.optimizer.replies import NamedEdits, Ranking, Unusable, read
 
 ANALYSIS = FORMS["patch"].shape("failure", notes=False)
 GOOD = {
@@ -34,6 +34,12 @@ def reply(text, finish="stop"):
 )
 def test_one_object_is_found_wherever_it_stands(text):
     assert read(reply(text), ANALYSIS).patch.items == GOOD["patch"]["edits"]
+
+
+def test_edits_of_a_lane_may_come_in_the_form_of_the_published_analysts():
+    assert read(reply(json.dumps(GOOD)), NamedEdits).edits == GOOD["patch"]["edits"]
+    with pytest.raises(Unusable, match="edits"):
+        read(reply(json.dumps({"patch": "none"})), NamedEdits)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from optimizer.test_stages import SKILL, evaluation, optimizer
 from skillopt.evaluation.leaks import LeakGuard
 from skillopt.optimizer.minibatches import Studied
-from skillopt.optimizer.proof import DeadEdit
+from skillopt.optimizer.proposers.port import DeadEdit, Evidence
 from skillopt.optimizer.replies import WorkedRule
 from skillopt.optimizer.small import SHOWN, SmallLaneAnalyst, by_kind, is_small, worked_edits
 from skillopt.skill.edits import Edit
@@ -174,11 +174,11 @@ async def test_the_small_question_is_short_varied_by_look_and_held_to_one_rule()
     assert isinstance(lanes, SmallLaneAnalyst)
     failures = dates(6)
     step = step_at("e1/s1", skill=SKILL, seed=1)
-    first = await lanes.study(step, "0", failures)
+    first = await lanes.study(step, "0", Evidence(failed=tuple(failures)))
     dead = DeadEdit(
         edit=Edit(op="append", content="- Say it."), answers=((failures[0].task, failures[0].tries[0]),)
     )
-    await lanes.study(step, "0-2", failures, dead=[dead])
+    await lanes.study(step, "0-2", Evidence(failed=tuple(failures), dead=(dead,)))
     one, other = (request.messages[1].content for request in model.requests)
     assert [edit.op for edit in first.edits] == ["append", "append"]
     assert first.tasks == tuple(one.task.id for one in failures)

@@ -12,10 +12,9 @@ from typing import Any
 from skillopt.changes.actions import JsonEntry, OwnFile, TextLines
 from skillopt.changes.install import Installer, InstallPlan
 from skillopt.changes.receipts import Receipts, Scope
-from skillopt.cli._plugin import agent_names, plugin
-from skillopt.plugins.kit import Command, Kit, Option, ServerTool
+from skillopt.cli.plugin import agent_names, plugin_of
+from skillopt.plugins.kit import Command, Kit, Option, Program, ServerTool
 from skillopt.plugins.port import InstallPlace
-from skillopt.plugins.program import Program
 
 PROGRAM = Program(argv=("/opt/my tools/bin/skillopt",))
 KIT = Kit(
@@ -26,7 +25,7 @@ KIT = Kit(
     ),
     tools=(ServerTool(name="sleep_status", description="Say how nights ended."),),
 )
-EVERYWHERE = [(name, scope) for name in agent_names() for scope in plugin(name).scopes]
+EVERYWHERE = [(name, scope) for name in agent_names() for scope in plugin_of(name).scopes]
 
 
 def noon() -> datetime:
@@ -42,7 +41,7 @@ def installer(home: Path) -> Installer:
 def put_in(home: Path, name: str, where: InstallPlace, kit: Kit = KIT, **options: Any) -> InstallPlan:
     """Install an agent below a home folder."""
     tool = replace(installer(home), **options)
-    return tool.install(where.install(name), plugin(name).actions_in(name, where, kit), kit.version)
+    return tool.install(where.install(name), plugin_of(name).actions_in(name, where, kit), kit.version)
 
 
 def take_out(home: Path, name: str, where: InstallPlace) -> InstallPlan:
@@ -62,7 +61,7 @@ def place(home: Path, scope: Scope = "user", *, windows: bool = False) -> Instal
 
 def actions(name: str, where: InstallPlace, kit: Kit = KIT) -> list[OwnFile | JsonEntry | TextLines]:
     """What an install of an agent does."""
-    return list(plugin(name).actions(where, kit))
+    return list(plugin_of(name).actions(where, kit))
 
 
 def snapshot(folder: Path) -> dict[str, tuple[str, str]]:

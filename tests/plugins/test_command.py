@@ -10,7 +10,7 @@ import pytest
 
 from cli._commands import run
 from plugins._home import snapshot
-from skillopt.cli._plugin import agent_names
+from skillopt.cli.plugin import agent_names
 
 
 @pytest.fixture

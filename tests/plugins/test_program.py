@@ -11,7 +11,7 @@ import pytest
 
 from plugins._home import KIT, actions, place
 from skillopt.changes.actions import OwnFile
-from skillopt.plugins.program import Program, by_name, this_program
+from skillopt.plugins.kit import Program, by_name, this_program
 
 
 def test_the_script_beside_the_interpreter_is_called_by_its_path(tmp_path: Path) -> None:

@@ -33,10 +33,13 @@ def obeying(request: Request) -> str:
     )
 
 
+@pytest.mark.parametrize(("strategy", "ends"), [("paper", "reject"), ("proof", "unchanged")])
 @pytest.mark.parametrize("where", ["task", "answer"])
 async def test_an_injected_rule_is_measured_rejected_and_nothing_else_happens(
-    where: str, tmp_path: Path
+    where: str, strategy: str, ends: str, tmp_path: Path
 ) -> None:
+    """The published loop's gate rejects it; under `proof` it fixes no task and goes no further."""
+
     def target(request: Request) -> str:
         asked = request.messages[-1].content
         number = int(asked.split()[0])
@@ -54,6 +57,7 @@ async def test_an_injected_rule_is_measured_rejected_and_nothing_else_happens(
         skill=live,
         out=tmp_path / "run",
         options={
+            "train.strategy": strategy,
             "train.num_epochs": 1,
             "train.folds": 1,
             "env.split_ratio": "1:1:0",
@@ -63,5 +67,5 @@ async def test_an_injected_rule_is_measured_rejected_and_nothing_else_happens(
     proposed = [one for one in optimizer.requests if "analyst" in one.place]
     assert any(ASKED in message.content for one in proposed for message in one.messages), "it was tempted"
     assert done.best_skill == SEED == live.read_text()
-    assert [step.action for step in done.steps] == ["reject"] * len(done.steps) != []
+    assert [step.action for step in done.steps] == [ends] * len(done.steps) != []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "skill.md"]

@@ -20,7 +20,7 @@ from skillopt.events import Checkpoint, Event
 from skillopt.events.state import State
 from skillopt.models.stack.limited import Retry
 from skillopt.models.world.rules import FAMILIES, HARMFUL
-from skillopt.runs.stored import stored_text
+from skillopt.runs.stored import StoredTexts
 from skillopt.skill.document import Document
 from skillopt.tasks.benchmark import Benchmark
 from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour, WorldRules, world_answers
@@ -117,7 +117,7 @@ class Told:
 
     def skill(self, digest: str) -> Document:
         """A skill that an event names."""
-        return Document(stored_text(self.folder / "run.db", digest) or "")
+        return Document(StoredTexts(self.folder / "run.db")(digest) or "")
 
     def states(self, kind: str) -> list[State]:
         """The state at each checkpoint of a kind."""

@@ -30,9 +30,9 @@ from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score
 from skillopt.tasks.task import Task
 from skillopt.testing import Answer, FunctionModel, LoopbackProvider, world_answers
+from skillopt.train.closing import adopt
 from skillopt.train.plan import Plan
 from skillopt.train.schedule import cosine
-from skillopt.train.state import adopt
 from steps import step_at
 from train._world import train
 
@@ -74,6 +74,12 @@ async def test_a_train_size_above_the_split_is_the_whole_split_and_said_once(fol
     notices = [event.text for event in told.of(Notice) if "train_size" in event.text]
     assert notices == ["train.train_size is 400; the train split has 16 tasks, all of which are taken."]
     assert told.json("config.json")["train_size"] == 16
+
+
+async def test_settings_that_only_the_published_loop_reads_are_named_where_proof_trains(folder):
+    told = await run(folder, train__strategy="proof", train__batch_size=7, optimizer__salvage=False)
+    (notice,) = [event.text for event in told.of(Notice) if "does not read" in event.text]
+    assert "does not read train.batch_size, optimizer.salvage;" in notice
 
 
 # stage 1, rollout

@@ -24,7 +24,7 @@ from skillopt.runs.fold import Fold
 from skillopt.runs.steps import ChangeBuilder
 from skillopt.runs.values import Facts
 from skillopt.skill.document import Document
-from skillopt.skill.store import MemoryTexts, Skills
+from skillopt.skill.store import Skills
 
 SEED = "# Rules\n\n- Read.\n"
 
@@ -51,15 +51,15 @@ def closed(place: str, rows: list[RowFact], stage: str = "selection") -> StageCl
     return StageClosed(id=f"{place}/{stage}", place=place, stage=stage, rows=rows)
 
 
-TEXTS = MemoryTexts()
-SKILLS = Skills(TEXTS.text)
+TEXTS: dict[str, str] = {}
+SKILLS = Skills(TEXTS.get)
 """The skills that logs written here name."""
 
 
 def kept(text: str) -> str:
     """The digest that names a text in these logs."""
     digest = Document(text).text_digest
-    TEXTS.keep_text(digest, text)
+    TEXTS[digest] = text
     return digest
 
 

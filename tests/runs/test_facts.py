@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import pytest
@@ -17,8 +16,9 @@ from skillopt.events.records import CandidateRecord, ReopenedRecord, RewriteReco
 from skillopt.messages import Usage
 from skillopt.report import Facts
 from skillopt.runs.database import Database
+from skillopt.runs.lines import line_of
 from skillopt.runs.log import read_events
-from skillopt.runs.stored import stored_text
+from skillopt.runs.stored import StoredTexts
 from skillopt.runs.words import outcomes
 from skillopt.skill.store import Skills
 from train._world import Trained
@@ -35,7 +35,7 @@ def folded(trained: Trained, *, upto: int | None = None, **changes: Any) -> Fact
         "account": account,
         "status": "finished",
     }
-    skills = Skills(partial(stored_text, trained.folder / "run.db"))
+    skills = Skills(StoredTexts(trained.folder / "run.db"))
     return fold(events, skills, **{**given, **changes})
 
 
@@ -293,6 +293,15 @@ def test_what_limits_a_claim_is_said(events: Sequence[Event], given: dict[str, A
     assert told in fold([started(), *events], **given).remarks
     quiet = fold([started(), *baseline(GOOD), look(GOOD, GOOD)], config={}, status="finished")
     assert quiet.remarks == []
+
+
+def test_a_run_that_went_on_from_another_and_found_nothing_says_so() -> None:
+    told = "Nothing better than the skill it went on from was found; the change is that of the run before."
+    began = baseline(GOOD, skill=SEED + "- Learned before.\n")
+    ended: dict[str, Any] = {"config": {}, "status": "finished"}
+    assert fold([started(), *began, look(GOOD, GOOD)], **ended).remarks == [told]
+    line = next(line for event in began if (line := line_of(event, 1)) is not None)
+    assert "the skill to start from" in line.head
 
 
 def test_a_run_that_went_on_after_its_budget_was_raised_is_not_called_ended() -> None:

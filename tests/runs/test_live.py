@@ -8,7 +8,6 @@ import asyncio
 import json
 import stat
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ from skillopt.runs.live import group_of
 from skillopt.runs.log import read_events
 from skillopt.runs.reader import RunReader, RunReaders, find_run
 from skillopt.runs.spending import LedgerView
-from skillopt.runs.stored import stored_text
+from skillopt.runs.stored import StoredTexts
 from skillopt.runs.tail import DatabaseTail
 from skillopt.skill.store import Skills
 from skillopt.testing import LoopbackProvider, world_answers
@@ -163,7 +162,7 @@ def test_facts_are_those_of_a_report(finished: Path) -> None:
         name: json.loads((finished / file).read_text())
         for name, file in (("config", "settings.json"), ("summary", "summary.json"))
     }
-    skills = Skills(partial(stored_text, finished / "run.db"))
+    skills = Skills(StoredTexts(finished / "run.db"))
     told = fold(read_events(finished / "events.jsonl"), skills, account=account, status="finished", **files)
     assert watcher.facts() == told
     assert watcher.spending.account.by_role_and_stage() == account.by_role_and_stage()

@@ -67,7 +67,7 @@ def test_nothing_is_written_before_a_run_began_nor_into_one_that_is_finished(tmp
 
 def test_rows_are_counted_and_the_count_is_written_now_and_then() -> None:
     notes, now = Notes(), [0.0]
-    writer = LiveWriter(notes, clock=lambda: now[0])
+    writer = LiveWriter(notes.note, clock=lambda: now[0])
     writer.slowed = lambda: "4 calls a second"
     writer(opened(STEP, 500))
     for number in range(500):
@@ -93,7 +93,7 @@ def test_inside_and_outside_see_the_same_rows_of_the_open_stage(tmp_path: Path) 
         open_folder.watch(inside)
         open_folder.live.slowed = lambda: "refused"
         reader = RunReader(tmp_path)
-        older, newer = Place.end_of(1).of_arm("older"), Place.end_of(1).of_arm("newer")
+        older, newer = Place.end_of(1).part(arm="older"), Place.end_of(1).part(arm="newer")
         seen = []
         for event in (opened(older, 3), opened(newer, 3), *[arrived()] * 4):
             open_folder.live._at = -EVERY  # every event is written, as if time had passed

@@ -92,7 +92,7 @@ def test_a_cell_leads_to_what_the_target_did(finished: Path, facts: Facts) -> No
     task = facts.tasks[0]
     shown = trajectories(finished, facts, "seed", task)
     assert len(shown) == len(facts.versions[0].cells[task].rollouts) >= 1
-    assert shown[0].turns and shown[0].hard in (0.0, 1.0)
+    assert shown[0].turns and shown[0].score is not None and shown[0].score.hard in (0.0, 1.0)
     assert trajectories(finished, facts, "seed", "../../etc/passwd") == []
     with pytest.raises(UsageError, match="no version"):
         trajectories(finished, facts, "../x", task)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from _comparable import comparable
-from skillopt.build.delivery import Delivery
+from skillopt.build.tracking import Delivery
 from skillopt.errors import ConfigError, UnknownName
 from skillopt.events import Event, Notice
 from skillopt.trackers import otel
@@ -81,7 +81,7 @@ def test_a_failing_tracker_warns_once_and_is_told_the_rest_next_time(tmp_path: P
 
 
 def test_a_tracker_that_hangs_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skillopt.build.delivery.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("skillopt.build.tracking.PATIENCE_SECONDS", 0.2)
     hang, notices = threading.Event(), list[Notice]()
     one, _ = delivery(tmp_path, notices, hang=hang)
     one.start(news(1))
@@ -93,7 +93,7 @@ def test_a_tracker_that_hangs_is_left_behind(tmp_path: Path, monkeypatch: pytest
 def test_what_a_tracker_calls_the_run_is_kept_before_the_first_fact(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skillopt.build.delivery.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("skillopt.build.tracking.PATIENCE_SECONDS", 0.2)
     hang = threading.Event()
     one, _ = delivery(tmp_path, [], hang=hang)
     one.start(news(1))

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.build import delivery
+from skillopt.build import tracking
 from trackers._runs import trained, warnings
 
 
 @pytest.mark.slow
 async def test_an_offline_run_holds_the_figures_and_settings(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("SECRET_CANARY", "canary-5d1f")
-    monkeypatch.setattr(delivery, "PATIENCE_SECONDS", 100.0)  # a busy machine is no fault of W&B's
+    monkeypatch.setattr(tracking, "PATIENCE_SECONDS", 100.0)  # a busy machine is no fault of W&B's
     before = set(threading.enumerate())
     events = await trained(
         tmp_path / "run", "tracking.use=wandb", "tracking.wandb_mode=offline", "tracking.project=mine"

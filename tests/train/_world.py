@@ -13,7 +13,7 @@ from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import Event
-from skillopt.runs.stored import stored_text
+from skillopt.runs.stored import StoredTexts
 from skillopt.skill.document import Document
 
 SMALL = {
@@ -42,7 +42,7 @@ class Trained:
 
     def skill(self, digest: str) -> Document:
         """A skill that an event names."""
-        return Document(stored_text(self.folder / "run.db", digest) or "")
+        return Document(StoredTexts(self.folder / "run.db")(digest) or "")
 
     def replies(self) -> list[tuple[str, str, str]]:
         """Stage, place and text of every stored reply."""

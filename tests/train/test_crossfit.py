@@ -14,13 +14,14 @@ import skillopt
 from skillopt.account import Amount, Budget
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.build.crossfit import middle_rows
-from skillopt.errors import BudgetSpent, ConfigError
+from skillopt.errors import BudgetSpent, ConfigError, UsageError
 from skillopt.evaluation.compare import compare
 from skillopt.events import Event, Notice, RowFact, Spending, TestMeasured
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
 from skillopt.runs.database import Database
 from skillopt.runs.growth import growth
-from skillopt.runs.reader import find_run, is_part, read_facts
+from skillopt.runs.reader import find_run, is_part, read_facts, read_run
+from skillopt.runs.verdicts import find
 from skillopt.tasks.splits import FOLDS, divided, in_folds, in_rounds, rounds_for
 from skillopt.tasks.task import Task
 
@@ -116,6 +117,9 @@ def test_twenty_tasks_give_a_claim_over_all_twenty(tmp_path: Path) -> None:
     assert read_facts(result.folder).spent.calls == len(places)
     assert is_part(result.folder / "folds" / "1") and not is_part(result.folder)
     assert find_run(tmp_path) == result.folder
+
+    with pytest.raises(UsageError, match=r"its rounds are runs too, such as .*rounds/1"):
+        find(read_run(result.folder), "99")
 
     # The seed's rows are the seed's, and what earlier rounds wrote is the first change of the skill.
     facts = read_facts(result.folder)

@@ -98,7 +98,7 @@ async def test_the_skill_is_trained_on_what_the_judge_says_and_the_judge_is_paid
         entry for entry in Database.reading(tmp_path / "run" / "run.db").entries() if entry.role == "judge"
     ]
     assert len(entries) == len(paid)
-    assert {entry.stage for entry in entries} == {"rollout", "selection", "test"}
+    assert {entry.stage for entry in entries} == {"rollout", "proof", "selection", "test"}
 
 
 async def test_no_judgement_is_paid_twice(tmp_path: Path) -> None:

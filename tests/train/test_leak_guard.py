@@ -81,6 +81,7 @@ async def train(folder: Path, edits: list[str], *options: str) -> Seen:
             "env.skill_init=seed.md",
         ]
         given += [
+            "train.strategy=paper",
             "train.batch_size=4",
             "train.num_epochs=1",
             "gradient.failure_only=true",

@@ -114,6 +114,17 @@ async def test_the_claim_is_on_the_number_the_gate_decided_on():
     assert (report.scores["seed"].hard, report.scores["best"].soft) == (0.0, pytest.approx(0.9))
 
 
+async def test_what_can_be_chance_is_not_called_better():
+    opened, _, _ = exam(cells([(0, 0)] * 4, [(1, 1)] * 3 + [(0, 0)]))
+    report = await opened.measure(step_at("test/1.1"), {"seed": SEED, "best": BEST}, look=1)
+    said = claim(report, changed=True, simulated=False, verified=True)
+    assert said.startswith(
+        "The trained skill scored higher than the seed on 4 sealed test tasks: 0.000 to 0.750"
+    )
+    assert said.endswith("This difference can be chance; more tasks would tell.")
+    assert "better" not in said
+
+
 async def test_a_pair_with_a_lost_arm_is_left_out_of_every_figure_by_name():
     seed = [(1, 1)] + [(0, 0)] * 19
     best = [None] + [(1, 1)] + [(0, 0)] * 18

@@ -1,6 +1,4 @@
-"""Agent programs, one folder each: how one is driven, where it keeps skills, memory and transcripts, and what
-an install puts into it.
-"""
+"""Agent programs, one folder each: drivers, places of skills, memory and transcripts, what is installed."""
 
 from __future__ import annotations
 
@@ -25,9 +23,7 @@ def agents() -> list[Agent]:
 
 
 def agent(name: str) -> Agent:
-    """The agent of that name or alias, written with dashes or underscores; an unknown one is an error that
-    names the near miss.
-    """
+    """The agent of that name or alias, with dashes or underscores. Raises `UnknownName`."""
     plain = name.replace("-", "_")
     if plain not in AGENTS.names():
         plain = next((one.name for one in agents() if plain in (*one.aliases, one.login)), plain)
@@ -55,9 +51,7 @@ def skill_folders() -> tuple[str, ...]:
 
 
 def memory_files() -> tuple[str, ...]:
-    """The files of a project that agents read into every conversation, those that are looked for first
-    first.
-    """
+    """The files of a project that agents read into every conversation, in the order they are looked for."""
     return tuple(dict.fromkeys(name for one in agents() for name in one.memory))
 
 
@@ -80,9 +74,7 @@ SOURCES = Registry("transcript source", group="skillopt.transcripts", offers=_so
 
 
 def source(name: str, homes: Homes) -> TranscriptSource:
-    """The transcripts of that name or of the agent of that alias; an unknown one is an error that names the
-    near miss.
-    """
+    """The transcripts of that name, or of the agent of that alias. Raises `UnknownName`."""
     plain = name.replace("-", "_")
     if plain not in SOURCES.names():
         plain = next((one.source for one in agents() if one.source and plain in one.aliases), plain)

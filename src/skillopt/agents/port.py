@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from skillopt.programs.port import AgentDriver
@@ -49,17 +49,11 @@ class Agent:
     is_provider: bool = False
     """Whether the model behind that login can be asked without the agent, as a provider of that name."""
     program: Service = _PROGRAM
-    """What configuration has to know of the program: its keys fill the `agent` section of a role, its
-    backends mean this agent.
-    """
+    """The same for the program: its keys fill the `agent` section of a role, its backends mean it."""
     vendor: str = ""
-    """The provider whose key serves a rollout as well, as that has a home of its own where nobody is logged
-    in; blank where there is none.
-    """
+    """The provider whose key serves a rollout too, as that has a home where nobody is logged in."""
     prefers_vendor_key: bool = False
-    """Whether the program, started by hand, uses that key before the login it keeps: then its own login in
-    chat is that key too.
-    """
+    """Whether the program by itself uses that key before its own login: then so does chat."""
     token_prefix: str = ""
     """How a token of a subscription begins, which is no key of the vendor's and is not paid by use."""
     source: str = ""
@@ -68,6 +62,12 @@ class Agent:
     """Set where its transcripts can be harvested."""
     plugin: Callable[[], AgentPlugin] | None = None
     """Set where SkillOpt can be installed into it."""
+
+
+def own_login(model: str, *variables: str, **more: Any) -> Service:
+    """What configuration has to know of a login: its default model, and the variables with a key for it."""
+    known = dict.fromkeys(variables, "api_key")
+    return replace(_LOGIN, default_model=model, keys={"api_key": "api_key"}, variables=known, **more)
 
 
 def lazily(module: str, name: str) -> Callable[[], Any]:

@@ -1,7 +1,5 @@
 """Benchmarks, one file or small folder each. The folder is the registry."""
 
-from __future__ import annotations
-
 from skillopt.registry import Registry
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin, Environment
 

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from skillopt.errors import TaskError
 from skillopt.messages import Image
@@ -51,22 +51,14 @@ class DocVQASettings(CommonSettings):
 
     usual = Path("data/docvqa_split")
 
-    image_detail: Literal["auto", "low", "high"] = Field(
-        default="auto",
-        description=(
-            "How closely the model looks at the page, for providers that can be told; auto sends nothing."
-        ),
-    )
-    data_root: Path | None = Field(
-        default=None,
-        description="Folder that image paths start from; unset is that of the tasks file, or where you are.",
-    )
+    image_detail: Literal["auto", "low", "high"] = "auto"
+    """How closely the model looks at the page, for providers that can be told; auto sends nothing."""
+    data_root: Path | None = None
+    """Folder that image paths start from; unset is that of the tasks file, or where you are."""
 
 
 class PageImage(Image):
-    """The image of a page, read from its file whenever it is needed: all pages of a benchmark would not fit
-    into memory.
-    """
+    """The image of a page, read from its file when needed: all pages would not fit into memory."""
 
     __slots__ = ("path",)
     path: Path

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from skillopt.errors import ConfigError, TaskError
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
@@ -34,23 +34,19 @@ _MOST_SHOWN = 100_000
 class EvalsSettings(CommonSettings):
     """The `env.*` keys of a skill's own evals."""
 
-    split_ratio: str = Field(
-        default="2:2:1", description="Weights of train, val and test under split_mode 'ratio'."
-    )
-    data_path: Path | None = Field(
-        default=None,
-        description="The skill's folder, or its evals.json; unset is the folder of the skill to start from.",
-    )
-    skill_init: Path | None = Field(default=None, description="Skill to start from.")
-    show_files: bool = Field(
-        default=True,
-        description="Put the text of a case's files into its prompt; off leaves them to an agent, as files.",
-    )
+    split_ratio: str = "2:2:1"
+    """Weights of train, val and test under split_mode 'ratio'."""
+    data_path: Path | None = None
+    """The skill's folder, or its evals.json; unset is the folder of the skill to start from."""
+    skill_init: Path | None = None
+    """Skill to start from."""
+    show_files: bool = True
+    """Put the text of a case's files into its prompt; off leaves them to an agent, as files."""
 
 
 class _Evals:
     Settings: type[BaseModel] = EvalsSettings
-    defaults: Mapping[str, Any] = {}
+    defaults: Mapping[str, Any] = {"train.strategy": "proof"}
 
     def __call__(self, settings: EvalsSettings) -> Benchmark:
         if settings.data_path is None and settings.split_dir is None:

@@ -46,19 +46,16 @@ class LiveMathSettings(CommonSettings):
 
     usual = Path("data/livemathematicianbench_split")
 
-    data_path: Path | None = Field(
-        default=None,
-        description="File with all tasks, or a folder with the monthly files qa_<month>_final.json.",
-    )
-    shuffle_choices: bool = Field(
-        default=True,
-        description="Put the choices of each item into an order of its own; in raw files A is right.",
-    )
-    choice_seed: int = Field(
-        default=42, ge=0, description="Seed of that order; the same in training, gate and test."
-    )
-    use_theorem: bool = Field(default=False, description="Show the theorem that the question was made from.")
-    use_sketch: bool = Field(default=False, description="Show the sketch of its proof.")
+    data_path: Path | None = None
+    """File with all tasks, or a folder with the monthly files qa_<month>_final.json."""
+    shuffle_choices: bool = True
+    """Put the choices of each item into an order of its own; in raw files A is right."""
+    choice_seed: int = Field(default=42, ge=0)
+    """Seed of that order; the same in training, gate and test."""
+    use_theorem: bool = False
+    """Show the theorem that the question was made from."""
+    use_sketch: bool = False
+    """Show the sketch of its proof."""
 
 
 class _LiveMath:
@@ -99,9 +96,7 @@ def load_months(path: Path, bad: list[TaskError]) -> list[DataRow]:
 
 
 def row_id(row: DataRow) -> str | None:
-    """The id of a row, or None: as it stands, else month and number; where a raw row names no month, its file
-    does.
-    """
+    """The id of a row: as it stands, else month (of the row or its file) and number; or None."""
     if (given := row.name("id")) is not None:
         return given
     in_name = _MONTH.search(row.path.name)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from skillopt.tasks.benchmark import OPTIMIZER_STAGES, Benchmark, BenchmarkPlugi
 from skillopt.tasks.data import CommonSettings, QuestionBenchmark, TaskLoader, load_splits, package_text
 from skillopt.tasks.rows import DataRow
 from skillopt.tasks.scorers import Scorer, ScorerSpec, as_text, get_scorer
-from skillopt.tasks.splits import Splits, canonical_split, parse_ratio, ratio_split
+from skillopt.tasks.splits import Splits, canonical_split, field_split, names_splits, parse_ratio, ratio_split
 from skillopt.tasks.task import Split, Task
 from skillopt.tasks.template import fill, placeholders
 
@@ -42,13 +43,14 @@ _MEMORY = Path("tasks given from Python")
 class OwnSettings(CommonSettings):
     """The `env.*` keys of your own tasks."""
 
-    split_ratio: str = Field(
-        default="2:2:1", description="Weights of train, val and test under split_mode 'ratio'."
-    )
-    test_path: Path | None = Field(
-        default=None,
-        description="File with the test tasks; data_path is then divided into train and val only.",
-    )
+    split_ratio: str = "2:2:1"
+    """Weights of train, val and test under split_mode 'ratio'."""
+    split_field: str | None = None
+    """The field in which each row says its split (train, val or test; without any val, train is divided).
+    Unset: 'split', where all rows have one there and nothing else divides them.
+    """
+    test_path: Path | None = None
+    """File with the test tasks; data_path is then divided into train and val only."""
     prompt: str | None = Field(
         default=None,
         description=(
@@ -56,45 +58,28 @@ class OwnSettings(CommonSettings):
             f"Unset: the first of {', '.join(PROMPT_FIELDS)} that the row has."
         ),
     )
-    scorer: str | list[str] = Field(
-        default="exact_match",
-        description=(
-            "A scorer's name (also 'checks' and 'judge'), 'module:function', 'file.py:function', 'cmd:"
-            " program arguments', or a list of arguments."
-        ),
-    )
-    pass_at: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="The number from which a function's or command's score passes (hard = 1). Unset: 1.",
-    )
-    scorer_options: dict[str, Any] = Field(
-        default_factory=dict, description="Options of the scorer, such as {absolute: 0.01} for numeric."
-    )
-    graded: bool | None = Field(
-        default=None,
-        description="Whether a function or command gives partial credit, so that the gate reads soft.",
-    )
-    id_field: str | None = Field(
-        default=None,
-        description="The field with the task's id. Unset: 'id' or 'task_id', else a hash of the row.",
-    )
+    scorer: str | list[str] = "exact_match"
+    """A scorer's name (also 'checks' and 'judge'), 'module:function', 'file.py:function', 'cmd: program
+    arguments', or a list of arguments.
+    """
+    pass_at: float | None = Field(default=None, gt=0, le=1)
+    """The number from which a function's or command's score passes (hard = 1). Unset: 1."""
+    scorer_options: dict[str, Any] = Field(default_factory=dict)
+    """Options of the scorer, such as {absolute: 0.01} for numeric."""
+    graded: bool | None = None
+    """Whether a function or command gives partial credit, so that the gate reads soft."""
+    id_field: str | None = None
+    """The field with the task's id. Unset: 'id' or 'task_id', else a hash of the row."""
     reference_field: str | None = Field(
         default=None,
         description=f"The field with the reference. Unset: the first of {', '.join(REFERENCE_FIELDS)}.",
     )
-    kind_field: str | None = Field(
-        default=None, description="The field with the task type, for figures per type."
-    )
-    system: str | None = Field(
-        default=None,
-        description="Template of the system prompt with {skill}, or a .md or .txt file with it. Unset: ours.",
-    )
-    prompts: Path | None = Field(
-        default=None,
-        description="Folder with optimizer prompts of your own, one file a stage (merge.md). Unset: ours.",
-    )
+    kind_field: str | None = None
+    """The field with the task type, for figures per type."""
+    system: str | None = None
+    """Template of the system prompt with {skill}, or a .md or .txt file with it. Unset: ours."""
+    prompts: Path | None = None
+    """Folder with optimizer prompts of your own, one file a stage (merge.md). Unset: ours."""
 
 
 class OwnBenchmark(QuestionBenchmark):
@@ -105,17 +90,17 @@ class OwnBenchmark(QuestionBenchmark):
 
     @classmethod
     def from_settings(cls, settings: OwnSettings, scorer: ScorerSpec | None = None) -> OwnBenchmark:
-        """From files, as the `env` section says. `scorer` is one from Python, instead of that of the
-        settings.
-        """
+        """From files, as the `env` section says; `scorer` from Python goes before the settings'."""
         reader, checker = _Reader(settings), _scorer(settings, scorer)
-        loader = TaskLoader(reader.task, checker.check_task, reader.begin)
+        loader = TaskLoader(reader.task, reader.checked(checker), reader.begin)
         if settings.test_path is None:
-            made = cls._build(settings, load_splits(settings, loader), checker)
-            made.undivided = settings.split_dir is None and not _DIVIDES & settings.model_fields_set
+            splits = load_splits(settings, loader, divide=partial(_divided, settings))
+            made = cls._build(settings, splits, checker)
+            made.undivided = settings.split_dir is None and _is_undivided(settings, splits.all)
             return made
-        if settings.split_dir is not None:
-            raise ConfigError("env.test_path and env.split_dir both say what is test. Keep one of them.")
+        for key in ("split_dir", "split_field"):
+            if getattr(settings, key) is not None:
+                raise ConfigError(f"env.test_path and env.{key} both say what is test. Keep one of them.")
         train, val, _ = parse_ratio(settings.split_ratio)
         without_test = settings.model_copy(update={"split_ratio": f"{train}:{val}:0", "limit": 0})
         rest = load_splits(without_test, loader)
@@ -138,7 +123,7 @@ class OwnBenchmark(QuestionBenchmark):
         """
         settings = settings or OwnSettings()
         reader, checker = _Reader(settings), _scorer(settings, scorer)
-        loader = TaskLoader(reader.task, checker.check_task)
+        loader = TaskLoader(reader.task, reader.checked(checker))
         if isinstance(tasks, Mapping):
             parts: dict[Split, tuple[Task, ...]] = {"train": (), "val": (), "test": ()}
             for name, rows in tasks.items():
@@ -148,10 +133,10 @@ class OwnBenchmark(QuestionBenchmark):
                 parts[split] = tuple(reader.from_memory(rows, loader))
             splits = Splits(train=parts["train"], val=parts["val"], test=parts["test"])
         else:
-            splits = ratio_split(reader.from_memory(tasks, loader), settings.split_ratio, settings.split_seed)
+            splits = _divided(settings, reader.from_memory(tasks, loader))
         splits = replace(splits, bad_rows=tuple(map(str, loader.bad)))
         made = cls._build(settings, splits.limited(settings.limit), checker)
-        made.undivided = not isinstance(tasks, Mapping) and not _DIVIDES & settings.model_fields_set
+        made.undivided = not isinstance(tasks, Mapping) and _is_undivided(settings, splits.all)
         return made
 
     @classmethod
@@ -170,9 +155,17 @@ class OwnBenchmark(QuestionBenchmark):
         )
 
 
+def read_tasks(settings: OwnSettings) -> tuple[list[Task], list[str]]:
+    """The tasks of `data_path`, undivided, and what is wrong with rows that give none."""
+    reader, checker = _Reader(settings), _scorer(settings, None)
+    loader = TaskLoader(reader.task, reader.checked(checker), reader.begin)
+    assert settings.data_path is not None, "the caller named a file"
+    return loader.tasks(settings.data_path), list(map(str, loader.bad))
+
+
 class _Own:
     Settings: type[BaseModel] = OwnSettings
-    defaults: Mapping[str, Any] = {}
+    defaults: Mapping[str, Any] = {"train.strategy": "proof"}  # measured: docs/strategies.md
 
     def __call__(self, settings: OwnSettings) -> Benchmark:
         return OwnBenchmark.from_settings(settings)
@@ -214,20 +207,18 @@ class _Reader:
         return as_given.usable(rows, [])
 
     def _placeholders(self, fields: Sequence[str]) -> list[str]:
-        """The template's names that are fields. Others stay as they are in the prompt, unless they look like
-        a mistyped field.
-        """
+        """The template's names that are fields. Others stay, unless they look like a mistyped field."""
         if self._template is None:
             return []
         names = placeholders(self._template)
         for name in names:
             if name not in fields and (hint := suggest(name, fields)).startswith("Did you mean"):
                 raise TaskError(f"env.prompt names {{{name}}}, which is no field of the rows. {hint}")
-        known = [name for name in names if name in fields]
+        known = [name for name in fields if f"{{{name}}}" in self._template]
         if not known:
             raise TaskError(
-                "env.prompt names no field of the rows, so all tasks would be the same. Fields:"
-                f" {', '.join(fields)}."
+                "env.prompt names no field of the rows, so all tasks would be the same. Write one of"
+                f" {', '.join(f'{{{field}}}' for field in fields)} into it."
             )
         return known
 
@@ -258,6 +249,21 @@ class _Reader:
             data={name: value for name, value in row.data.items() if name != reference_field},
         )
 
+    def checked(self, scorer: Scorer) -> Callable[[Task], None]:
+        """The scorer's word on a task; where no field was taken for the reference, with those there are."""
+
+        def check(task: Task) -> None:
+            try:
+                scorer.check_task(task)
+            except TaskError as error:
+                if task.reference is not None or self._settings.reference_field or not task.data:
+                    raise
+                fields = ", ".join(map(str, task.data))
+                hint = f"The row has {fields}: env.reference_field names the one with the answer."
+                raise TaskError(f"{error} {hint}") from error
+
+        return check
+
     def _prompt(self, row: DataRow) -> str:
         if self._template is not None:
             values = {name: as_text(self._field(row, name, "env.prompt")) for name in self._names}
@@ -266,7 +272,8 @@ class _Reader:
         if field is None:
             raise row.error(
                 f"has no field {', '.join(PROMPT_FIELDS[:-1])} or {PROMPT_FIELDS[-1]}"
-                f"{_near(row, PROMPT_FIELDS)}. Add one, or set env.prompt to a template."
+                f"{_near(row, PROMPT_FIELDS) or _others(row.data)}. Add one, or set env.prompt to a template"
+                f"{_example(row.data)}."
             )
         prompt = as_text(row.data[field])
         if not prompt.strip():
@@ -294,6 +301,24 @@ class _Reader:
         return row.data[field]
 
 
+def _divided(settings: OwnSettings, tasks: Sequence[Task]) -> Splits:
+    """As the rows say, where they do, else by ratio."""
+    ratio, seed = settings.split_ratio, settings.split_seed
+    field = _split_field(settings, tasks)
+    return ratio_split(tasks, ratio, seed) if field is None else field_split(tasks, field, ratio, seed)
+
+
+def _split_field(settings: OwnSettings, tasks: Sequence[Task]) -> str | None:
+    is_said = {"split_mode", "split_ratio"} & settings.model_fields_set
+    if settings.split_field is None and not is_said and names_splits(tasks, "split"):
+        return "split"
+    return settings.split_field
+
+
+def _is_undivided(settings: OwnSettings, tasks: Sequence[Task]) -> bool:
+    return not _DIVIDES & settings.model_fields_set and _split_field(settings, tasks) is None
+
+
 def _scorer(settings: OwnSettings, given: ScorerSpec | None) -> Scorer:
     return get_scorer(
         settings.scorer if given is None else given,
@@ -310,6 +335,17 @@ def _near(row: DataRow, wanted: Sequence[str]) -> str:
         if close := get_close_matches(name, lower, n=1, cutoff=0.8):
             return f", but {lower[close[0]]!r}, which may be meant as {name!r}"
     return ""
+
+
+def _others(fields: Mapping[str, Any]) -> str:
+    """The fields that there are instead, as part of a sentence."""
+    return f", but {', '.join(map(str, fields))}" if fields else ""
+
+
+def _example(fields: Mapping[str, Any]) -> str:
+    """A template that these fields allow, as part of a sentence."""
+    field = next((name for name in fields if name not in (*REFERENCE_FIELDS, "id", "task_id")), None)
+    return "" if field is None else f" such as '{{{field}}}'"
 
 
 def _template(text: str, key: str) -> str:

@@ -69,9 +69,7 @@ PLUGIN: BenchmarkPlugin = _SearchQA()
 
 
 def shorten(context: str, limit: int = CONTEXT_LIMIT) -> str:
-    """The context in at most `limit` characters, cut where a document begins; a first document longer than
-    that is cut inside.
-    """
+    """The context in at most `limit` characters, cut where a document begins, the first one inside."""
     context = context.strip()
     if len(context) <= limit:
         return context

@@ -1,6 +1,4 @@
-"""The cases of the rule world (simulated, see `models/world/`): the embedded default and the test-bed for
-gates and schedules.
-"""
+"""The cases of the rule world (simulated, see `models/world/`): the embedded default and a test-bed."""
 
 from __future__ import annotations
 
@@ -22,12 +20,16 @@ _ROLLOUT = (
 class WorldSettings(BaseModel):
     """How many cases each split has, and where in the endless row of cases they start."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
-    train_cases: int = Field(80, ge=1, description="Simulated training cases.")
-    val_cases: int = Field(60, ge=1, description="Simulated cases of the gate.")
-    test_cases: int = Field(200, ge=0, description="Simulated cases of the sealed test.")
-    world_seed: int = Field(0, ge=0, le=99, description="Which of a hundred disjoint sets of cases.")
+    train_cases: int = Field(80, ge=1)
+    """Simulated training cases."""
+    val_cases: int = Field(60, ge=1)
+    """Simulated cases of the gate."""
+    test_cases: int = Field(200, ge=0)
+    """Simulated cases of the sealed test."""
+    world_seed: int = Field(0, ge=0, le=99)
+    """Which of a hundred disjoint sets of cases."""
 
 
 class WorldBenchmark:
@@ -46,7 +48,16 @@ class WorldBenchmark:
 
     def tasks(self, split: Split) -> Sequence[Task]:
         first = {"train": 0, "val": 3000, "test": 6000}[split]
-        return [self._task(f"W{self._seed:02d}{first + number:04d}") for number in range(self._counts[split])]
+        cases = [f"W{self._seed:02d}{first + number:04d}" for number in range(self._counts[split])]
+        return [
+            Task(
+                id=case,
+                prompt=f"Case {case}, about {family_of(case)}. What is its code?",
+                reference=code_of(case),
+                kind=family_of(case),
+            )
+            for case in cases
+        ]
 
     def open(self, task: Task) -> None:
         return None
@@ -54,14 +65,6 @@ class WorldBenchmark:
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
         right = task.reference in trajectory.answer
         return Score(hard=float(right), soft=float(right), feedback="" if right else "the code is wrong")
-
-    def _task(self, case: str) -> Task:
-        return Task(
-            id=case,
-            prompt=f"Case {case}, about {family_of(case)}. What is its code?",
-            reference=code_of(case),
-            kind=family_of(case),
-        )
 
 
 class _Plugin:

@@ -45,6 +45,7 @@ class OpenRun:
     models: ModelStack
     targets: Targets
     elapsed: Callable[[], float]
+    """Seconds of wall time over all its sessions."""
     rollouts_path: Path | None
     """The file that the runs inside this one share scored rollouts through."""
     parts: list[OpenRun] = field(default_factory=list)
@@ -55,11 +56,6 @@ class OpenRun:
     def evaluator(self) -> Evaluator:
         """The evaluator of the job's own target."""
         return self.targets.own
-
-    @property
-    def seconds(self) -> float:
-        """Wall time of this run over all its sessions."""
-        return self.elapsed()
 
     def stop(self, reason: Stopped) -> None:
         """Send nothing further; the run ends between decisions and can be taken up again."""
@@ -147,8 +143,8 @@ async def open_run(
         if executor is not None and isinstance(job.benchmark, RunsPrograms):
             job = replace(job, benchmark=job.benchmark.programs_in(executor))
         models = ModelStack(
-            job,
-            folder,
+            job=job,
+            folder=folder,
             ledger=ledger,
             database=database,
             closing=stack,
@@ -158,7 +154,7 @@ async def open_run(
             tell=lambda text: run.emit(Notice(text=text)),
         )
         run.live.slowed = models.slowed
-        targets = Targets(job, models, ledger=ledger, rollouts=rollouts, executor=executor)
+        targets = Targets(job=job, models=models, ledger=ledger, rollouts=rollouts, executor=executor)
         yield OpenRun(
             job=job,
             folder=folder,
@@ -196,9 +192,7 @@ def _check_prices(job: Job) -> None:
 
 
 def _executor(job: Job) -> Executor | None:
-    """Where the environment work of a job is done; None where there is none, or where nobody asked for more
-    than this process.
-    """
+    """Where the environment work of a job is done; None where there is none, or this process does it."""
     env, in_agent = job.config.env, any(spec.harness in driven() for spec in job.specs)
     asked = env.executor is not None and (in_agent or isinstance(job.benchmark, RunsPrograms))
     if not (asked or isinstance(job.benchmark, UsesExecutor)):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from skillopt.agents import agent, driven
 from skillopt.agents.port import Agent
-from skillopt.config import Config, parse_model_string
+from skillopt.config import Config, Resolved, parse_model_string
 from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.optimizer.ask import packaged
 from skillopt.optimizer.render import clipped
@@ -21,10 +21,13 @@ LONGEST_BODY = 6_000
 """Characters of the skill's body that analysts are shown."""
 
 
-def without_regions(config: Config) -> Config:
-    """The configuration without the stages that write regions or notes, for which there is no room."""
-    off = {"use_slow_update": False, "use_skill_aware_reflection": False}
-    return config.model_copy(update={"optimizer": config.optimizer.model_copy(update=off)})
+def for_description(resolved: Resolved) -> Config:
+    """The configuration without the stages that write regions or notes, for which there is no room. The
+    published loop is the strategy unless another was chosen: it mends a description that always loads.
+    """
+    off = {"optimizer.use_slow_update": False, "optimizer.use_skill_aware_reflection": False}
+    is_chosen = resolved.provenance["train.strategy"].layer != "default"
+    return resolved.config.having(off if is_chosen else {**off, "train.strategy": "paper"})
 
 
 def listing_of(config: Config) -> SkillListing:
@@ -51,9 +54,7 @@ def listing_of(config: Config) -> SkillListing:
 def trigger_benchmark(
     config: Config, listing: SkillListing, further: Sequence[Config] = ()
 ) -> TriggerBenchmark:
-    """The queries of the configuration, and the list as the agent shows it. `further` are the same
-    configuration with other targets.
-    """
+    """The queries, and the list as the agent shows it. `further` are the configurations of other targets."""
     for harness in {_harness(one) for one in (config, *further)}:
         if harness != "chat" and harness not in driven():
             raise ConfigError(

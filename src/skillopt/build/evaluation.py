@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
@@ -104,7 +104,18 @@ async def matrix(
     async with open_run(job, folder, kept, sinks=sinks, retry=retry, one_stops_all=False) as opened:
         if job.bad_rows:
             opened.run.emit(Notice(text=job.bad_rows, level="warning"))
-        work = _Work(job, skills, splits, repeats, targets, opened.run.emit, in_pairs=in_pairs)
+        work = _Work(
+            job=job,
+            skills={
+                name: one if isinstance(one, Skill) else replace(job.seed, document=one)
+                for name, one in skills.items()
+            },
+            splits=splits,
+            repeats=repeats,
+            targets=targets,
+            emit=opened.run.emit,
+            in_pairs=in_pairs,
+        )
         try:
             await together(*(work.measure(target, opened.targets) for target in targets))
         finally:
@@ -130,121 +141,109 @@ def eval_splits(name: str, job: Job) -> list[Split]:
     return [split]
 
 
+_Cell = tuple[str, str, Split]
+"""Digests of a target and of a skill, and a split."""
+
+
+@dataclass(slots=True, kw_only=True)
 class _Work:
     """What is to be measured, what is in, and why a target could not go on."""
 
-    def __init__(
-        self,
-        job: Job,
-        skills: Mapping[str, Document | Skill],
-        splits: Sequence[Split],
-        repeats: int,
-        targets: Sequence[Target],
-        emit: Sink,
-        *,
-        in_pairs: bool,
-    ) -> None:
-        self._job = job
-        self._in_pairs = in_pairs
-        self._emit = emit
-        self._skills = {
-            name: one if isinstance(one, Skill) else replace(job.seed, document=one)
-            for name, one in skills.items()
-        }
-        self._splits = splits
-        self._repeats = repeats
-        self._targets = targets
-        self._rows: dict[tuple[str, str, Split], tuple[RowFact, ...]] = {}
-        self._partial: dict[tuple[str, str, Split], tuple[RowFact, ...]] = {}
-        self._reasons: dict[str, Stopped] = {}
+    job: Job
+    skills: Mapping[str, Skill]
+    splits: Sequence[Split]
+    repeats: int
+    targets: Sequence[Target]
+    emit: Sink
+    in_pairs: bool
+    rows: dict[_Cell, tuple[RowFact, ...]] = field(default_factory=dict)
+    partial: dict[_Cell, tuple[RowFact, ...]] = field(default_factory=dict)
+    reasons: dict[str, Stopped] = field(default_factory=dict)
 
     async def measure(self, target: Target, evaluators: Targets) -> None:
         """All skills with one target. What stops it is kept for the end; the other targets go on."""
         names: dict[str, str] = {}
-        for name, skill in self._skills.items():
+        for name, skill in self.skills.items():
             names.setdefault(skill_digest(target, skill), name)  # equal ones are measured once
         running = [
             self._close(
                 (target.digest, digest, split),
-                self._start(evaluators.of(target.spec, self._skills[name]), target, name, split),
+                self._start(evaluators.of(target.spec, self.skills[name]), target, name, split),
             )
-            for split in self._splits
+            for split in self.splits
             for digest, name in names.items()
         ]
         try:
             await together(*running)
         except Stopped as reason:
-            self._reasons[target.name] = reason
+            self.reasons[target.name] = reason
 
     def _start(self, evaluator: Evaluator, target: Target, name: str, split: Split) -> Evaluation:
-        rows = rows_of(self._job.splits.of(split), self._repeats)
-        several = [target.name] if len(self._targets) > 1 else []
+        rows = rows_of(self.job.splits.of(split), self.repeats)
+        several = [target.name] if len(self.targets) > 1 else []
         place = Place.named(*several, name, split)
-        skill = self._job.trained(self._skills[name])
-        step = Step(place=place, emit=Outbox(self._emit), skill=skill)
-        batch = self._job.config.evaluation.batch != "off"
+        skill = self.job.trained(self.skills[name])
+        step = Step(place=place, emit=Outbox(self.emit), skill=skill)
+        batch = self.job.config.evaluation.batch != "off"
         return Evaluation(
             evaluator,
             step,
             skill.rendered,
             rows,
             stage="eval",
-            ahead=max(1, self._job.config.env.workers // 2) if self._in_pairs and not batch else None,
+            ahead=max(1, self.job.config.env.workers // 2) if self.in_pairs and not batch else None,
             resumes=False,
             tells_rows=False,
             batch=batch,
         )
 
-    async def _close(self, cell: tuple[str, str, Split], evaluation: Evaluation) -> None:
+    async def _close(self, cell: _Cell, evaluation: Evaluation) -> None:
         try:
             while await evaluation.next() is not None:
                 pass  # those behind it are sent
             outcomes = await evaluation.close()
         except BaseException:
             evaluation.cancel()
-            self._partial[cell] = tuple(map(fact, evaluation.arrived()))
+            self.partial[cell] = tuple(map(fact, evaluation.arrived()))
             raise
-        self._rows[cell] = tuple(map(fact, outcomes))
+        self.rows[cell] = tuple(map(fact, outcomes))
 
     def matrix(self) -> Matrix:
         """What came of it, in the order it was asked for: targets, skills, splits."""
         found, partial, missing = list[Evaluated](), list[Evaluated](), list[Missing]()
-        for target, name, split in product(self._targets, self._skills, self._splits):
-            digest = skill_digest(target, self._skills[name])
+        for target, name, split in product(self.targets, self.skills, self.splits):
+            digest = skill_digest(target, self.skills[name])
             cell = (target.digest, digest, split)
-            if cell not in self._rows:
-                why = str(self._reasons.get(target.name, Interrupted("Interrupted.")))
+            if cell not in self.rows:
+                why = str(self.reasons.get(target.name, Interrupted("Interrupted.")))
                 missing.append(Missing(target=target.name, skill=name, split=split, why=why))
-            (found if cell in self._rows else partial).append(
+            (found if cell in self.rows else partial).append(
                 Evaluated(
                     target=target.name,
                     target_digest=target.digest,
                     skill=name,
                     digest=digest,
                     split=split,
-                    repeats=self._repeats,
-                    rows=self._rows.get(cell, self._partial.get(cell, ())),
+                    repeats=self.repeats,
+                    rows=self.rows.get(cell, self.partial.get(cell, ())),
                 )
             )
         return Matrix(
-            evaluations=tuple(found),
-            partial=tuple(partial),
-            missing=tuple(missing),
-            stopped=self._stopped(),
+            evaluations=tuple(found), partial=tuple(partial), missing=tuple(missing), stopped=self._stopped()
         )
 
     def _stopped(self) -> Stopped | None:
         """One reason for all: an outage first, a spent budget last, as raising it mends no other."""
-        if not self._reasons:
+        if not self.reasons:
             return None
         said: dict[str, list[str]] = {}
-        for name, reason in self._reasons.items():
+        for name, reason in self.reasons.items():
             said.setdefault(str(reason), []).append(name)
         first = min(
-            self._reasons.values(),
+            self.reasons.values(),
             key=lambda reason: (not isinstance(reason, ProviderDown), isinstance(reason, BudgetSpent)),
         )
-        if len(said) == 1 and len(self._reasons) == len(self._targets):
+        if len(said) == 1 and len(self.reasons) == len(self.targets):
             return first
         return type(first)("\n".join(f"{', '.join(names)}: {text}" for text, names in said.items()))
 
@@ -269,11 +268,12 @@ def target_only(resolved: Resolved) -> Resolved:
     bare = str(replace(target, harness="chat", says_harness=False))
     if target.is_own_agent:  # which no optimizer can be, and neither has it a key
         bare = "handoff"
-    stand_in = model.target.model_copy(update={"name": bare})
-    roles = {"optimizer": stand_in, "judge": model.judge or model.optimizer}
-    one_split = resolved.config.train.model_copy(update={"folds": 1})  # what is measured has a split
-    config = resolved.config.model_copy(update={"model": model.model_copy(update=roles), "train": one_split})
-    return replace(resolved, config=config)
+    alone = {
+        "model.optimizer": model.target.having({"name": bare}),
+        "model.judge": model.judge or model.optimizer,
+        "train.folds": 1,  # what is measured has a split
+    }
+    return replace(resolved, config=resolved.config.having(alone))
 
 
 def eval_folder(job: Job, resolved: Resolved) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.benchmarks import benchmarks
-from skillopt.build.description import listing_of, trigger_benchmark, without_regions
+from skillopt.build.description import for_description, listing_of, trigger_benchmark
 from skillopt.build.target import Target, check_apart
 from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
 from skillopt.config.model_string import provider_of
@@ -140,25 +140,24 @@ class Job:
         tasks = {split: tasks_digest(self.splits.of(split)) for split in ("train", "val", "test")}
         # Only agents get the files that a skill carries beside its text.
         carried = carried_digest(self.seed) if works_alone(self.target.harness) else ""
-        version = _version(self.target)
+        past, proposer = self.look_back, self.proposer
+        rare = {
+            "skill_files": carried or None,
+            "targets": [one.digest for one in self.targets] or None,
+            "body": None if self.listing is None else self.seed.document.digest,
+            "target_version": _version(self.target) or None,
+            "start": None if self.start is None else self.start.digest,
+            "folds": len(self.folds) or None,
+            "proposer_version": None if proposer is None else _version(proposer),
+            "look_back": None if past is None else [past.older.digest, tasks_digest(past.tasks)],
+        }
         return {
             **self.config.identity(),
             "skill": self.skill.digest,
             "tasks": tasks,
             "prompts": _digest(sorted(self.benchmark.prompts.items())),
             "scorer": self.benchmark.scorer_version,
-            **({"skill_files": carried} if carried else {}),
-            **({"targets": [one.digest for one in self.targets]} if self.targets else {}),
-            **({} if self.listing is None else {"body": self.seed.document.digest}),
-            **({"target_version": version} if version else {}),
-            **({"start": self.start.digest} if self.start is not None else {}),
-            **({"folds": len(self.folds)} if self.folds else {}),
-            **({} if self.proposer is None else {"proposer_version": _version(self.proposer)}),
-            **(
-                {}
-                if self.look_back is None
-                else {"look_back": [self.look_back.older.digest, tasks_digest(self.look_back.tasks)]}
-            ),
+            **{name: value for name, value in rare.items() if value is not None},
         }
 
     def folder(self, cwd: Path) -> Path:
@@ -175,16 +174,16 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
     """
     config, listing = resolved.config, None
     if config.train.part == "description":
-        config = without_regions(config)
+        config = for_description(resolved)
         resolved = replace(resolved, config=config)
         listing = listing_of(config)
         benchmark = trigger_benchmark(config, listing, resolved.targets)
     if benchmark is None:
         if config.env.name is None:
             raise ConfigError(
-                "No benchmark is named: set env.name (or --env) to one of "
-                + ", ".join(benchmarks.names())
-                + "."
+                "No tasks are named. Name the folder of a train.yaml ('skillopt init NAME' makes one), or"
+                " --env own --data_path FILE, or another benchmark with --env:"
+                f" {', '.join(name for name in benchmarks.names() if name != 'own')}."
             )
         benchmark = benchmarks.get(config.env.name)(config.env.settings)
     size, sealed = config.evaluation, config.evaluation.eval_test is not False
@@ -265,8 +264,8 @@ def fold_count(config: Config, benchmark: Benchmark, splits: Splits) -> int:
         if said > 1 and not undivided:
             raise ConfigError(
                 f"train.folds {said} divides one list of tasks, and settings or the benchmark divide it"
-                " already. Leave env.split_ratio, env.split_dir, env.test_path and env.limit out, or set"
-                " train.folds to 1."
+                " already. Leave env.split_ratio, env.split_dir, env.split_field (and a field 'split' of the"
+                " rows), env.test_path and env.limit out, or set train.folds to 1."
             )
         if said > tasks // 2:
             raise ConfigError(f"train.folds {said} is too many for {tasks} tasks. Set at most {tasks // 2}.")

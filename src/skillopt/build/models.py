@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from skillopt.build.job import Job
@@ -27,52 +27,44 @@ from skillopt.models.stack.scrubbed import Scrubbed
 from skillopt.runs.database import Database
 
 
+@dataclass(slots=True, kw_only=True)
 class ModelStack:
     """Makes the models of one open run. All of them share its ledger, its records and the limiter of their
     endpoint; `stop` and `drain` reach every one of them.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        folder: Path,
-        *,
-        ledger: Ledger,
-        database: Database,
-        closing: AsyncExitStack,
-        retry: Retry | None,
-        one_stops_all: bool,
-        remark: Callable[[str], None],
-        tell: Callable[[str], None],
-    ) -> None:
-        """`one_stops_all`: an endpoint whose login is dead also stops the calls to all others. `remark` hears
-        how a provider came to ask otherwise than it was told to, `tell` of batches that are sent.
-        """
-        self._remark = remark
-        self._tell = tell
-        self.questions_by_hand = HandoffQueue()
-        self._job = job
-        self._folder = folder
-        self._ledger = ledger
-        self._database = database
-        self._closing = closing
-        self._retry = retry
-        self._one_stops_all = one_stops_all
-        self._limiters: dict[str, Limiter] = {}
-        self._recorded: list[Recorded] = []
-        self._hedges: list[Hedged] = []
-        self._in_batches: list[Batched] = []
-        self._extra = Extra(test_calls=2 * len(job.splits.test))
-        self.rollout_slots = Slots(job.config.env.workers)
-        """Held by rollouts of every target, and by second askings of their calls."""
+    job: Job
+    folder: Path
+    ledger: Ledger
+    database: Database
+    closing: AsyncExitStack
+    retry: Retry | None
+    one_stops_all: bool
+    """An endpoint whose login is dead also stops the calls to all others."""
+    remark: Callable[[str], None]
+    """Hears how a provider came to ask otherwise than it was told to."""
+    tell: Callable[[str], None]
+    """Hears of batches that are sent."""
+    rollout_slots: Slots = field(init=False)
+    """Held by rollouts of every target, and by second askings of their calls."""
+    questions_by_hand: HandoffQueue = field(default_factory=HandoffQueue)
+    _limiters: dict[str, Limiter] = field(default_factory=dict)
+    _recorded: list[Recorded] = field(default_factory=list)
+    _hedges: list[Hedged] = field(default_factory=list)
+    _in_batches: list[Batched] = field(default_factory=list)
+    _extra: Extra = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rollout_slots = Slots(self.job.config.env.workers)
+        self._extra = Extra(test_calls=2 * len(self.job.splits.test))
 
     def of(self, role: Role, spec: RoleSpec) -> Recorded:
         """A provider behind the stack that every call passes: recorded, limited, budgeted, scrubbed."""
-        at_home = replace(_at_home(spec.model, self._folder), remark=self._remark)
+        at_home = replace(self._at_home(spec.model), remark=self.remark)
         declared = declaration(spec.model.provider)
         provider = declared(self._bounded(at_home, spec.max_tokens))
-        self._closing.push_async_callback(provider.close)
-        config, scrubber = self._job.config, self._job.scrubber
+        self.closing.push_async_callback(provider.close)
+        config, scrubber = self.job.config, self.job.scrubber
         open_it: Callable[[], object] | None = getattr(provider, "open", None)
         if open_it is not None:  # before anything is reserved
             open_it()
@@ -85,24 +77,24 @@ class ModelStack:
         }
         if most is not None:
             ceilings["target"] = most
-        on_close = self._ledger.stop if self._one_stops_all else _nobody_else
+        on_close = self.ledger.stop if self.one_stops_all else (lambda reason: None)
         limiter = self._limiters.setdefault(
-            provider.endpoint, Limiter(ceilings, self._retry, on_close=on_close)
+            provider.endpoint, Limiter(ceilings, self.retry, on_close=on_close)
         )
         scrubbed, price = Scrubbed(provider, scrubber), price_for(config, role, spec)
-        paid = Budgeted(scrubbed, self._ledger, price, has_fixed_cap=declared.fixes_cap(spec.model))
+        paid = Budgeted(scrubbed, self.ledger, price, has_fixed_cap=declared.fixes_cap(spec.model))
         limits: RateLimits | None = getattr(provider, "limits", None)
         stack: Model = Limited(paid, limiter, limits)
         if spec.hedges and limits is not None and most is None:
             stack = self._hedged(role, paid, limiter, limits)
         batches: BatchApi | None = getattr(provider, "batches", None)
-        in_batches = config.evaluation.batch != "off" or self._database.batches()
+        in_batches = config.evaluation.batch != "off" or self.database.batches()
         if batches is not None and role == "target" and in_batches:
             stack = self._batched(stack, batches, scrubbed, price)
         if isinstance(provider, ByHand):
             # Scrubbed again, as its questions become files before they come to the provider.
             stack = Scrubbed(AnsweredByHand(stack, provider.questions, self.questions_by_hand), scrubber)
-        recorded = Recorded(stack, self._database, most)
+        recorded = Recorded(stack, self.database, most)
         self._recorded.append(recorded)
         self.questions_by_hand.watch_model(recorded, in_rollouts=role != "optimizer")
         return recorded
@@ -114,7 +106,7 @@ class ModelStack:
             limits,
             extra=self._extra,
             slots=self.rollout_slots if role == "target" else None,
-            keep_spare=lambda request, reply: self._database.put(
+            keep_spare=lambda request, reply: self.database.put(
                 f"{request_key(paid.fingerprint, request)}:spare", request, reply
             ),
         )
@@ -125,22 +117,28 @@ class ModelStack:
         batched = Batched(
             live,
             api,
-            paid=Budgeted(scrubbed, self._ledger, None if price is None else price.in_batches()),
+            paid=Budgeted(scrubbed, self.ledger, None if price is None else price.in_batches()),
             scrubbed=scrubbed,
-            ledger=self._ledger,
-            store=self._database,
-            retry=self._retry,
-            tell=self._tell,
+            ledger=self.ledger,
+            store=self.database,
+            retry=self.retry,
+            tell=self.tell,
         )
-        self._closing.push_async_callback(batched.close)
+        self.closing.push_async_callback(batched.close)
         self._in_batches.append(batched)
         return batched
 
     def _bounded(self, spec: ModelSpec, cap: int) -> ModelSpec:
         """Where money or tokens are limited, the cap that a reservation counts on is always sent."""
-        budget = self._ledger.budget
+        budget = self.ledger.budget
         is_limited = budget.tokens is not None or budget.usd is not None
         return replace(spec, cap=spec.cap or cap) if is_limited else spec
+
+    def _at_home(self, spec: ModelSpec) -> ModelSpec:
+        """Questions by hand lie in the run's own folder unless another is named."""
+        if spec.provider != "handoff" or spec.options.get("folder") is not None:
+            return spec
+        return replace(spec, options={**spec.options, "folder": str(self.folder / "handoff")})
 
     def stop(self, reason: Stopped) -> None:
         """Send nothing further."""
@@ -161,14 +159,3 @@ class ModelStack:
             await recorded.drain()
         for hedged in self._hedges:
             await hedged.drain()
-
-
-def _at_home(spec: ModelSpec, folder: Path) -> ModelSpec:
-    """Questions by hand lie in the run's own folder unless another is named."""
-    if spec.provider != "handoff" or spec.options.get("folder") is not None:
-        return spec
-    return replace(spec, options={**spec.options, "folder": str(folder / "handoff")})
-
-
-def _nobody_else(reason: Stopped) -> None:
-    """An endpoint that closed stops only its own calls."""

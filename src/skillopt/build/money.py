@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from fractions import Fraction
+from typing import Any
 
 from skillopt.account import Budget
 from skillopt.agents import agents
 from skillopt.config import Config, PriceConfig, RoleSpec
-from skillopt.config.role_schema import RoleName
+from skillopt.config.sections import RoleName
 from skillopt.errors import ConfigError
 from skillopt.harnesses import works_alone
 from skillopt.models import PROVIDERS, price_of, provider
@@ -67,18 +68,10 @@ def price_for(config: Config, role: RoleName, spec: RoleSpec) -> Price | None:
 
 
 def _declared(price: PriceConfig) -> Price:
-    per_token = {
+    per_token: dict[str, Any] = {
         name: Fraction(str(value)) / 1_000_000
         for name, value in price.model_dump().items()
         if value is not None
     }
-    today = datetime.now(timezone.utc).date()
-    cached = per_token.get("cached", per_token["input"])
-    return Price(
-        input=per_token["input"],
-        output=per_token["output"],
-        cached=cached,
-        cache_write=per_token.get("cache_write"),
-        source="configuration",
-        date=today,
-    )
+    per_token.setdefault("cached", per_token["input"])
+    return Price(**per_token, source="configuration", date=datetime.now(timezone.utc).date())

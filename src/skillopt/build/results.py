@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
 from skillopt.build.assembly import OpenRun
@@ -16,18 +17,14 @@ from skillopt.evaluation.compare import Comparison, by_task, compare_rows
 from skillopt.events import RowFact
 from skillopt.files import write_json, write_text
 from skillopt.runs.database import Database
+from skillopt.runs.exports import public_rows
 from skillopt.runs.log import DATABASE
 from skillopt.runs.looks import Look, MeasuredSkill, note_look, read_looks
 from skillopt.runs.reader import read_figures
-from skillopt.runs.rows import public_rows
 from skillopt.runs.stored import task_digests
 from skillopt.tasks.task import SPLITS, Split
 
 Compared: TypeAlias = Literal["hard", "soft"]
-_WORTH: Mapping[Compared, Callable[[RowFact], float | None]] = {
-    "hard": lambda row: row.hard,
-    "soft": lambda row: row.soft,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,21 +44,25 @@ class Evaluated:
     @property
     def hard(self) -> float | None:
         """The mean over the tasks; None where nothing was measured."""
-        return _mean(list(by_task(self.rows, _WORTH["hard"]).values()))
+        return self._mean("hard")
 
     @property
     def soft(self) -> float | None:
-        return _mean(list(by_task(self.rows, _WORTH["soft"]).values()))
+        return self._mean("soft")
 
     @property
     def n(self) -> int:
         """Tasks with a measurement."""
-        return len(by_task(self.rows, _WORTH["hard"]))
+        return len(by_task(self.rows, attrgetter("hard")))
 
     @property
     def invalid(self) -> int:
         """Rows without one."""
         return sum(row.invalid is not None for row in self.rows)
+
+    def _mean(self, metric: Compared) -> float | None:
+        values = by_task(self.rows, attrgetter(metric)).values()
+        return fmean(values) if values else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +92,8 @@ def comparisons(results: Sequence[Evaluated], against: str, *, graded: bool | No
     nothing to compare with.
     """
     rivals = {(one.target_digest, one.split): one for one in results if one.skill == against}
-    if graded is None:
-        graded = any(row.soft is not None and 0 < row.soft < 1 for one in results for row in one.rows)
-    metrics: tuple[Compared, ...] = ("hard", "soft") if graded else ("hard",)
+    is_graded = tells_grades(graded, (row for one in results for row in one.rows))
+    metrics: tuple[Compared, ...] = ("hard", "soft") if is_graded else ("hard",)
     return [
         _versus(one, rivals[one.target_digest, one.split], metric)
         for one in results
@@ -102,8 +102,15 @@ def comparisons(results: Sequence[Evaluated], against: str, *, graded: bool | No
     ]
 
 
+def tells_grades(graded: bool | None, rows: Iterable[RowFact]) -> bool:
+    """Whether a scorer gives partial credit: as the benchmark says, else as the scores tell."""
+    if graded is not None:
+        return graded
+    return any(row.soft is not None and 0 < row.soft < 1 for row in rows)
+
+
 def _versus(one: Evaluated, rival: Evaluated, metric: Compared) -> Versus:
-    found = compare_rows(rival.rows, one.rows, _WORTH[metric], split=one.split)
+    found = compare_rows(rival.rows, one.rows, attrgetter(metric), split=one.split)
     return Versus(
         target=one.target,
         skill=one.skill,
@@ -115,10 +122,6 @@ def _versus(one: Evaluated, rival: Evaluated, metric: Compared) -> Versus:
         why=found.why,
         left_out=found.left_out,
     )
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
 
 
 _ABOUT = ("target", "target_digest", "skill", "digest", "split")

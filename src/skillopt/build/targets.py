@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from skillopt.build.job import Job
@@ -21,6 +21,7 @@ from skillopt.skill.install import carried_digest
 from skillopt.tasks.benchmark import Benchmark
 
 
+@dataclass(slots=True, kw_only=True)
 class Targets:
     """Makes evaluators that share the run's ledger, stored rollouts, judge and number of workers.
 
@@ -28,26 +29,21 @@ class Targets:
     several each works on a part of the train tasks, and on all of val and test.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        models: ModelStack,
-        *,
-        ledger: Ledger,
-        rollouts: Rollouts,
-        executor: Executor | None = None,
-    ) -> None:
-        self._job = job
-        self._models = models
-        self._ledger = ledger
-        self._rollouts = rollouts
-        self._executor = executor
-        self._proposing: list[Evaluator] = []
-        self._judge: ModelJudge | None = None
+    job: Job
+    models: ModelStack
+    ledger: Ledger
+    rollouts: Rollouts
+    executor: Executor | None = None
+    own: Evaluator = field(init=False)
+    _judge: ModelJudge | None = None
+    _made: list[tuple[tuple[RoleSpec, str], Evaluator]] = field(default_factory=list)
+    _proposing: list[Evaluator] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        job = self.job
         if job.judge is not None:
-            self._judge = ModelJudge(models.of("judge", job.judge), max_tokens=job.judge.max_tokens)
-        self.own = self._make(job.target, job.seed)
-        self._made = [((job.target, carried_files(job.target, job.seed)), self.own)]
+            self._judge = ModelJudge(self.models.of("judge", job.judge), max_tokens=job.judge.max_tokens)
+        self.own = self.of(job.target, job.seed)
         if job.targets:
             each = {one.name: self.of(one.spec, job.seed) for one in job.targets}
             in_turn = {task.id: place % len(each) for place, task in enumerate(job.splits.train)}
@@ -65,24 +61,24 @@ class Targets:
 
     def proposing(self, spec: RoleSpec, work: Benchmark) -> Evaluator:
         """The evaluator in which an agent works on proposals, paid as the optimizer is."""
-        job = self._job
+        job = self.job
         price = price_for(job.config, "proposer", spec)
         setup = Setup(
             model=spec.model,
             agent=spec.agent,
-            rollout_budget=RolloutBudget(self._ledger, price, allowance_of(job.config), role="optimizer"),
+            rollout_budget=RolloutBudget(self.ledger, price, allowance_of(job.config), role="optimizer"),
             scrub=job.scrubber.scrub,
         )
         evaluator = Evaluator(
             harness=harnesses.get(spec.harness)(setup),
             model=NotAsked(spec.model),
             benchmark=work,
-            rollouts=self._rollouts,
+            rollouts=self.rollouts,
             workers=1,
             max_tokens=spec.max_tokens,
             scrub=job.scrubber.scrub,
         )
-        evaluator.slots = self._models.rollout_slots
+        evaluator.slots = self.models.rollout_slots
         self._proposing.append(evaluator)
         return evaluator
 
@@ -92,34 +88,34 @@ class Targets:
             await evaluator.drain()
 
     def _make(self, spec: RoleSpec, skill: Skill) -> Evaluator:
-        job, config = self._job, self._job.config
+        job, config = self.job, self.job.config
         setup = Setup(
             model=spec.model,
             agent=spec.agent,
             skill=skill,
             listing=None if job.listing is None else replace(job.listing, skill=skill),
             rollout_budget=RolloutBudget(
-                self._ledger, price_for(config, "target", spec), allowance_of(config)
+                self.ledger, price_for(config, "target", spec), allowance_of(config)
             ),
-            executor=self._executor if config.env.executor is not None else None,
+            executor=self.executor if config.env.executor is not None else None,
             scrub=job.scrubber.scrub,
         )
         harness: Harness = harnesses.get(spec.harness)(setup)
-        model = self._models.of("target", spec) if harness.asks_model else NotAsked(spec.model)
+        model = self.models.of("target", spec) if harness.asks_model else NotAsked(spec.model)
         evaluator = Evaluator(
             harness=harness,
             model=model,
             benchmark=job.benchmark,
-            rollouts=self._rollouts,
+            rollouts=self.rollouts,
             workers=UNBOUNDED if model.concurrency == UNBOUNDED else config.env.workers,
             max_tokens=spec.max_tokens,
             scrub=job.scrubber.scrub,
             judge=self._judge,
-            executor=self._executor,
+            executor=self.executor,
         )
         if evaluator.workers != UNBOUNDED:
-            evaluator.slots = self._models.rollout_slots
-        self._models.questions_by_hand.watch_rollouts(lambda: evaluator.under_way)
+            evaluator.slots = self.models.rollout_slots
+        self.models.questions_by_hand.watch_rollouts(lambda: evaluator.under_way)
         return evaluator
 
 

@@ -76,9 +76,7 @@ def trainer_from(
     skills: SkillStore,
     folds: Callable[[], Awaitable[PooledRows]] | None = None,
 ) -> Trainer:
-    """The trainer of a job on these parts, of a run folder or of a rehearsal in memory. `folds` measures a
-    cross-fitted job's tasks.
-    """
+    """The trainer of a job on these parts, or of a rehearsal. `folds` measures cross-fitted tasks."""
     config = job.config
     gate = gate_of(job, evaluator)
     is_gated = gate.is_on and config.optimizer.slow_update_gate_with_selection

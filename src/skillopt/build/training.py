@@ -1,39 +1,54 @@
-"""Trains a skill in an open run to the end, and says what came of it."""
+"""Trains a skill in an open run to the end, or prunes what a run has learned, and says what came of it."""
 
 from __future__ import annotations
 
 import math
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from skillopt.build.assembly import OpenRun
+from skillopt.build.assembly import OpenRun, open_run
 from skillopt.build.continuing import carry_looks
 from skillopt.build.crossfit import earlier_rounds, pooled_rows, told_plan
 from skillopt.build.description import told_beside
-from skillopt.build.job import Job
+from skillopt.build.evaluation import target_only
+from skillopt.build.job import Job, prepare
 from skillopt.build.sharing import own_cache
 from skillopt.build.tracking import tracked
-from skillopt.build.trainer import plan_of, trainer_of
+from skillopt.build.trainer import gate_of, plan_of, trainer_of
+from skillopt.config import Config, Resolved
 from skillopt.config.names import flat
+from skillopt.errors import UsageError
 from skillopt.evaluation.compare import Comparison
-from skillopt.events import Notice, RunStarted
+from skillopt.events import Notice, RunStarted, Sink
 from skillopt.events.records import StepRecord
 from skillopt.events.state import State
-from skillopt.files import write_json
+from skillopt.files import write_json, write_text
 from skillopt.gate.gate import Measured
+from skillopt.place import PRUNING
 from skillopt.runs.answers import TASKS, write_tasks
 from skillopt.runs.exports import Exports
+from skillopt.runs.log import DATABASE
+from skillopt.runs.reader import read_figures
 from skillopt.skill.document import Document
 from skillopt.skill.folder import copy_skill
 from skillopt.skill.spec import file_violations, violations
-from skillopt.train.claim import claim
-from skillopt.train.state import TrainingEnd
+from skillopt.step import Outbox, Step
+from skillopt.train.claim import TrainingEnd, claim
+from skillopt.train.pruning import PrunedSkill, Pruner
 from skillopt.train.summary import summary
 from skillopt.train.trainer import Trainer
+
+_OF_PAPER = (
+    *("train.batch_size", "train.accumulation", "gradient.merge_batch_size", "gradient.failure_only"),
+    *("optimizer.learning_rate", "optimizer.min_learning_rate", "optimizer.lr_scheduler"),
+    *("optimizer.lr_control_mode", "optimizer.salvage"),
+)
+"""Settings that only the published loop reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,21 +134,17 @@ def _result(opened: OpenRun, trainer: Trainer, fitted: TrainingEnd) -> Result:
         ungated=trainer.ungated,
     )
     seed, best, steps = trainer.measured(seed_skill), trainer.measured(best_skill), opened.run.steps()
+    final = None if state.score is None else trainer.measured(skills.get(state.skill))
+    about = {"config": _public_config(job), "status": status, "claim": sentence, "simulated": job.simulated}
     figures = summary(
-        state,
+        fitted,
         steps,
-        seed=seed,
-        best=best,
-        final=None if state.score is None else trainer.measured(skills.get(state.skill)),
-        config=_public_config(job),
+        about=about,
+        measured={"seed": seed, "best": best, "final": final},
         gate=trainer.gate,
         ungated=trainer.ungated,
-        report=fitted.report,
-        claim=sentence,
-        status=status,
-        simulated=job.simulated,
         spending=opened.spending(),
-        seconds=opened.seconds,
+        seconds=opened.elapsed(),
     )
     if fitted.stopped:
         figures["stopped_because"] = fitted.stopped
@@ -206,6 +217,11 @@ def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
             f"train.train_size is {job.config.train.train_size}; the train split has"
             f" {len(job.splits.train)} tasks, all of which are taken."
         )
+    if job.config.train.strategy == "proof" and (unread := [key for key in _OF_PAPER if _is_set(job, key)]):
+        notes.append(
+            f"The strategy proof does not read {', '.join(unread)}; train.strategy=paper, the published loop,"
+            " does."
+        )
     if job.config.cache.path is None and (cache := own_cache(job)) is not None:
         notes.append(f"Rollouts are shared with other runs through {cache}; cache.shared=false asks anew.")
     if job.skill.files:
@@ -224,3 +240,41 @@ def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
             "Slow updates are taken without a gate and measured afterwards, and every report says so."
         )
     return notes
+
+
+def _is_set(job: Job, key: str) -> bool:
+    """Whether a setting is another than the built-in one."""
+    return bool(attrgetter(key)(job.config) != attrgetter(key)(Config()))
+
+
+def pruning_job(resolved: Resolved, run: Path) -> Job:
+    """The job of a run, for its target alone; its rollouts are those of the run."""
+    config, alone = resolved.config, target_only(resolved)
+    same_tasks = {"train": config.train, "cache.path": config.cache.path or run / DATABASE}
+    return prepare(replace(alone, config=alone.config.having(same_tasks)))
+
+
+async def prune_run(job: Job, run: Path, folder: Path, *, sinks: Sequence[Sink] = ()) -> PrunedSkill:
+    """Leave idle learned lines out of the run's best skill, and write what is left to `folder`. Stopped, the
+    same call goes on.
+    """
+    figures = read_figures(run)
+    state = figures.fold.state
+    if state is None or state.best == state.seed:
+        raise UsageError(
+            f"{run} has learned nothing: its best skill is the seed, and there is no line to prune."
+        )
+    best, seed = figures.skills.get(state.best), figures.skills.get(state.seed)
+    identity = {**job.identity(), "kind": "prune", "best": best.digest}
+    async with open_run(job, folder, identity, sinks=sinks) as opened:
+        gate = gate_of(job, opened.evaluator)
+        gate.metric = state.metric
+        gate.leave_out(state.left_out)
+        step = Step(place=PRUNING, emit=Outbox(opened.run.emit), skill=best)
+        try:
+            found = await Pruner(gate, job.splits.train).prune(step, seed)
+        finally:
+            await opened.drain()
+    write_text(folder / "best_skill.md", job.whole(found.document.rendered_text))
+    carry_folder(job, found.document, folder)
+    return found

@@ -9,19 +9,14 @@ import json
 import re
 from typing import Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
-
 from skillopt import json_text
-from skillopt.changes import block
+from skillopt.changes import StoredRecord, block
 from skillopt.errors import UsageError
 from skillopt.json_text import MISSING, NotPlainJson
 
 
-class _Action(BaseModel):
-    # Written into receipts, so that what is taken out is what was put in, whatever a later version would put
-    # in.
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _Action(StoredRecord):
+    # Written into receipts: what is taken out is what was put in, whatever a later version would put in.
     path: str
 
 
@@ -61,9 +56,7 @@ class JsonEntry(_Action):
     """Whether `keys` lead to a list that gets the value as a further item."""
 
     def put_in(self, text: str | None) -> str:
-        """The file with our entry. Raises `UsageError`, with what to paste, where it cannot be
-        edited safely.
-        """
+        """The file with our entry. Raises `UsageError`, with what to paste, where it cannot be edited."""
         try:
             if text is not None and self.is_in(text):
                 return text
@@ -90,26 +83,19 @@ class JsonEntry(_Action):
         return isinstance(there, list) and self.value in there if self.item else bool(there == self.value)
 
     def take_out(self, text: str, before: str | None) -> str | None:
-        """The file without our entry and without the objects that were made for it; None where that cannot be
-        done safely.
+        """The file without our entry and what was made for it; None where that cannot be done safely.
 
         `before` is the file as it was when we came: what it had stays, even empty.
         """
         try:
             if not self.is_in(text):
                 return None
-            keys = self.keys
-            text = (
-                json_text.without_item(text, keys, self.value)
-                if self.item
-                else json_text.without_member(text, keys)
-            )
-            keys = keys if self.item else keys[:-1]
-            while (
-                keys
-                and not json_text.value_at(text, keys)
-                and json_text.value_at(before or "", keys) is MISSING
-            ):
+            if self.item:
+                text, keys = json_text.without_item(text, self.keys, self.value), self.keys
+            else:
+                text, keys = json_text.without_member(text, self.keys), self.keys[:-1]
+            had = before or ""
+            while keys and not json_text.value_at(text, keys) and json_text.value_at(had, keys) is MISSING:
                 text, keys = json_text.without_member(text, keys), keys[:-1]
         except NotPlainJson:
             return None

@@ -15,7 +15,7 @@ from pathlib import Path
 from skillopt.changes.apply import FileChange, apply, changed_meanwhile, digest, put_back
 from skillopt.changes.decisions import Action, FileMove, Move, ProposalRecord
 from skillopt.changes.safe_file import confined
-from skillopt.changes.status import Decision, ProposalsStatus, decisions, status
+from skillopt.changes.status import ProposalsStatus, status
 from skillopt.changes.store import OpenedProposal, Store
 from skillopt.errors import UsageError
 from skillopt.files import as_usage_error, write_bytes
@@ -41,6 +41,8 @@ class Done:
     """Targets that somebody else changed at the last moment; they are as that somebody left them."""
     recovered: tuple[str, ...] = ()
     """What an earlier crash had left behind, in words."""
+    findings: tuple[str, ...] = ()
+    """What the held-out tasks say of each target, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,20 +53,16 @@ class Adoption:
     roots: tuple[Path, ...]
     now: Callable[[], datetime]
     project: str | None = None
-    """Whose proposals are meant where none is named: another project's is never decided on by chance. None is
-    everybody's.
-    """
+    """Whose proposals are meant where none is named, so that none is decided on by chance; None: all."""
     patience: float = 10.0
     """Seconds to wait for another process that adopts at this moment."""
     hook: Callable[[str], None] = field(default=lambda step: None, repr=False)
     """Told of every step once it is on the disk; a test may end the process there."""
 
     def adopt(self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()) -> Done:
-        """Write the chosen edits (unless told, all that are open) of a proposal (unless told, the project's
-        newest) to the live files.
+        """Write the chosen edits (else all open ones) of a proposal (else the newest) to the live files.
 
-        Raises `UsageError`, with nothing written, for a file that changed since, a link, a place outside the
-        roots, or a forged proposal.
+        Raises `UsageError`, with nothing written, for a changed file, a link or a forged proposal.
         """
         with self._alone() as recovered:
             opened = self._open(id)
@@ -86,8 +84,7 @@ class Adoption:
     def undo(self, id: str | None = None, *, force: bool = False) -> Done:
         """Take the last adoption of a proposal (the project's last, unless told) back, byte for byte.
 
-        A file that was edited since is refused; with `force` it is put back all the same, and its text is
-        kept among the backups.
+        A file that was edited since is refused; with `force` its text is kept among the backups.
         """
         with self._alone() as recovered:
             opened = self._last_adopted() if id is None else self.store.load(id)
@@ -127,25 +124,21 @@ class Adoption:
             return recovered
 
     def diff(self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()) -> str:
-        """What adopting the chosen edits would do, as a unified diff; of a proposal on which all is decided,
-        what it was about.
-        """
+        """The chosen edits as a unified diff; all edits of a proposal on which everything is decided."""
         opened = self._open(id)
-        if not (targets or edits) and not opened.pending:
-            return "".join(target.diff() for target in opened.proposal.targets)
-        chosen = opened.chosen(None, targets, edits)
-        over = opened.record.adopted - chosen
+        chosen, over = _shown(opened, targets, edits)
         return "".join(target.diff(chosen, over=over) for target in opened.proposal.touched(chosen))
+
+    def findings(
+        self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()
+    ) -> tuple[str, ...]:
+        """What the held-out tasks say of what `diff` shows, a line for each target."""
+        opened = self._open(id)
+        return opened.proposal.findings(_shown(opened, targets, edits)[0])
 
     def status(self) -> ProposalsStatus:
         """Where everything stands, without changing anything."""
         return status(self.store, self.roots)
-
-    def decisions(self, project: str | None = None) -> tuple[Decision, ...]:
-        """What the person decided so far, the oldest first, for the next night to learn from; of one project,
-        unless told otherwise.
-        """
-        return decisions(self.store, project)
 
     @contextmanager
     def _alone(self) -> Iterator[tuple[str, ...]]:
@@ -159,8 +152,7 @@ class Adoption:
                     if opened.record.open is not None:
                         said.append(self._settled(opened, opened.record.open))
                 except UsageError as error:
-                    # One proposal that cannot be read or settled does not stand in the way of the others;
-                    # `status` names it.
+                    # It does not stand in the way of the others; `status` names it.
                     said.append(f"Proposal {id} was left as it is: {error}")
             yield tuple(said)
 
@@ -238,7 +230,11 @@ class Adoption:
         )
         move = Move(action=action, time=self.now(), edits=tuple(sorted(chosen)), files=files)
         backups = self.store.folder(proposal.id) / BACKUPS
-        _back_up(changes, backups, len(record.moves) + 1)
+        for number, change in enumerate(changes, 1):
+            if change.before is not None:
+                path = backups / f"{len(record.moves) + 1:03d}-{number}-{change.file.name}"
+                with as_usage_error(path, "written", "Nothing was changed."):
+                    write_bytes(path, change.before, mode=0o600)
         self.hook("backed up")
         for change in changes:
             if change.file.content() != change.before:
@@ -253,6 +249,7 @@ class Adoption:
             backups=backups if changes else None,
             left_out=move.left_out,
             recovered=recovered,
+            findings=proposal.findings(move.taken),
         )
 
     def _put(self, id: str, record: ProposalRecord, move: Move, changes: Sequence[FileChange]) -> Move:
@@ -280,26 +277,27 @@ class Adoption:
         return move
 
 
+def _shown(
+    opened: OpenedProposal, targets: Sequence[str], edits: Sequence[int]
+) -> tuple[frozenset[int], frozenset[int]]:
+    """The edits a person looks at, and those that the text holds already."""
+    if not (targets or edits) and not opened.pending:
+        return frozenset(edit.id for edit in opened.proposal.edits), frozenset()
+    chosen = opened.chosen(None, targets, edits)
+    return chosen, opened.record.adopted - chosen
+
+
 def _refuse_changed(change: FileChange, remedy: str) -> None:
     found, path = change.file.read(), change.file.path
     if (None if found is None else found.data) != change.before:
+        what = "appeared" if change.before is None else "was changed"
         if found is None:
             what = "is not there any more"
-        else:
-            what = "appeared" if change.before is None else "was changed"
         raise UsageError(f"{path} {what} since this was decided and is not overwritten. {remedy}")
     if found is not None and not found.mode & 0o200:
         raise UsageError(
             f"{path} is read-only (mode {found.mode:03o}), so nothing was written. chmod u+w allows it."
         )
-
-
-def _back_up(changes: Sequence[FileChange], folder: Path, move: int) -> None:
-    for number, change in enumerate(changes, 1):
-        if change.before is not None:
-            path = folder / f"{move:03d}-{number}-{change.file.name}"
-            with as_usage_error(path, "written", "Nothing was changed."):
-                write_bytes(path, change.before, mode=0o600)
 
 
 def _has_begun(move: Move, changes: Sequence[FileChange]) -> bool:

@@ -70,8 +70,7 @@ def apply(
 ) -> list[FileChange]:
     """Make all changes, or none: whatever stops it, Ctrl-C too, everything is put back before it is raised.
 
-    A file that somebody changed since it was read stops it as well; with `leave_changed` it is left as it is,
-    and returned.
+    A file that somebody changed since stops it as well; with `leave_changed` it is left and returned.
     """
     begun: list[FileChange] = []
     left: list[FileChange] = []

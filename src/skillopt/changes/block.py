@@ -68,9 +68,7 @@ def with_learned(text: str, content: str) -> str:
 
 
 def with_lines(text: str, content: str, style: Style) -> str:
-    """The text with our lines at its end. Raises `UsageError` where others of ours are there already or the
-    end of the file is no place for them.
-    """
+    """The text with our lines at its end. Raises `UsageError` where they are there or do not fit there."""
     if any(re.search(_pattern(mark), text) for mark in _MARKS[style]):
         raise UsageError(
             "already has a block of ours that reads differently. Take it out, markers included"
@@ -88,9 +86,7 @@ def has_lines(text: str, content: str) -> bool:
 
 
 def without_lines(text: str, content: str, style: Style) -> str | None:
-    """The text without our lines and markers; None where our lines are gone or changed, so that nothing can
-    be taken out safely.
-    """
+    """The text without our lines and markers; None where these are gone or were changed."""
     found = re.search(_pattern(content), text)
     if found is None or not has_lines(text, content):
         return None

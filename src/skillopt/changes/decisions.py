@@ -17,8 +17,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field, ValidationError
 
+from skillopt.changes import StoredRecord
 from skillopt.errors import UsageError
 from skillopt.files import as_usage_error, lock_privately, write_bytes
 
@@ -26,11 +27,7 @@ LOCK = "adopt.lock"
 Action = Literal["adopt", "undo", "discard"]
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class FileMove(_Record):
+class FileMove(StoredRecord):
     """What a move does to one target."""
 
     target: str
@@ -44,7 +41,7 @@ class FileMove(_Record):
     is_put: bool = False
 
 
-class Move(_Record):
+class Move(StoredRecord):
     """One adopt, undo or discard, as far as it went."""
 
     action: Action
@@ -73,7 +70,7 @@ class Move(_Record):
         return self.model_copy(update={"files": tuple(files)})
 
 
-class ProposalRecord(_Record):
+class ProposalRecord(StoredRecord):
     """What is known of one proposal: the hash of its file, and every move."""
 
     digest: str
@@ -120,11 +117,11 @@ class ProposalRecord(_Record):
         )
 
 
-class _File(_Record):
+class _File(StoredRecord):
     format: Literal["skillopt.changes.decisions.v1"] = "skillopt.changes.decisions.v1"
     folder: str
     """The state folder it was made in. A repository that brings a whole state folder cannot know this."""
-    proposals: dict[str, ProposalRecord] = {}
+    proposals: dict[str, ProposalRecord] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

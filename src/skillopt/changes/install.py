@@ -1,7 +1,6 @@
 """Installs files for an agent and takes them back: all of an install or nothing.
 
-A receipt with the bytes of before is on the disk before the first file changes, and is removed after the last
-one is back.
+A receipt with the bytes of before is on disk from before the first change until the last one is back.
 """
 
 from __future__ import annotations
@@ -61,9 +60,7 @@ class Installer:
     put: Callable[[FileChange], bool] = put
 
     def plan(self, install: Install, actions: Sequence[InstallAction]) -> InstallPlan:
-        """What an install would do; nothing is written. Raises `UsageError`, naming all that is in the
-        way.
-        """
+        """What an install would do; nothing is written. Raises `UsageError`, naming all in the way."""
         receipt = self.receipts.load(install)
         known = {} if receipt is None else {one.action.path: one for one in receipt.touched}
         files, touched, problems = [], [], []
@@ -84,9 +81,7 @@ class Installer:
         return InstallPlan(files=tuple(files), touched=tuple(touched), folders=tuple(made))
 
     def install(self, install: Install, actions: Sequence[InstallAction], version: str) -> InstallPlan:
-        """Install, or bring an install up to date. Where a file cannot be written, everything is put back
-        before the error is raised.
-        """
+        """Install, or bring an install up to date: all of it, or nothing and the error is raised."""
         if (plan := self.plan(install, actions)).is_done and self.receipts.load(install) is not None:
             return plan
         with self.receipts.alone():
@@ -94,9 +89,7 @@ class Installer:
             earlier = self.receipts.load(install)
             self.receipts.save(
                 Receipt(
-                    agent=install.agent,
-                    scope=install.scope,
-                    root=str(install.root),
+                    **dict(install),
                     version=version,
                     installed=self.now(),
                     touched=plan.touched,
@@ -119,9 +112,7 @@ class Installer:
         return back(self._installed(install))
 
     def uninstall(self, install: Install) -> InstallPlan:
-        """Take an install back. Every file is as it was, or, where somebody changed it since, without our
-        part.
-        """
+        """Take an install back: every file as it was or, if changed since, without our part."""
         self._installed(install)
         with self.receipts.alone():
             receipt = self._installed(install)  # read again, now that nobody else of us writes
@@ -172,8 +163,7 @@ def _planned(
     action: InstallAction, install: Install, known: TouchedFile | None
 ) -> tuple[PlannedFile, TouchedFile]:
     path = Path(action.path)
-    # In a project, which may be somebody else's, a link must not lead us out of it; in their home people link
-    # as they like.
+    # A link in a project, which may be somebody else's, must not lead out of it; at home people link freely.
     if install.scope == "project" and not path.resolve().is_relative_to(install.root.resolve()):
         raise UsageError(
             f"{path} leads out of the project, to {path.resolve()}. Remove the link, then install again."
@@ -188,8 +178,7 @@ def _planned(
         text = text if base is None else base
         before = None if not text and known.old is None else text.encode()
     else:
-        # As we left it: the file of before is what ours goes into, so an update leaves no trace of the old
-        # version.
+        # As we left it: ours goes into the file of before, so an update leaves no trace of the old version.
         before = known.old if known is not None and now is not None else now
         text = _decoded(path, before)
     after = action.put_in(text).encode()
@@ -218,10 +207,10 @@ def _planned_back(one: TouchedFile) -> PlannedFile:
     except UsageError as error:  # what lies there now is nothing we wrote
         now = None
         return planned("left", None, str(error))
-    if left is None and isinstance(one.action, OwnFile):
-        return planned("left", now, "it was changed since, so it stays; remove it if you do not want it")
     if left is None:
         why = "our part of it is gone or was changed since, so it stays; take out what you do not want"
+        if isinstance(one.action, OwnFile):
+            why = "it was changed since, so it stays; remove it if you do not want it"
         return planned("left", now, why)
     if not left and one.old is None:
         return planned("remove", None)
@@ -234,9 +223,7 @@ def _file(path: Path, before: bytes | None, after: bytes, action: InstallAction)
 
 
 def _look(path: Path, *, ours: bool) -> bytes | None:
-    """What a file holds; None where nothing is. Raises `UsageError` for what cannot be a file we may
-    write.
-    """
+    """What a file holds; None where nothing is. Raises `UsageError` for what we may not write."""
     trouble = ""
     with as_usage_error(path, "read", "Check its permissions and those of its folder."):
         try:

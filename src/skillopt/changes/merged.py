@@ -15,27 +15,21 @@ from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from skillopt.changes import StoredRecord
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
-class Segment(BaseModel):
+class Segment(StoredRecord):
     """Lines that belong together: kept by all, added by an edit, or cut by one. `edit` is 0 for kept."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["keep", "add", "cut"]
     edit: int
     text: str
 
 
-class MergedText(BaseModel):
-    """The merged text. All lines in it end; `open_before` and `open_after` say whether the real texts lack
-    their last newline.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class MergedText(StoredRecord):
+    """The merged text. All its lines end; `open_*` say whether the real texts lack their last newline."""
 
     segments: tuple[Segment, ...]
     newline: str
@@ -69,9 +63,7 @@ class MergedText(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """A merged text; for each of its edits the positions in the chain it is made of, and the edits it needs
-    because it stands inside of them.
-    """
+    """A merged text; of each edit its positions in the chain, and the edits that it stands inside of."""
 
     text: MergedText
     sources: Mapping[int, tuple[int, ...]]
@@ -79,9 +71,7 @@ class Merge:
 
 
 def merge(texts: Sequence[str], *, newline: str, first: int = 1) -> Merge:
-    """Merge a chain of texts, the first of them the text as it is. Edits are numbered from `first` on, in
-    document order.
-    """
+    """Merge a chain of texts, the first as it is. Edits are numbered from `first`, in document order."""
     chains = [_LINE.findall(text + newline if _is_open(text) else text) for text in texts]
     tokens = [_Token(line) for line in chains[0]]
     joined = _Joined()
@@ -167,9 +157,7 @@ def _stepped(tokens: Sequence[_Token], lines: Sequence[str], step: int, joined: 
 
 
 def _needs(segments: Iterable[Segment], sources: Mapping[int, Sequence[int]]) -> dict[int, tuple[int, ...]]:
-    """An edit that stands inside the text of another one needs it: of the two, the later needs
-    the earlier.
-    """
+    """An edit inside the text of another needs it: of the two, the later needs the earlier."""
     needs: dict[int, set[int]] = {edit: set() for edit in sources}
     for is_kept, run in groupby(segments, key=lambda segment: segment.kind == "keep"):
         added = [] if is_kept else [segment.edit for segment in run if segment.kind == "add"]

@@ -13,36 +13,30 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~&])")
 
 
 def page(proposal: NightProposal) -> str:
-    """The proposal as Markdown: verdict, paired tasks, cost, and each edit with its evidence and what it
-    does.
-    """
-    return "\n".join(_page(proposal)) + "\n"
+    """The proposal as Markdown: verdict, paired tasks, cost, each edit with its evidence and effect."""
+    return "\n\n".join(_page(proposal)) + "\n"
 
 
 def plain(text: str) -> str:
-    """A text on one line, without control characters and at most a few hundred characters long: safe to print
-    in a terminal.
-    """
+    """A text on one line, without control characters and cut after a few hundred: safe in a terminal."""
     shown = "".join(" " if _is_control(char) else char for char in text[: 4 * _LONGEST])
     shown = " ".join(shown.split())
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]} ..."
 
 
 def _page(proposal: NightProposal) -> Iterator[str]:
+    """The blocks of the page, between which stands an empty line."""
     yield f"# Proposal {proposal.id}"
-    yield ""
     if proposal.simulated:
         yield "**Simulated**: this night ran in the simulated world, not with a real agent."
-        yield ""
-    yield f"- project: {_inline(proposal.project)}"
-    yield f"- made: {proposal.created:%Y-%m-%d %H:%M} UTC, {_inline(proposal.night)}"
-    yield f"- cost: {proposal.cost}"
-    for note in proposal.notes:
-        yield f"- {_inline(note)}"
+    facts = [
+        f"- project: {_inline(proposal.project)}",
+        f"- made: {proposal.created:%Y-%m-%d %H:%M} UTC, {_inline(proposal.night)}",
+        f"- cost: {proposal.cost}",
+    ]
+    yield "\n".join([*facts, *(f"- {_inline(note)}" for note in proposal.notes)])
     for target in proposal.targets:
-        yield ""
         yield from _target(target)
-    yield ""
     yield (
         f"Nothing has changed yet. `skillopt sleep adopt {proposal.id}` takes all of it, `--edit N` one"
         " change; `discard` takes none."
@@ -51,86 +45,66 @@ def _page(proposal: NightProposal) -> Iterator[str]:
 
 def _target(target: ProposedFile) -> Iterator[str]:
     yield f"## {_inline(target.name)}"
-    yield ""
     what = "our block in the memory file" if target.kind == "memory" else "the skill"
     yield f"{'A new file' if target.before is None else f'Changes {what}'}: {_inline(target.path)}"
-    yield ""
     yield from _judgement(target.judgement)
     for edit in target.edits:
-        yield ""
-        yield from _edit(edit)
-        yield from _fenced(target.diff((edit.id, *edit.needs), over=edit.needs))
+        yield f"### Edit {edit.id}"
+        if not edit.is_measured:
+            yield f"**Unmeasured suggestion**: adopted only by its number, `--edit {edit.id}`."
+        yield "\n".join(_evidence(edit))
+        yield _fenced(target.diff((edit.id, *edit.needs), over=edit.needs))
     if len(target.edits) > 1:
-        yield ""
         yield "### All of it"
-        yield ""
-        yield from _fenced(target.diff())
+        yield _fenced(target.diff())
 
 
 def _judgement(judgement: Judgement) -> Iterator[str]:
     measured = ""
     if judgement.before is not None or judgement.after is not None:
         scores = f"{_score(judgement.before)} -> {_score(judgement.after)}"
-        measured = (
-            f" Held-out {judgement.metric or 'score'} {scores}, policy"
-            f" {_inline(judgement.policy or 'strict')}."
-        )
+        policy = _inline(judgement.policy or "strict")
+        measured = f" Held-out {judgement.metric or 'score'} {scores}, policy {policy}."
     why = _inline(judgement.why)
-    yield (
-        f"Verdict: **{_inline(judgement.action)}**."
-        f" {why}{'' if not why or why.endswith('.') else '.'}{measured}"
-    )
-    if not judgement.verified:
-        yield ""
-        yield "**Unverified suggestion**: too few held-out tasks to decide anything. Read it as an idea."
+    end = "" if not why or why.endswith(".") else "."
+    yield f"Verdict: **{_inline(judgement.action)}**. {why}{end}{measured}"
+    doubt = "" if judgement.standing == "shown" else " Read it as an idea: that it helps is not shown."
+    yield f"What the held-out tasks say: **{_inline(judgement.finding)}**.{doubt}"
     if not judgement.gate_on:
-        yield ""
         yield "**The gate was switched off**: this was taken whatever the measurement said."
     if judgement.example is not None:
         for title, text in judgement.example.parts():
-            yield ""
             yield f"{title}:"
-            yield ""
-            yield from _fenced(text, "")
+            yield _fenced(text, "")
+    rows = ["| held-out task | before | after | |", "|---|---|---|---|"]
+    for pair in judgement.pairs:
+        moved = "better" if (pair.gain or 0) > 0 else "worse" if (pair.gain or 0) < 0 else ""
+        named = f"{pair.title} ({pair.task})" if pair.title else pair.task
+        rows.append(f"| {_inline(named)} | {_score(pair.before)} | {_score(pair.after)} | {moved} |")
     if judgement.pairs:
-        yield ""
-        yield "| held-out task | before | after | |"
-        yield "|---|---|---|---|"
-        for pair in judgement.pairs:
-            moved = ""
-            if pair.before is not None and pair.after is not None and pair.before != pair.after:
-                moved = "better" if pair.after > pair.before else "worse"
-            named = f"{pair.title} ({pair.task})" if pair.title else pair.task
-            yield f"| {_inline(named)} | {_score(pair.before)} | {_score(pair.after)} | {moved} |"
+        yield "\n".join(rows)
 
 
-def _edit(edit: ProposedEdit) -> Iterator[str]:
-    yield f"### Edit {edit.id}"
-    yield ""
-    if not edit.is_measured:
-        yield f"**Unmeasured suggestion**: adopted only by its number, `--edit {edit.id}`."
-        yield ""
+def _evidence(edit: ProposedEdit) -> Iterator[str]:
     if edit.needs:
         yield f"- stands inside edit {', '.join(map(str, edit.needs))}, and goes only together with it"
     for evidence in edit.evidence:
-        rationale = evidence.why or str(evidence.edit.get("rationale", "") or evidence.edit.get("reason", ""))
         seen = [f"from step {_inline(evidence.place)}"] if evidence.place else []
         for what, names in (("seen in {} tasks", evidence.tasks), ("{} sessions", evidence.sessions)):
             if names:
                 seen.append(f"{what.format(len(names))} ({_inline(', '.join(names[:5]))})")
         said = "; ".join(seen)
-        yield f"- {_inline(rationale) or 'no reason was given'}{f' ({said})' if said else ''}"
+        yield f"- {_inline(evidence.reason) or 'no reason was given'}{f' ({said})' if said else ''}"
         yield from (f"  - you said: {_inline(words)}" for words in evidence.said)
-    yield ""
 
 
-def _fenced(difference: str, language: str = "diff") -> Iterator[str]:
-    longest = max((len(ticks) for ticks in re.findall(r"`+", difference)), default=0)
-    fence = "`" * max(3, longest + 1)
-    yield f"{fence}{language}"
-    for line in difference.removesuffix("\n").split("\n"):
-        yield "".join("\ufffd" if _is_control(char) and char not in "\t\r" else char for char in line)
-    yield fence
+def _fenced(text: str, language: str = "diff") -> str:
+    fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", text)), default=0))
+    lines = (
+        "".join("\ufffd" if _is_control(char) and char not in "\t\r" else char for char in line)
+        for line in text.removesuffix("\n").split("\n")
+    )
+    return "\n".join([f"{fence}{language}", *lines, fence])
 
 
 def _score(score: float | None) -> str:
@@ -142,6 +116,5 @@ def _inline(text: str) -> str:
 
 
 def _is_control(char: str) -> bool:
-    # Cf are the invisible ones, such as marks that turn the direction of the text; U+2028 and U+2029 are Zl
-    # and Zp.
+    # Cf are the invisible ones, such as marks of direction; U+2028 and U+2029 are Zl and Zp.
     return unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp")

@@ -1,7 +1,6 @@
 """A proposal: what a night asks a person to adopt, as it is written down.
 
-It holds all that adoption reads: the text as it was (the pin), every edit with its evidence, the verdict and
-the cost.
+It holds all that adoption reads: the text as it was (the pin), edits with evidence, verdict and cost.
 """
 
 from __future__ import annotations
@@ -12,8 +11,9 @@ from datetime import datetime
 from pathlib import Path, PurePath
 from typing import Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
+from skillopt.changes import StoredRecord
 from skillopt.changes.apply import digest
 from skillopt.changes.block import learned, with_learned
 from skillopt.changes.merged import MergedText, merge
@@ -26,21 +26,17 @@ from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import new_violations, violations
 
 Kind = Literal["skill", "memory"]
+Standing = Literal["shown", "could be chance", "not measured"]
+"""What the held-out rows say of a new text."""
 _NOTHING = " Nothing is written."
 IsMemoryFile: TypeAlias = Callable[[PurePath], bool]
 """Whether an agent reads a file into every conversation: who stands above says, this room knows no agent."""
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class EditEvidence(StoredRecord):
+    """Where an edit comes from: as it was proposed, its step, and the tasks and sessions behind it."""
 
-
-class EditEvidence(_Record):
-    """Where an edit comes from: the edit as it was proposed, its step, and the tasks and sessions that showed
-    the need for it.
-    """
-
-    edit: dict[str, Any] = {}
+    edit: dict[str, Any] = Field(default_factory=dict)
     place: str = ""
     why: str = ""
     tasks: tuple[str, ...] = ()
@@ -50,17 +46,29 @@ class EditEvidence(_Record):
     measured: bool = True
     """False for a suggestion: nobody tried what it does."""
 
+    @property
+    def reason(self) -> str:
+        """Why it was proposed, as far as anybody said."""
+        return self.why or str(self.edit.get("rationale", "") or self.edit.get("reason", ""))
 
-class TaskScores(_Record):
+
+class TaskScores(StoredRecord):
     """One held-out task with the old text and with the new one; None for what was not measured."""
 
     task: str
     title: str = ""
     before: float | None
     after: float | None
+    telling: bool = True
+    """False where an answer to another request could pass: it counts for no finding."""
+
+    @property
+    def gain(self) -> float | None:
+        """How much better the new text is; None where one of the two was not measured."""
+        return None if self.before is None or self.after is None else self.after - self.before
 
 
-class AnswerPair(_Record):
+class AnswerPair(StoredRecord):
     """A held-out request with the answer that the old text led to and the one the new text did."""
 
     request: str
@@ -72,13 +80,14 @@ class AnswerPair(_Record):
         return ("You asked", self.request), ("Answer before", self.before), ("Answer after", self.after)
 
 
-class Judgement(_Record):
-    """What the gate said of a target's new text. Not `verified`: an unverified suggestion, whatever the
-    action.
+class Judgement(StoredRecord):
+    """What the gate said of a target's new text, and what its held-out rows show: `finding` says it wherever
+    a person decides.
     """
 
     action: str
     verified: bool
+    """Whether the rows show that the new text is better: chance alone would seldom do as well."""
     why: str
     before: float | None = None
     after: float | None = None
@@ -87,9 +96,37 @@ class Judgement(_Record):
     gate_on: bool = True
     example: AnswerPair | None = None
     pairs: tuple[TaskScores, ...] = ()
+    p: float | None = None
+    """How often chance alone would do as well in as many tries; None where none was tested."""
+    tried: int = 1
+    """Measurements until this one was found: texts of this night and those before it, and nights that
+    measured it again.
+    """
+
+    @property
+    def standing(self) -> Standing:
+        """The finding in a few words."""
+        if all(pair.gain is None for pair in self.pairs):
+            return "not measured"
+        return "shown" if self.verified else "could be chance"
+
+    @property
+    def finding(self) -> str:
+        """What the held-out rows show, in words."""
+        if self.standing == "not measured":
+            return self.standing
+        gains = [pair.gain for pair in self.pairs if pair.telling and pair.gain is not None]
+        worse = sum(gain < 0 for gain in gains)
+        counted = f"better on {sum(gain > 0 for gain in gains)} of {len(gains)} held-out tasks"
+        counted += f", worse on {worse}" if worse else ""
+        said = f"shown: {counted}" if self.verified else f"{counted}, could be chance"
+        among = f", {self.tried} tries" if self.tried > 1 else ""
+        said += f" (p = {self.p:.2g}{among})" if self.p is not None else " (not tested)"
+        formal = sum(not pair.telling for pair in self.pairs)
+        return said + (f"; {formal} measured by form alone count for nothing" if formal else "")
 
 
-class Cost(_Record):
+class Cost(StoredRecord):
     """What the night took; None is unknown and never 0."""
 
     calls: int | None = None
@@ -107,7 +144,7 @@ class Cost(_Record):
         return ", ".join(filter(None, known))
 
 
-class ProposedEdit(_Record):
+class ProposedEdit(StoredRecord):
     """One edit that can be adopted by itself, together with the edits it needs."""
 
     id: int
@@ -120,10 +157,8 @@ class ProposedEdit(_Record):
         return all(one.measured for one in self.evidence)
 
 
-class ProposedFile(_Record):
-    """A file that would change. Of a skill `merged` is the file; of a memory file only what nights
-    learned.
-    """
+class ProposedFile(StoredRecord):
+    """A file that would change. `merged` is the file of a skill, of a memory file what nights learned."""
 
     name: str
     kind: Kind
@@ -148,9 +183,7 @@ class ProposedFile(_Record):
         return None if text is None else text.encode()
 
     def checked(self, chosen: Collection[int]) -> bytes | None:
-        """Its bytes with these edits. Raises `SkillError` for a text that would change what is not ours to
-        change, or break a rule.
-        """
+        """Its bytes with these edits. Raises `SkillError` for a text that changes more, or breaks a rule."""
         text = self.text(chosen)
         if text is None or text == self.before:
             return self.data(())
@@ -175,15 +208,13 @@ class ProposedFile(_Record):
         return digest(self.data(()))
 
     def diff(self, chosen: Collection[int] | None = None, *, over: Collection[int] = ()) -> str:
-        """A unified diff of what these edits (all, unless told) do to the text that holds the edits
-        `over`.
-        """
+        """A unified diff of what these edits (unless told, all) do to the text with the edits `over`."""
         chosen = self.merged.edits if chosen is None else chosen
         old, new = self.text(over), self.text({*over, *chosen})
         return unified(old or "", new or "", "/dev/null" if old is None else self.path, self.path)
 
 
-class NightProposal(_Record):
+class NightProposal(StoredRecord):
     """What a night proposes, for one project."""
 
     format: Literal["skillopt.changes.proposal.v1"] = "skillopt.changes.proposal.v1"
@@ -205,8 +236,20 @@ class NightProposal(_Record):
         """The targets that any of these edits changes."""
         return [target for target in self.targets if set(target.merged.edits) & set(chosen)]
 
+    def findings(self, chosen: Collection[int]) -> tuple[str, ...]:
+        """What the held-out tasks say of each target that these edits change, in words."""
+        return tuple(f"{target.name}: {_finding(target, chosen)}" for target in self.touched(chosen))
 
-class DraftStep(_Record):
+
+def _finding(target: ProposedFile, chosen: Collection[int]) -> str:
+    measured = {edit.id for edit in target.edits if edit.is_measured}
+    if not measured & set(chosen):
+        return "not measured"
+    is_part = target.judgement.standing != "not measured" and not measured <= set(chosen)
+    return target.judgement.finding + (", measured with all edits together" if is_part else "")
+
+
+class DraftStep(StoredRecord):
     """An edit that was applied: the text after it, of a memory file what nights learned, and its evidence."""
 
     text: str
@@ -215,9 +258,7 @@ class DraftStep(_Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetDraft:
-    """A target as a night hands it in. `before` is the whole file as the night read it; the steps lead from
-    there to the proposed text.
-    """
+    """A target as a night hands it in: the whole file as it was read, and the steps from there."""
 
     name: str
     kind: Kind

@@ -13,8 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
+from skillopt.changes import StoredRecord
 from skillopt.changes.actions import InstallAction
 from skillopt.changes.apply import digest
 from skillopt.errors import RunConflict, UsageError
@@ -25,8 +26,7 @@ _LOCK = "install.lock"
 _PAUSE = 0.05
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Install:
+class Install(StoredRecord):
     """Which install is meant: an agent's, for all projects of the person or for the one at `root`."""
 
     agent: str
@@ -40,18 +40,14 @@ class Install:
         return f"{self.agent}-{where}.json"
 
 
-class TouchedFile(BaseModel):
+class TouchedFile(StoredRecord):
     """One file: what it was, what it became, and by what."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     action: Annotated[InstallAction, Field(discriminator="kind")]
     before: str | None
     """What it held, byte for byte as UTF-8; None where there was no file."""
     after: tuple[str, ...]
-    """Digests of what was written, the last one last. An earlier one counts too: an update may have been
-    killed half-way.
-    """
+    """Digests of what was written, the last one last; earlier ones count, as an update may be killed."""
 
     @property
     def path(self) -> Path:
@@ -67,15 +63,10 @@ class TouchedFile(BaseModel):
         return digest(data) in self.after
 
 
-class Receipt(BaseModel):
+class Receipt(Install):
     """One install of one agent at one place."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     format: int = 1
-    agent: str
-    scope: Scope
-    root: str
     version: str
     """Of SkillOpt, when it was installed."""
     installed: datetime
@@ -83,16 +74,10 @@ class Receipt(BaseModel):
     folders: tuple[str, ...] = ()
     """Folders that were made for it, outermost first."""
 
-    @property
-    def install(self) -> Install:
-        return Install(agent=self.agent, scope=self.scope, root=Path(self.root))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipts:
-    """All receipts of the person, below the state folder. They hold earlier bytes of the person's files, so
-    nobody else may read them.
-    """
+    """All receipts of the person, private because they hold earlier bytes of the person's files."""
 
     state: Path
     patience: float = 10.0
@@ -115,15 +100,13 @@ class Receipts:
                     yield from receipt.folders
 
     def load(self, install: Install) -> Receipt | None:
-        """The receipt of an install; None where there is none. Raises `UsageError` for one that is
-        damaged.
-        """
+        """The receipt of an install, or None. Raises `UsageError` for one that is damaged."""
         return _read(self.folder / install.file_name)
 
     def save(self, receipt: Receipt) -> None:
         """Write it down, for the person's eyes only."""
         data = receipt.model_dump_json(indent=2).encode() + b"\n"
-        write_bytes(self.folder / receipt.install.file_name, data, mode=0o600)
+        write_bytes(self.folder / receipt.file_name, data, mode=0o600)
 
     def remove(self, install: Install) -> None:
         """Forget an install."""
@@ -151,9 +134,7 @@ class Receipts:
                 self.state.rmdir()
 
     def _lock(self, held: ExitStack) -> None:
-        """Enter the lock. One that was removed while we waited for it is no lock any more: others hold the
-        new file of that name.
-        """
+        """Enter the lock. One that was removed while we waited is none: others hold the new file."""
         path, last = self.folder / _LOCK, time.monotonic() + self.patience
         while True:
             try:

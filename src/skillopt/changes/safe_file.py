@@ -55,9 +55,7 @@ class SafeFile:
         return _fold(str(self.path))
 
     def read(self) -> FileContent | None:
-        """What the file holds; None when it is not there. Raises `UsageError` for a link, another name for
-        it, or what is no plain file.
-        """
+        """What the file holds, or None. Raises `UsageError` for a link or what is no plain file."""
         remedy = "Check its permissions and those of its folder."
         with as_usage_error(self.path, "read", remedy), self.folder() as folder:
             return None if folder is None else folder.read(self.name)
@@ -214,9 +212,7 @@ class Folder:
         return name if self._descriptor is not None else str(self.path / name)
 
     def _refuse_other_case(self, name: str) -> None:
-        """A name that differs only in case or composition is the same file on some systems and a second one
-        on others.
-        """
+        """A name that differs only in case or composition is the same file on some systems."""
         with os.scandir(self.path if self._descriptor is None else self._descriptor) as listing:
             names = [entry.name for entry in listing]
         other = next((one for one in names if _fold(one) == _fold(name)), name)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from skillopt.changes.apply import digest
-from skillopt.changes.decisions import Move, ProposalRecord
+from skillopt.changes.decisions import Action, ProposalRecord
 from skillopt.changes.proposal import EditEvidence, Kind, NightProposal, ProposedFile
 from skillopt.changes.safe_file import confined
 from skillopt.changes.store import Store
@@ -17,6 +17,8 @@ from skillopt.errors import UsageError
 
 Disk = Literal["old", "new", "other", "missing", "refused"]
 Decided = Literal["pending", "adopted", "discarded"]
+Ruling = Literal["adopted", "undone", "discarded"]
+_WORDS: Mapping[Action, Ruling] = {"adopt": "adopted", "undo": "undone", "discard": "discarded"}
 State = Literal["pending", "partly adopted", "adopted", "discarded", "replaced", "interrupted"]
 
 
@@ -25,8 +27,7 @@ class TargetStatus:
     """A target as it is now: the text before the last move, the text after it, somebody else's, or none.
     `note` has the reason in words.
 
-    Without an interrupted move, *old* is the text the proposal was made for, and *new* the one with
-    everything that was adopted.
+    Without an interrupted move, *old* is the text of the proposal, *new* the one with all adopted edits.
     """
 
     name: str
@@ -48,9 +49,7 @@ class ProposalStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposalsStatus:
-    """All proposals, the newest first, and those that are not the user's or cannot be read,
-    with the reason.
-    """
+    """All proposals, the newest first; and why others are not the user's or cannot be read."""
 
     proposals: tuple[ProposalStatus, ...]
     refused: Mapping[str, str]
@@ -66,7 +65,7 @@ class Decision:
     kind: Kind
     path: str
     edit: int
-    decision: Literal["adopted", "undone", "discarded"]
+    decision: Ruling
     time: datetime
     cut: str
     added: str
@@ -82,7 +81,7 @@ def status(store: Store, roots: Sequence[Path]) -> ProposalsStatus:
             state=_state(one.proposal, one.record),
             edits={edit.id: _decided(edit.id, one.record) for edit in one.proposal.edits},
             targets=tuple(_target(target, one.record, roots) for target in one.proposal.targets),
-            note=f"by {one.record.replaced_by}" if one.record.replaced_by else _note(one.record.open),
+            note=_note(one.record),
         )
         for one in found
     )
@@ -113,12 +112,14 @@ def _state(proposal: NightProposal, record: ProposalRecord) -> State:
     return "partly adopted" if record.adopted else "pending"
 
 
-def _note(move: Move | None) -> str:
-    if move is None:
+def _note(record: ProposalRecord) -> str:
+    if record.replaced_by:
+        return f"by {record.replaced_by}"
+    if record.open is None:
         return ""
     return (
-        f"The last {move.action} was interrupted; the next adopt, undo or discard finishes it, or drops it"
-        " where no file had changed."
+        f"The last {record.open.action} was interrupted; the next adopt, undo or discard finishes it, or"
+        " drops it where no file had changed."
     )
 
 
@@ -127,34 +128,26 @@ def _decided(edit: int, record: ProposalRecord) -> Decided:
 
 
 def _target(target: ProposedFile, record: ProposalRecord, roots: Sequence[Path]) -> TargetStatus:
-    disk, note = _on_disk(target, record, roots)
-    return TargetStatus(name=target.name, path=Path(target.path), disk=disk, note=note)
+    def told(disk: Disk, note: str = "") -> TargetStatus:
+        return TargetStatus(name=target.name, path=Path(target.path), disk=disk, note=note)
 
-
-def _on_disk(target: ProposedFile, record: ProposalRecord, roots: Sequence[Path]) -> tuple[Disk, str]:
     try:
-        found = confined(Path(target.path), roots).read()
+        live = digest(confined(Path(target.path), roots).content())
     except (UsageError, OSError) as error:
-        return "refused", str(error)
-    live = digest(None if found is None else found.data)
+        return told("refused", str(error))
     moving = record.open and next((file for file in record.open.files if file.target == target.name), None)
     has_adopted = moving is None and bool(record.adopted & set(target.merged.edits))
     old, new = (moving.old, moving.new) if moving else (target.pin, digest(target.data(record.adopted)))
     if live == old and not (live is None and has_adopted):
-        return "old", "" if live is not None else "It is not there yet."
+        return told("old", "" if live is not None else "It is not there yet.")
     if live == new:
-        return "new", ""
+        return told("new")
     if live is None:
-        return "missing", "The file is not there any more."
-    return "other", "The file was edited since; adopt and undo would not overwrite it."
+        return told("missing", "The file is not there any more.")
+    return told("other", "The file was edited since; adopt and undo would not overwrite it.")
 
 
 def _decisions(proposal: NightProposal, record: ProposalRecord) -> Iterator[Decision]:
-    words: Mapping[str, Literal["adopted", "undone", "discarded"]] = {
-        "adopt": "adopted",
-        "undo": "undone",
-        "discard": "discarded",
-    }
     last = {edit: move for move in record.moves for edit in move.taken}
     for target in proposal.targets:
         for edit in target.edits:
@@ -167,7 +160,7 @@ def _decisions(proposal: NightProposal, record: ProposalRecord) -> Iterator[Deci
                     kind=target.kind,
                     path=target.path,
                     edit=edit.id,
-                    decision=words[move.action],
+                    decision=_WORDS[move.action],
                     time=move.time,
                     cut=cut,
                     added=added,

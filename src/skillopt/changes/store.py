@@ -44,6 +44,11 @@ class OpenedProposal:
         return every - self.record.adopted - self.record.discarded
 
     @property
+    def is_undecided(self) -> bool:
+        """Whether nothing at all was decided on it."""
+        return not self.record.moves and bool(self.pending)
+
+    @property
     def unmeasured(self) -> frozenset[int]:
         """The edits that are suggestions."""
         return frozenset(edit.id for edit in self.proposal.edits if not edit.is_measured)
@@ -73,16 +78,11 @@ class OpenedProposal:
                 known = ", ".join(str(one.id) for one in self.proposal.edits)
                 raise UsageError(f"Proposal {self.proposal.id} has no edit {edit}; it has {known}.")
             if edit not in open_ones:
-                replaced = self.record.replaced_by
-                done = (
-                    f"replaced by proposal {replaced}"
-                    if replaced
-                    else (
-                        "adopted already; `undo` takes it back"
-                        if edit in self.record.adopted
-                        else "discarded; the next night may propose it anew"
-                    )
-                )
+                done = "discarded; the next night may propose it anew"
+                if edit in self.record.adopted:
+                    done = "adopted already; `undo` takes it back"
+                if self.record.replaced_by:
+                    done = f"replaced by proposal {self.record.replaced_by}"
                 raise UsageError(
                     f"Edit {edit} of proposal {self.proposal.id} is {done}. Nothing was changed."
                 )
@@ -147,8 +147,7 @@ class Store:
     def load(self, id: str) -> OpenedProposal:
         """A proposal, and what was decided on it.
 
-        Raises `UsageError` for one that is not there, was altered, or was not made by a night of the
-        person's.
+        Raises `UsageError` for one that is not there, was altered, or is not of the person's nights.
         """
         folder = self.folder(id)
         record = self.decisions.load().get(id)
@@ -187,8 +186,7 @@ class Store:
     ) -> NightProposal:
         """Write a proposal, whole or not at all, and return it. Nothing outside the state folder changes.
 
-        Raises `UsageError` for a target outside the roots, and `SkillError` for a text that may not be
-        proposed.
+        Raises `UsageError` for a target outside the roots, `SkillError` for a text that may not be.
         """
         self.refuse_inside(roots)
         moment = now.astimezone(timezone.utc)
@@ -234,11 +232,16 @@ class Store:
         with self.decisions.alone():
             for one in self.load_all()[0]:
                 older = one.proposal
-                is_open = older.project == newer.project and not one.record.moves and one.pending
+                is_open = older.project == newer.project and one.is_undecided
                 if older.id != newer.id and is_open and {target.path for target in older.targets} <= paths:
                     self.decisions.note(older.id, one.record.model_copy(update={"replaced_by": newer.id}))
                     gone.append(older.id)
         return gone
+
+    def undecided(self, project: str) -> set[str]:
+        """The proposals of a project on which nothing at all was decided."""
+        found = (one for one in self.load_all()[0] if one.proposal.project == project)
+        return {one.proposal.id for one in found if one.is_undecided}
 
     def forget(self, ids: Iterable[str]) -> None:
         """Take proposals out of the decisions file; held `alone` by the caller, who removes their folders."""
@@ -248,9 +251,7 @@ class Store:
             self.decisions.save(kept)
 
     def refuse_inside(self, roots: Sequence[Path]) -> None:
-        """Raise `UsageError` when the state folder lies below a root: a repository that brings one could
-        plant proposals of its own.
-        """
+        """Raise `UsageError` for a state folder below a root: a repository could plant proposals."""
         for root in roots:
             inner, outer = Path(os.path.realpath(self.state)), Path(os.path.realpath(root))
             if inner == outer or outer in inner.parents:

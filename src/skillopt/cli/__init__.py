@@ -32,6 +32,18 @@ EXIT_CODES = (
     " again to go on."
 )
 _INTERRUPTED = "stopped: interrupted. What was paid is kept; run the same command again to go on."
+_MEANT = {
+    "undo": "adopt RUN --undo",
+    "run": "train",
+    "optimize": "train",
+    "resume": "train RUN",
+    "show": "runs show RUN",
+    "watch": "runs watch",
+    "status": "runs",
+    "test": "eval RUN --split test",
+    "help": "--help",
+}
+"""What people type for commands of another name."""
 PANELS = ("Train and measure", "Look at runs", "Look things up")
 
 
@@ -71,7 +83,7 @@ def app(wanted: str | None = None) -> typer.Typer:
         name="skillopt",
         help="Train the skill of an agent - the Markdown document it loads before it works - with the model"
         " frozen.",
-        epilog=EXIT_CODES,
+        epilog=f"{EXIT_CODES} Of check: 6 worse · 7 cannot tell.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -105,6 +117,12 @@ def _signals_as_ctrl_c() -> Iterator[None]:
 
 class _Door(TyperGroup):
     """Every command runs in here."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in _MEANT:
+            echo(f"error: There is no command {args[0]!r}: write 'skillopt {_MEANT[args[0]]}'.", err=True)
+            raise typer.Exit(2)
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:

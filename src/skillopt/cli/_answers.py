@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from skillopt.cli._console import open_console, print_json
-from skillopt.cli._options import Json, argument
+from skillopt.cli._options import Json, NewestRun, argument, option
 from skillopt.errors import UsageError
 from skillopt.runs import words
 from skillopt.runs.answers import AnsweredTask, GivenAnswer, RunAnswers, read_answers
@@ -20,25 +18,25 @@ from skillopt.tasks.scorers import as_text
 MOST = 5
 """Tasks that are shown unless more are asked for."""
 LONGEST = 600
-_ORDER = ("broken", "fails", "fixed", "passes")
+SEED_ALONE = "asked with the seed alone"
+_ORDER = ("broken", "fails", "fixed", "passes", SEED_ALONE)
 
 
 def show(
-    run: Annotated[
-        Path | None, argument("RUN", "A run folder; left out, the newest below 'outputs'.")
-    ] = None,
+    run: NewestRun = None,
     tasks: Annotated[
         list[str] | None, argument("TASK...", "Ids of tasks; left out, the telling ones.")
     ] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Only tasks that the best skill fails.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="All tasks, not the first ones alone.")] = False,
+    failed: Annotated[bool, option("--failed", "Only tasks that the best skill fails.")] = False,
+    everything: Annotated[bool, option("--all", "All tasks, not the first ones alone.")] = False,
     json: Json = False,
 ) -> None:
     """Show a run's answers: question, expected, the seed's answer and the best skill's, score and why.
 
-    Broken tasks come first, then those that fail still, then those that were fixed.
+    Broken tasks come first, then those that fail still, were fixed, pass, and train tasks that only the seed
+    was asked.
     """
-    reader = read_run(find_run(Path("outputs") if run is None else run))
+    reader = read_run(find_run(run or Path("outputs")))
     found = read_answers(reader, tasks=tasks or ())
     if tasks and (unknown := set(tasks) - {one.id for one in found.tasks}):
         raise UsageError(
@@ -69,6 +67,8 @@ def show(
 def outcome(task: AnsweredTask, run: RunAnswers) -> str:
     """How a task went with the best skill, and whether the seed did better or worse."""
     before, after = (_mean(task.answers.get(digest, ())) for digest in (run.seed, run.best))
+    if after is None and run.best != run.seed:
+        return SEED_ALONE
     if before is not None and after is not None and before != after:
         return "fixed" if after > before else "broken"
     return "passes" if (after if after is not None else before) == 1 else "fails"

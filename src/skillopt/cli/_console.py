@@ -73,6 +73,15 @@ def print_json(data: Any) -> None:
     echo(json.dumps(data, indent=2, ensure_ascii=False, default=str).encode("utf-8", "replace").decode())
 
 
+def tell(data: Any, lines: Iterable[str], *, json: bool) -> None:
+    """Print what a command found: one JSON value for programs, or lines for people."""
+    if json:
+        print_json(data)
+        return
+    for line in lines:
+        echo(line)
+
+
 class LastingStream:
     """A text stream whose failing writes are dropped: a closed pipe, a full disk or a lost terminal must not
     end work that is being paid for. `trouble` remembers what went wrong first.

@@ -1,6 +1,4 @@
-"""`skillopt sleep` without a command: what waits for a decision, told in the person's own words, and the
-decision.
-"""
+"""`skillopt sleep` without a command: what waits for a decision, in the person's own words, and asking."""
 
 from __future__ import annotations
 
@@ -41,6 +39,8 @@ def morning() -> None:
     for line in told(waiting):
         echo(line)
     show.diff(adoption.diff(waiting.proposal.id))
+    for said in adoption.findings(waiting.proposal.id):
+        echo(plain(said))
     if sys.stdin.isatty() and sys.stdout.isatty():
         _decide(adoption, waiting)
     else:
@@ -57,9 +57,8 @@ def told(one: ProposalStatus) -> Iterator[str]:
         if judged.action == "suggestion":
             yield f"{plain(target.name)}: {plain(judged.why)}"
         else:
-            mark = "" if judged.verified else ", unverified"
             scores = f"{words.score(judged.before)} to {words.score(judged.after)}"
-            yield f"{plain(target.name)}: held-out {scores}{mark}. {plain(judged.why)}"
+            yield f"{plain(target.name)}: held-out {scores}; {judged.finding}. {plain(judged.why)}"
         yield from _learned(target, one)
         if judged.example is not None:
             for title, text in judged.example.parts():
@@ -94,4 +93,5 @@ def _decide(adoption: Adoption, waiting: ProposalStatus) -> None:
     if done is None:
         echo("Later: `skillopt sleep` shows it again.")
     else:
-        show.tell(show.done_json(done), show.done)
+        for line in show.done(done):
+            echo(line)

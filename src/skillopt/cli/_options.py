@@ -23,9 +23,7 @@ def argument(metavar: str | None, help: str) -> Any:
     return typer.Argument(metavar=metavar, help=help, show_default=False)
 
 
-Json: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="One JSON object on stdout and nothing else there.")
-]
+Json: TypeAlias = Annotated[bool, option("--json", "One JSON object on stdout and nothing else there.")]
 NewestRun: TypeAlias = Annotated[
     Path | None,
     argument(
@@ -38,7 +36,7 @@ Quiet: TypeAlias = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress; only the outcome, and warnings.")
 ]
 Plain: TypeAlias = Annotated[
-    bool, typer.Option("--plain", help="Progress as plain lines; the default when stderr is no terminal.")
+    bool, option("--plain", "Progress as plain lines; the default when stderr is no terminal.")
 ]
 
 

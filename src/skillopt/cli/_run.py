@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skillopt import api
-from skillopt.aio import run_gently
+from skillopt.aio import run_gently, signals_heard
 from skillopt.api import Result
 from skillopt.build import Job, open_run
 from skillopt.cli._console import echo, open_console, os_trouble
@@ -104,11 +104,14 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
         console.print(scores)
         if "(hard" in str(heads):
             console.say("(hard: the share of answers that pass)", "dim")
+        if facts.test.folds:
+            console.say("(val: the tasks of the last round alone; the folds are the claim)", "dim")
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")
         decided = f"{len(facts.steps)}: {words.outcomes(change.action for change in facts.steps)}"
         if job.earlier:
+            decided = decided if facts.steps else "none in the last round"
             decided += f", after {words.count(len(job.earlier), 'round')} in {result.folder.name}/rounds"
         spent = words.spent(facts.spent.calls, facts.spent.tokens, facts.spent.dollars)
         took = words.duration(result.summary["total_wall_time_s"])
@@ -126,7 +129,7 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
         take = f"adopt {folder}" if job.seed.path is not None else f"export {folder} --to claude-code"
         is_new = result.state.best != result.state.seed
         commands = (
-            take if is_new else f"eval {folder} --split test",
+            take if is_new else f"runs show {folder} --failed",
             f"report {folder}",
             f"dashboard --root {folder}",
         )
@@ -179,7 +182,6 @@ def on_signal(stop: Callable[[Stopped], None], view: View, folder: Path) -> Iter
     signals = [signal.SIGINT, signal.SIGTERM]
     if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
         signals.append(hangup)
-    loop = asyncio.get_running_loop()
     heard = 0
 
     def first_or_second(number: int) -> None:
@@ -201,16 +203,8 @@ def on_signal(stop: Callable[[Stopped], None], view: View, folder: Path) -> Iter
             )
         )
 
-    def handle(number: int, frame: object) -> None:
-        loop.call_soon_threadsafe(first_or_second, number)
-
-    # signal.signal and not loop.add_signal_handler: the latter does not exist on Windows.
-    before = {number: signal.signal(number, handle) for number in signals}
-    try:
+    with signals_heard(signals, first_or_second):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from skillopt.cli._options import option, parameter, with_options
 from skillopt.config.files import read_dotenv
 from skillopt.errors import UsageError
 from skillopt.events import Sink
+from skillopt.files import as_usage_error
 from skillopt.night import NightContext, open_context, with_tasks
 from skillopt.night.schedulers import system
 from skillopt.night.settings import DEAD, PATHS, REFUSED, NightSettings, expanded
@@ -123,8 +124,6 @@ def context_of(flags: Mapping[str, Any], tasks_file: Path | None = None) -> Nigh
 
 def scheduled_environ() -> dict[str, str]:
     """What a scheduled night finds of the environment: the person's own `.env`, and where programs are."""
-    from skillopt.config.files import read_dotenv
-
     known = ("PATH", "HOME", "USERPROFILE", "SYSTEMROOT")
     kept = {name: os.environ[name] for name in known if name in os.environ}
     return {**kept, **read_dotenv(Path.home() / ".skillopt-sleep" / ".env")}
@@ -166,13 +165,9 @@ def places_of(env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 def print_to(log: Path) -> None:
     """Send all that this program prints from now on to the end of a file for its owner alone."""
-    try:
+    with as_usage_error(f"--log {log}", "written", "Name another file."):
         log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    except OSError as error:
-        raise UsageError(
-            f"--log {log} cannot be written: {error.strerror or error}. Name another file."
-        ) from error
     for stream, number in ((sys.stdout, 1), (sys.stderr, 2)):
         stream.flush()
         os.dup2(descriptor, number)
@@ -222,11 +217,9 @@ class NightView:
 def program() -> tuple[str, ...]:
     """This program by its whole path, as a scheduler needs it."""
     script = Path(sys.executable).with_name("skillopt-sleep.exe" if os.name == "nt" else "skillopt-sleep")
-    return (
-        (str(script),)
-        if script.is_file()
-        else tuple(own_program("skillopt_sleep.__main__", name="skillopt-sleep"))
-    )
+    if script.is_file():
+        return (str(script),)
+    return tuple(own_program("skillopt_sleep.__main__", name="skillopt-sleep"))
 
 
 def _absolute(field: str, value: Any) -> Any:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from skillopt.changes.adoption import Done
 from skillopt.changes.page import plain
 from skillopt.changes.status import ProposalsStatus
-from skillopt.cli._console import echo, print_json
+from skillopt.cli._console import echo
 from skillopt.night import Cleaned, NightContext, NightResult, Preview, project_id
 from skillopt.night.schedulers.port import Schedule
 from skillopt.runs import words
@@ -25,17 +24,6 @@ _ON_DISK = {
     **{"old": "holds the old text", "new": "holds the new text", "other": "holds another text"},
     **{"missing": "is gone", "refused": "is refused"},
 }
-
-
-def tell(
-    told: dict[str, Any], lines: Callable[[Mapping[str, Any]], Iterable[str]], as_json: bool = False
-) -> None:
-    """Print the facts of a command as one JSON object, or as lines."""
-    if as_json:
-        print_json(told)
-    else:
-        for line in lines(told):
-            echo(line)
 
 
 def harvest_json(
@@ -65,16 +53,16 @@ def harvest(told: Mapping[str, Any]) -> Iterator[str]:
     yield from _counts("dropped", told["dropped"])
     yield from _counts("records passed over", told["skipped_records"])
     yield from _counts("skills used", told["skills"])
-    yield (f"{words.count(told['of_project'], 'session')} of this project")
+    yield f"{words.count(told['of_project'], 'session')} of this project"
     yield from _lines("note", told["notes"])
     if "output" in told and told["output"] is None:
-        yield ("No task was found, so no file was written.")
+        yield "No task was found, so no file was written."
     elif "output" in told:
         yield (
             f"{words.count(told['tasks'], 'task')} written to {told['output']}, redacted. Read them, set"
             ' "reviewed": true, and use them:'
         )
-        yield (f"  skillopt sleep run --tasks-file {told['output']}")
+        yield f"  skillopt sleep run --tasks-file {told['output']}"
 
 
 def preview_json(seen: Preview) -> dict[str, Any]:
@@ -101,18 +89,18 @@ def preview_json(seen: Preview) -> dict[str, Any]:
 
 def preview(told: Mapping[str, Any]) -> Iterator[str]:
     """Tasks, suggestions, cost and remedy."""
-    yield (f"{words.count(told['sessions'], 'session')} of this project. {told['note']}")
+    yield f"{words.count(told['sessions'], 'session')} of this project. {told['note']}"
     for task in told["tasks"]:
         checks = ", ".join(
             f"{check['op']}={check['arg']}" if check["arg"] is not None else check["op"]
             for check in task["checks"]
         )
         checks = checks or f"rubric: {task['rubric']}"
-        yield (f"  {task['split']:<5} {task['outcome']:<9} {plain(task['prompt'])[:90]}  [{plain(checks)}]")
+        yield f"  {task['split']:<5} {task['outcome']:<9} {plain(task['prompt'])[:90]}  [{plain(checks)}]"
     for one in told["suggestions"]:
-        yield (f"suggestion, not measured: {plain(one['kind'])} ({plain(one['reason'])})")
+        yield f"suggestion, not measured: {plain(one['kind'])} ({plain(one['reason'])})"
         for said in one["wishes"][:3]:
-            yield (f"    you said: {plain(said)}")
+            yield f"    you said: {plain(said)}"
     yield from _counts("sessions by what they became", told["states"])
     for target in told["targets"]:
         new = ", a new skill" if target["new"] else ""
@@ -130,7 +118,7 @@ def preview(told: Mapping[str, Any]) -> Iterator[str]:
             f" {_dollars(cost['usd'])}"
         )
     if told["remedy"]:
-        yield (told["remedy"])
+        yield told["remedy"]
 
 
 def night_json(ended: NightResult, context: NightContext, notices: Sequence[str] = ()) -> dict[str, Any]:
@@ -147,6 +135,8 @@ def night_json(ended: NightResult, context: NightContext, notices: Sequence[str]
                 "n_tasks": len(target.tasks),
                 "accepted": bool(outcome.edits),
                 "verified": judged.verified,
+                "finding": judged.finding,
+                "p": judged.p,
                 "gate_action": judged.action,
                 "baseline": judged.before,
                 "candidate": judged.after,
@@ -186,20 +176,16 @@ def night(told: Mapping[str, Any]) -> Iterator[str]:
         f" {words.count(told['n_tasks'], 'task')}."
     )
     for skill in told["skills"]:
-        mark = (
-            ""
-            if skill["verified"] or skill["gate_action"] == "not measured"
-            else " (unverified: too few held-out tasks)"
-        )
+        finding = f"; {skill['finding']}" if skill["accepted"] else ""
         yield (
             f"{skill['name']}: held-out {words.score(skill['baseline'])} to"
-            f" {words.score(skill['candidate'])}, {skill['gate_action']}{mark}"
+            f" {words.score(skill['candidate'])}, {skill['gate_action']}{finding}"
         )
-        yield (f"  {skill['claim']}")
+        yield f"  {skill['claim']}"
         if not skill["accepted"] and skill["why"] not in skill["claim"]:
-            yield (f"  Why: {plain(skill['why'])}")
+            yield f"  Why: {plain(skill['why'])}"
         for edit in skill["edits"]:
-            yield (f"  + {plain(words.edit(edit))}")
+            yield f"  + {plain(words.edit(edit))}"
     yield from _counts("sessions by what they became", told["states"])
     for one in told["suggestions"]:
         yield (
@@ -207,11 +193,11 @@ def night(told: Mapping[str, Any]) -> Iterator[str]:
         )
     yield from _lines("note", told["notes"])
     tokens = words.UNKNOWN if told["tokens"] is None else f"{told['tokens']:,}"
-    yield (f"Spent: {tokens} tokens, cost {words.money(told['dollars'])}.")
+    yield f"Spent: {tokens} tokens, cost {words.money(told['dollars'])}."
     if told["proposal"] is None:
-        yield (f"Nothing is proposed: {told['outcome']}.")
+        yield f"Nothing is proposed: {told['outcome']}."
     else:
-        yield (f"Proposal {told['proposal']}: {told['staging_dir']}")
+        yield f"Proposal {told['proposal']}: {told['staging_dir']}"
         yield (
             "Nothing has changed yet: `skillopt sleep` shows it, `skillopt sleep adopt` takes what was"
             " measured."
@@ -242,8 +228,15 @@ def status_json(
                 "edits": {str(edit): decided for edit, decided in one.edits.items()},
                 "unmeasured": [edit.id for edit in one.proposal.edits if not edit.is_measured],
                 "targets": [
-                    {"name": target.name, "path": str(target.path), "disk": target.disk, "note": target.note}
-                    for target in one.targets
+                    {
+                        "name": target.name,
+                        "path": str(target.path),
+                        "disk": target.disk,
+                        "note": target.note,
+                        "verified": staged.judgement.verified,
+                        "finding": staged.judgement.finding,
+                    }
+                    for target, staged in zip(one.targets, one.proposal.targets, strict=True)
                 ],
             }
             for one in standing.proposals
@@ -259,16 +252,16 @@ def status_json(
 
 def status(told: Mapping[str, Any]) -> Iterator[str]:
     """Where everything stands."""
-    yield (f"{told['project']}: {words.count(told['night'], 'night')} so far")
+    yield f"{told['project']}: {words.count(told['night'], 'night')} so far"
     for record in told["nights"]:
         yield (
             f"  night {record['number']}, {record['ended'][:16]}: {words.count(record['tasks'], 'task')},"
             f" {plain(record['outcome'])}"
         )
     if told["open_night"] is not None:
-        yield (f"Night {told['open_night']} is open: `skillopt sleep run` goes on with it.")
+        yield f"Night {told['open_night']} is open: `skillopt sleep run` goes on with it."
     if not told["proposals"]:
-        yield ("No proposal is staged.")
+        yield "No proposal is staged."
     for one in told["proposals"][:_MOST]:
         edits = ", ".join(f"{number} {word}" for word, number in Counter(one["edits"].values()).items())
         open_ones = [edit for edit in one["unmeasured"] if one["edits"][str(edit)] == "pending"]
@@ -278,18 +271,19 @@ def status(told: Mapping[str, Any]) -> Iterator[str]:
             is_new = target["disk"] == "old" and target["note"]  # the old text of a new file is none
             state = target["note"] if is_new else f"{_ON_DISK[target['disk']]}. {target['note']}".rstrip()
             yield f"  {target['name']}: {target['path']}: {state}"
+            yield f"    {target['finding']}"
     for id, why in told["refused"].items():
-        yield (f"Refused {id}: {plain(why)}")
+        yield f"Refused {id}: {plain(why)}"
     if told["schedule"] is not None:
-        yield (f"Scheduled at {told['schedule']['time']}: {' '.join(told['schedule']['command'])}")
+        yield f"Scheduled at {told['schedule']['time']}: {' '.join(told['schedule']['command'])}"
     elif told["schedule_trouble"]:
-        yield (f"Schedules: {told['schedule_trouble']}")
+        yield f"Schedules: {told['schedule_trouble']}"
     else:
-        yield ("Nothing is scheduled for this project.")
+        yield "Nothing is scheduled for this project."
     if told["log"] is not None:
-        yield (f"Log, last written {told['log']['written'][:16]}:")
+        yield f"Log, last written {told['log']['written'][:16]}:"
         for line in told["log"]["lines"][-_MOST:]:
-            yield (f"  {line}")
+            yield f"  {line}"
 
 
 def done_json(result: Done) -> dict[str, Any]:
@@ -303,20 +297,23 @@ def done_json(result: Done) -> dict[str, Any]:
         "backups": None if result.backups is None else str(result.backups),
         "left_out": list(result.left_out),
         "recovered": list(result.recovered),
+        "findings": list(result.findings),
     }
 
 
-def done(told: Mapping[str, Any]) -> Iterator[str]:
+def done(result: Done) -> Iterator[str]:
     """What a decision did, in words."""
-    yield from _lines("recovered", told["recovered"])
-    verb = {"adopt": "Adopted", "undo": "Undone", "discard": "Discarded"}[told["action"]]
-    yield f"{verb}: {words.count(len(told['changes']), 'change')} of proposal {told['proposal']}."
-    for path in told["updated_paths"]:
-        yield f"  {'wrote' if Path(path).exists() else 'removed'} {path}"
-    for name in told["left_out"]:
+    yield from _lines("recovered", result.recovered)
+    verb = {"adopt": "Adopted", "undo": "Undone", "discard": "Discarded"}[result.action]
+    yield f"{verb}: {words.count(len(result.edits), 'change')} of proposal {result.proposal}."
+    for path in result.written:
+        yield f"  {'wrote' if path.exists() else 'removed'} {path}"
+    if result.action == "adopt":
+        yield from (f"  {plain(said)}" for said in result.findings)
+    for name in result.left_out:
         yield f"  left {name} as it is: somebody else changed it at the last moment"
-    if told["backups"] is not None and told["action"] == "adopt":
-        yield f"  backups lie in {told['backups']}; `skillopt sleep undo` puts everything back"
+    if result.backups is not None and result.action == "adopt":
+        yield f"  backups lie in {result.backups}; `skillopt sleep undo` puts everything back"
 
 
 def cleaned_json(done: Cleaned, *, dry: bool) -> dict[str, Any]:
@@ -338,7 +335,13 @@ def cleaned(told: Mapping[str, Any]) -> Iterator[str]:
         f"{words.count(len(told['proposals']), 'proposal')} and"
         f" {words.count(len(told['folders']), 'run folder')} of nights"
     )
-    yield (f"{'Would take' if told['dry_run'] else 'Took'} away {what}, {told['bytes'] / 1e6:,.1f} MB.")
+    yield f"{'Would take' if told['dry_run'] else 'Took'} away {what}, {told['bytes'] / 1e6:,.1f} MB."
+
+
+def findings(said: Iterable[str]) -> None:
+    """What the held-out tasks say, as lines that a program which applies the diff behind them passes over."""
+    for line in said:
+        echo(f"# {plain(line)}")
 
 
 def diff(text: str) -> None:

@@ -9,8 +9,8 @@ import typer
 
 from skillopt.adoption import AdoptionPlan, plan_adoption, undo_adoption
 from skillopt.adoption import adopt as carry_out
-from skillopt.cli._console import echo, print_json
-from skillopt.cli._options import Json, argument, option, simple
+from skillopt.cli._console import echo, print_json, tell
+from skillopt.cli._options import Json, NewestRun, option, simple
 from skillopt.errors import UsageError
 from skillopt.runs.reader import find_run
 from skillopt.skill.diff import print_coloured
@@ -19,33 +19,28 @@ PANEL, PLACE = "Look at runs", 4
 
 
 def adopt(
-    run: Annotated[
-        Path | None, argument("RUN", "A run folder; left out, the newest run below 'outputs'.")
-    ] = None,
+    run: NewestRun = None,
     to: Annotated[
         Path | None, option("--to", "Write it here instead: a skill's folder or an .md file.", "PATH")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     force: Annotated[
-        bool,
-        typer.Option("--force", help="Adopt, or undo, also against doubts; what is replaced is kept."),
+        bool, option("--force", "Adopt, or undo, also against doubts; what is replaced is kept.")
     ] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Take the last adoption of the run back.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and end.")] = False,
+    undo: Annotated[bool, option("--undo", "Take the last adoption of the run back.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Show what would change, and end.")] = False,
     json: Json = False,
 ) -> None:
     """Show how the best skill differs from the one it was trained from, ask, and replace that one.
 
-    It asks twice, or wants --force beside --yes, where the sealed test does not speak for the skill or the
-    file was changed since. What was replaced is kept in the run's folder.
+    It asks twice, or wants --force beside --yes, where the sealed test was not opened or shows no gain, or
+    the file was changed since. What was replaced is kept in the run's folder.
     """
-    folder = find_run(Path("outputs") if run is None else run)
+    folder = find_run(run or Path("outputs"))
     if undo:
         paths = undo_adoption(folder, force=force)
-        if json:
-            print_json({"restored": paths})
-        else:
-            echo("\n".join(f"restored   {path}" for path in paths) or "Everything was as before already.")
+        lines = [f"restored   {path}" for path in paths] or ["Everything was as before already."]
+        tell({"restored": paths}, lines, json=json)
         return
     plan = plan_adoption(folder, to)
     if not json:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from skillopt.build.sharing import MB, cache_folder
-from skillopt.cli._console import echo, print_json
+from skillopt.cli._console import echo, tell
 from skillopt.cli._options import Json, simple
 from skillopt.errors import RunConflict, Stopped
 from skillopt.runs.database import Database
@@ -37,12 +37,9 @@ def cache(
     if action == "clear":
         for path in folder.glob("*.db*"):
             path.unlink(missing_ok=True)
-    if json:
-        told = {"path": str(folder), "bytes": size, "rollouts": rollouts, "cleared": action == "clear"}
-        print_json(told)
-    else:
-        verb = "Cleared" if action == "clear" else f"{folder}:"
-        echo(f"{verb} {rollouts:,} rollouts, {size / MB:.1f} MB")
+    told = {"path": str(folder), "bytes": size, "rollouts": rollouts, "cleared": action == "clear"}
+    verb = "Cleared" if action == "clear" else f"{folder}:"
+    tell(told, [f"{verb} {rollouts:,} rollouts, {size / MB:.1f} MB"], json=json)
 
 
 def _rollouts(path: Path) -> int:

@@ -28,4 +28,4 @@ def show(given: Given, json: Json = False) -> None:
         console.say(line, "dim" if source == "default" else "")
 
 
-add = group("Look at the configuration.", {"show": flagged(show)})
+add = group("Look at the configuration.", {"show": flagged(show, short=("target", "optimizer"))})

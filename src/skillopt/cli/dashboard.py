@@ -27,11 +27,10 @@ def dashboard(
         ),
     ] = "127.0.0.1",
     share: Annotated[
-        bool, typer.Option("--share", help="Listen on all addresses of this machine, with a token.")
+        bool, option("--share", "Listen on all addresses of this machine, with a token.")
     ] = False,
     token: Annotated[
-        bool,
-        typer.Option("--token", help="Ask for a token here too: other users of this machine need it then."),
+        bool, option("--token", "Ask for a token here too: other users of this machine need it then.")
     ] = False,
     root: Annotated[
         list[Path] | None,
@@ -41,7 +40,7 @@ def dashboard(
             "FOLDER",
         ),
     ] = None,
-    no_open: Annotated[bool, typer.Option("--no-open", help="Open no browser.")] = False,
+    no_open: Annotated[bool, option("--no-open", "Open no browser.")] = False,
 ) -> None:
     """Show runs as they train, launch and stop them, review what nights propose.
 

@@ -76,9 +76,7 @@ add = simple(data)
 
 
 def _write(folder: Path, splits: Mapping[Split, list[Mapping[str, Any]]], benchmark: str) -> Sequence[str]:
-    """Write all splits, or none where the benchmark cannot read them. Returns what is wrong with rows that
-    the benchmark leaves out.
-    """
+    """Write all splits, or none where the benchmark cannot read them. Returns why it leaves rows out."""
     is_new = not folder.exists()
     try:
         for split, rows in splits.items():

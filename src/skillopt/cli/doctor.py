@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +17,7 @@ from rich.text import Text
 from skillopt.cli import _run
 from skillopt.cli._console import open_console, print_json
 from skillopt.cli._flags import Given, flagged
-from skillopt.cli._options import Json, Quiet
+from skillopt.cli._options import Json, Quiet, option
 from skillopt.doctor import CheckResult, Examination, Subject, examine
 from skillopt.errors import UsageError
 from skillopt.redact import Scrubber
@@ -29,7 +31,7 @@ _CODES = "Exit codes: 0 nothing must be fixed · 2 something must be fixed befor
 def doctor(
     given: Given,
     no_calls: Annotated[
-        bool, typer.Option("--no-calls", help="Ask no model anything; what only a call can tell is skipped.")
+        bool, option("--no-calls", "Ask no model anything; what only a call can tell is skipped.")
     ] = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -79,24 +81,14 @@ def _watched(run: Callable[..., Any], *, quiet: bool) -> Examination:
             worst = next((state for state in ("fix", "note", "fine") if state in states), "skipped")
             live.console.print(_line(worst, f"{title} checked"))
 
-    if watches:
-        live.start()
-    try:
+    with live if watches else nullcontext():
         examined: Examination = asyncio.run(run(news))
-    finally:
-        live.stop()
     return examined
 
 
 def _as_json(found: Examination) -> dict[str, Any]:
-    checks = [
-        {
-            **{name: getattr(one, name) for name in ("area", "name", "state", "text")},
-            **({"remedy": one.remedy} if one.remedy else {}),
-            **({"facts": dict(one.facts)} if one.facts else {}),
-        }
-        for one in found.findings
-    ]
+    whole = [asdict(one) for one in found.findings]
+    checks = [{name: value for name, value in one.items() if value not in ("", {})} for one in whole]
     spent = {"calls": found.calls, "tokens": found.tokens, "usd": found.usd}
     return {"fine": found.is_fine, "checks": checks, "spent": spent}
 

@@ -12,11 +12,16 @@ from skillopt.cli import _run
 from skillopt.cli._console import open_console, print_json
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, option
+from skillopt.cli.train import Effort, with_effort
 from skillopt.estimation import Estimate, Range, StageCost, speeds_of
 from skillopt.estimation import estimate as estimated
-from skillopt.runs.words import duration
+from skillopt.runs.words import count, duration
 
 PANEL, PLACE = "Train and measure", 3
+_MANY = (
+    "The tasks are cross-fitted: many small runs. --effort quick takes one split, to see first whether there"
+    " is anything to learn; it takes far less and proves hardly anything."
+)
 
 
 def estimate(
@@ -32,13 +37,14 @@ def estimate(
     measure: Annotated[
         bool, option("--measure", "Make three short calls to local models, and tell the time too.")
     ] = False,
+    effort: Effort = None,
     json: Json = False,
 ) -> None:
     """Say what a run will take in calls, tokens and dollars, stage by stage, before anything is sent.
 
     Each figure is what is likely, between luck and bad luck. With --budget it also says what that buys.
     """
-    job = prepare(_run.configure(given), needs_key=False)
+    job = prepare(_run.configure(with_effort(given, effort)), needs_key=False)
     replies = {"target": target_reply, "optimizer": optimizer_reply}
     reply_tokens: Any = {role: tokens for role, tokens in replies.items() if tokens is not None}
     with _run.scrubbed(job.scrubber):
@@ -48,6 +54,8 @@ def estimate(
         print_json(_as_json(found))
     else:
         _show(found)
+        if job.folds:
+            open_console().say(_MANY)
 
 
 add = flagged(estimate, short=("target", "optimizer"))
@@ -66,20 +74,13 @@ def _as_json(found: Estimate) -> dict[str, Any]:
 
 
 def _figures(of: Estimate | StageCost) -> dict[str, Any]:
-    return {
-        name: None if one is None else one.as_json()
-        for name, one in (
-            ("calls", of.calls),
-            ("tokens", of.tokens),
-            ("usd", of.usd),
-            ("seconds", of.seconds),
-        )
-    }
+    figures = {name: getattr(of, name) for name in ("calls", "tokens", "usd", "seconds")}
+    return {name: None if one is None else one.as_json() for name, one in figures.items()}
 
 
 def _show(found: Estimate) -> None:
     console = open_console()
-    steps = f"{found.steps} steps" + (", simulated" if found.simulated else "")
+    steps = count(found.steps, "step") + (", simulated" if found.simulated else "")
     title = f"Likely cost of {steps} (least to most)"
     table = Table("stage", "role", title=title, title_justify="left", box=None, pad_edge=False)
     for name in ("calls", "tokens", "dollars"):

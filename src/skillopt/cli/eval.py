@@ -83,16 +83,18 @@ def evaluate(
     """
     resolved = resolve(given, target or [])
     seed, own = resolved[0].config.env.skill_init, given.run
-    unnamed = [BEST] if own is not None else [] if seed is None else [str(seed)]
+    unnamed = [BEST] if own is not None else [] if seed is None else [_near(seed)]
     skills = load_skills(skill or unnamed, against, own)
     runs = runs_of([*skills], [*(run or []), *([] if own is None else [own])])
     targets = [api.Target.of(one.config) for one in resolved]
-    job = _with_targets(prepare(target_only(resolved[0])), [one.name for one in targets])
-    job = replace(job, reuses=tuple(runs))
+    job = replace(prepare(target_only(resolved[0])), reuses=tuple(runs))
+    names = [one.name for one in targets]
+    if len(names) > 1:  # `settings.json` names all of them, not the first one alone
+        job = replace(job, settings={**job.settings, "targets": names})
     splits = api.eval_splits(split or ("all" if own is None else "val"), job)
     draws = repeats or (1 if own is None else job.repeats)
     folder = eval_folder(job, resolved[0])
-    view = _run.choose_view(job, quiet=quiet, plain=plain, target=", ".join(one.name for one in targets))
+    view = _run.choose_view(job, quiet=quiet, plain=plain, target=", ".join(names))
     if "test" in splits and json:
         view.say(LOOK)
     with _run.scrubbed(job.scrubber):
@@ -107,6 +109,12 @@ def evaluate(
 
 
 add = flagged(evaluate, _KEYS, epilog=EXIT_CODES)
+
+
+def _near(path: Path) -> str:
+    """A path as a person would write it here."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def load_skills(
@@ -164,11 +172,6 @@ def resolve(given: Given, targets: Sequence[str]) -> list[Resolved]:
     check_shared(found)
     secrets = tuple(dict.fromkeys(secret for one in found for secret in one.secrets))
     return [replace(one, secrets=secrets) for one in found]
-
-
-def _with_targets(job: Job, names: Sequence[str]) -> Job:
-    """`settings.json` names all targets, not the first one alone."""
-    return job if len(names) == 1 else replace(job, settings={**job.settings, "targets": list(names)})
 
 
 def _tell(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,13 +11,14 @@ from rich.text import Text
 
 from skillopt.cli._answers import lines, outcome
 from skillopt.cli._console import SafeConsole, open_console, print_json
-from skillopt.cli._options import Json, simple
+from skillopt.cli._options import Json, argument, option, simple
 from skillopt.runs import words
 from skillopt.runs.answers import RunAnswers, read_answers
 from skillopt.runs.evidence import JudgedRow, VerdictEvidence, gather
 from skillopt.runs.proofs import EditProof, StepProof, read_proof
 from skillopt.runs.reader import RunReader, find_run, read_run
-from skillopt.runs.verdicts import VERDICT, find
+from skillopt.runs.verdicts import VERDICT, find, latest
+from skillopt.tasks.splits import listed
 from skillopt.tasks.triggers import LEAVE, LOAD
 
 PANEL, PLACE = "Look at runs", 1
@@ -27,23 +27,21 @@ MOST_TASKS = 4
 """Tasks that an edit's line names."""
 _STEP = (
     "A step's number, or 'epoch-N' for the slow update of epoch N; 'N/c0', 'N/c1' where a step tried several"
-    " candidates; or a task's id for its answers."
+    " candidates; or a task's id for its answers. Left out: the last step."
 )
 
 
 def explain(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
-    step: Annotated[str, typer.Argument(help=_STEP)],
+    step: Annotated[str | None, argument("STEP", _STEP)] = None,
     everything: Annotated[
-        bool,
-        typer.Option(
-            "--all", help="Show every row and every edit that was tried, not those alone that tell."
-        ),
+        bool, option("--all", "Show every row and every edit that was tried, not those alone that tell.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Recompute a step's verdict and proofs of edits from stored rows; ends with 1 if the record differs."""
     reader = read_run(find_run(run))
+    step = step or latest(reader)
     if not VERDICT.fullmatch(step) and (answers := read_answers(reader, tasks=[step])).tasks:
         _show_task(answers, json)
         return
@@ -159,19 +157,14 @@ def _show_proof(console: SafeConsole, proof: StepProof, everything: bool) -> Non
 
 
 def _facts(one: EditProof) -> list[str]:
-    facts = [f"lane {one.lane}, look {one.look}", f"tried on {_tasks(one.tried_on)}"]
-    facts.append(f"fixed {_tasks(one.fixed)}")
+    tried, fixed = (listed(tasks, MOST_TASKS) or "none" for tasks in (one.tried_on, one.fixed))
+    facts = [f"lane {one.lane}, look {one.look}", f"tried on {tried}", f"fixed {fixed}"]
     facts += [f"joined into {one.joined_into}"] if one.joined_into else []
     facts += [f"stands for {words.count(len(one.stands_for), 'other')}"] if one.stands_for else []
     facts += [f"guilty by {' and '.join(one.blamed)}"] if one.blamed else []
     facts += ["pruned"] if one.pruned else []
     facts += [one.reason] if one.reason and one.state not in ("merged", "unproven") else []
     return facts
-
-
-def _tasks(tasks: Sequence[str]) -> str:
-    more = f" and {len(tasks) - MOST_TASKS} more" if len(tasks) > MOST_TASKS else ""
-    return (", ".join(tasks[:MOST_TASKS]) or "none") + more
 
 
 def _moved(row: JudgedRow) -> int:

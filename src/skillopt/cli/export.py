@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from skillopt.cli._console import echo, print_json
 from skillopt.cli._options import Json, option, simple
 from skillopt.errors import UsageError
-from skillopt.export import ZIP, Exported, read_best
+from skillopt.export import ZIP, read_best
 from skillopt.export import export as place
 from skillopt.runs.reader import run_named
 
@@ -33,10 +34,9 @@ def export(
     into: Annotated[
         Path | None, option("--into", "The project; the current folder when left out.", "FOLDER")
     ] = None,
-    user: Annotated[bool, typer.Option("--user", help="For all projects: below your home folder.")] = False,
+    user: Annotated[bool, option("--user", "For all projects: below your home folder.")] = False,
     force: Annotated[
-        bool,
-        typer.Option("--force", help="Replace files that differ; the old ones stay beside them as .bak."),
+        bool, option("--force", "Replace files that differ; the old ones stay beside them as .bak.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -49,7 +49,8 @@ def export(
     folder = Path.home() if user else into if into is not None else Path.cwd()
     done = place(read_best(run_named(run)), to, folder, name=name, description=description, force=force)
     if json:
-        print_json(_as_json(done))
+        told = {"name": done.name, "path": done.path, "files": list(map(asdict, done.placed))}
+        print_json({**told, "left_alone": done.others, "remarks": done.remarks})
         return
     for one in done.placed:
         kept = "" if one.backup is None else f" (the old one is {one.backup})"
@@ -62,14 +63,3 @@ def export(
 
 
 add = simple(export)
-
-
-def _as_json(done: Exported) -> dict[str, object]:
-    files = [{"path": one.path, "state": one.state, "backup": one.backup} for one in done.placed]
-    return {
-        "name": done.name,
-        "path": done.path,
-        "files": files,
-        "left_alone": done.others,
-        "remarks": done.remarks,
-    }

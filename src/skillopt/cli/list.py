@@ -13,10 +13,7 @@ from skillopt.config.files import find
 from skillopt.errors import UnknownName
 
 PANEL, PLACE = "Look things up", 1
-KINDS = (
-    *("benchmarks", "models", "harnesses", "trackers", "scorers", "gate", "strategies", "proposers"),
-    *("transcripts", "configs"),
-)
+KINDS = (*(kind for kind in registries.KINDS if kind != "agents"), "configs")
 
 
 def list_plugins(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
+import secrets
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -32,7 +34,7 @@ def mcp(
     project: Annotated[Path | None, option("--project", _PROJECT, "DIR")] = None,
     allow: Annotated[str, option("--allow", _ALLOW, "WORD,...")] = "",
     http: Annotated[
-        bool, typer.Option("--http", help="Serve over HTTP on 127.0.0.1 in place of stdin and stdout.")
+        bool, option("--http", "Serve over HTTP on 127.0.0.1 in place of stdin and stdout.")
     ] = False,
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, metavar="N", help="With --http; 0 takes a free one.")
@@ -45,7 +47,7 @@ def mcp(
     """
     if importlib.util.find_spec("mcp") is None:
         raise ConfigError("`skillopt mcp` needs the MCP SDK: pip install 'skillopt-trainer[mcp]'")
-    from skillopt.mcp.transport import new_token, read_token, serve_http, serve_stdio
+    from skillopt.mcp.transport import read_token, serve_http, serve_stdio
 
     words = [word.strip() for word in allow.split(",") if word.strip()]
     for word in words:
@@ -62,12 +64,12 @@ def mcp(
                 "Waiting for an MCP client on stdin; an agent starts this by itself. Ctrl-C ends it.",
                 err=True,
             )
-        serve_stdio(Toolbox(app), folder, words)
+        asyncio.run(serve_stdio(Toolbox(app), folder, words))
         return
-    token = new_token() if token_file is None else read_token(token_file)
+    token = secrets.token_urlsafe(32) if token_file is None else read_token(token_file)
     if token_file is None:
         echo(f"Token, told this once: {token}", err=True)
-    serve_http(Toolbox(app), folder, words, port=port, token=token, say=lambda text: echo(text, err=True))
+    asyncio.run(serve_http(Toolbox(app), folder, words, port, token, lambda text: echo(text, err=True)))
 
 
 add = simple(mcp)

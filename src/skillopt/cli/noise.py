@@ -12,13 +12,15 @@ from skillopt import api
 from skillopt.build import Job, prepare
 from skillopt.build.evaluation import eval_folder, skill_named, target_only
 from skillopt.cli import EXIT_CODES, _run
-from skillopt.cli._console import echo, print_json
+from skillopt.cli._console import tell
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet, option
 from skillopt.errors import UsageError
 from skillopt.evaluation.noise import Noise
 from skillopt.evaluation.noise import noise as noise_of
 from skillopt.events import RowFact
+from skillopt.events.state import Metric
+from skillopt.gate.decision import worth_of
 
 PANEL, PLACE = "Train and measure", 4
 _KEYS = ("model.", "env.", "budget", "evaluation.", "train.seed")
@@ -60,13 +62,10 @@ def noise(
                 f"No val task has {draws} valid draws; there is nothing to say. The rows are in {folder}."
             )
         found = noise_of(scores)
-        if json:
-            about = {"gain": gain, "repeats": found.repeats_for(gain), "left_out": left_out}
-            whole = {"skill": name, "folder": str(folder), **asdict(found), **about}
-            print_json(job.scrubber.scrub_json({**whole, "simulated": job.simulated}))
-            return
-        for line in _lines(found, gain, left_out, simulated=job.simulated):
-            echo(line)
+        about = {"gain": gain, "repeats": found.repeats_for(gain), "left_out": left_out}
+        whole = {"skill": name, "folder": str(folder), **asdict(found), **about, "simulated": job.simulated}
+        lines = _lines(name, found, gain, left_out, simulated=job.simulated)
+        tell(job.scrubber.scrub_json(whole), lines, json=json)
 
 
 add = flagged(noise, _KEYS, short=("target",), epilog=EXIT_CODES)
@@ -75,20 +74,21 @@ add = flagged(noise, _KEYS, short=("target",), epilog=EXIT_CODES)
 def _scores(rows: Sequence[RowFact], draws: int, job: Job) -> tuple[dict[str, list[float]], list[str]]:
     """What the gate would read of each draw, by task; and the tasks of which a draw is missing."""
     evaluation = job.config.evaluation
-    metric = evaluation.gate_metric or ("soft" if job.benchmark.graded else "hard")
-    soft_share = {"hard": 0.0, "soft": 1.0, "mixed": evaluation.gate_mixed_weight}[metric]
+    metric: Metric = evaluation.gate_metric or ("soft" if job.benchmark.graded else "hard")
     found: dict[str, list[float]] = {}
     for row in rows:
         values = found.setdefault(row.task, [])
-        if row.hard is not None and row.soft is not None:
-            values.append((1 - soft_share) * row.hard + soft_share * row.soft)
+        if (worth := worth_of(row, metric, evaluation.gate_mixed_weight)) is not None:
+            values.append(float(worth))
     whole = {task: values for task, values in found.items() if len(values) == draws}
     return whole, sorted(set(found) - set(whole))
 
 
-def _lines(found: Noise, gain: float, left_out: Sequence[str], *, simulated: bool) -> Iterator[str]:
+def _lines(
+    skill: str, found: Noise, gain: float, left_out: Sequence[str], *, simulated: bool
+) -> Iterator[str]:
     head = "Simulated: " if simulated else ""
-    yield f"{head}{found.n} val tasks, {found.draws} draws each, mean {found.mean:.4f}"
+    yield f"{head}{skill} on {found.n} val tasks, {found.draws} draws each, mean {found.mean:.4f}"
     yield (
         f"  {len(found.moved)} of {found.n} tasks did not score alike every time; one pass varies by"
         f" {found.sd:.4f} (standard deviation)"

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
-from skillopt.build.pruning import prune_run, pruning_job
+from skillopt.build.training import prune_run, pruning_job
 from skillopt.cli import EXIT_CODES, _run
-from skillopt.cli._console import echo, print_json
+from skillopt.cli._console import tell
 from skillopt.cli._flags import Given, flagged
-from skillopt.cli._options import Json, Plain, Quiet, argument
+from skillopt.cli._options import Json, NewestRun, Plain, Quiet
 from skillopt.config import as_options
 from skillopt.runs import words
 from skillopt.runs.reader import find_run, read_figures
@@ -24,11 +23,7 @@ _LONGEST = 100
 
 
 def prune(
-    given: Given,
-    run: Annotated[Path | None, argument("RUN", "Training run; unset: the newest below outputs/.")] = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    plain: Plain = False,
+    given: Given, run: NewestRun = None, json: Json = False, quiet: Quiet = False, plain: Plain = False
 ) -> None:
     """Leave out learned lines of a run's best skill that no val or train task needs, as long as val is no
     worse, and say what each line is worth.
@@ -44,14 +39,11 @@ def prune(
     out = folder / "pruned"
     with _run.scrubbed(job.scrubber):
         found = _run.measured(prune_run(job, folder, out, sinks=[view]), out, view)
-        if json:
-            told = {"run": str(folder), "folder": str(out), "simulated": job.simulated}
-            told |= {"before": found.before, "after": found.score}
-            lines = [line.model_dump() for line in found.lines]
-            print_json(job.scrubber.scrub_json({**told, "lines": lines}))
-            return
-        for line in _lines(found, out, simulated=job.simulated):
-            echo(job.scrubber.scrub(line))
+        told = {"run": str(folder), "folder": str(out), "simulated": job.simulated}
+        told |= {"before": found.before, "after": found.score}
+        told["lines"] = [line.model_dump() for line in found.lines]
+        lines = map(job.scrubber.scrub, _lines(found, out, simulated=job.simulated))
+        tell(job.scrubber.scrub_json(told), lines, json=json)
 
 
 add = flagged(prune, _KEYS, short=("target",), epilog=EXIT_CODES, config_argument=False)
@@ -61,9 +53,8 @@ def _lines(found: PrunedSkill, folder: Path, *, simulated: bool) -> Iterator[str
     if simulated:
         yield "Simulated."
     for line in found.lines:
-        text = " ".join(line.text.split())
-        cut = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
-        yield f"{'out ' if line.removed else 'stays'} {line.val:+.3f} on val  {cut}"
+        text = words.one_line(line.text, _LONGEST)
+        yield f"{'out ' if line.removed else 'stays'} {line.val:+.3f} on val  {text}"
         if line.needed:
             yield f"      needed by {words.count(len(line.needed), 'task')}: {listed(line.needed, 5)}"
     out = sum(line.removed for line in found.lines)

@@ -14,7 +14,7 @@ from skillopt.aio import run_gently
 from skillopt.changes.adoption import Adoption, Done
 from skillopt.cli import EXIT_CODES, _sleep
 from skillopt.cli import _sleep_show as show
-from skillopt.cli._console import echo
+from skillopt.cli._console import echo, tell
 from skillopt.cli._morning import morning
 from skillopt.cli._options import Json, Plain, Quiet, option
 from skillopt.errors import ConfigError, UsageError
@@ -32,9 +32,9 @@ from skillopt.night import (
 )
 from skillopt.night import clean as take_away
 from skillopt.night.notices import give_notices
-from skillopt.night.schedulers import PRINTED, available, scheduler_for
+from skillopt.night.schedulers import PRINTED, Scheduler, available, scheduler_for
 from skillopt.night.schedulers import unschedule as take_out
-from skillopt.night.schedulers.port import Schedule, Scheduler
+from skillopt.night.schedulers.port import Schedule
 from skillopt.night.tasks_file import write_tasks
 
 PANEL, PLACE = "Train and measure", 6
@@ -56,8 +56,7 @@ TasksPath: TypeAlias = Annotated[
     option("--tasks-file", "Use the tasks of this file instead of sessions; `harvest --output` writes one."),
 ]
 Edits: TypeAlias = Annotated[
-    list[int] | None,
-    option("--edit", "Only the edit of this number; may be repeated."),
+    list[int] | None, option("--edit", "Only the edit of this number; may be repeated.")
 ]
 
 
@@ -72,13 +71,9 @@ def add(app: typer.Typer, name: str, panel: str) -> None:
 
 def harvest(
     flags: Flags,
-    since: Annotated[
-        str | None,
-        option("--since", "From when on: 2026-11-14, 12h, 7d; UTC."),
-    ] = None,
+    since: Annotated[str | None, option("--since", "From when on: 2026-11-14, 12h, 7d; UTC.")] = None,
     output: Annotated[
-        Path | None,
-        option("--output", "Write the tasks found to this file, for you to read."),
+        Path | None, option("--output", "Write the tasks found to this file, for you to read.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -104,7 +99,7 @@ def harvest(
                 sessions=len(gathered.sessions),
                 target=str(context.settings.target_skill_path or ""),
             )
-    show.tell(told, show.harvest, json)
+    tell(told, show.harvest(told), json=json)
 
 
 def dry_run(flags: Flags, tasks_file: TasksPath = None, json: Json = False) -> None:
@@ -112,21 +107,21 @@ def dry_run(flags: Flags, tasks_file: TasksPath = None, json: Json = False) -> N
     context = _sleep.context_of(flags, tasks_file)
     roles = roles_of(context.settings)
     seen = asyncio.run(preview(context, roles, environ=_sleep.environ(), now=_sleep.utc_now()))
-    show.tell(show.preview_json(seen), show.preview, json)
+    told = show.preview_json(seen)
+    tell(told, show.preview(told), json=json)
 
 
 def run(
     flags: Flags,
     tasks_file: TasksPath = None,
     reviewed: Annotated[
-        bool, typer.Option("--reviewed", help="You have read the file of tasks; it need not say so itself.")
+        bool, option("--reviewed", "You have read the file of tasks; it need not say so itself.")
     ] = False,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Leave a night that is open and begin anew, also without news.")
+        bool, option("--restart", "Leave a night that is open and begin anew, also without news.")
     ] = False,
     log: Annotated[
-        Path | None,
-        option("--log", "Add what is printed to this file, where a scheduler cannot."),
+        Path | None, option("--log", "Add what is printed to this file, where a scheduler cannot.")
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -144,7 +139,8 @@ def run(
     if roles is None:
         if not json:
             seen = asyncio.run(preview(context, None, environ=environ, now=_sleep.utc_now()))
-            show.tell({**show.preview_json(seen), "remedy": ""}, show.preview)  # told once, by the error
+            for line in show.preview({**show.preview_json(seen), "remedy": ""}):  # told once, by the error
+                echo(line)
         raise ConfigError(REMEDY)
     if context.tasks is not None and not (reviewed or context.tasks.reviewed):
         raise UsageError(
@@ -156,7 +152,7 @@ def run(
         run_night(context, roles, environ=environ, now=_sleep.utc_now, observer=view, restart=restart)
     )
     told = show.night_json(ended, context, give_notices(context, ended, environ))
-    show.tell(told, show.night, json)
+    tell(told, show.night(told), json=json)
 
 
 def status(flags: Flags, json: Json = False) -> None:
@@ -174,12 +170,14 @@ def status(flags: Flags, json: Json = False) -> None:
     except UsageError as error:
         trouble = str(error)
     told = show.status_json(context, context.adoption(_sleep.utc_now).status(), schedules, trouble)
-    show.tell(told, show.status, json)
+    tell(told, show.status(told), json=json)
 
 
 def diff(flags: Flags, proposal: Id = None, skill: Skills = None, edit: Edits = None) -> None:
     """Show what adopting would change."""
-    show.diff(_adoption(flags).diff(proposal, targets=skill or (), edits=edit or ()))
+    adoption, targets, edits = _adoption(flags), skill or (), edit or ()
+    show.findings(adoption.findings(proposal, targets=targets, edits=edits))
+    show.diff(adoption.diff(proposal, targets=targets, edits=edits))
 
 
 def adopt(
@@ -202,7 +200,7 @@ def undo(
     flags: Flags,
     proposal: Id = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Also put a file back that was edited since; its text is kept.")
+        bool, option("--force", "Also put a file back that was edited since; its text is kept.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -215,8 +213,7 @@ def schedule(
     hour: Annotated[int, typer.Option("--hour", help="Hour of the day, 0 to 23.")] = 3,
     minute: Annotated[int, typer.Option("--minute", help="Minute of the hour.")] = 17,
     scheduler: Annotated[
-        str | None,
-        option("--scheduler", "systemd, cron, launchd or task_scheduler; unset: the best here."),
+        str | None, option("--scheduler", "systemd, cron, launchd or task_scheduler; unset: the best here.")
     ] = None,
 ) -> None:
     """Run a night of this project every night, with exactly the options given here. Nothing is
@@ -260,8 +257,7 @@ def schedule(
 
 
 def unschedule(
-    flags: Flags,
-    every: Annotated[bool, typer.Option("--all", help="The nights of all projects.")] = False,
+    flags: Flags, every: Annotated[bool, option("--all", "The nights of all projects.")] = False
 ) -> None:
     """Take the schedule of this project out again; nobody else's entry is touched."""
     context = _sleep.context_of(flags)
@@ -284,7 +280,7 @@ def clean(
     older_than: Annotated[
         str, typer.Option("--older-than", help="How long ago it was decided or ended: 90d, 12h, or a date.")
     ] = "90d",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be taken away.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Only say what would be taken away.")] = False,
     json: Json = False,
 ) -> None:
     """Take away what old nights left: decided proposals and the run folders of nights that ended, of all
@@ -294,22 +290,12 @@ def clean(
     """
     before = _sleep.moment(older_than, _sleep.utc_now(), "--older-than")
     done = take_away(_sleep.context_of(flags), before=before, dry=dry_run)
-    show.tell(show.cleaned_json(done, dry=dry_run), show.cleaned, json)
+    told = show.cleaned_json(done, dry=dry_run)
+    tell(told, show.cleaned(told), json=json)
 
 
-COMMANDS: Mapping[str, Callable[..., None]] = {
-    "harvest": harvest,
-    "dry-run": dry_run,
-    "run": run,
-    "status": status,
-    "diff": diff,
-    "adopt": adopt,
-    "discard": discard,
-    "undo": undo,
-    "schedule": schedule,
-    "unschedule": unschedule,
-    "clean": clean,
-}
+_ALL = (harvest, dry_run, run, status, diff, adopt, discard, undo, schedule, unschedule, clean)
+COMMANDS: Mapping[str, Callable[..., None]] = {one.__name__.replace("_", "-"): one for one in _ALL}
 
 
 def _group(context: typer.Context) -> None:
@@ -322,7 +308,7 @@ def _group(context: typer.Context) -> None:
 
 
 def _decided(done: Done, json: bool) -> None:
-    show.tell(show.done_json(done), show.done, json)
+    tell(show.done_json(done), show.done(done), json=json)
 
 
 def _adoption(flags: Flags) -> Adoption:

@@ -10,10 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from skillopt.build.draft_file import Rows, as_kept, is_draft, read_rows, write_rows
-from skillopt.build.task_drafts import TaskDrafts, draft_tasks
+from skillopt.build.drafting import Rows, TaskDrafts, as_kept, draft_tasks, is_draft, read_rows, write_rows
 from skillopt.cli import EXIT_CODES, _run
-from skillopt.cli._console import echo, open_console, print_json
+from skillopt.cli._console import echo, open_console, tell
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, group, option, simple
 from skillopt.cli._progress import View
@@ -34,8 +33,7 @@ def draft(
         int, typer.Option("--count", "-n", metavar="N", min=1, help="Tasks to draft, at most.")
     ] = 20,
     out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="FILE", help="JSONL file to add the drafts to."),
+        Path, typer.Option("--out", "-o", metavar="FILE", help="JSONL file to add the drafts to.")
     ] = Path("tasks.jsonl"),
     json: Json = False,
 ) -> None:
@@ -54,12 +52,8 @@ def draft(
         work = draft_tasks(resolved, loaded, folder, count=count, known=known, sinks=[_telling(view)])
         found = _run.measured(work, folder, view)
     write_rows(out, [*rows, *found.rows])
-    if json:
-        told = {"file": str(out), "drafted": len(found.rows), "dropped": dict(found.dropped)}
-        print_json({**told, "tasks": list(found.rows)})
-        return
-    for line in _told(found, out):
-        echo(line)
+    told = {"file": str(out), "drafted": len(found.rows), "dropped": dict(found.dropped)}
+    tell({**told, "tasks": list(found.rows)}, _told(found, out), json=json)
 
 
 def review(
@@ -68,7 +62,7 @@ def review(
         str | None, option("--keep", "Keep these without asking: ids or numbers, 2,4-6, or all.", "TASKS")
     ] = None,
     drop: Annotated[str | None, option("--drop", "Drop these without asking, likewise.", "TASKS")] = None,
-    show: Annotated[bool, typer.Option("--list", help="Show the drafts and end.")] = False,
+    show: Annotated[bool, option("--list", "Show the drafts and end.")] = False,
     json: Json = False,
 ) -> None:
     """Keep, edit or drop drafted tasks one by one, in the terminal or by --keep and --drop."""
@@ -78,10 +72,8 @@ def review(
     if both := [row["id"] for row in kept if row in gone]:
         raise UsageError(f"--keep and --drop both name {', '.join(both)}.")
     if show or json or not (keep or drop or is_asked()):
-        if json:
-            print_json({"file": str(file), "tasks": len(rows), "drafted": drafts})
-        for line in () if json else _listed(drafts, file):
-            echo(line)
+        told = {"file": str(file), "tasks": len(rows), "drafted": drafts}
+        tell(told, _listed(drafts, file), json=json)
         return
     if keep or drop:
         rows = [as_kept(row) if row in kept else row for row in rows if row not in gone]

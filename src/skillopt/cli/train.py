@@ -2,51 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import Annotated, TypeAlias
 
 from skillopt.cli import EXIT_CODES
 from skillopt.cli._console import echo, print_json
-from skillopt.cli._effort import Effort, with_effort
-from skillopt.cli._flags import Given, flagged, show_all
+from skillopt.cli._flags import BRIEF, Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet, option
+from skillopt.errors import UnknownName
 
 PANEL, PLACE = "Train and measure", 1
-BRIEF = frozenset(
-    [
-        "config_argument",
-        "config",
-        "cfg_options",
-        "source",
-        "target",
-        "optimizer",
-        "effort",
-        "budget",
-        "judge",
-        "targets",
-        "env",
-        "skill_init",
-        "data_path",
-        "scorer",
-        "out_root",
-        "num_epochs",
-        "strategy",
-        "part",
-        "workers",
-        "prune",
-        "seed",
-        "eval_test",
-        "json",
-        "quiet",
-        "plain",
-        "all_options",
-        "help",
-    ]
-)
-"""The options that most people need."""
+_BRIEF = BRIEF | {"targets", "num_epochs", "strategy", "part", "prune", "seed", "eval_test"}
+PRESETS: Mapping[str, Mapping[str, str]] = {
+    "quick": {
+        "train.num_epochs": "1",
+        "train.folds": "1",
+        "train.proof.depth": "2",
+        "train.proof.control": "10",
+        "evaluation.repeats": "1",
+    },
+    "standard": {},
+    "thorough": {
+        "train.num_epochs": "6",
+        "train.proof.rows": "3",
+        "evaluation.repeats": "3",
+        "gate.policy": "confirm",
+        "optimizer.prune": "true",
+    },
+}
+"""Settings by effort; `docs/effort.md` says why each."""
+Effort: TypeAlias = Annotated[
+    str | None,
+    option("--effort", "quick, standard or thorough: several settings in a word.", "|".join(PRESETS)),
+]
 
 
 def train(
@@ -61,10 +51,6 @@ def train(
     json: Json = False,
     quiet: Quiet = False,
     plain: Plain = False,
-    all_options: Annotated[
-        bool,
-        typer.Option("--help-all", callback=show_all, is_eager=True, help="Show every option and exit."),
-    ] = False,
 ) -> None:
     """Train a skill. Running the same command again goes on where it stopped, as does 'skillopt train RUN'.
 
@@ -73,8 +59,7 @@ def train(
     # here, so that the help, which people ask for most, comes without the engine
     from skillopt.aio import run_gently
     from skillopt.build import prepare
-    from skillopt.build.continuing import continued
-    from skillopt.build.correcting import corrected
+    from skillopt.build.continuing import continued, corrected
     from skillopt.build.drafting import draft_queries, wants_draft
     from skillopt.cli import _run
     from skillopt.estimation import estimate as estimated
@@ -111,4 +96,15 @@ def train(
     _run.leave(result)
 
 
-add = flagged(train, short=("target", "optimizer"), epilog=EXIT_CODES, brief=BRIEF)
+add = flagged(train, short=("target", "optimizer"), epilog=EXIT_CODES, brief=_BRIEF)
+
+
+def with_effort(given: Given, effort: str | None) -> Given:
+    """The same with the settings of a preset, where they are not said by option; flags count more anyway."""
+    if effort is None:
+        return given
+    if effort not in PRESETS:
+        raise UnknownName("effort", effort, PRESETS)
+    said = {one.partition("=")[0].strip() for one in given.options}
+    preset = [f"{key}={value}" for key, value in PRESETS[effort].items() if key not in said]
+    return replace(given, options=[*preset, *given.options])

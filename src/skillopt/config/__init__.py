@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from skillopt.config.budget import BudgetConfig, parse_budget
 from skillopt.config.files import packaged_names
 from skillopt.config.load import Resolved, load
 from skillopt.config.model_string import ModelString, parse_model_string
 from skillopt.config.names import FLAT
-from skillopt.config.role_schema import PriceConfig, RoleConfig
 from skillopt.config.roles import RoleSpec, resolve_role
 from skillopt.config.schema import Config
-from skillopt.config.show import Flag, as_json, as_options, describe, describe_providers, flags, render
+from skillopt.config.sections import BudgetConfig, PriceConfig, RoleConfig, parse_budget
+from skillopt.config.show import Flag, as_json, as_options, describe, flags, render
 from skillopt.config.source import Source
 
 __all__ = [
@@ -27,7 +26,6 @@ __all__ = [
     "as_json",
     "as_options",
     "describe",
-    "describe_providers",
     "flags",
     "load",
     "packaged_names",

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from skillopt.agents.port import Agent
 from skillopt.config.files import resolve_path
 from skillopt.config.model_string import ModelString, parse_model_string
-from skillopt.config.role_schema import DEFAULT_MODEL, WORKERS, RoleName
-from skillopt.config.roles import check_own_settings
-from skillopt.config.services import CHAT, SENTINELS, Backend, ServiceKey, declared, find_backend, for_role
+from skillopt.config.sections import DEFAULT_MODEL, WORKERS, RoleName
+from skillopt.config.services import (
+    CHAT,
+    SENTINELS,
+    Backend,
+    Declared,
+    ServiceKey,
+    declared,
+    find_backend,
+    for_role,
+)
 from skillopt.config.source import CHOSEN, DEFAULT, ConfigEntry, Source
 from skillopt.errors import ConfigError, suggest
 from skillopt.harnesses import located
@@ -24,30 +32,24 @@ _APART = ("name", "base_url", "api_key")
 """Parts that are decided one by one; the others are simply taken over."""
 
 
-def connect(
-    role: RoleName, entries: Mapping[str, ConfigEntry], *, cwd: Path, warnings: list[str]
-) -> dict[str, ConfigEntry]:
-    """Decide what a role talks to: the settings that follow from all `entries` given, as entries of the tree.
-
-    A name without provider goes to the role's backend. What the user should know is added to `warnings`.
+@dataclass(slots=True, kw_only=True)
+class RoleConnection:
+    """One role while it is being decided, from all `entries` given. What the user should know is added to
+    `warnings`.
     """
-    return _Role(role, entries, cwd, warnings).connect()
 
-
-class _Role:
-    """One role while it is being decided."""
-
-    def __init__(
-        self, role: RoleName, entries: Mapping[str, ConfigEntry], cwd: Path, warnings: list[str]
-    ) -> None:
-        self.role: RoleName = role
-        self.entries = entries
-        self.cwd = cwd
-        self.declared = declared()
-        self.found: dict[str, ConfigEntry] = {}
-        self.warnings = warnings
+    role: RoleName
+    entries: Mapping[str, ConfigEntry]
+    cwd: Path
+    warnings: list[str]
+    declared: Declared = field(default_factory=declared)
+    found: dict[str, ConfigEntry] = field(default_factory=dict)
 
     def connect(self) -> dict[str, ConfigEntry]:
+        """Decide what the role talks to: the settings that follow, as entries of the tree.
+
+        A name without provider goes to the role's backend.
+        """
         name = self.own("name") or ConfigEntry.by_default(self.key("name"), DEFAULT_MODEL)
         parts = parse_model_string(name.value, self.role)
         chosen = self.chosen_url(parts, name)
@@ -59,7 +61,7 @@ class _Role:
         service = self.declared.service(provider)
         program = self.declared.program_of(parts.harness, provider)
         self.check_login(parts, program)
-        check_own_settings(parts, self.role, self.own_names("options"), self.own_names("agent"))
+        self.check_own_settings(parts, program)
         if parts.is_own_agent:
             parts = replace(parts, name=located(parts.name, lambda text: self.beside(text, name)))
         if service.model_files and parts.name.endswith(service.model_files):
@@ -209,6 +211,21 @@ class _Role:
             raise ConfigError(
                 f"model.{self.role}: '{parts}' is the login of the harness {owner.name!r}, which only a"
                 " target can have"
+            )
+
+    def check_own_settings(self, parts: ModelString, program: Agent | None) -> None:
+        """Refuse options and agent settings that the role's provider or program does not have."""
+        for name in self.own_names("options"):
+            owners = self.declared.owners(name)
+            if parts.provider not in owners:
+                raise ConfigError(
+                    f"{self.key('options')}.{name} is an option of {' and '.join(owners)}, and"
+                    f" model.{self.role} is '{parts}'"
+                )
+        for name in self.own_names("agent") if program is None else ():
+            raise ConfigError(
+                f"{self.key('agent')}.{name} is a setting of an agent program, and model.{self.role} is"
+                f" '{parts}'"
             )
 
     # Which endpoint

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, SecretStr
+from pydantic_core import to_jsonable_python
 
 from skillopt.config import yaml_file
 from skillopt.errors import ConfigError
@@ -70,6 +71,11 @@ class Leaf:
         return SecretStr in self.options
 
     @property
+    def is_figure(self) -> bool:
+        """True for numbers and truth values."""
+        return all(option in (int, float, bool) for option in self.options)
+
+    @property
     def path(self) -> bool:
         """True for files and folders."""
         return is_path(self.key, self.annotation)
@@ -127,7 +133,9 @@ def leaves(model: type[BaseModel], prefix: str = "") -> Iterator[Leaf]:
             yield Leaf(
                 key=key,
                 annotation=field.annotation,
-                default=None if field.is_required() else plain(field.get_default(call_default_factory=True)),
+                default=None
+                if field.is_required()
+                else to_jsonable_python(field.get_default(call_default_factory=True), fallback=str),
                 description=" ".join((field.description or "").split()),
                 writes=field.json_schema_extra == WRITES,
             )
@@ -168,17 +176,6 @@ def _options(annotation: Any) -> tuple[Any, ...]:
     if origin in (Union, types.UnionType):
         return tuple(option for part in get_args(annotation) for option in _options(part))
     return (annotation,)
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON."""
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(item) for item in value]
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:

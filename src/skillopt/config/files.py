@@ -17,6 +17,7 @@ IN_FOLDER = "train.yaml"
 """The config of a folder that is named instead of a file."""
 OF_A_RUN = "settings.json"
 """What a run keeps of its own."""
+_OF_TASKS = (".csv", ".tsv", ".jsonl", ".ndjson", ".xlsx")
 _LINE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$")
 
 
@@ -40,11 +41,12 @@ def packaged_names() -> list[str]:
 
 
 def find(name: str, folder: Path) -> Path:
-    """The file a name means: a path from `folder`, a folder there with a `train.yaml` or a run, a packaged
-    config.
-    """
+    """The file a name means: a path from `folder`, a folder with a `train.yaml`, a run, a packaged one."""
     path = folder / Path(name).expanduser()
     for found in (path, path / IN_FOLDER, *([path / OF_A_RUN] if (path / "run.db").is_file() else [])):
+        if found.is_file() and found.suffix.lower() in _OF_TASKS:
+            make = f"Make one around it: skillopt init --skill PATH --tasks {name}"
+            raise ConfigError(f"{name!r} is a file of tasks, not a config. {make}")
         if found.is_file():
             return found.resolve()
     inner = name.removeprefix("configs/")
@@ -59,7 +61,10 @@ def find(name: str, folder: Path) -> Path:
         raise ConfigError(f"The folder {name!r} is a skill and holds no {IN_FOLDER}. {remedy}")
     missing = f"No config file {name!r} in {folder}"
     what = f"The folder {name!r} holds no {IN_FOLDER}" if path.is_dir() else missing
-    raise ConfigError(f"{what}, and no packaged config of that name. {suggest(inner, packaged_names())}")
+    runs = [f"outputs/{name}"] if (folder / "outputs" / name / "run.db").is_file() else []
+    near = [one.parent.name for one in sorted(folder.glob(f"*/{IN_FOLDER}"))]
+    hint = f"Did you mean {runs[0]!r}?" if runs else suggest(inner, [*near, *packaged_names()])
+    raise ConfigError(f"{what}, and no packaged config of that name. {hint}")
 
 
 def read_chain(name: str, cwd: Path) -> list[ConfigFile]:
@@ -105,7 +110,10 @@ def resolve_path(text: str, *, folder: Path | None, cwd: Path, output: bool) -> 
     here = cwd / path
     if path.is_absolute() or folder is None or output:
         return here
-    beside = folder / path
+    inner, up = path.parts, folder  # the folder of a config is a real path: `..` leads to its parent
+    while inner and inner[0] == "..":
+        inner, up = inner[1:], up.parent
+    beside = up.joinpath(*inner)
     try:
         if not beside.exists():
             return here

@@ -11,12 +11,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from skillopt.agents import AGENTS
-from skillopt.config.budget import parse_budget
 from skillopt.config.fields import Leaf, leaves, sections
 from skillopt.config.files import BASE_KEY, ConfigFile
 from skillopt.config.names import FLAT, aliases, canonical, dotted, variables
-from skillopt.config.role_schema import RARE_ROLES, ROLES
 from skillopt.config.schema import Config
+from skillopt.config.sections import RARE_ROLES, ROLES, parse_budget
 from skillopt.config.services import declared
 from skillopt.config.source import ConfigEntry, Layer, Source
 from skillopt.config.yaml_file import Node

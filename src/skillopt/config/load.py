@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -11,8 +12,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from skillopt.benchmarks import benchmarks
-from skillopt.config import complain
-from skillopt.config.connect import connect
+from skillopt.config.checked import check_keys, check_provider_values, typed
+from skillopt.config.connect import RoleConnection
 from skillopt.config.fields import file_in, leaves
 from skillopt.config.files import OF_A_RUN, ConfigFile, read_chain, read_dotenv, resolve_path
 from skillopt.config.layers import (
@@ -29,11 +30,10 @@ from skillopt.config.layers import (
 )
 from skillopt.config.model_string import in_harness, passwords_in, provider_of
 from skillopt.config.names import DEAD_VARIABLES
-from skillopt.config.role_schema import RARE_ROLES, ROLES, RoleName
 from skillopt.config.schema import Config
+from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
 from skillopt.config.services import CHAT, declared
 from skillopt.config.source import CHOSEN, DEFAULT, SET, ConfigEntry, Layer, Source
-from skillopt.config.typed import typed
 from skillopt.errors import ConfigError, SkillOptError
 from skillopt.redact import Scrubber, looks_secret
 from skillopt.registry import Registry
@@ -92,16 +92,8 @@ def load(
         flag_layer(flags, settings, problems),
     ]
     secrets = _secrets(layers, variables)
-    loading = _Loading(
-        plugin=plugin,
-        settings=settings,
-        benchmark=name,
-        registry=registry,
-        cwd=cwd,
-        problems=problems,
-        warnings=warnings,
-    )
     try:
+        loading = _Loading(plugin, name, registry, cwd, problems, warnings)
         config_tree, provenance = loading.resolve(layers)
     except SkillOptError as error:
         raise ConfigError(Scrubber(secrets).scrub(str(error))) from None
@@ -110,19 +102,9 @@ def load(
     names = [name.strip() for name in (config_tree.model.targets or "").split(",") if name.strip()]
     if not names:
         return found
-    one_by_one = [
-        load(
-            config,
-            flags={**flags, "target_model": name, "targets": ""},
-            options=options,
-            environ=environ,
-            cwd=cwd,
-            dotenv=dotenv,
-            registry=registry,
-        )
-        for name in names
-    ]
-    return _together(found, one_by_one)
+    again = partial(load, config, options=options, environ=environ, cwd=cwd, dotenv=dotenv, registry=registry)
+    each = [again(flags={**flags, "target_model": name, "targets": ""}) for name in names]
+    return _together(found, each)
 
 
 def _as_written(document: ConfigFile, layer: dict[str, ConfigEntry]) -> dict[str, ConfigEntry]:
@@ -139,11 +121,9 @@ def _as_written(document: ConfigFile, layer: dict[str, ConfigEntry]) -> dict[str
 def _together(asked: Resolved, found: Sequence[Resolved]) -> Resolved:
     """One configuration of several targets, which is that of the first beside their list."""
     check_shared(found)
-    named = {"targets": asked.config.model.targets}
-    first = found[0].config.model_copy(update={"model": found[0].config.model.model_copy(update=named)})
     return replace(
         asked,
-        config=first,
+        config=found[0].config.having({"model.targets": asked.config.model.targets}),
         provenance={**found[0].provenance, "model.targets": asked.provenance["model.targets"]},
         secrets=tuple(dict.fromkeys(secret for one in found for secret in one.secrets)),
         warnings=tuple(dict.fromkeys(told for one in found for told in one.warnings)),
@@ -165,26 +145,29 @@ def check_shared(found: Sequence[Resolved]) -> None:
                 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Loading:
     """What the steps from layers to one tree need in common."""
 
     plugin: BenchmarkPlugin | None
-    settings: type[BaseModel] | None
     benchmark: str | None
     registry: Registry
     cwd: Path
     problems: list[str]
     warnings: list[str]
 
+    @property
+    def settings(self) -> type[BaseModel] | None:
+        return None if self.plugin is None else self.plugin.Settings
+
     def resolve(self, layers: Layered) -> tuple[Config, dict[str, Source]]:
         """The tree and where each value comes from; everything that is wrong is raised at once."""
         problems, settings = self.problems, self.settings
         every = [entry for layer in layers for entry in layer.values()]
-        self.warnings.extend(complain.check_keys(every, settings, self.benchmark, self.registry, problems))
+        self.warnings.extend(check_keys(every, settings, self.benchmark, self.registry, problems))
         merged = {key: entry for key, entry in _merge(layers).items() if leaf_of(key, settings) is not None}
         merged = {key: self._read(entry) for key, entry in merged.items()}
-        wrong = complain.check_provider_values(merged)
+        wrong = check_provider_values(merged)
         problems += wrong.values()
         merged = {key: entry for key, entry in merged.items() if key not in wrong}
         _keep_schedule_ordered(merged, layers)
@@ -211,7 +194,8 @@ class _Loading:
             if name is not None and not (isinstance(name.value, str) and name.value):
                 continue  # its type is complained about
             try:
-                found |= connect(role, merged, cwd=self.cwd, warnings=self.warnings)
+                role_entries = RoleConnection(role=role, entries=merged, cwd=self.cwd, warnings=self.warnings)
+                found |= role_entries.connect()
             except SkillOptError as error:
                 message = str(error)
                 self.problems.append(message if message.startswith("model.") else f"model.{role}: {message}")
@@ -240,10 +224,7 @@ class _Loading:
     def _in_harness(self, config: Config) -> Config:
         """The tree with the harness in the target's name: as written, else the one the benchmark works in."""
         wanted = self.plugin.harness(config.env.settings) if isinstance(self.plugin, ChoosesHarness) else CHAT
-        target = config.model.target
-        name = in_harness(target.name, wanted)
-        model = config.model.model_copy(update={"target": target.model_copy(update={"name": name})})
-        return config.model_copy(update={"model": model})
+        return config.having({"model.target.name": in_harness(config.model.target.name, wanted)})
 
     def _force_no_limit(self, merged: dict[str, ConfigEntry]) -> None:
         """Whole skills are written anew under `full_rewrite_minibatch`: there are no edits to limit."""

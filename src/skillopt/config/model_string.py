@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from skillopt.config.role_schema import WORKERS, RoleName
+from skillopt.config.sections import WORKERS, RoleName
 from skillopt.config.services import CHAT, declared
 from skillopt.errors import ConfigError, UnknownName
 from skillopt.harnesses import harness_of, harnesses
@@ -45,9 +45,7 @@ class ModelString:
 
 
 def parse_model_string(text: str, role: RoleName) -> ModelString:
-    """Split `[harness/]provider:model[@url]`. A prefix is a provider only if it is registered, so
-    `qwen2.5:7b` is a name.
-    """
+    """Split `[harness/]provider:model[@url]`. Registered prefixes are providers; `qwen2.5:7b` is a name."""
     known = declared().services
     rest, harness, says_harness = text.strip(), CHAT, False
     own = harness_of(rest)
@@ -71,19 +69,17 @@ def parse_model_string(text: str, role: RoleName) -> ModelString:
         rest, harness, says_harness = after, before, True
     rest, base_url = _split_url(rest)
     prefix = _prefix(rest)
+    bare = ModelString(
+        harness=harness, provider=None, name=rest, base_url=base_url, says_harness=says_harness
+    )
     if prefix not in known:
         _refuse_slips(rest, prefix, role, list(known))
-        return ModelString(
-            harness=harness, provider=None, name=rest, base_url=base_url, says_harness=says_harness
-        )
+        return bare
     name = rest.partition(":")[2]
-    if not name and ":" in rest:
-        raise ConfigError(f"model.{role}: {rest!r} names no model; write '{prefix}:MODEL'")
-    if not name and known[prefix].needs_name:
-        raise ConfigError(f"model.{role}: {rest!r} is a provider; write '{prefix}:MODEL'")
-    return ModelString(
-        harness=harness, provider=prefix, name=name or prefix, base_url=base_url, says_harness=says_harness
-    )
+    if not name and (":" in rest or known[prefix].needs_name):
+        what = "names no model" if ":" in rest else "is a provider"
+        raise ConfigError(f"model.{role}: {rest!r} {what}; write '{prefix}:MODEL'")
+    return replace(bare, provider=prefix, name=name or prefix)
 
 
 def provider_of(text: str) -> str | None:
@@ -137,7 +133,9 @@ def _refuse_slips(rest: str, prefix: str, role: RoleName, known: Sequence[str]) 
             " of your own is written 'cmd: PROGRAM ARGUMENTS', 'http://HOST:PORT/PATH' or 'FILE.py:FUNCTION';"
             f" a model with such a name is written with its provider, as in 'openai:{rest}'"
         )
-    close = difflib.get_close_matches(prefix, known, n=1, cutoff=0.8) if ":" in rest else []
+    alone = [name for name in known if not declared().services[name].needs_name]
+    meant = known if ":" in rest else alone  # `wrold` is no model of somebody's, but `gpt-5` may be
+    close = difflib.get_close_matches(prefix, meant, n=1, cutoff=0.8)
     if close:
         slip = f"model.{role}: no provider named {prefix!r}. Did you mean '{close[0]}{rest[len(prefix) :]}'?"
         raise ConfigError(f"{slip} If this is a model's name, write its provider before it.")

@@ -19,7 +19,7 @@ _RENAMED = {
     "optimizer.min_learning_rate": "min_edit_budget",
 }
 """Keys whose flat name is not their last part."""
-_OF_BENCHMARKS = ("split_mode", "split_ratio", "split_seed", "split_dir", "data_path", "limit")
+OF_BENCHMARKS = ("split_mode", "split_ratio", "split_seed", "split_dir", "data_path", "limit")
 
 FLAT: Mapping[str, str] = {
     **{
@@ -30,7 +30,7 @@ FLAT: Mapping[str, str] = {
     },
     "model_backend": "model.backend",
     "max_completion_tokens": "env.max_completion_tokens",
-    **{name: f"env.{name}" for name in _OF_BENCHMARKS},
+    **{name: f"env.{name}" for name in OF_BENCHMARKS},
     "triggers": "triggers.path",
     "budget": "budget",
 }

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from skillopt.config.model_string import ModelString, names_no_model, parse_model_string
-from skillopt.config.role_schema import PriceConfig, RoleName
 from skillopt.config.schema import Config
+from skillopt.config.sections import PriceConfig, RoleName
 from skillopt.config.services import declared
 from skillopt.errors import ConfigError
 from skillopt.models.port import DEFAULT_MAX_TOKENS, ModelSpec
 from skillopt.models.wires.client import is_loopback
 
+_VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[^{}]*\}|\(.*\))|%\w+%|\{\{.*\}\}")
+"""What stands for a variable of the environment where something fills it in, which nothing does here."""
 NO_KEY = "none"
 """Written as a key, it says that an endpoint takes none."""
 
@@ -64,6 +67,11 @@ def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> R
     is_program = any(each.login == parts.provider for each in declared().programs.values())
     options = agent if is_program else dict(settings.options)
     api_key = settings.api_key.get_secret_value() if settings.api_key else None
+    if api_key is not None and _VARIABLE.fullmatch(api_key.strip()):
+        raise ConfigError(
+            f"model.{role}.api_key is {api_key.strip()!r}, and settings are not filled in from the"
+            f" environment: leave it out and set {service.variable(parts.provider, 'api_key')}"
+        )
     if needs_key:
         api_key = _key(api_key, parts, role, base_url, options)
     return RoleSpec(
@@ -97,23 +105,6 @@ def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> R
     )
 
 
-def check_own_settings(
-    parts: ModelString, role: RoleName, options: Iterable[str], agent: Iterable[str]
-) -> None:
-    """Refuse options and agent settings that the role's provider or program does not have."""
-    for name in options:
-        owners = declared().owners(name)
-        if parts.provider not in owners:
-            raise ConfigError(
-                f"model.{role}.options.{name} is an option of {' and '.join(owners)}, and model.{role} is"
-                f" '{parts}'"
-            )
-    for name in agent if declared().program_of(parts.harness, parts.provider) is None else ():
-        raise ConfigError(
-            f"model.{role}.agent.{name} is a setting of an agent program, and model.{role} is '{parts}'"
-        )
-
-
 def _key(
     given: str | None, parts: ModelString, role: RoleName, base_url: str | None, options: Mapping[str, Any]
 ) -> str | None:
@@ -125,6 +116,7 @@ def _key(
         return given
     unkeyed = f" (an endpoint without a key: model.{role}.api_key: {NO_KEY})" if service.may_lack_key else ""
     variable = service.variable(parts.provider or "", "api_key")
+    other = f", or name another model: --{role} MODEL" if role in ("target", "optimizer", "judge") else ""
     raise ConfigError(
-        f"model.{role}: '{parts}' needs an API key: set {variable} or model.{role}.api_key{unkeyed}"
+        f"model.{role}: '{parts}' needs an API key: set {variable} or model.{role}.api_key{unkeyed}{other}"
     )

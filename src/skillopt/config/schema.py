@@ -7,19 +7,20 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, SerializeAsAny, model_validator
 
-from skillopt.config.budget import BudgetConfig
 from skillopt.config.fields import file_in, is_path
 from skillopt.config.model_string import provider_of
-from skillopt.config.plan_schema import TrainConfig, TriggersConfig
-from skillopt.config.role_schema import (
+from skillopt.config.sections import (
     RARE_ROLES,
     ROLES,
+    BudgetConfig,
     Effort,
     OptimizerRoleConfig,
     RoleConfig,
     RoleName,
     Section,
     TargetRoleConfig,
+    TrainConfig,
+    TriggersConfig,
 )
 from skillopt.config.services import declared
 from skillopt.errors import ConfigError

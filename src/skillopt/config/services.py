@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from skillopt.agents import AGENTS, agent, driven
 from skillopt.agents.port import Agent
 from skillopt.config.fields import Leaf, leaves
-from skillopt.config.role_schema import ROLES, RoleConfig, RoleName
+from skillopt.config.sections import ROLES, RoleConfig, RoleName
 from skillopt.errors import ConfigError, suggest
 from skillopt.models import PROVIDERS, provider
 from skillopt.registry import while_known

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, SecretStr
+from pydantic_core import to_jsonable_python
 
 from skillopt.benchmarks import benchmarks
-from skillopt.config.fields import Leaf, nested, plain
+from skillopt.config.fields import Leaf, nested
 from skillopt.config.layers import leaf_of, settings_leaves, tree
 from skillopt.config.load import Resolved
 from skillopt.config.names import DEAD, FLAT, REFUSED, aliases
-from skillopt.config.role_schema import RARE_ROLES, ROLES
+from skillopt.config.sections import RARE_ROLES, ROLES
 from skillopt.config.services import declared
 from skillopt.config.source import SET
 from skillopt.redact import Scrubber, looks_secret, without_password
@@ -33,7 +34,6 @@ class Flag:
     name: str
     key: str
     type: str
-    choices: tuple[str, ...]
     description: str
     hidden: bool = False
     """Accepted for the sake of old command lines, and not offered."""
@@ -84,17 +84,10 @@ def describe(benchmark: str | None = None) -> list[Leaf]:
     return [known[key] for key in _with_own([leaf.key for leaf in own])]
 
 
-def describe_providers() -> list[Leaf]:
-    """The public keys that belong to a provider or an agent program."""
-    return [each.leaf for each in declared().keys.values()]
-
-
-def flags(benchmark: str | None = None) -> list[Flag]:
-    """The public flags, typed by the schema; with a benchmark, also one for each of its own keys."""
+def flags() -> list[Flag]:
+    """The public flags, typed by the schema."""
     names = dict(FLAT) | {key.removeprefix("model."): key for key in declared().keys}
     offered = {name: _flag(name, key, None) for name, key in names.items()}
-    if benchmark is not None:
-        offered |= {flag.name: flag for flag in own_flags(benchmark)}
     silent = {key.rpartition(".")[2]: key for key in (*DEAD, *REFUSED, *aliases())} | {
         "meta_edit_budget": "optimizer.meta_learning_rate"
     }
@@ -123,14 +116,8 @@ def _flag(name: str, key: str, settings: type[BaseModel] | None) -> Flag:
             "env.max_completion_tokens": tree()["model.target.max_tokens"].description,
         }
         kind = "int" if key == "env.max_completion_tokens" else "text"
-        return Flag(name=name, key=key, type=kind, choices=(), description=texts.get(key, OF_A_BENCHMARK))
-    return Flag(
-        name=name,
-        key=key,
-        type=leaf.type,
-        choices=tuple(map(str, leaf.choices)),
-        description=leaf.description,
-    )
+        return Flag(name=name, key=key, type=kind, description=texts.get(key, OF_A_BENCHMARK))
+    return Flag(name=name, key=key, type=leaf.type, description=leaf.description)
 
 
 def _silent(name: str, key: str) -> Flag:
@@ -138,7 +125,7 @@ def _silent(name: str, key: str) -> Flag:
         text = f"The same as --{aliases()[key].rpartition('.')[2]}."
     else:
         text = "Has no effect." if key in DEAD else "Is refused unless it asks for nothing."
-    return Flag(name=name, key=key, type="text", choices=(), description=text, hidden=True)
+    return Flag(name=name, key=key, type="text", description=text, hidden=True)
 
 
 def _with_own(own: list[str]) -> list[str]:
@@ -163,4 +150,4 @@ def _value(resolved: Resolved, key: str) -> Any:
         return SET
     if key.endswith(("base_url", "endpoint")) and isinstance(value, str):
         return without_password(value)
-    return plain(value)
+    return to_jsonable_python(value, fallback=str)

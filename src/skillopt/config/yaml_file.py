@@ -93,9 +93,7 @@ def read(path: Path, shown: str) -> Node:
 
 
 def value_of(text: str) -> Any:
-    """The value a piece of text means on a command line: `true`, `3`, `0.5`, `[a, b]`, text. Raises
-    `yaml.YAMLError`.
-    """
+    """The value of a text on a command line: `true`, `3`, `0.5`, `[a, b]`, text. Raises `yaml.YAMLError`."""
     try:
         value = yaml.load(text, Loader=_Loader)
         repr(value)  # brackets in brackets, so deep that no error could name the value

@@ -1,3 +1,1 @@
-"""The dashboard: runs, nights and settings in a browser; it reads what a run leaves and starts work only
-through the command line.
-"""
+"""The dashboard: runs, nights and settings in a browser; work is started through the command line alone."""

@@ -1,6 +1,4 @@
-"""Decides which requests reach the dashboard: the right host, the same origin, and the token where the bind
-is not this machine's own.
-"""
+"""Decides which requests reach the dashboard: right host, same origin, and the token where one is asked."""
 
 from __future__ import annotations
 
@@ -27,6 +25,13 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=()",
 }
+
+
+_POLICY = (
+    "default-src 'none'; script-src 'self' 'nonce-{}'; style-src 'self' 'unsafe-inline';"
+    " img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:;"
+    " manifest-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
 
 
 def is_loopback(host: str) -> bool:
@@ -67,11 +72,10 @@ class RequestHead:
 
     @classmethod
     def of(cls, request: web.Request) -> RequestHead:
-        found: dict[str, str] = {}
-        for name, value in request.headers.items():
-            key = name.lower()
-            between = "; " if key == "cookie" else ","
-            found[key] = f"{found[key]}{between}{value}" if key in found else value
+        found = {
+            name.lower(): ("; " if name.lower() == "cookie" else ",").join(request.headers.getall(name))
+            for name in request.headers
+        }
         return cls(method=request.method, path=request.path, query=request.query_string, headers=found)
 
 
@@ -80,9 +84,7 @@ class Gatekeeper:
     """The rules. Pure: it reads a request's head and says what is wrong with it, or nothing."""
 
     loopback: bool
-    """Whether the bind is this machine's own; then `Host` must be too, or a foreign name that resolves here
-    would count as us.
-    """
+    """Whether the bind is this machine's own; then `Host` must be too, against names that resolve here."""
     token: str | None
     cookie: str
 
@@ -106,7 +108,9 @@ class Gatekeeper:
         rest = [pair for pair in parse_qsl(head.query) if pair[0] != "token"]
         # One slash: a path of two would be read as the name of another host.
         path = "/" + head.path.lstrip("/")
-        where = _ascii(f"{path}?{urlencode(rest)}" if rest else path)
+        where = f"{path}?{urlencode(rest)}" if rest else path
+        # A location header holds no character that could end it.
+        where = "".join(char for char in where if 32 < ord(char) < 127)
         cookie = f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
         return web.Response(status=303, headers={"Location": where, "Set-Cookie": cookie})
 
@@ -126,8 +130,9 @@ class Gatekeeper:
         return None if (mode, dest) == ("navigate", "document") else refused
 
     def _login(self, head: RequestHead) -> AccessRefusal | None:
-        kept = _cookies(head.headers.get("cookie", "")).get(self.cookie, "")
-        if self.token is None or _equal(kept, self.token):
+        pairs = (part.strip().partition("=") for part in head.headers.get("cookie", "").split(";"))
+        kept = {name: value for name, _, value in pairs}
+        if self.token is None or _equal(kept.get(self.cookie, ""), self.token):
             return None
         return AccessRefusal(
             status=401,
@@ -162,17 +167,9 @@ async def secure(request: web.Request, answer: web.StreamResponse) -> None:
     """Add the security headers to any answer; only a script with the nonce of its page runs."""
     answer.headers.update(_HEADERS)
     answer.headers.popall("Server", None)
-    answer.headers["Content-Security-Policy"] = _policy(request.get(NONCE, secrets.token_urlsafe(16)))
+    nonce = request.get(NONCE, secrets.token_urlsafe(16))
+    answer.headers["Content-Security-Policy"] = _POLICY.format(nonce)
     answer.headers.setdefault("Cache-Control", "no-store")
-
-
-def _policy(nonce: str) -> str:
-    return (
-        f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self'"
-        " 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src"
-        " 'self' blob:; manifest-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self';"
-        " frame-ancestors 'none'"
-    )
 
 
 def _page(refusal: AccessRefusal) -> str:
@@ -205,15 +202,5 @@ def _is_origin_of(origin: str, host: str) -> bool:
     return parts.scheme in ("http", "https") and bool(host) and parts.netloc.lower() == host.lower()
 
 
-def _cookies(text: str) -> dict[str, str]:
-    pairs = (part.strip().partition("=") for part in text.split(";"))
-    return {name: value for name, _, value in pairs}
-
-
 def _equal(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
-
-
-def _ascii(text: str) -> str:
-    """A location header holds no character that could end it."""
-    return "".join(char if 32 < ord(char) < 127 else "" for char in text)

@@ -1,10 +1,12 @@
-"""The few controls that pages are filled in by: a field, a choice, a box, and the pager under a long list."""
+"""The few controls of pages: a field, a choice, a box, a button, forms, and the pager under a long list."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
-from skillopt.dashboard._page import Visit
+from skillopt.dashboard._launch import Launches
+from skillopt.dashboard._page import ActionReply, Visit
 from skillopt.render.markup import Markup, tag
 
 
@@ -22,9 +24,51 @@ def choice(name: str, label: str, options: Mapping[str, str], chosen: str) -> Ma
 
 def box(name: str, label: str, *, checked: bool = False, value: str = "1") -> Markup:
     """Yes or no."""
-    return tag(
-        "label", tag("input", type="checkbox", name=name, value=value, checked=checked), label, cls="box"
-    )
+    ticked = tag("input", type="checkbox", name=name, value=value, checked=checked)
+    return tag("label", ticked, label, cls="box")
+
+
+def button(
+    verb: str,
+    name: str,
+    ask: str = "",
+    detail: str = "",
+    yes: str = "",
+    *,
+    main: bool = False,
+    **more: str | bool,
+) -> Markup:
+    """What a page can do. With `ask` that is asked first, with the detail, and `yes` to press."""
+    asked = {"data_ask": ask or None, "data_detail": detail or None, "data_yes": yes or None}
+    return tag("button", name, name="verb", value=verb, cls="main" if main else "", **asked, **more)
+
+
+def stop_button() -> Markup:
+    """Stops a run."""
+    kept = "Nothing further is sent; what was sent is waited for and kept. Resume goes on at the same place."
+    return button("stop", "Stop", "Stop this run?", kept, "Stop")
+
+
+def stop_or_resume(launches: Launches, verb: str, folder: Path) -> ActionReply:
+    """Do what the buttons of a run say."""
+    if verb == "stop":
+        return ActionReply(said=f"Asked process {launches.stop(folder)} to stop.")
+    return ActionReply(said=f"Started as process {launches.resume(folder).pid}.")
+
+
+def hidden(name: str, value: str) -> Markup:
+    """What a form says by itself."""
+    return tag("input", type="hidden", name=name, value=value)
+
+
+def actions(*buttons: Markup) -> Markup:
+    """Buttons in a row."""
+    return tag("div", *buttons, cls="actions")
+
+
+def filters(*controls: Markup) -> Markup:
+    """Controls that change what the page shows."""
+    return tag("div", tag("form", *controls, data_swap=True, cls="filter"), cls="card")
 
 
 def pager(
@@ -32,14 +76,9 @@ def pager(
 ) -> tuple[slice, Markup]:
     """Which part of a long list is shown, and the links to the others. With `last` the end comes first."""
     pages = max(1, -(-total // size))
-    asked = visit.query.get(key, "")
-    at = (
-        min(int(asked), pages)
-        if asked.isdecimal() and asked != "0" and len(asked) < 9
-        else pages
-        if last
-        else 1
-    )
+    asked, at = visit.query.get(key, ""), pages if last else 1
+    if asked.isdecimal() and asked != "0" and len(asked) < 9:
+        at = min(int(asked), pages)
     first, end = (at - 1) * size, min(total, at * size)
     said = f"{first + 1:,} to {end:,} of {total:,} {what}" if total else f"no {what}"
     links = [
@@ -48,9 +87,6 @@ def pager(
         if 1 <= to <= pages
     ]
     shown = tag("span", said, role="status", cls="soft")
-    nav = (
-        tag("nav", shown, *links, aria_label=f"Pages of {what}")
-        if total > size or not total
-        else tag("p", shown)
-    )
+    is_whole = 0 < total <= size
+    nav = tag("p", shown) if is_whole else tag("nav", shown, *links, aria_label=f"Pages of {what}")
     return slice(first, end), nav

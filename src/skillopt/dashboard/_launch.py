@@ -1,12 +1,11 @@
-"""Launching: decides what a form becomes on the command line, where its output goes, and how a run is stopped
-and taken up again.
+"""Launching: what a form becomes on the command line, where output goes, how runs stop and go on.
 
-A run is always a child of the same command line, never a task of this server: closing the dashboard ends no
-paid work.
+A run is a child of the same command line, never a task here: closing the dashboard ends no paid work.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -64,15 +63,8 @@ class LaunchRequest:
     @property
     def spoken(self) -> str:
         """The command as one would write it."""
-        return shlex.join(
-            [
-                "skillopt",
-                "train",
-                "--config",
-                self.config,
-                *(["--cfg-options", *self.options] if self.options else []),
-            ]
-        )
+        options = ["--cfg-options", *self.options] if self.options else []
+        return shlex.join(["skillopt", "train", "--config", self.config, *options])
 
 
 class Launched(BaseModel):
@@ -104,9 +96,7 @@ class Launches:
     _folders: dict[str, Path] = field(default_factory=dict)
 
     def look(self, wish: LaunchRequest) -> Resolved:
-        """The configuration as the command line would read it. Raises the same errors, with the same near
-        misses.
-        """
+        """The configuration as the command line reads it. Raises the same errors."""
         for option in wish.options:
             if looks_secret(option.partition("=")[0]):
                 raise ConfigError(_NOT_HERE.format(option.partition("=")[0]))
@@ -118,9 +108,7 @@ class Launches:
         return resolved
 
     async def estimate(self, wish: LaunchRequest) -> dict[str, Any]:
-        """What it will probably take, by `skillopt estimate`. Raises `UsageError` in that command's own
-        words.
-        """
+        """What it will probably take. Raises `UsageError` in the words of `skillopt estimate`."""
         self.look(wish)
         argv = [*own_program(), *wish.arguments("estimate"), "--json"]
         done = await run_process(argv, input=None, env=self.environ, cwd=self.cwd, timeout=_SLOWEST_ESTIMATE)
@@ -130,9 +118,7 @@ class Launches:
         return told
 
     def start(self, wish: LaunchRequest, now: datetime | None = None) -> Launched:
-        """Start a run, in a folder of its own below the roots. Raises `UsageError` for what cannot be
-        started.
-        """
+        """Start a run in a folder below the roots. Raises `UsageError` for what cannot be started."""
         moment = now or datetime.now(timezone.utc)
         resolved = self.look(wish)
         folder = Path(wish.config) if is_run(Path(wish.config)) else resolved.config.env.out_root
@@ -166,9 +152,7 @@ class Launches:
         return self.start(LaunchRequest(config=str(folder)) if started is None else started.wish)
 
     def stop(self, folder: Path) -> int:
-        """Ask the process that works on a run to stop between decisions, as Ctrl-C does, and
-        return its id.
-        """
+        """Ask the process that works on a run to stop, as Ctrl-C does, and return its id."""
         pid = holder(folder / ".lock")
         if pid is None or not pid.isdigit():
             raise UsageError("Nothing works on this run at the moment, so there is nothing to stop.")
@@ -187,14 +171,9 @@ class Launches:
     def all(self) -> list[Launched]:
         """Every start, the newest first; what cannot be read is not ours."""
         found = []
-        for id in sorted(
-            (entry.name for entry in self.home.iterdir()) if self.home.is_dir() else (), reverse=True
-        ):
-            if _ID.fullmatch(id):
-                try:
-                    found.append(self.load(id))
-                except UsageError:  # half written by a crash, or somebody else's
-                    continue
+        for note in sorted(self.home.glob("*/launched.json"), reverse=True):
+            with contextlib.suppress(UsageError):  # half written by a crash, or somebody else's
+                found.append(self.load(note.parent.name))
         return found
 
     def of(self, folder: Path) -> Launched | None:
@@ -232,9 +211,7 @@ class Launches:
             return ""
 
     def _starting(self, folder: Path) -> str | None:
-        """The process that was started on a folder and may not hold its lock yet: a second press of the
-        button comes that early.
-        """
+        """The process started on a folder that may not hold its lock yet: buttons are pressed twice."""
         pids = (
             str(child.pid)
             for id, child in self._children.items()
@@ -262,9 +239,7 @@ def split_options(text: str) -> tuple[str, ...]:
 
 
 def chosen_options(fields: Sequence[tuple[str, str]], free: str) -> tuple[str, ...]:
-    """The keys of a form that were filled in, then the free ones; a key that is given twice is refused by
-    name.
-    """
+    """The keys of a form that were filled in, then the free ones; none may be given twice."""
     options = (*(f"{key}={value.strip()}" for key, value in fields if value.strip()), *split_options(free))
     keys = [option.partition("=")[0].strip() for option in options]
     if twice := {key for key in keys if keys.count(key) > 1}:
@@ -277,8 +252,5 @@ def chosen_options(fields: Sequence[tuple[str, str]], free: str) -> tuple[str, .
 
 def _complaint(done: Finished) -> str:
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    told = [line for line in lines if not line.startswith("warning: ")]
-    return (
-        "\n".join(told).removeprefix("error: ")
-        or f"The estimate ended with code {done.code} and said nothing."
-    )
+    told = "\n".join(line for line in lines if not line.startswith("warning: ")).removeprefix("error: ")
+    return told or f"The estimate ended with code {done.code} and said nothing."

@@ -46,20 +46,14 @@ def frame(
     if place is not None:
         tabs = [one for one in ordered if one.is_of_run]
         head.append(_navigation("Pages of this run", tabs, page, place.id))
-    said = joined(
-        [
-            tag("p", cls="note", id="said", role="status", hidden=True),
-            tag("div", id="refused"),
-            tag("div", id="trouble"),
-        ]
-    )
+    said = tag("p", cls="note", id="said", role="status", hidden=True)
     shown = "".join(_part(name, made) for name, made in parts.items() if name != "task")
     if "task" in parts:
         shown = shown.replace(_HOLE, _part("task", parts["task"]).replace("<div ", '<div id="task" ', 1))
     main = tag(
         "main",
-        *head,
-        said,
+        tag("div", *head, cls="title") if place else head[0],
+        *(said, tag("div", id="refused"), tag("div", id="trouble")),
         tag("div", Markup(shown), id="parts"),
         id="content",
         tabindex=-1,
@@ -67,7 +61,7 @@ def frame(
     )
     body = joined([tag("a", "Skip to the content", href="#content", cls="skip"), header, main])
     return document(
-        f"{title} · SkillOpt" if place is None else f"{title} · {place.name} · SkillOpt",
+        " · ".join([title, *([] if place is None else [place.name]), "SkillOpt"]),
         body,
         head=Markup(f'<link rel="icon" href="{_ICON}">'),
         script=Markup(f'<script nonce="{nonce}">{SCRIPT}\n{_LIVE}</script>'),

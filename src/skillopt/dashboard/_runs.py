@@ -1,6 +1,4 @@
-"""Where runs may lie: decides which folders the dashboard reads as runs, and gives each an id that says
-nothing about its path.
-"""
+"""Where runs may lie: which folders are read as runs, each under an id that does not tell its path."""
 
 from __future__ import annotations
 

@@ -46,8 +46,7 @@ class Settings:
 
 
 def serve(settings: Settings, say: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C. `say` is told the address, with the token in it where one is needed; it is told
-    nowhere else.
+    """Serve until Ctrl-C. `say` alone is told the address, with the token in it where one is needed.
 
     Raises `UsageError` for an address that cannot be listened on.
     """
@@ -73,8 +72,7 @@ def serve(settings: Settings, say: Callable[[str], None]) -> None:
             say("The token is shown this once; whoever has it can start runs and adopt proposals here.")
         say("Ctrl-C ends it; runs that it started go on.")
         if settings.opens_browser:
-            # Without the token, which every user of this machine could read in the list of processes: the
-            # page asks for it.
+            # Without the token, which others could read in the list of processes: the page asks for it.
             await asyncio.to_thread(webbrowser.open, address.partition("?")[0])
         try:
             await stop.wait()

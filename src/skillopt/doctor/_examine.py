@@ -1,6 +1,4 @@
-"""Runs all checks side by side; one that fails never hides the others, and no credential is in
-what they say.
-"""
+"""Runs all checks side by side; one that fails hides no other, and no credential is in what they say."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from skillopt.agents import driven
 from skillopt.benchmarks import benchmarks
 from skillopt.build.job import fold_count
 from skillopt.config import Config, Resolved, parse_model_string
-from skillopt.config.role_schema import RARE_ROLES, ROLES, RoleName
+from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
 from skillopt.config.services import declared
 from skillopt.doctor import _machine
 from skillopt.doctor._nights import Nights
@@ -36,9 +34,7 @@ AREAS = ("configuration", "target", "optimizer", "judge", "proposer", "data", "n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What is examined: a configuration, or the sentence that says why there is none; and the environment it
-    would run in.
-    """
+    """What is examined: a configuration, or the reason why there is none, and the environment of a run."""
 
     resolved: Resolved | None
     environ: Mapping[str, str] = field(repr=False)
@@ -70,9 +66,7 @@ News = Callable[[str, "Sequence[CheckResult] | None"], None]
 async def examine(
     subject: Subject, *, calls: bool = True, news: News = lambda title, findings: None
 ) -> Examination:
-    """Check everything. With `calls` each role answers a few tiny questions, which cost what they cost;
-    nothing is written anywhere.
-    """
+    """Check everything; nothing is written. With `calls` each role answers a few tiny, paid questions."""
     scrubber = Scrubber(subject.resolved.secrets if subject.resolved is not None else ())
     spent: list[Spent] = []
     found: list[CheckResult] = []
@@ -84,7 +78,7 @@ async def examine(
         except Exception as error:  # noqa: BLE001 - whatever breaks one check, the others must be told
             broken = f"the check itself failed: {type(error).__name__}: {error}"
             remedy = "Please report this, it is a fault of ours."
-            findings = [CheckResult.of(area, title, "fix", broken, remedy)]
+            findings = [CheckResult(area, title, "fix", broken, remedy)]
         clean = [_clean(finding, scrubber) for finding in findings]
         found.extend(clean)
         news(title, clean)
@@ -104,11 +98,11 @@ async def examine(
         nights = Nights(home=subject.home, environ=subject.environ, spent=spent)
         checks.append(check("nights", "nights", lambda: nights.examine(calls=calls)))
     if subject.resolved is None:
-        found.append(_clean(CheckResult.of("configuration", "config", "fix", subject.problem), scrubber))
+        found.append(_clean(CheckResult("configuration", "config", "fix", subject.problem), scrubber))
         await asyncio.gather(*checks)
     else:
         warnings = subject.resolved.warnings
-        found += [CheckResult.of("configuration", "warning", "note", text) for text in warnings]
+        found += [CheckResult("configuration", "warning", "note", text) for text in warnings]
         config = subject.resolved.config
         data = asyncio.ensure_future(asyncio.to_thread(load_data, config, scrubber))
 
@@ -116,7 +110,7 @@ async def examine(
             async def work() -> Sequence[CheckResult]:
                 trial = RoleCheck(config, role, scrubber)
                 try:
-                    await trial.run(asyncio.ensure_future(_needs(config, role, data)), calls=calls)
+                    await trial.run(lambda: _needs(config, role, data), calls=calls)
                 finally:
                     spent.append(trial.spent)
                 return trial.findings
@@ -182,7 +176,7 @@ def _clean(finding: CheckResult, scrubber: Scrubber) -> CheckResult:
     )
 
 
-_result = partial(CheckResult.of, "data")
+_result = partial(CheckResult, "data")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,4 @@
-"""Looks at what nights need: settings, a private folder, decisions, transcripts, the schedule, the models,
-and what is still open.
-"""
+"""Looks at what nights need (settings, folder, decisions, transcripts, schedule, models) and what is open."""
 
 from __future__ import annotations
 
@@ -19,9 +17,9 @@ from skillopt.agents import present
 from skillopt.changes.status import status
 from skillopt.config import load
 from skillopt.config.files import read_dotenv
-from skillopt.config.role_schema import RoleName
+from skillopt.config.sections import RoleName
 from skillopt.doctor._result import CheckResult
-from skillopt.doctor._role import Needs, RoleCheck, Spent
+from skillopt.doctor._role import RoleCheck, Spent
 from skillopt.errors import Fault, SkillOptError, UsageError
 from skillopt.night.gather import since_of, sources_of
 from skillopt.night.roles import Roles, roles_of
@@ -33,15 +31,13 @@ from skillopt.redact import Scrubber
 from skillopt.transcripts import Homes, harvest
 
 AREA = "nights"
-_result = partial(CheckResult.of, AREA)
+_result = partial(CheckResult, AREA)
 _ASK_SECONDS = 10.0
 
 
 @dataclass(slots=True)
 class Nights:
-    """The examination of one person's nights: findings as they come, and what their calls cost. Nothing is
-    written, no content shown.
-    """
+    """The examination of one person's nights, and what its calls cost. No content is shown."""
 
     home: Path
     environ: Mapping[str, str]
@@ -90,13 +86,10 @@ class Nights:
         for role, name in _named(roles).items():
             trials.setdefault(name, (role, RoleCheck(resolved.config, role, Scrubber(resolved.secrets))))
 
-        async def nothing_more() -> Needs:
-            return Needs()
-
         found: list[CheckResult] = []
         for role, trial in trials.values():
             try:
-                await trial.run(asyncio.ensure_future(nothing_more()), calls=calls)
+                await trial.run(calls=calls)
             finally:
                 self.spent.append(trial.spent)
             found += [replace(one, area=AREA, name=f"{role}: {one.name}") for one in trial.findings]

@@ -12,7 +12,7 @@ and the text says why.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CheckResult:
     """One line of an examination."""
 
@@ -23,16 +23,3 @@ class CheckResult:
     remedy: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Figures for programs: seconds, tokens, versions. JSON values only."""
-
-    @classmethod
-    def of(
-        cls,
-        area: str,
-        name: str,
-        state: State,
-        text: str,
-        remedy: str = "",
-        facts: Mapping[str, Any] | None = None,
-    ) -> CheckResult:
-        """The same without names: a check says many."""
-        return cls(area=area, name=name, state=state, text=text, remedy=remedy, facts=facts or {})

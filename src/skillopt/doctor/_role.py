@@ -1,29 +1,28 @@
-"""Tries a role's model: one tiny call through the real provider tells whether it is reachable, logged in and
-there.
-"""
+"""Tries a role's model: one tiny call through the real provider tells whether it is there and lets us in."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
+from pydantic import BaseModel, ConfigDict
+
 from skillopt.agents import driven
 from skillopt.build.money import known_price
 from skillopt.config import Config, RoleSpec, resolve_role
-from skillopt.config.role_schema import WORKERS, RoleName
+from skillopt.config.sections import WORKERS, RoleName
 from skillopt.config.services import declared
-from skillopt.doctor import _questions
 from skillopt.doctor._result import CheckResult, State
 from skillopt.errors import ModelError, SkillOptError
 from skillopt.harnesses import harness_of, harnesses
 from skillopt.harnesses.port import Setup
-from skillopt.messages import Reply, Request
+from skillopt.messages import Image, Message, Reply, Request, Tool
 from skillopt.models import PROVIDERS
 from skillopt.models import provider as declaration
 from skillopt.models.port import Model
@@ -42,13 +41,21 @@ _NO_MODEL = re.compile(
 _STATUS = re.compile(r"HTTP \d\d\d")
 _Judge: TypeAlias = Callable[[Reply], tuple[State, str, str]]
 """What a reply shows: state, text and remedy."""
+FEW = 16
+"""The least that every API takes as an output cap."""
+SOME = 64
+WITH_THINKING = 1100
+"""The least that holds an answer where a model is told to think first: some APIs refuse less."""
+_RED_SQUARE = (
+    "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgCAIAAAD8GO2jAAAAJ0lEQVR42u3NsQkAAAjAsP7/tF7hIASyp6lTCQQCgUAgEAgEgi/B"
+    "AjLD/C5w/SM9AAAAAElFTkSuQmCC"
+)
+"""A PNG of 32 by 32 points."""
 
 
 @dataclass(slots=True)
 class Spent:
-    """What the tiny calls of a role took. Dollars are None where a price or a usage is unknown, and so is
-    their sum.
-    """
+    """What the tiny calls of a role took. Dollars are None where a price or a usage is unknown."""
 
     calls: int = 0
     tokens: int = 0
@@ -71,20 +78,20 @@ class Needs:
     images: bool = False
 
 
+@dataclass(slots=True)
 class RoleCheck:
     """The trial of one role: findings as they come, and what they cost."""
 
-    def __init__(self, config: Config, role: RoleName, scrubber: Scrubber) -> None:
-        self._config = config
-        self._role = role
-        self._scrubber = scrubber
-        self._refused_forms = 0
-        self._price: Price | None = None
-        self.findings: list[CheckResult] = []
-        self.spent = Spent()
+    config: Config
+    role: RoleName
+    scrubber: Scrubber
+    findings: list[CheckResult] = field(default_factory=list)
+    spent: Spent = field(default_factory=Spent)
+    _refused_forms: int = 0
+    _price: Price | None = None
 
-    async def run(self, needs: asyncio.Future[Needs], *, calls: bool) -> None:
-        """Try it. What cannot be told without a call is skipped when none may be made."""
+    async def run(self, needs: Callable[[], Awaitable[Needs]] | None = None, *, calls: bool) -> None:
+        """Try it, and what it `needs` beyond text. Without `calls` what only a call can tell is skipped."""
         spec = self._configured()
         if spec is None:
             return
@@ -109,9 +116,9 @@ class RoleCheck:
             await provider.close()
 
     def _configured(self) -> RoleSpec | None:
-        name = self._config.role(self._role).name
+        name = self.config.role(self.role).name
         try:
-            spec = resolve_role(self._config, self._role)
+            spec = resolve_role(self.config, self.role)
         except SkillOptError as error:
             self._add("configured", "fix", f"{name} is not complete", str(error))
             return None
@@ -128,18 +135,16 @@ class RoleCheck:
             facts = {**figures, "source": price.source, "date": str(price.date)}
             self._add("price", "fine", f"{cents} ({price.source}, {price.date})", facts=facts)
         else:
-            remedy = f"Declare model.{self._role}.price (input and output, dollars per million tokens)."
-            if self._config.budget.usd is None:
+            remedy = f"Declare model.{self.role}.price (input and output, dollars per million tokens)."
+            if self.config.budget.usd is None:
                 self._add("price", "note", "unknown", remedy)
             else:
                 self._add("price", "fix", "unknown, and the budget is in dollars", remedy)
         return price
 
     def _harness(self, spec: RoleSpec) -> None:
-        """The harness of a target or proposer is built as a run would build it: an agent program's login and
-        settings are checked there.
-        """
-        if self._role not in WORKERS:
+        """The harness is built as in a run, which checks an agent program's login and settings."""
+        if self.role not in WORKERS:
             return
         try:
             harnesses.get(spec.harness)(Setup(model=spec.model, agent=spec.agent))
@@ -149,9 +154,7 @@ class RoleCheck:
             self._add("harness", "fine", spec.harness)
 
     async def _knock(self, provider: Model) -> None:
-        """Without a call only the address can be tried; a company's proxy would make even that
-        say nothing.
-        """
+        """Without a call only the address can be tried; behind a proxy even that says nothing."""
         parts = urlsplit(provider.endpoint)
         if parts.scheme not in ("http", "https") or parts.hostname is None:
             self._add("reachable", "skipped", "nothing can be told without a call")
@@ -169,11 +172,13 @@ class RoleCheck:
         for step in _STEPS[1:]:
             self._add(step, "skipped", "not tried without a call")
 
-    async def _call(self, provider: Model, spec: RoleSpec, needs: asyncio.Future[Needs]) -> None:
-        model = Scrubbed(provider, self._scrubber)
+    async def _call(
+        self, provider: Model, spec: RoleSpec, needs: Callable[[], Awaitable[Needs]] | None
+    ) -> None:
+        model = Scrubbed(provider, self.scrubber)
         began = time.monotonic()
         try:
-            reply = await self._complete(model, _questions.plain(self._role, spec))
+            reply = await self._complete(model, ask_plainly(self.role, spec))
         except ModelError as error:
             self._explain(error)
             return
@@ -185,15 +190,15 @@ class RoleCheck:
         tokens = None if reply.usage is None else reply.usage.total
         told = f"answered in {seconds:.1f} s, {'an unknown number of' if tokens is None else tokens} tokens"
         self._add("call", "fine", told, facts={"seconds": round(seconds, 3), "tokens": tokens})
-        wanted = await needs
+        wanted = Needs() if needs is None else await needs()
         tries = [
-            (wanted.structure, "structured output", _questions.structured, self._structured),
-            (wanted.tools, "tools", _questions.with_tool, self._called),
-            (wanted.images, "vision", _questions.with_image, lambda reply: ("fine", "images are taken", "")),
+            (wanted.structure, "structured output", ask_structured, self._structured),
+            (wanted.tools, "tools", ask_with_tool, self._called),
+            (wanted.images, "vision", ask_with_image, lambda reply: ("fine", "images are taken", "")),
         ]
         await asyncio.gather(
             *(
-                self._try(model, name, question(self._role, spec), judge)
+                self._try(model, name, question(self.role, spec), judge)
                 for is_wanted, name, question, judge in tries
                 if is_wanted
             )
@@ -229,9 +234,9 @@ class RoleCheck:
         given_up = self._refused_forms
         how = f" after {given_up} form{'s' * (given_up > 1)} of asking was refused" if given_up else ""
         try:
-            read(reply, _questions.Shape)
+            read(reply, Shape)
         except Unusable as error:
-            remedy = f"Set model.{self._role}.structured_output to schema, or name a stronger model."
+            remedy = f"Set model.{self.role}.structured_output to schema, or name a stronger model."
             return "fix", f"the reply cannot be used{how}: {error}", remedy
         return "fine", f"JSON as asked{how}", ""
 
@@ -252,9 +257,9 @@ class RoleCheck:
             self._add(step, "skipped", "the call did not come so far")
 
     def _remedy(self, kind: str, failed: int = 3) -> str:
-        key = f"model.{self._role}"
-        provider = self._config.role(self._role).name.rpartition("/")[2].partition(":")[0]
-        if kind == "auth" and provider in _PROGRAMS:
+        key = f"model.{self.role}"
+        provider = self.config.role(self.role).name.rpartition("/")[2].partition(":")[0]
+        if kind == "auth" and any(one.login == provider for one in declared().programs.values()):
             return _PROGRAM_LOGIN
         if kind == "auth":
             service = declared().service(provider)
@@ -267,11 +272,11 @@ class RoleCheck:
     def _add(
         self, name: str, state: State, text: str, remedy: str = "", facts: Mapping[str, object] | None = None
     ) -> None:
-        self.findings.append(CheckResult.of(self._role, name, state, text, remedy, facts))
+        self.findings.append(CheckResult(self.role, name, state, text, remedy, facts or {}))
 
 
-_PROGRAMS = ("claude_cli", "codex_cli", "copilot_cli")
 _PROGRAM_LOGIN = "Log in with the program itself, or set the variable that docs/agents.md names for it."
+
 _REMEDIES = {
     "unavailable": "Check {key}.base_url, that the server is up, and the network.",
     "timeout": "Check the network and {key}.base_url; a slow model may need {key}.timeout.",
@@ -303,3 +308,47 @@ def _not_called(spec: RoleSpec) -> str:
     if spec.harness in driven() and spec.model.provider not in PROVIDERS.names():
         return f"the program {spec.harness} asks its model itself"
     return ""
+
+
+class Shape(BaseModel):
+    """What the structured question asks for."""
+
+    model_config = ConfigDict(extra="forbid", title="check")
+
+    ok: bool
+
+
+def ask_plainly(role: RoleName, spec: RoleSpec) -> Request:
+    """Any answer will do."""
+    return _ask(role, spec, "call", "Reply with the word: ok", FEW)
+
+
+def ask_structured(role: RoleName, spec: RoleSpec) -> Request:
+    """An answer in a given shape."""
+    question = 'Reply with the JSON object {"ok": true} and nothing else.'
+    return replace(_ask(role, spec, "structure", question, SOME), schema=Shape.model_json_schema())
+
+
+def ask_with_tool(role: RoleName, spec: RoleSpec) -> Request:
+    """An answer by a tool call."""
+    tool = Tool.of("say", "Says a word aloud.", ["word"], word={"type": "string"})
+    return replace(_ask(role, spec, "tools", "Call the tool say with the word ok.", SOME), tools=(tool,))
+
+
+def ask_with_image(role: RoleName, spec: RoleSpec) -> Request:
+    """A question about an image."""
+    request = _ask(role, spec, "vision", "Name the colour of this square in one word.", FEW)
+    image = Image(media_type="image/png", data=_RED_SQUARE)
+    return replace(request, messages=(replace(request.messages[0], images=(image,)),))
+
+
+def _ask(role: RoleName, spec: RoleSpec, what: str, question: str, cap: int) -> Request:
+    effort, options = spec.model.reasoning_effort, spec.model.options
+    thinks = effort not in (None, "none") or bool(options.get("enable_thinking"))
+    return Request(
+        messages=(Message(role="user", content=question),),
+        max_tokens=min(spec.max_tokens, WITH_THINKING if thinks else cap),
+        role="optimizer" if role == "proposer" else role,
+        stage="doctor",
+        place=f"doctor/{role}/{what}",
+    )

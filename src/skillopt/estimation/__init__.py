@@ -6,39 +6,40 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from skillopt.build.crossfit import fold_of
 from skillopt.build.description import told_beside
 from skillopt.build.job import Job
 from skillopt.build.money import budget_of, known_price
 from skillopt.config import RoleSpec
+from skillopt.errors import ModelError
 from skillopt.estimation.counting import BASELINE, CHARS_A_TOKEN, TEST, Counted, stages_of
 from skillopt.estimation.figures import NOTHING, Estimate, Range, StageCost, advised, largest_reply
 from skillopt.estimation.rehearsal import AGENT_TOKENS, LUCKS, Luck, Rehearsal, Rehearsed
-from skillopt.estimation.speed import Speed, local_roles, speeds_of
 from skillopt.evaluation.judge import ATTEMPTS
 from skillopt.ledger import TEST_STAGE
-from skillopt.messages import Role, Usage
+from skillopt.messages import Message, Request, Role, Usage
+from skillopt.models import PROVIDERS, provider
+from skillopt.models.port import Model
 from skillopt.models.prices import Price, cost
 
 __all__ = ["NOTHING", "Estimate", "Range", "Speed", "StageCost", "estimate", "speeds_of"]
-
 REPLY_TOKENS: Mapping[Role, int] = {"target": 300, "optimizer": 900, "judge": 120}
 """Replies of real models, where nothing better is known."""
 SPREAD = 1.2
 _SHORTER, _LONGER = (0.8, 0.5), (1.4, 2.0)
 """Factors on questions and on replies: how much shorter and longer than assumed they may be."""
+_LONG = "\n".join(f"Line {number} of a list that is read and not answered." for number in range(10))
+_WRITTEN = 48
 
 
 def estimate(
-    job: Job,
-    *,
-    reply_tokens: Mapping[Role, int] | None = None,
-    speeds: Mapping[Role, Speed] | None = None,
+    job: Job, *, reply_tokens: Mapping[Role, int] | None = None, speeds: Mapping[Role, Speed] | None = None
 ) -> Estimate:
     """What a run of this job will take. Nothing is sent; task and skill texts are measured as they are.
 
@@ -145,11 +146,7 @@ def _timing(job: Job, speeds: Mapping[Role, Speed]) -> list[str]:
 
 
 def _times(one: Counted, factor: float) -> Counted:
-    return Counted(
-        calls=one.calls * factor,
-        input_tokens=one.input_tokens * factor,
-        output_tokens=one.output_tokens * factor,
-    )
+    return Counted().plus(one, factor)
 
 
 def _assumptions(job: Job, rehearsal: Rehearsal, likely: Rehearsed) -> list[str]:
@@ -196,3 +193,65 @@ def _assumptions(job: Job, rehearsal: Rehearsal, likely: Rehearsed) -> list[str]
         judge = rehearsal.replies["judge"]
         told.append(f"every answer is judged (equal ones of a task only once), in {judge} tokens")
     return told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """Tokens a second of one call at a time."""
+
+    read: float
+    written: float
+
+
+def local_roles(job: Job) -> dict[Role, RoleSpec]:
+    """The roles whose model works on this machine, one call after the other."""
+    roles: dict[Role, RoleSpec | None] = {
+        "target": job.target,
+        "optimizer": job.optimizer,
+        "judge": job.judge,
+    }
+    return {
+        role: spec
+        for role, spec in roles.items()
+        if spec is not None
+        and spec.model.provider in PROVIDERS.names()
+        and provider(spec.model.provider).on_this_machine
+    }
+
+
+async def speeds_of(job: Job, clock: Callable[[], float] = time.perf_counter) -> Mapping[Role, Speed]:
+    """Three short calls to each model of this machine; the first loads it and is not timed."""
+    found: dict[Role, Speed] = {}
+    for role, spec in local_roles(job).items():
+        model = provider(spec.model.provider)(spec.model)
+        try:
+            found[role] = await _speed(model, role, clock)
+        finally:
+            await model.close()
+    return found
+
+
+async def _speed(model: Model, role: Role, clock: Callable[[], float]) -> Speed:
+    first = Request(
+        messages=(Message(role="user", content="Say yes."),),
+        max_tokens=1,
+        role=role,
+        stage="estimate",
+        place=f"estimate/{role}",
+    )
+    await model.complete(first)
+    long = replace(first, messages=(Message(role="user", content=_LONG),))
+    asked, took = await _timed(model, long, clock)
+    read = asked.input_tokens / took
+    tell = Message(role="user", content="Tell a long story about a lighthouse.")
+    said, took = await _timed(model, replace(first, messages=(tell,), max_tokens=_WRITTEN), clock)
+    writing = max(took - said.input_tokens / read, took / 10)
+    return Speed(read=read, written=said.output_tokens / writing)
+
+
+async def _timed(model: Model, request: Request, clock: Callable[[], float]) -> tuple[Usage, float]:
+    began = clock()
+    reply = await model.complete(request)
+    if reply.usage is None or not reply.usage.output_tokens:
+        raise ModelError("contract", f"{model.endpoint} does not say how many tokens it read and wrote")
+    return reply.usage, max(clock() - began, 1e-6)

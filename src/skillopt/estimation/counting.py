@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from skillopt.events import Checkpoint, Event, StageOpened
 from skillopt.gate.gate import STAGE as GATE_STAGE
@@ -18,18 +18,8 @@ PROOF, CONTROL, BLAME = "proof", "control", "blame"
 JUDGED_OUTSIDE, JUDGED_IN_STEPS = "judge, baseline and test", "judge, steps"
 ORDER = (
     *(BASELINE, ROLLOUT, PROOF, CONTROL, GATE, BLAME, SLOW, TEST, JUDGED_OUTSIDE, JUDGED_IN_STEPS),
-    *(
-        "proposer",
-        "analyst",
-        "joining",
-        "merge",
-        "ranking",
-        "repair",
-        "rewrite",
-        "lr_autonomous",
-        "appendix_consolidate",
-    ),
-    *("slow_update", "meta_skill"),
+    *("proposer", "analyst", "joining", "merge", "ranking", "repair", "rewrite", "lr_autonomous"),
+    *("appendix_consolidate", "slow_update", "meta_skill"),
 )
 _ANALYSTS = ("analyst_failure", "analyst_success", "analyst_proof")
 
@@ -41,6 +31,14 @@ class Counted:
     calls: float = 0
     input_tokens: float = 0
     output_tokens: float = 0
+
+    def plus(self, other: Counted, times: float = 1) -> Counted:
+        """Both together, the other one so many times."""
+        return Counted(
+            calls=self.calls + times * other.calls,
+            input_tokens=self.input_tokens + times * other.input_tokens,
+            output_tokens=self.output_tokens + times * other.output_tokens,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,13 +108,8 @@ class CallCounter:
         }[part]
 
     def _add(self, name: str, role: Role, input_tokens: float, output_tokens: float, weight: float) -> None:
-        before = self.stages.get((name, role), Counted())
-        self.stages[name, role] = replace(
-            before,
-            calls=before.calls + weight,
-            input_tokens=before.input_tokens + weight * input_tokens,
-            output_tokens=before.output_tokens + weight * output_tokens,
-        )
+        call = Counted(calls=1, input_tokens=input_tokens, output_tokens=output_tokens)
+        self.stages[name, role] = self.stages.get((name, role), Counted()).plus(call, weight)
 
 
 def stages_of(rehearsals: Iterable[Mapping[tuple[str, Role], Counted]]) -> list[tuple[str, Role]]:

@@ -39,18 +39,26 @@ _WORDS = "and so on with some more words of the same kind "
 
 
 @dataclass(slots=True, kw_only=True)
-class CountingTarget:
-    """A target that solves a case of the rule world as its skill allows, in a reply of the assumed length."""
+class _CountingModel:
+    """A model of the rule world whose replies have the assumed length."""
 
     counter: CallCounter
     rules: WorldRules
     reply_tokens: int | None
     """None is as long as the simulated world's own."""
-    carried_tokens: float = 0
-    """What every question holds beside its text: images, and what an agent sends of its own."""
     endpoint: str = "rehearsal"
     fingerprint: Mapping[str, Any] = field(default_factory=lambda: {"provider": "rehearsal"})
     concurrency: int | None = None
+
+    async def close(self) -> None: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class CountingTarget(_CountingModel):
+    """A target that solves a case of the rule world as its skill allows."""
+
+    carried_tokens: float = 0
+    """What every question holds beside its text: images, and what an agent sends of its own."""
 
     async def complete(self, request: Request) -> Reply:
         """Answer, and count the call."""
@@ -65,19 +73,12 @@ class CountingTarget:
         self.counter.target(request.stage, usage.input_tokens, usage.output_tokens)
         return Reply(text=text, finish="stop", usage=usage, seconds=1.0)
 
-    async def close(self) -> None: ...
-
 
 @dataclass(slots=True, kw_only=True)
-class CountingOptimizer:
-    """The optimizer of the rule world, with edits and replies of the assumed length."""
+class CountingOptimizer(_CountingModel):
+    """The optimizer of the rule world, also with edits of the assumed length."""
 
-    counter: CallCounter
-    rules: WorldRules
-    reply_tokens: int | None
     finds_nothing: bool = False
-    endpoint: str = "rehearsal"
-    fingerprint: Mapping[str, Any] = field(default_factory=lambda: {"provider": "rehearsal"})
 
     async def complete(self, request: Request) -> Reply:
         """Propose, and count the call."""
@@ -110,8 +111,6 @@ class CountingOptimizer:
             key: f"{value}\n  {_filler(size - len(value))}" if key in ("content", "instruction") else value
             for key, value in item.items()
         }
-
-    async def close(self) -> None: ...
 
 
 @dataclass(slots=True, kw_only=True)

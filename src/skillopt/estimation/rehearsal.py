@@ -138,7 +138,7 @@ class Rehearsal:
             reply_tokens=self.replies["optimizer"],
             finds_nothing=luck == "nothing found",
         )
-        skills = SkillStore()
+        skills = SkillStore.in_memory()
         trainer = trainer_from(
             rehearsed,
             evaluator=evaluator,
@@ -183,17 +183,13 @@ def _part_of(job: Job) -> tuple[Job, Scale]:
         val=len(splits.val) / len(part.val),
         test=len(splits.test) / max(1, len(part.test)),
     )
-    free = {"calls": None, "tokens": None, "usd": None, "minutes": None}
-    # The rule world answers the standard form; its questions are the longer ones.
-    optimizer = config.model.optimizer.model_copy(update={"prompts": "standard"})
-    eased = config.model_copy(
-        update={
-            "model": config.model.model_copy(update={"optimizer": optimizer}),
-            "budget": config.budget.model_copy(update=free),
-            "gate": config.gate.model_copy(update={"leak_guard": False}),
-        }
-    )
-    return replace(job, config=eased, splits=part), scale
+    eased = {
+        # The rule world answers the standard form; its questions are the longer ones.
+        "model.optimizer.prompts": "standard",
+        "gate.leak_guard": False,
+        **{f"budget.{limit}": None for limit in ("calls", "tokens", "usd", "minutes")},
+    }
+    return replace(job, config=config.having(eased), splits=part), scale
 
 
 def _rules_of(spec: RoleSpec) -> WorldRules:

@@ -12,6 +12,7 @@ from typing import Literal
 from skillopt.evaluation.stage import MOST_LOST
 from skillopt.evaluation.unconditional import SMALL, improvement_interval, improvement_p
 from skillopt.events import RowFact
+from skillopt.tasks.rollout import Means
 
 RESAMPLES = 10_000
 EXACT_UP_TO = 18
@@ -42,11 +43,6 @@ class Comparison:
         if self.p >= SMALL:
             return "cannot tell"
         return "better" if self.delta > 0 else "worse"
-
-    @property
-    def word(self) -> str:
-        """How the mean after is to that before."""
-        return "better than" if self.delta > 0 else "worse than" if self.delta < 0 else "as good as"
 
     @property
     def told(self) -> str:
@@ -106,6 +102,14 @@ def too_many_lost(lost: Collection[str], tasks: Collection[str]) -> bool:
     return not tasks or Fraction(len(lost), len(tasks)) > MOST_LOST
 
 
+def row_means(rows: Iterable[RowFact]) -> Means:
+    """Mean scores of the rows that were measured."""
+    scored = [(row.hard, row.soft) for row in rows if row.hard is not None and row.soft is not None]
+    n = len(scored)
+    hard, soft = (sum(figures) / n for figures in zip(*scored, strict=True)) if n else (None, None)
+    return Means(hard=hard, soft=soft, n=n)
+
+
 def by_task(rows: Iterable[RowFact], worth: Callable[[RowFact], float | None]) -> dict[str, float]:
     """Each task's mean over the draws that were measured."""
     draws: dict[str, list[float]] = {}
@@ -152,9 +156,7 @@ def compare(
 
 
 def paired_p(differences: Sequence[float], *, seed: int = 0, one_sided: bool = False) -> tuple[float, str]:
-    """p of no difference, or of none for the better: exact McNemar where all changes are equal, else a
-    sign-flip test.
-    """
+    """p of no difference, or of none for the better: exact McNemar where changes are equal, else by signs."""
     side = ", one-sided" if one_sided else ""
     moved = [diff for diff in differences if diff != 0]
     if not moved:

@@ -18,11 +18,11 @@ from skillopt.aio import together
 from skillopt.errors import Fault, ScoringError
 from skillopt.messages import Message, Request
 from skillopt.models.port import Model
-from skillopt.models.reading import Unusable, read
+from skillopt.models.reading import Unusable, asked_again, read, schema_of
 from skillopt.place import Place
 from skillopt.tasks.judge import Finding
 from skillopt.tasks.rollout import Trajectory
-from skillopt.tasks.scorers import extract_answer
+from skillopt.tasks.scorers import as_text, extract_answer
 from skillopt.tasks.task import Task
 
 ATTEMPTS = 2
@@ -66,13 +66,8 @@ class ModelJudge:
         self._max_tokens = max_tokens
         self._stage = stage
         self._background = background
-        parts = [
-            dict(model.fingerprint),
-            max_tokens,
-            judge_prompt("judge"),
-            judge_prompt("judge_pair"),
-            _REVISION,
-        ]
+        prompts = judge_prompt("judge"), judge_prompt("judge_pair")
+        parts = [dict(model.fingerprint), max_tokens, *prompts, _REVISION]
         self.version = f"judge {hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]}"
         """Changes whenever the same answer could be judged otherwise: another model, another prompt."""
 
@@ -83,7 +78,7 @@ class ModelJudge:
     async def check(self, task: Task, trajectory: Trajectory, criteria: Sequence[str]) -> tuple[Finding, ...]:
         """A finding for each criterion; see `Judge`."""
         work = shown_work(trajectory)
-        reference = [] if task.reference is None else [_part("reference", _text(task.reference))]
+        reference = [] if task.reference is None else [_part("reference", as_text(task.reference))]
         listed = "\n".join(f"{number}. {criterion}" for number, criterion in enumerate(criteria, start=1))
         user = "\n\n".join(
             [_part("task", task.prompt), *reference, _part("work", work), _part("criteria", listed)]
@@ -112,11 +107,9 @@ class ModelJudge:
         forwards, backwards = await together(
             self._compare(task, ours, other, rubric), self._compare(task, other, ours, rubric)
         )
-        wins = [
-            {"first": 1, "tie": 0, "second": -1}[forwards],
-            {"first": -1, "tie": 0, "second": 1}[backwards],
-        ]
-        return "answer" if sum(wins) > 0 else "other" if sum(wins) < 0 else "tie"
+        worth = {"first": 1, "tie": 0, "second": -1}
+        ahead = worth[forwards] - worth[backwards]
+        return "answer" if ahead > 0 else "other" if ahead < 0 else "tie"
 
     async def _compare(
         self, task: Task, first: str, second: str, rubric: str
@@ -148,7 +141,7 @@ class ModelJudge:
                 role="judge",
                 stage=self._stage,
                 place=str(Place.named("judge", asked, attempt=attempt)),
-                schema=shape.model_json_schema(),
+                schema=schema_of(shape),
                 background=self._background,
             )
             try:
@@ -162,15 +155,7 @@ class ModelJudge:
                 accept(found)
             except Unusable as error:
                 trouble = str(error)
-                again = (
-                    f"That reply cannot be used: {error}. Answer again: one JSON object in the shape asked"
-                    " for, nothing else."
-                )
-                messages = (
-                    *messages,
-                    Message(role="assistant", content=reply.text[:4_000]),
-                    Message(role="user", content=again),
-                )
+                messages = asked_again(messages, reply.text[:4_000], error)
             else:
                 return found
         raise ScoringError("judge", f"the judge's replies about task {task.id!r} cannot be used: {trouble}")
@@ -224,10 +209,6 @@ def _cut(text: str, most: int) -> str:
         return text
     half = most // 2
     return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[len(text) - half :]}"
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 @cache

@@ -1,6 +1,4 @@
-"""A look at first answers before more is paid: whether the scorer can tell right from wrong, and what all
-failing answers have in common.
-"""
+"""A look at first answers before more is paid: whether the scorer can be right, what failures share."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from collections.abc import Sequence
 from skillopt.errors import SkillOptError, UsageError
 from skillopt.tasks.benchmark import Benchmark, WantsJudge
 from skillopt.tasks.rollout import Rollout, Scored, Trajectory
-from skillopt.tasks.scorers import as_text, extract_answer
+from skillopt.tasks.scorers import extract_answer, given_references
 from skillopt.tasks.task import Task
 
 COMMON = 0.8
@@ -24,10 +22,11 @@ async def scorer_trouble(benchmark: Benchmark, task: Task) -> str:
     where it can, or where only a judge, an environment or rules of the task decide.
     """
     judged = isinstance(benchmark, WantsJudge) and benchmark.wants_judge
-    if judged or not _references(task) or benchmark.open(task) is not None:
+    wanted = given_references(task)
+    if judged or not wanted or benchmark.open(task) is not None:
         return ""
     try:
-        good = await benchmark.score(task, _answered(_references(task)[0]))
+        good = await benchmark.score(task, _answered(wanted[0]))
         bad = await benchmark.score(task, _answered(NONSENSE))
     except SkillOptError as error:
         return f"the scorer fails on task {task.id}: {error}"
@@ -60,7 +59,7 @@ def common_cause(rows: Sequence[tuple[Task, Scored]]) -> str:
         if count >= most:
             remedy = _REMEDIES.get(failure, "Look at the prompt with 'skillopt try'.")
             return f"{count} {of_all} are none: the target ended with {failure!r}. {remedy}"
-    answers = [(_references(task), extract_answer(row.trajectory.answer)) for task, row in failing]
+    answers = [(given_references(task), extract_answer(row.trajectory.answer)) for task, row in failing]
     loose = sum(any(_bare(one) == _bare(said) for one in wanted) for wanted, said in answers)
     held = sum(any(_bare(one) and _bare(one) in _bare(said) for one in wanted) for wanted, said in answers)
     if loose >= most:
@@ -77,11 +76,6 @@ def common_cause(rows: Sequence[tuple[Task, Scored]]) -> str:
 
 
 _REMEDIES = {"length": "Raise model.target.max_tokens.", "turns": "Give it more turns."}
-
-
-def _references(task: Task) -> list[str]:
-    given = task.reference if isinstance(task.reference, (list, tuple)) else [task.reference]
-    return [as_text(one) for one in given if one is not None]
 
 
 def _answered(text: str) -> Trajectory:

@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import variance
 
 RESAMPLES = 2_000
 _FOUR_IN_FIVE = 0.8416
@@ -36,13 +37,13 @@ class Noise:
         return max(1, math.ceil((self.sure / gain) ** 2 - 1e-9))
 
 
-def noise(scores: Mapping[str, Sequence[float]], *, seed: int = 0) -> Noise:
+def noise(scores: Mapping[str, Sequence[float]]) -> Noise:
     """From the draws of every task; each must have at least two, and all the same number."""
     counts = {len(draws) for draws in scores.values()}
     if len(counts) != 1 or min(counts) < 2:
         raise ValueError("a noise figure needs the same number of draws for every task, two at least")
     n, draws = len(scores), counts.pop()
-    sd = math.sqrt(sum(_variance(one) for one in scores.values())) / n
+    sd = math.sqrt(sum(variance(one) for one in scores.values())) / n
     apart = math.sqrt(2) * sd  # of the difference of two passes
     return Noise(
         n=n,
@@ -50,15 +51,10 @@ def noise(scores: Mapping[str, Sequence[float]], *, seed: int = 0) -> Noise:
         mean=sum(sum(one) for one in scores.values()) / (n * draws),
         moved=tuple(task for task, one in scores.items() if len(set(one)) > 1),
         sd=sd,
-        lucky=_lucky([one for one in scores.values() if len(set(one)) > 1], random.Random(seed)),
+        lucky=_lucky([one for one in scores.values() if len(set(one)) > 1], random.Random(0)),
         seen=_FOUR_IN_FIVE * apart,
         sure=(_ONE_IN_TWENTY + _FOUR_IN_FIVE) * apart,
     )
-
-
-def _variance(values: Sequence[float]) -> float:
-    mean = sum(values) / len(values)
-    return sum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
 def _lucky(moving: Sequence[Sequence[float]], chance: random.Random) -> float:

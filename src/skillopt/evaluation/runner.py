@@ -22,8 +22,9 @@ from skillopt.harnesses.port import Harness, NotAsked, Session, rollout_prompt
 from skillopt.models.port import UNBOUNDED, Model
 from skillopt.models.stack.limited import Slots
 from skillopt.place import Place
+from skillopt.printable import clean_text
 from skillopt.tasks.benchmark import Benchmark, Environment, UsesExecutor, WantsJudge
-from skillopt.tasks.rollout import Invalid, Rollout, Score, Scored, Trajectory
+from skillopt.tasks.rollout import Invalid, Rollout, Score, Scored, Trajectory, storable
 from skillopt.tasks.task import Task
 
 
@@ -64,44 +65,37 @@ def rows_of(tasks: Iterable[Task], draws: int = 1) -> list[Row]:
     return [Row(task=task, draw=draw) for task in tasks for draw in range(draws)]
 
 
+@dataclass(eq=False, kw_only=True)
 class Evaluator:
     """Runs rollouts of one target on one benchmark, `workers` at a time for all stages together."""
 
-    def __init__(
-        self,
-        *,
-        harness: Harness,
-        model: Model,
-        benchmark: Benchmark,
-        rollouts: Rollouts,
-        workers: int,
-        max_tokens: int,
-        scrub: Callable[[str], str] = str,
-        judge: ModelJudge | None = None,
-        executor: Executor | None = None,
-    ) -> None:
-        """`judge` scores where the benchmark wants one, and is then part of what a score is stored under.
-        `executor` does the work of environments that want one.
-        """
-        self.workers = workers
-        self.slots = Slots(workers)
+    harness: Harness
+    model: Model
+    benchmark: Benchmark
+    rollouts: Rollouts
+    workers: int
+    max_tokens: int
+    scrub: Callable[[str], str] = str
+    """Takes credentials out: what a scorer says may quote a task that holds one."""
+    judge: ModelJudge | None = None
+    """Scores where the benchmark wants one, and is then part of what a score is stored under."""
+    executor: Executor | None = None
+    """Does the work of environments that want one."""
+
+    def __post_init__(self) -> None:
+        benchmark, judge, model = self.benchmark, self.judge, self.model
+        self.slots = Slots(self.workers)
         self.under_way = 0
         """Rollouts that are run or scored now."""
-        self.rollouts = rollouts
-        self._harness = harness
-        self._model = model
-        self._benchmark = benchmark
         self._open: Callable[[Task], Environment | None] = benchmark.open
-        if executor is not None and isinstance(benchmark, UsesExecutor):
-            self._open = partial(benchmark.open_in, executor)
-        self._max_tokens = max_tokens
-        self._judge = judge
+        if self.executor is not None and isinstance(benchmark, UsesExecutor):
+            self._open = partial(benchmark.open_in, self.executor)
         self._scored_by = benchmark.scorer_version + ("" if judge is None else f" {judge.version}")
-        self._scrub = scrub  # what a scorer says may quote a task that holds a credential
         self._known_tasks: dict[str, tuple[str, str]] = {}
         self._under_way: set[asyncio.Future[Any]] = set()
         prompt = rollout_prompt(benchmark.prompts, own_tools=isinstance(model, NotAsked))
-        settings = [dict(model.fingerprint), harness.name, harness.version, prompt, max_tokens]
+        asked = (self.harness.name, self.harness.version, prompt, self.max_tokens)
+        settings = [dict(model.fingerprint), *asked]
         self._settings = json.dumps(settings, sort_keys=True)
 
     def key(self, skill: str, row: Row) -> str:
@@ -157,12 +151,12 @@ class Evaluator:
             else:
                 session = partial(
                     Session,
-                    self._model,
+                    self.model,
                     key=key,
                     attempt=attempt,
                     stage=stage,
                     draw=row.draw,
-                    max_tokens=self._max_tokens,
+                    max_tokens=self.max_tokens,
                     background=background,
                     batch=batch,
                 )
@@ -171,17 +165,18 @@ class Evaluator:
                     try:
                         idle = background or in_empty_slots
                         async with self._environment(row, idle, batch) as environment:
-                            trajectory = await self._harness.run(
-                                row.task, environment, skill, self._benchmark.prompts, session()
+                            trajectory = await self.harness.run(
+                                row.task, environment, skill, self.benchmark.prompts, session()
                             )
                         break
                     except WorkerLost:
                         if not tries_left:
                             raise
+                trajectory = storable(trajectory)
                 self.rollouts.keep(key, attempt, trajectory)
             score = await self._score(row.task, key, attempt, trajectory, stage, background)
         except Fault as fault:
-            return Invalid(**about, kind=fault.kind, detail=self._scrub(fault.detail))
+            return Invalid(**about, kind=fault.kind, detail=self._stored(fault.detail))
         finally:
             self.under_way -= 1
         return Scored(**about, key=key, trajectory=trajectory, score=score)
@@ -205,9 +200,7 @@ class Evaluator:
     async def _environment(
         self, row: Row, background: bool, batch: bool
     ) -> AsyncIterator[Environment | None]:
-        """One of the workers, and the environment of a task while it is worked on. What is asked in a batch
-        has neither.
-        """
+        """One of the workers, and the environment of a task meanwhile; a batch has neither."""
         if batch:
             yield None
             return
@@ -229,12 +222,12 @@ class Evaluator:
     async def _score(
         self, task: Task, key: str, attempt: int, trajectory: Trajectory, stage: str, background: bool
     ) -> Score:
-        if self._judge is not None and isinstance(self._benchmark, WantsJudge):
-            score = await self._benchmark.score_with(
-                self._judge.at(stage, background=background), task, trajectory
+        if self.judge is not None and isinstance(self.benchmark, WantsJudge):
+            score = await self.benchmark.score_with(
+                self.judge.at(stage, background=background), task, trajectory
             )
         else:
-            score = await self._benchmark.score(task, trajectory)
+            score = await self.benchmark.score(task, trajectory)
         for name, value in (("hard", score.hard), ("soft", score.soft)):
             if not 0.0 <= value <= 1.0:
                 raise Fault(
@@ -244,10 +237,13 @@ class Evaluator:
         score = replace(
             score,
             hard=score.hard if trajectory.failure is None else 0.0,
-            feedback=self._scrub(score.feedback),
+            feedback=self._stored(score.feedback),
         )
         self.rollouts.keep_score(key, attempt, self._scorer(task), score)
         return score
+
+    def _stored(self, text: str) -> str:
+        return clean_text(self.scrub(text))
 
     def _scorer(self, task: Task) -> str:
         return f"{self._scored_by}:{self._known_as(task)[1]}"
@@ -277,33 +273,27 @@ class SeveralTargets(Evaluator):
         self.slots, self.rollouts = first.slots, first.rollouts
 
     def key(self, skill: str, row: Row) -> str:
-        """See `Evaluator`."""
         _, target, own = self._of(row)
         return target.key(skill, own)
 
     def stored(self, skill: str, row: Row) -> Scored | None:
-        """See `Evaluator`."""
         name, target, own = self._of(row)
         found = target.stored(skill, own)
         return None if found is None else replace(found, draw=row.draw, target=name)
 
     def known(self, skill: str, row: Row, stage: Place | None) -> Rollout | None:
-        """See `Evaluator`."""
         name, target, own = self._of(row)
         found = target.known(skill, own, stage)
         return None if found is None else replace(found, draw=row.draw, target=name)
 
     async def measure(self, skill: str, row: Row, **how: Any) -> Rollout:
-        """See `Evaluator`."""
         name, target, own = self._of(row)
         return replace(await target.measure(skill, own, **how), draw=row.draw, target=name)
 
     def works_on(self, task: asyncio.Future[Rollout]) -> bool:
-        """See `Evaluator`."""
         return any(target.works_on(task) for _, target in self._targets)
 
     async def drain(self) -> None:
-        """See `Evaluator`."""
         await together(*(target.drain() for _, target in self._targets))
 
     def _of(self, row: Row) -> tuple[str, Evaluator, Row]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -65,6 +66,7 @@ class Breaker:
         )
 
 
+@dataclass(eq=False)
 class Evaluation:
     """One skill on some rows. A stage that an outage spoils does not close: it raises, and nothing of it is a
     fact.
@@ -75,52 +77,37 @@ class Evaluation:
     all rows are in, or with `conclude`, which withdraws what was not read.
     """
 
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        step: Step,
-        skill: str,
-        rows: Sequence[Row],
-        *,
-        stage: str,
-        ahead: int | None = None,
-        tries: int = 1,
-        background: bool = False,
-        in_empty_slots: bool = False,
-        begun: Mapping[tuple[str, int], asyncio.Future[Rollout]] | None = None,
-        resumes: bool = True,
-        tells_rows: bool = True,
-        batch: bool = False,
-        breaker: Breaker | None = None,
-    ) -> None:
-        """`tries` is how often a row is asked before it stays invalid. `in_empty_slots` takes only slots that
-        nobody waits for; `background` besides never waits for money and is asked once. Rows that are `begun`
-        are taken over from an evaluation of the same skill.
+    evaluator: Evaluator
+    step: Step
+    skill: str
+    rows: Sequence[Row]
+    _: KW_ONLY
+    stage: str
+    ahead: int | None = None
+    tries: int = 1
+    """How often a row is asked before it stays invalid."""
+    in_empty_slots: bool = False
+    """Whether it takes only slots that nobody waits for."""
+    background: bool = False
+    """Whether it besides never waits for money and is asked once."""
+    begun: Mapping[tuple[str, int], asyncio.Future[Rollout]] | None = None
+    """Rows that are taken over from an evaluation of the same skill."""
+    resumes: bool = True
+    """False where running again is a new measurement, not the same stage: lost rows are tried anew."""
+    tells_rows: bool = True
+    """False where somebody else writes the rows down, as the sealed test does."""
+    batch: bool = False
+    """Whether rows may wait for a batch of the provider."""
+    breaker: Breaker | None = None
+    """Counts the rows of several small evaluations together; its owner closes it."""
 
-        `resumes` is False where running again is a new measurement and not the same stage taken up: lost rows
-        are tried anew. `tells_rows` is False where somebody else writes the rows down, as the sealed test
-        does. With `batch` rows may wait for a batch of the provider. A `breaker` counts the rows of several
-        small evaluations together, and its owner closes it.
-        """
-        self.rows: tuple[Row, ...] = ()
-        self.stage = stage
-        self._evaluator = evaluator
-        self._step = step
-        self._skill = skill
-        self._ahead = ahead
-        self._tries = tries
-        self._background = background
-        self._in_empty_slots = in_empty_slots
-        self._begun = begun or {}
-        self._resumes = resumes
-        self._tells_rows = tells_rows
-        self._batch = batch
-        self._shared = breaker
+    def __post_init__(self) -> None:
         self._futures: list[asyncio.Future[Rollout]] = []
         self._read = 0
-        self._has_to_ask = ahead is None
+        self._has_to_ask = self.ahead is None
         self._is_over = False
-        self._open(rows)
+        planned, self.rows = self.rows, ()
+        self._open(planned)
 
     def arriving(self, index: int) -> asyncio.Future[Rollout]:
         """The rollout of one row, to be awaited."""
@@ -157,7 +144,7 @@ class Evaluation:
                 if future.done():
                     future.result()  # the first failure ends the stage, without waiting for the slow ones
             outcomes = tuple([future.result() for future in self._futures])
-            if self._shared is None:
+            if self.breaker is None:
                 self._breaker.close()
             check(outcomes)
         except BaseException:  # whatever ends the stage, also Ctrl-C: its other rows must not go on spending
@@ -182,7 +169,7 @@ class Evaluation:
         begun = {
             (row.task.id, row.draw): future
             for row, future in zip(self.rows, self._futures, strict=False)
-            if self._evaluator.works_on(future)
+            if self.evaluator.works_on(future)
         }
         self._is_over = True
         for future in set(self._futures) - set(begun.values()):
@@ -195,11 +182,11 @@ class Evaluation:
             await asyncio.wait(self._futures)
 
     def _open(self, rows: Sequence[Row]) -> None:
-        self.rows += tuple(rows)
-        self._breaker = self._shared or Breaker(self.stage, 0)
+        self.rows = (*self.rows, *rows)
+        self._breaker = self.breaker or Breaker(self.stage)
         self._breaker.expect(len(rows))
-        if rows and not (self._background or self._in_empty_slots):
-            self._step.emit(StageOpened(place=self._step.place, stage=self.stage, total=len(rows)))
+        if rows and not (self.background or self.in_empty_slots):
+            self.step.emit(StageOpened(place=self.step.place, stage=self.stage, total=len(rows)))
         self._send()
 
     def _send(self) -> None:
@@ -214,10 +201,10 @@ class Evaluation:
 
     def _is_full(self) -> bool:
         """Whether the slots are taken, or enough was sent beyond a row that is slow to come in."""
-        if self._ahead is None:
+        if self.ahead is None:
             return False
         unread = self._futures[self._read :]  # read ones are done; of a done one nobody may have heard yet
-        return sum(not one.done() for one in unread) >= self._ahead or 2 * len(unread) >= 3 * self._ahead
+        return sum(not one.done() for one in unread) >= self.ahead or 2 * len(unread) >= 3 * self.ahead
 
     def _heard(self, future: asyncio.Future[Rollout]) -> None:
         is_measured = (
@@ -227,17 +214,17 @@ class Evaluation:
             self._send()
 
     def _known(self, row: Row) -> Rollout | None:
-        place = self._step.place.at(self.stage) if self._resumes else None
-        return self._evaluator.known(self._skill, row, place)
+        place = self.step.place.at(self.stage) if self.resumes else None
+        return self.evaluator.known(self.skill, row, place)
 
     async def _one(self, row: Row, known: Rollout | None) -> Rollout:
         if (known := known or self._known(row)) is not None:
             self._tell(known, resumed=True)
             self._breaker.note(known)
             return known
-        begun = self._begun.get((row.task.id, row.draw))
+        begun = (self.begun or {}).get((row.task.id, row.draw))
         after: int | None = None
-        for _ in range(self._tries):
+        for _ in range(self.tries):
             outcome = await (begun or self._measure(row, after))
             self._tell(outcome, resumed=False)
             if not isinstance(outcome, Invalid) or outcome.kind == "too_long":  # asking again helps nothing
@@ -247,20 +234,20 @@ class Evaluation:
         return outcome
 
     def _measure(self, row: Row, after: int | None) -> Coroutine[Any, Any, Rollout]:
-        return self._evaluator.measure(
-            self._skill,
+        return self.evaluator.measure(
+            self.skill,
             row,
             stage=self.stage,
-            background=self._background,
-            in_empty_slots=self._in_empty_slots,
-            batch=self._batch,
+            background=self.background,
+            in_empty_slots=self.in_empty_slots,
+            batch=self.batch,
             after=after,
         )
 
     def _tell(self, outcome: Rollout, resumed: bool) -> None:
         """Tell watchers; of the sealed test they learn that a row is in, not how it went."""
         is_sealed = self.stage == TEST_STAGE
-        self._step.emit(
+        self.step.emit(
             Arrived(
                 stage=self.stage,
                 hard=None if is_sealed or isinstance(outcome, Invalid) else outcome.score.hard,
@@ -270,35 +257,28 @@ class Evaluation:
         )
 
     def _closed(self, outcomes: tuple[Rollout, ...]) -> tuple[Rollout, ...]:
-        place = self._step.place.at(self.stage)
+        place = self.step.place.at(self.stage)
         rows = zip(self.rows, outcomes, strict=False)  # a concluded stage has unread rows
-        self._evaluator.close_invalid(self._skill, place, rows)
-        if self._tells_rows:
+        self.evaluator.close_invalid(self.skill, place, rows)
+        if self.tells_rows:
             facts = [fact(outcome) for outcome in outcomes]
-            self._step.emit(StageClosed(id=str(place), place=self._step.place, stage=self.stage, rows=facts))
+            self.step.emit(StageClosed(id=str(place), place=self.step.place, stage=self.stage, rows=facts))
         return outcomes
 
 
 def fact(outcome: Rollout) -> RowFact:
     """A rollout as the log tells it."""
+    about: dict[str, Any] = {"task": outcome.task_id, "draw": outcome.draw, "attempt": outcome.attempt}
+    about["target"] = outcome.target
     if isinstance(outcome, Invalid):
-        return RowFact(
-            task=outcome.task_id,
-            draw=outcome.draw,
-            attempt=outcome.attempt,
-            invalid=outcome.kind,
-            detail=outcome.detail,
-            target=outcome.target,
-        )
+        return RowFact(**about, invalid=outcome.kind, detail=outcome.detail)
+    did = outcome.trajectory
     return RowFact(
-        task=outcome.task_id,
-        draw=outcome.draw,
-        attempt=outcome.attempt,
+        **about,
         hard=outcome.score.hard,
         soft=outcome.score.soft,
-        failure=outcome.trajectory.failure,
+        failure=did.failure,
         rollout=outcome.key,
-        tokens=None if outcome.trajectory.usage is None else outcome.trajectory.usage.total,
-        seconds=outcome.trajectory.seconds,
-        target=outcome.target,
+        tokens=None if did.usage is None else did.usage.total,
+        seconds=did.seconds,
     )

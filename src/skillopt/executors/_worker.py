@@ -1,5 +1,4 @@
-"""The program of a worker process: does what it is told on stdin, one thing after another, and ends when its
-stdin does.
+"""The program of a worker process: does what stdin says, one thing after another, and ends with it.
 
 Requests and answers are an eight-byte length and a pickle of that length. What the work prints goes to
 stderr, so that it is never taken for an answer. Stdin is read by a thread of its own: when the other side is
@@ -12,9 +11,12 @@ import os
 import pickle
 import queue
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from skillopt.errors import Fault
 from skillopt.executors.port import told
 
 LENGTH = 8
@@ -30,7 +32,7 @@ def main() -> None:
     threading.Thread(target=_listen, args=(asked, requests), daemon=True).start()
     kept: dict[int, object] = {}
     while True:
-        body = _answer(requests.get(), kept)
+        body = answered(partial(_do, requests.get(), kept))
         answers.write(len(body).to_bytes(LENGTH, "big") + body)
         answers.flush()
 
@@ -44,16 +46,32 @@ def _listen(asked: BinaryIO, requests: queue.Queue[bytes]) -> None:
         requests.put(body)
 
 
-def _answer(request: bytes, kept: dict[int, object]) -> bytes:
-    """`("done", result)` or `("failed", kind, detail)`."""
+def pickled(work: Any) -> bytes:
+    """Work as it is sent to another process."""
     try:
-        return pickle.dumps(("done", _do(pickle.loads(request), kept)))
+        return pickle.dumps(work)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise Fault("contract", f"this work cannot be sent to another process: {error}") from error
+
+
+def answered(work: Callable[[], Any]) -> bytes:
+    """What became of work as it is sent back: `("done", result)` or `("failed", kind, detail)`."""
+    try:
+        return pickle.dumps(("done", work()))
     except Exception as error:  # noqa: BLE001 - work may raise anything, and all of it is told
         return pickle.dumps(("failed", *told(error)))
 
 
-def _do(request: tuple[Any, ...], kept: dict[int, object]) -> Any:
-    what, *rest = request
+def result_of(answer: bytes) -> Any:
+    """The result that an answer holds, or the fault."""
+    kind, *rest = pickle.loads(answer)
+    if kind == "failed":
+        raise Fault(*rest)
+    return rest[0]
+
+
+def _do(request: bytes, kept: dict[int, object]) -> Any:
+    what, *rest = pickle.loads(request)
     if what == "run":
         return rest[0]()
     if what == "open":

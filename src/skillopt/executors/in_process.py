@@ -1,6 +1,4 @@
-"""Runs environment work in one thread of this process: for debugging, and where a further process is not
-worth its start.
-"""
+"""Runs environment work in one thread of this process: for debugging, and where a process is too much."""
 
 from __future__ import annotations
 
@@ -14,11 +12,9 @@ from skillopt.executors.port import ExecutorPlugin, Handle, Result, told
 
 
 class InProcess:
-    """One thread, so that work which cannot bear threads never runs twice at once. Nothing can end it before
-    its time.
-    """
+    """One thread, however many would be allowed: work that cannot bear threads never runs twice at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = 1) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="skillopt-work")
         self._closed = False
 
@@ -41,12 +37,7 @@ class InProcess:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def build(most: int) -> InProcess:
-    """One thread, however many would be allowed."""
-    return InProcess()
-
-
-PLUGIN: ExecutorPlugin = build
+PLUGIN: ExecutorPlugin = InProcess
 
 
 class _Here:

@@ -23,9 +23,7 @@ class Handle(Protocol):
     """An object that lives where the executor put it, such as a game with its state."""
 
     async def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the object and return what it returns. Calls of one handle run one after another,
-        in their order.
-        """
+        """What a method of the object returns. Calls of one handle run one after another."""
         ...
 
     async def close(self) -> None:

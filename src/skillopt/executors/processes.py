@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import itertools
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -14,19 +13,17 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, cast
 
 from skillopt.errors import Fault
+from skillopt.executors._worker import LENGTH, pickled, result_of
 from skillopt.executors.port import ExecutorPlugin, Handle, Result
-from skillopt.process import minimal_env, own_program
+from skillopt.process import minimal_env, own_group, own_program
 
-LENGTH = 8
 _LONGEST = 300.0
 """Seconds one piece of work may take before its process is ended."""
 _GOODBYE = 2.0
 """Seconds a process has to end by itself once its stdin is closed."""
 _TAIL = 2000
 _RENEWED = 30
-"""Objects that a process makes before another takes its place: native code inside them may not give back all
-its memory.
-"""
+"""Objects that a process makes before another takes its place: native code may leak memory."""
 
 
 class ProcessPool:
@@ -73,9 +70,8 @@ class ProcessPool:
         if self._closed:
             raise Fault("sandbox", "the executor is closed")
         self._workers = [worker for worker in self._workers if worker.gone is None]
-        fresh = [
-            worker for worker in self._workers if worker.left > 0
-        ]  # the others only wait until their last object is closed
+        # The others only wait until their last object is closed.
+        fresh = [worker for worker in self._workers if worker.left > 0]
         best = min(fresh, key=lambda worker: worker.load, default=None)
         if best is None or (best.load and len(fresh) < self._most):
             best = _Worker(self._timeout, self._renewed_after)
@@ -116,14 +112,8 @@ class _Worker:
             self.load -= 1
 
     async def ask(self, *request: Any) -> Any:
-        """Send a request and wait for its answer. One that nobody waits for any more is still answered, as
-        the next is only sent then.
-        """
-        try:
-            body = pickle.dumps(request)
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise Fault("contract", f"this work cannot be sent to another process: {error}") from error
-        return await asyncio.shield(self._kept(self._exchange(body)))
+        """The answer to a request. It is awaited even if nobody wants it: the next is only sent then."""
+        return await asyncio.shield(self._kept(self._exchange(pickled(request))))
 
     def release(self) -> None:
         """An object less; a process that may make no further one ends with its last."""
@@ -149,7 +139,7 @@ class _Worker:
                 raise Fault("sandbox", self.gone)
             process = self._process or await self._start()
             try:
-                kind, *rest = pickle.loads(await asyncio.wait_for(_talk(process, body), self._timeout))
+                answer = await asyncio.wait_for(_talk(process, body), self._timeout)
             except asyncio.TimeoutError:
                 self.gone = "its process was ended, because work in it took too long"
                 await self._kill(process)
@@ -159,23 +149,21 @@ class _Worker:
             except (asyncio.IncompleteReadError, OSError):
                 if self.gone is None:
                     code = await process.wait()
-                    self.gone = f"its process ended unexpectedly (exit code {code}){self._last_words()}"
+                    said = self._said.decode(errors="replace").strip()
+                    last = f": {said}" if said else ""
+                    self.gone = f"its process ended unexpectedly (exit code {code}){last}"
                 raise Fault("sandbox", self.gone) from None
-        if kind == "failed":
-            raise Fault(*rest)
-        return rest[0]
+        return result_of(answer)
 
     async def _start(self) -> asyncio.subprocess.Process:
-        # The hash seed is fixed so that work which walks through sets does the same in every process.
-        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 - text, as the others are
         try:
             process = await asyncio.create_subprocess_exec(
                 *own_program("skillopt.executors._worker", name="skillopt worker"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=minimal_env({"PYTHONPATH": paths, "PYTHONHASHSEED": "0"}),
-                **_own_group(),
+                env=worker_env(),
+                **own_group(),
             )
         except OSError as error:
             self.gone = f"a process for environment work could not be started: {error}"
@@ -189,10 +177,6 @@ class _Worker:
         assert process.stderr is not None
         while said := await process.stderr.read(1 << 16):
             self._said = (self._said + said)[-_TAIL:]
-
-    def _last_words(self) -> str:
-        said = self._said.decode(errors="replace").strip()
-        return f": {said}" if said else ""
 
     async def _kill(self, process: asyncio.subprocess.Process) -> None:
         if process.returncode is None:
@@ -251,7 +235,7 @@ async def _talk(process: asyncio.subprocess.Process, body: bytes) -> bytes:
     return await process.stdout.readexactly(int.from_bytes(await process.stdout.readexactly(LENGTH), "big"))
 
 
-def _own_group() -> dict[str, Any]:
-    if sys.platform == "win32":
-        return {"creationflags": subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP}
-    return {"start_new_session": True}
+def worker_env() -> dict[str, str]:
+    """The environment of a worker: it imports what we can, and walks through sets in one order."""
+    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 - text, as the others are
+    return minimal_env({"PYTHONPATH": paths, "PYTHONHASHSEED": "0"})

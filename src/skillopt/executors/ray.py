@@ -1,6 +1,4 @@
-"""Runs environment work on a Ray cluster: on one that this machine starts for the run, or on the one that
-`RAY_ADDRESS` names.
-"""
+"""Runs environment work on a Ray cluster: the one that `RAY_ADDRESS` names, or one of the run's own."""
 
 from __future__ import annotations
 
@@ -22,8 +20,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from skillopt.errors import ConfigError, Fault
-from skillopt.executors.port import ExecutorPlugin, Handle, Result, WorkerLost, told
-from skillopt.process import minimal_env
+from skillopt.executors._worker import answered, pickled, result_of
+from skillopt.executors.port import ExecutorPlugin, Handle, Result, WorkerLost
+from skillopt.executors.processes import worker_env
 
 _STARTED_WITHIN = 120.0
 """Seconds in which a cluster of our own has to be there."""
@@ -51,7 +50,7 @@ class RayCluster:
         """Do the work in a worker of the cluster."""
         ray = await self._open()
         task = ray.remote(_run).options(num_cpus=1, max_retries=0, name="skillopt work")
-        return cast(Result, await self._answer(task, _pickled(work)))
+        return cast(Result, await self._answer(task, pickled(work)))
 
     async def open(self, make: Callable[[], object]) -> Handle:
         """Make an object in a worker of its own, which ends with it."""
@@ -59,7 +58,7 @@ class RayCluster:
         kept = ray.remote(_Kept).options(num_cpus=1, max_restarts=0, max_task_retries=0, name=None).remote()
         handle = _There(self, ray, kept)
         try:
-            await self._answer(kept.make, _pickled(make))
+            await self._answer(kept.make, pickled(make))
         except BaseException:  # also when nobody waits for it any more: it must not stay there
             await handle.close()
             raise
@@ -102,16 +101,14 @@ class RayCluster:
         return ray
 
     async def _answer(self, remote: Any, *arguments: Any) -> Any:
-        """What a remote function returned; see `_told`."""
+        """What a remote function returned; see `answered`: Ray itself would log an error with its text."""
         try:
-            kind, *rest = pickle.loads(await remote.remote(*arguments))
+            answer = await remote.remote(*arguments)
         except import_module("ray").exceptions.RayError as error:
             if self._closed:
                 raise Fault("sandbox", "the executor is closed") from error
             raise WorkerLost(f"a worker of the Ray cluster was lost: {type(error).__name__}") from error
-        if kind == "failed":
-            raise Fault(*rest)
-        return rest[0]
+        return result_of(answer)
 
 
 PLUGIN: ExecutorPlugin = RayCluster
@@ -126,7 +123,7 @@ class _There:
     async def call(self, method: str, *arguments: Any) -> Any:
         if self._kept is None:
             raise Fault("sandbox", "the handle is closed")
-        return await self._cluster._answer(self._kept.call, method, _pickled(arguments))
+        return await self._cluster._answer(self._kept.call, method, pickled(arguments))
 
     async def close(self) -> None:
         kept, self._kept = self._kept, None
@@ -139,29 +136,14 @@ class _Kept:
     """The actor that holds one object."""
 
     def make(self, make: bytes) -> bytes:
-        return _told(lambda: setattr(self, "made", pickle.loads(make)()))
+        return answered(lambda: setattr(self, "made", pickle.loads(make)()))
 
     def call(self, method: str, arguments: bytes) -> bytes:
-        return _told(lambda: getattr(self.made, method)(*pickle.loads(arguments)))  # type: ignore[attr-defined]
+        return answered(lambda: getattr(self.made, method)(*pickle.loads(arguments)))  # type: ignore[attr-defined]
 
 
 def _run(work: bytes) -> bytes:
-    return _told(lambda: pickle.loads(work)())
-
-
-def _told(work: Callable[[], Any]) -> bytes:
-    """`("done", result)` or `("failed", kind, detail)`: Ray would log an error with its text."""
-    try:
-        return pickle.dumps(("done", work()))
-    except Exception as error:  # noqa: BLE001 - work may raise anything, and all of it is told
-        return pickle.dumps(("failed", *told(error)))
-
-
-def _pickled(work: Any) -> bytes:
-    try:
-        return pickle.dumps(work)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise Fault("contract", f"this work cannot be sent to another process: {error}") from error
+    return answered(lambda: pickle.loads(work)())
 
 
 class _OwnCluster:
@@ -170,13 +152,12 @@ class _OwnCluster:
     def __init__(self, cpus: int) -> None:
         # Sockets lie in it, and the name of a socket is short.
         self._folder = Path(tempfile.mkdtemp(prefix="skillopt-ray-", dir="/tmp"))
-        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 - text, as the others are
         head = "import sys; from ray.scripts.scripts import main; sys.exit(main())"
         options = {"port": 0, "num-cpus": cpus, "include-dashboard": "false", "temp-dir": self._folder}
         self._head = subprocess.Popen(
             [sys.executable, "-c", head, "start", "--head", "--block", "--disable-usage-stats"]
             + [f"--{name}={value}" for name, value in options.items()],
-            env=minimal_env({"PYTHONPATH": paths, "PYTHONHASHSEED": "0"}),
+            env=worker_env(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

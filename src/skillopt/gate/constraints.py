@@ -59,8 +59,7 @@ class Constraints:
     """How much more a candidate may take than the skill it would replace, as a share: 0.2 is a fifth more;
     None is no limit.
 
-    `unknown` is the rule for rows of which nobody knows what they took: reject what cannot be checked, or
-    allow it and say so.
+    `unknown` is the rule for rows of which nobody knows what they took: reject, or allow and say so.
     """
 
     tokens: float | None = None
@@ -96,9 +95,7 @@ class Constraints:
         return ruled
 
     def objection_to_all(self, incumbent: Mapping[RowId, Effort]) -> str:
-        """Why no candidate could be accepted against that incumbent: what it took itself is unknown, and that
-        is not allowed.
-        """
+        """Why no candidate could be accepted: what the incumbent took is unknown, and not allowed to be."""
         for limit in self._limits():
             if self.unknown == "reject" and (missing := limit.unknown_of(incumbent)):
                 return (
@@ -108,26 +105,11 @@ class Constraints:
         return ""
 
     def _limits(self) -> list[_Limit]:
-        found = []
-        if self.tokens is not None:
-            found.append(
-                _Limit(
-                    clause="tokens",
-                    key="gate.max_tokens_increase",
-                    noun="tokens",
-                    share=Fraction(str(self.tokens)),
-                )
-            )
-        if self.latency is not None:
-            found.append(
-                _Limit(
-                    clause="latency",
-                    key="gate.max_latency_increase",
-                    noun="seconds",
-                    share=Fraction(str(self.latency)),
-                )
-            )
-        return found
+        return [
+            _Limit(clause=clause, noun=noun, share=Fraction(str(share)))
+            for clause, noun in _LIMITED
+            if (share := getattr(self, clause)) is not None
+        ]
 
 
 def effort_of(row: Scored) -> Effort:
@@ -136,18 +118,25 @@ def effort_of(row: Scored) -> Effort:
     return Effort(tokens=None if usage is None else usage.total, seconds=row.trajectory.seconds)
 
 
+_LIMITED: tuple[tuple[Clause, Literal["tokens", "seconds"]], ...] = (
+    ("tokens", "tokens"),
+    ("latency", "seconds"),
+)
 _REMEDY = "; gate.unknown_effort: allow lets such candidates pass"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Limit:
     clause: Clause
-    key: str
     noun: Literal["tokens", "seconds"]
     share: Fraction
 
+    @property
+    def key(self) -> str:
+        return f"gate.max_{self.clause}_increase"
+
     def of(self, effort: Effort) -> Fraction | None:
-        value = effort.tokens if self.noun == "tokens" else effort.seconds
+        value = getattr(effort, self.noun)
         return None if value is None else Fraction(value)
 
     def unknown_of(self, rows: Mapping[RowId, Effort]) -> int:
@@ -178,18 +167,11 @@ def _constrained(
     after = sum((one for _, one in known), Fraction(0))
     told = f"{_mean(after, known, limit)} {limit.noun} a row against {_mean(before, known, limit)}{left}"
     if after > (1 + limit.share) * before:
-        why = (
-            f"{ruled.why}, but it takes {told}: at most {_percent(limit.share)} more are allowed"
-            f" ({limit.key})"
-        )
-        return Ruled(ruling="reject", why=why, by=limit.clause)
+        most = f"at most {float(100 * limit.share):g} % more are allowed ({limit.key})"
+        return Ruled(ruling="reject", why=f"{ruled.why}, but it takes {told}: {most}", by=limit.clause)
     return Ruled(ruling="accept", why=f"{ruled.why}, with {told}", by=ruled.by)
 
 
 def _mean(total: Fraction, rows: list[tuple[Fraction, Fraction]], limit: _Limit) -> str:
     mean = float(total / len(rows))
     return f"{mean:,.0f}" if limit.noun == "tokens" else f"{mean:,.2f}"
-
-
-def _percent(share: Fraction) -> str:
-    return f"{float(100 * share):g} %"

@@ -22,7 +22,6 @@ from skillopt.gate.decision import Case, PolicyReader, RowId, value
 from skillopt.gate.policies import POLICIES
 from skillopt.gate.settings import GateSettings
 from skillopt.ledger import GATE_STAGE
-from skillopt.place import Place
 from skillopt.step import Step
 from skillopt.tasks.rollout import Invalid, Rollout, Scored, means
 from skillopt.tasks.scorers import as_text
@@ -32,6 +31,11 @@ Action = Literal["accept", "reject", "inconclusive", "unchanged"]
 STAGE, RULE = GATE_STAGE, "rule"
 FIRST_ANSWERS = 3
 """Answers to the baseline that are told as they come."""
+_TOLD = (
+    *("action", "why", "incumbent", "bound", "rows_total"),
+    *("verified", "decided_by", "skill", "over"),
+)
+"""What the log says of a verdict under the same name."""
 SMALLEST_VERIFIED = 5
 """Val tasks below which verdicts are marked unverified."""
 
@@ -65,10 +69,10 @@ class Verdict:
     action: Action
     why: str
     incumbent: float | None
-    candidate: Measured | None
+    candidate: Measured | None = None
     """Complete measurement; None for a candidate that was not fully measured."""
-    bound: float | None
-    rows: tuple[Rollout, ...]
+    bound: float | None = None
+    rows: tuple[Rollout, ...] = ()
     rows_total: int
     """Rows of the reading that decided: with `confirm`, the first draws or all."""
     verified: bool
@@ -99,7 +103,7 @@ class Gate:
         self.policy = settings.ruling_policy
         self._reader = POLICIES.get(self.policy)
         draws = 1 + max((row.draw for row in rows), default=0)
-        self._further = settings.limits.further_draws(draws) if self.policy == "confirm" else 0
+        self._further = settings.further_draws(draws) if self.policy == "confirm" else 0
         again = [replace(row, draw=draws + n) for row in rows if row.draw == 0 for n in range(self._further)]
         self.rows = {(row.task.id, row.draw): row for row in (*rows, *again)}
         self.metric: Metric = settings.gate_metric or "hard"
@@ -154,8 +158,7 @@ class Gate:
         """Measure the first skill in full. Tasks that cannot be measured leave the gate by name, at most a
         tenth of them.
 
-        Where no metric was given, these rows settle it: partial credit without a pass mark is read as soft,
-        everything else as hard.
+        Without a given metric these rows settle it: partial credit without a pass mark is soft, else hard.
         """
         skill = step.skill.rendered
         rows, in_batches = list(self.rows.values()), self.settings.batch == "all"
@@ -183,22 +186,16 @@ class Gate:
             action=action,
             why=why,
             incumbent=incumbent,
-            candidate=None,
-            bound=None,
-            rows=(),
             rows_total=len(self.rows),
             verified=self.verified,
             decided_by=refused_by,
             refused=bool(refused_by),
         )
-        step.emit(self.event(step.place, verdict))
-        return verdict
+        return self._told(step, verdict)
 
     def objection_to_all(self, incumbent: Measured) -> str:
-        """Why no candidate, however good and short, could be accepted against that incumbent; empty where one
-        could.
-        """
-        case = Case.of(incumbent.values, further=self._further, limits=self.settings.limits)
+        """Why no candidate, however good and short, could be accepted against that incumbent; or nothing."""
+        case = Case.of(incumbent.values, further=self._further, limits=self.settings)
         reader = self._reader(case)
         if reader.ruling is not None:
             return f"gate.policy {self.policy}: {reader.why}"
@@ -226,7 +223,7 @@ class Gate:
         case = Case.of(
             incumbent.values,
             further=self._further if policy == "confirm" else 0,
-            limits=self.settings.limits,
+            limits=self.settings,
             chars=len(skill),
             incumbent_chars=len(incumbent.skill),
         )
@@ -307,28 +304,21 @@ class Gate:
             over=digest(incumbent.skill) if over else "",
             refused=bool(unfit),
         )
-        step.emit(self.event(step.place, verdict))
-        return verdict
+        return self._told(step, verdict)
 
-    def event(self, place: Place, verdict: Verdict) -> Judged:
-        """The verdict as the log tells it."""
-        return Judged(
-            id=str(place.at("verdict")),
-            place=place,
-            action=verdict.action,
+    def _told(self, step: Step, verdict: Verdict) -> Verdict:
+        """The verdict, after the log was told."""
+        event = Judged(
+            id=str(step.place.at("verdict")),
+            place=step.place,
             metric=self.metric,
-            incumbent=verdict.incumbent,
             candidate=None if verdict.candidate is None else verdict.candidate.score,
-            bound=verdict.bound,
             rows_used=len(verdict.rows),
-            rows_total=verdict.rows_total,
-            verified=verdict.verified,
-            why=verdict.why,
             policy=verdict.policy or self.policy,
-            decided_by=verdict.decided_by,
-            skill=verdict.skill,
-            over=verdict.over,
+            **{name: getattr(verdict, name) for name in _TOLD},
         )
+        step.emit(event)
+        return verdict
 
 
 def digest(skill: str) -> str:

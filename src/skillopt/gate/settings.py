@@ -12,7 +12,7 @@ from skillopt.gate.decision import GateLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateSettings:
+class GateSettings(GateLimits):
     """How the gate decides, by the names of the configuration (sections `evaluation` and `gate`)."""
 
     gate_metric: Metric | None = None
@@ -20,15 +20,10 @@ class GateSettings:
     gate_mixed_weight: float = 0.5
     use_gate: bool = True
     policy: str = "strict"
-    alpha: float = 0.05
-    max_chars: int = 0
-    confirm_draws: int = 0
     max_tokens_increase: float | None = None
     max_latency_increase: float | None = None
     unknown_effort: Unknown = "reject"
     check_baseline: bool = True
-    seed_chars: int = 0
-    """Length of the seed's rendered text."""
     batch: Literal["off", "test", "all"] = "off"
     """With `all` the baseline is asked in batches."""
     compared_targets: int = 1
@@ -40,16 +35,6 @@ class GateSettings:
     def ruling_policy(self) -> str:
         """The policy whose ruling is told: while the gate is off, what `strict` would have done."""
         return self.policy if self.use_gate else "strict"
-
-    @property
-    def limits(self) -> GateLimits:
-        """What the policies are told."""
-        return GateLimits(
-            alpha=self.alpha,
-            max_chars=self.max_chars,
-            confirm_draws=self.confirm_draws,
-            seed_chars=self.seed_chars,
-        )
 
     @property
     def constraints(self) -> Constraints:

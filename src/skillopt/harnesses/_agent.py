@@ -68,6 +68,16 @@ class AgentMeasured:
         return self.done
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rollout:
+    """What one rollout is about."""
+
+    task: Task
+    documents: tuple[Path, ...]
+    skill: str
+    prompts: Mapping[str, str]
+
+
 class AgentHarness:
     """One agent CLI as a harness. Every rollout has a home, a workspace and a process of its own."""
 
@@ -80,10 +90,11 @@ class AgentHarness:
         if knobs:
             raise ConfigError(f"{name}: an agent CLI takes no {' or '.join(knobs)}. Unset it.")
         own = spec.provider == agent(name).login
+        provider = spec.provider
+        if own:
+            provider = OWN if spec.base_url is None else _wire(driver.providers)
         access = Access(
-            provider=(
-                OWN if own and spec.base_url is None else _wire(driver.providers) if own else spec.provider
-            ),
+            provider=provider,
             model=spec.name,
             base_url=spec.base_url,
             key=spec.api_key,
@@ -97,9 +108,8 @@ class AgentHarness:
                 f"{name}: a description is measured by whether the agent loads the skill by itself. Unset"
                 " model.target.agent.activation."
             )
-        self._activation: Activation = (
-            "natural" if activation == "natural" or setup.listing is not None else "forced"
-        )
+        is_natural = activation == "natural" or setup.listing is not None
+        self._activation: Activation = "natural" if is_natural else "forced"
         self._agent = InstalledAgent(driver, access, setup.agent, timeout=spec.timeout)
         if not self._agent.can_isolate_login and not setup.agent.get("home"):
             wanted = " or ".join(driver.credentials) or f"a provider, as in '{name}/anthropic:MODEL'"
@@ -136,40 +146,26 @@ class AgentHarness:
             )
         if task.images and not self._agent.driver.images:
             raise Fault("contract", f"{self.name} takes no images. Choose another harness.")
+        rollout = _Rollout(task=task, documents=documents, skill=skill, prompts=prompts)
         if self._setup.executor is None or workplace is not None:  # a workplace is of this machine
-            measured = await self._here(task, documents, skill, prompts, session, workplace)
+            measured = await self._here(rollout, session, workplace)
         else:
-            measured = await self._elsewhere(self._setup.executor, task, documents, skill, prompts, session)
+            measured = await self._elsewhere(self._setup.executor, rollout, session)
         return measured.trajectory()
 
-    async def _elsewhere(
-        self,
-        executor: Executor,
-        task: Task,
-        documents: tuple[Path, ...],
-        skill: str,
-        prompts: Mapping[str, str],
-        session: Session,
-    ) -> AgentMeasured:
+    async def _elsewhere(self, executor: Executor, rollout: _Rollout, session: Session) -> AgentMeasured:
         """The same in a worker that gets every file as content, and of our credentials this model's alone."""
         setup, scrub = self._setup, self._setup.scrub
         carried = [] if setup.skill is None or setup.skill.folder is None else setup.skill.folder.rglob("*")
-        files = {
-            path.absolute(): path.read_bytes()
-            for path in (*task.files, *documents, *carried)
-            if path.is_file()
-        }
-        work = partial(
-            _on_a_worker,
-            self.name,
-            self.version,
-            replace(setup, rollout_budget=None, executor=None, scrub=str),
-            files,
-            replace(task, prompt=scrub(task.prompt), reference=None),
-            documents,
-            skill,
-            {name: scrub(text) for name, text in prompts.items()},
+        paths = (*rollout.task.files, *rollout.documents, *carried)
+        files = {path.absolute(): path.read_bytes() for path in paths if path.is_file()}
+        sent = replace(
+            rollout,
+            task=replace(rollout.task, prompt=scrub(rollout.task.prompt), reference=None),
+            prompts={name: scrub(text) for name, text in rollout.prompts.items()},
         )
+        there = replace(setup, rollout_budget=None, executor=None, scrub=str)
+        work = partial(_on_a_worker, self.name, self.version, there, files, sent)
         measured: AgentMeasured | None = None
 
         async def run() -> AgentReport:
@@ -182,15 +178,10 @@ class AgentHarness:
         return measured if measured.done is None else replace(measured, done=_scrubbed(measured.done, scrub))
 
     async def _here(
-        self,
-        task: Task,
-        documents: tuple[Path, ...],
-        skill: str,
-        prompts: Mapping[str, str],
-        session: Session | None,
-        workplace: Workplace | None = None,
+        self, rollout: _Rollout, session: Session | None, workplace: Workplace | None = None
     ) -> AgentMeasured:
         """The rollout in this process; without a session nobody pays."""
+        task, documents, skill = rollout.task, rollout.documents, rollout.skill
         with self._agent.place() as place:
             if workplace is not None:
                 await workplace.furnish(place.workspace)
@@ -203,15 +194,12 @@ class AgentHarness:
                 install_listed(listing.others, skills)
             images = put_files(task, place.workspace, documents)
             pointer = _NO_SKILL if name is None else _POINTER[self._activation].replace("{name}", name)
+            system = fill(rollout_prompt(rollout.prompts, own_tools=True), {"skill": pointer})
             work = AgentWork(
                 access=self._agent.access,
                 place=place,
                 settings=self._agent.settings,
-                prompt=self._setup.scrub(
-                    as_prompt(
-                        fill(rollout_prompt(prompts, own_tools=True), {"skill": pointer}), task, documents
-                    )
-                ),
+                prompt=self._setup.scrub(as_prompt(system, task, documents)),
                 skill=name,
                 activation=self._activation,
                 images=images,
@@ -246,15 +234,7 @@ class AgentHarness:
     async def _paid(
         self, run: Callable[[], Coroutine[Any, Any, AgentReport]], session: Session
     ) -> AgentReport:
-        if self._setup.rollout_budget is None:
-            return await run()
-        return await self._setup.rollout_budget.pay(
-            session.stage,
-            session.place,
-            run,
-            background=session.background,
-            trusts_cost=self._agent.access.base_url is None,
-        )
+        return await self._setup.paid(session, run, trusts_cost=self._agent.access.base_url is None)
 
     def _trajectory(
         self, report: AgentReport, files: Mapping[str, str], place: AgentPlace, skill: str | None
@@ -289,14 +269,7 @@ class AgentTarget:
 
 
 def _on_a_worker(
-    name: str,
-    version: str,
-    setup: Setup,
-    files: Mapping[Path, bytes],
-    task: Task,
-    documents: tuple[Path, ...],
-    skill: str,
-    prompts: Mapping[str, str],
+    name: str, version: str, setup: Setup, files: Mapping[Path, bytes], rollout: _Rollout
 ) -> AgentMeasured:
     """One rollout where its files are not: they are written into a folder that ends with it."""
     with temporary_folder("skillopt-work-") as root:
@@ -313,8 +286,9 @@ def _on_a_worker(
         if harness.version != version:
             where = socket.gethostname()
             raise Fault("contract", f"{name} on {where} is not the one of this run: {harness.version}")
-        task = replace(task, files=tuple(map(there, task.files)))
-        return asyncio.run(harness._here(task, tuple(map(there, documents)), skill, prompts, None))
+        task = replace(rollout.task, files=tuple(map(there, rollout.task.files)))
+        moved = replace(rollout, task=task, documents=tuple(map(there, rollout.documents)))
+        return asyncio.run(harness._here(moved, None))
 
 
 def _scrubbed(done: Trajectory, scrub: Callable[[str], str]) -> Trajectory:
@@ -350,10 +324,5 @@ def _without_skill(messages: tuple[Message, ...], skills: str, skill: str | None
 
 def _neutral(text: str, place: AgentPlace) -> str:
     """A text without the random names of this rollout's folders, which would make equal ones differ."""
-    for folder, shown in (
-        (place.workspace, "/workspace"),
-        (place.home, "/home/agent"),
-        (place.root, "/rollout"),
-    ):
-        text = text.replace(str(folder), shown)
-    return text
+    text = text.replace(str(place.workspace), "/workspace").replace(str(place.home), "/home/agent")
+    return text.replace(str(place.root), "/rollout")

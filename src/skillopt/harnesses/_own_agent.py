@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -38,6 +39,7 @@ _SPEAKERS: Mapping[str, Speaker] = {
     **{name: name for name in ("system", "user", "assistant", "tool")},
     **{"human": "user", "ai": "assistant", "function": "tool", "developer": "system"},
 }
+_KINDS: Mapping[type[OSError], Kind] = {TimeoutError: "timeout", ConnectionError: "unavailable"}
 _FUNCTION = re.compile(r"[^\n]+\.py:[A-Za-z_][\w.]*|function:\s*\S+:[A-Za-z_][\w.]*")
 
 
@@ -53,9 +55,7 @@ def harness_of(text: str) -> str | None:
 
 
 def located(text: str, find: Callable[[str], Path]) -> str:
-    """The target with the files that it names where `find` sees them: a configuration may lie elsewhere than
-    the working directory.
-    """
+    """The target with the files that it names where `find` sees them, perhaps beside a configuration."""
     if text.startswith("cmd:"):
         program, *rest = argv_of(text.removeprefix("cmd:"), "target")
         if "/" in program:  # else it is looked for on the PATH
@@ -80,6 +80,12 @@ class OwnAgentWork:
     """A fresh folder with the task's files. What the agent leaves in it is part of its work."""
     images: tuple[Path, ...]
     """The task's images as files of the workspace."""
+
+    def told(self, files: object, images: object) -> dict[str, Any]:
+        """The task and the skill as JSON, with files and images in a form of the caller's."""
+        task = {name: getattr(self.task, name) for name in ("id", "prompt")}
+        task |= {"instructions": self.task.data["instructions"], "files": files, "images": images}
+        return {"task": task, "skill": self.skill}
 
 
 class OwnAgent:
@@ -129,11 +135,7 @@ class OwnAgent:
             files = tuple(path for path in found if path not in images)
             shown = replace(task, reference=None, data={"instructions": instructions}, files=files)
             work = OwnAgentWork(
-                task=shown,
-                skill=as_prompt(skill),
-                folder=folder,
-                workspace=place.workspace,
-                images=images,
+                task=shown, skill=as_prompt(skill), folder=folder, workspace=place.workspace, images=images
             )
             before = snapshot(place.workspace)
             report = await self._paid(work, session)
@@ -156,13 +158,7 @@ class OwnAgent:
             return replace(report, seconds=report.seconds or round(time.monotonic() - began, 3))
 
         try:
-            report = (
-                await run()
-                if self._setup.rollout_budget is None
-                else await self._setup.rollout_budget.pay(
-                    session.stage, session.place, run, background=session.background, trusts_cost=True
-                )
-            )
+            report = await self._setup.paid(session, run, trusts_cost=True)
         except Fault as fault:
             raise Fault(fault.kind, self._clean(fault.detail)) from None
         if problems:
@@ -177,7 +173,7 @@ class OwnAgent:
         said = each_text(_without_question(report.messages, task), self._clean)
         if answer.strip() and not (said and answer.strip() in said[-1].content):
             said = (*said, Message(role="assistant", content=answer))
-        own = "refusal" if report.finish == "refusal" else "turns" if report.finish == "turns" else None
+        own = report.finish if report.finish in ("refusal", "turns") else None
         return Trajectory(
             messages=said,
             answer=answer,
@@ -225,17 +221,9 @@ def raised(error: BaseException, who: str) -> Fault:
     if isinstance(error, Fault):
         return error
     text = f"{type(error).__name__}: {error}"
-    at = error.__traceback__
-    while at is not None and at.tb_next is not None:
-        at = at.tb_next
-    where = "" if at is None else f" ({Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno})"
-    by_type: Kind | None = (
-        "timeout"
-        if isinstance(error, TimeoutError)
-        else "unavailable"
-        if isinstance(error, ConnectionError)
-        else None
-    )
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    by_type = next((kind for each, kind in _KINDS.items() if isinstance(error, each)), None)
     return Fault(by_type or kind_of(text) or "contract", f"{who} raised {text[:_SHOWN]}{where}")
 
 
@@ -255,9 +243,7 @@ def _kind(value: object) -> str:
 
 
 def _without_question(messages: tuple[Message, ...], task: Task) -> tuple[Message, ...]:
-    """The conversation without what it begins with: system prompts and the task, which the optimizer is shown
-    anyway.
-    """
+    """The conversation without its beginning: system prompts and the task, which are shown anyway."""
     for index, message in enumerate(messages):
         is_question = message.role == "user" and task.prompt.strip() in message.content
         if message.role != "system" and not is_question:
@@ -286,11 +272,13 @@ def _message(each: object, who: str) -> Message:
     role = _SPEAKERS.get(str(each.get("role")))
     if role is None:
         raise _broken(who, f"gave the role {each.get('role')!r} in 'trace'; known: {', '.join(_SPEAKERS)}")
-    called = each.get("tool_call_id")
+    called, calls = each.get("tool_call_id"), each.get("tool_calls") or ()
+    if not isinstance(calls, list | tuple):
+        raise _broken(who, f"gave {_kind(calls)} as 'tool_calls'; write a list of calls")
     return Message(
         role=role,
         content=_text(each.get("content")),
-        tool_calls=tuple(_tool_call(call, who) for call in each.get("tool_calls") or ()),
+        tool_calls=tuple(_tool_call(call, who) for call in calls),
         tool_call_id=None if called is None else str(called),
     )
 
@@ -307,7 +295,7 @@ def _tool_call(call: object, who: str) -> ToolCall:
 
 
 def _text(content: object) -> str:
-    """Text as it is, the text parts of a list of parts, anything else as JSON."""
+    """Text as it is, the text parts of a list of parts, anything else as JSON where it can be."""
     if content is None:
         return ""
     if isinstance(content, str):
@@ -317,7 +305,10 @@ def _text(content: object) -> str:
         texts = [part for part in parts if isinstance(part, str)]
         if len(texts) == len(parts):
             return "\n".join(texts)
-    return json.dumps(content, ensure_ascii=False, default=str)
+    try:
+        return json.dumps(content, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):  # keys that JSON has not, or an object inside itself
+        return str(content)
 
 
 def _usage(usage: object, who: str) -> tuple[Usage | None, int, Fraction | None]:
@@ -340,13 +331,8 @@ def _usage(usage: object, who: str) -> tuple[Usage | None, int, Fraction | None]
 
     given, written = number("input_tokens", "prompt_tokens"), number("output_tokens", "completion_tokens")
     cached, usd = number("cached_tokens"), number("usd", "cost")
-    tokens = (
-        None
-        if given is None or written is None
-        else Usage(
-            input_tokens=int(given),
-            output_tokens=int(written),
-            cached_tokens=None if cached is None else int(cached),
-        )
-    )
+    tokens = None
+    if given is not None and written is not None:
+        read = None if cached is None else int(cached)
+        tokens = Usage(input_tokens=int(given), output_tokens=int(written), cached_tokens=read)
     return tokens, int(number("calls", "requests") or 1), None if usd is None else Fraction(str(usd))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -42,26 +42,20 @@ def reservation(allowance: Allowance, most: Amount, price: Price | None) -> Amou
     return Amount(calls=max(1, math.ceil(seen.calls)), tokens=tokens, usd=usd)
 
 
+@dataclass(eq=False, slots=True)
 class RolloutBudget:
     """Pays for rollouts: reserves the allowance or 1.3 x the dearest one seen, settles what was reported."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        price: Price | None,
-        allowance: Allowance | None = None,
-        *,
-        role: Role = "target",
-    ) -> None:
-        self._ledger = ledger
-        self._role = role
-        self._price = price
-        self._allowance = allowance or Allowance()
-        self._most = Amount()
+    ledger: Ledger
+    price: Price | None
+    allowance: Allowance = Allowance()
+    role: Role = field(default="target", kw_only=True)
+    most: Amount = field(default=Amount(), init=False)
+    """The dearest rollout so far."""
 
     def require_allowance(self, who: str) -> None:
         """An agent that reports no usage can only be held to a budget by an allowance for each rollout."""
-        budget, allowance = self._ledger.budget, self._allowance
+        budget, allowance = self.ledger.budget, self.allowance
         for unit, limit, allowed in (
             ("tokens", budget.tokens, allowance.tokens),
             ("usd", budget.usd, allowance.usd),
@@ -84,10 +78,10 @@ class RolloutBudget:
 
         `trusts_cost`: the dollars reported are those of the bill, as the CLI talks to its own service.
         """
-        need = reservation(self._allowance, self._most, self._price)
-        if self._ledger.budget.usd is None and not (self._allowance.usd or self._most.usd or self._price):
+        need = reservation(self.allowance, self.most, self.price)
+        if self.ledger.budget.usd is None and not (self.allowance.usd or self.most.usd or self.price):
             need = replace(need, usd=None)  # a guess holds a budget; as a cost it would be made up
-        entry = await self._ledger.reserve(self._role, stage, place, need, background=background)
+        entry = await self.ledger.reserve(self.role, stage, place, need, background=background)
         return await to_the_end(asyncio.ensure_future(self._run(work, entry, trusts_cost)))
 
     async def _run(
@@ -98,20 +92,20 @@ class RolloutBudget:
         except Fault as fault:
             is_refused = isinstance(fault, ModelError) and fault.refused
             if is_refused or (fault.kind in _NOT_WORKED_ON and not isinstance(fault, WorkerLost)):
-                self._ledger.refuse(entry)
+                self.ledger.refuse(entry)
             else:
-                self._ledger.settle(entry, None, None)
+                self.ledger.settle(entry, None, None)
             raise
         except BaseException:  # a bug or a dying loop: it was started, so it stays charged
-            self._ledger.settle(entry, None, None)
+            self.ledger.settle(entry, None, None)
             raise
         charged = self._charge(report, entry, trusts_cost)
-        self._ledger.settle(entry, report.usage, charged)
+        self.ledger.settle(entry, report.usage, charged)
         if charged is not None:
-            self._most = Amount(
-                calls=max(self._most.calls, charged.calls),
-                tokens=max(self._most.tokens, charged.tokens),
-                usd=max(self._most.usd or Fraction(0), charged.usd or Fraction(0)),
+            self.most = Amount(
+                calls=max(self.most.calls, charged.calls),
+                tokens=max(self.most.tokens, charged.tokens),
+                usd=max(self.most.usd or Fraction(0), charged.usd or Fraction(0)),
             )
         return report
 
@@ -121,11 +115,11 @@ class RolloutBudget:
         if usage is not None and not usage.credible(said_something=bool(report.answer)):
             usage = None
         usd = report.usd if trusts_cost and report.usd else None
-        if self._price is not None and usage is not None:
-            usd = cost(usage, self._price)
+        if self.price is not None and usage is not None:
+            usd = cost(usage, self.price)
         if usage is None and usd is None:
             return None
         if usd is None:
-            usd = self._allowance.usd  # unknown would never fit a dollar budget again
+            usd = self.allowance.usd  # unknown would never fit a dollar budget again
         tokens = entry.reserved if usage is None else usage.total
         return Amount(calls=report.calls, tokens=tokens, usd=usd)

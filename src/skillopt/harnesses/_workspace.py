@@ -40,9 +40,7 @@ def put_documents(documents: Sequence[Path], workspace: Path) -> Path:
 
 
 def put_files(task: Task, workspace: Path, documents: Sequence[Path] = ()) -> tuple[Path, ...]:
-    """Copy the task's files and folders except `documents` into the workspace, write its images; the images'
-    paths.
-    """
+    """Copy the task's files but for `documents` into the workspace, write its images; their paths."""
     for path in task.files:
         if path in documents:
             continue

@@ -14,6 +14,7 @@ from skillopt.models.port import ModelSpec
 from skillopt.process import run_process
 from skillopt.programs.events import kind_of
 from skillopt.tasks.commands import argv_of, files_hash, found
+from skillopt.transcripts.records import decoded
 
 _MOST_OUTPUT = 16 << 20
 
@@ -47,19 +48,8 @@ class _Start:
         self._cwd = Path.cwd()
 
     async def __call__(self, work: OwnAgentWork) -> object:
-        task = work.task
-        asked = {
-            "task": {
-                "id": task.id,
-                "prompt": task.prompt,
-                "instructions": task.data["instructions"],
-                "files": [str(path) for path in task.files],
-                "images": [str(path) for path in work.images],
-            },
-            "skill": work.skill,
-            "skill_folder": str(work.folder),
-            "workspace": str(work.workspace),
-        }
+        asked = work.told([*map(str, work.task.files)], [*map(str, work.images)])
+        asked |= {"skill_folder": str(work.folder), "workspace": str(work.workspace)}
         done = await run_process(
             self._argv,
             input=json.dumps(asked).encode(),
@@ -71,9 +61,8 @@ class _Start:
             belongings=work.workspace.parent,
         )
         if done.code != 0:
-            said = (done.stderr.strip() or done.stdout.strip() or b"it said nothing").decode(
-                errors="replace"
-            )[-500:]
+            last = done.stderr.strip() or done.stdout.strip() or b"it said nothing"
+            said = last.decode(errors="replace")[-500:]
             raise Fault(kind_of(said) or "contract", f"{self._name} ended with code {done.code}: {said}")
         if done.cut:
             raise Fault("contract", f"{self._name} printed more than {_MOST_OUTPUT >> 20} MB")
@@ -82,15 +71,10 @@ class _Start:
     def _read(self, text: str) -> object:
         """The object that was printed, alone or as the last line: agents like to talk before it."""
         for part in (text, text.rpartition("\n")[2]):
-            try:
-                value = json.loads(part)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(value, dict):
+            if isinstance(value := decoded(part), dict):
                 return value
         raise Fault(
-            "contract",
-            f'{self._name} printed {text[-200:]!r}; print one line {{"answer": "..."}} at the end',
+            "contract", f'{self._name} printed {text[-200:]!r}; print one line {{"answer": "..."}} at the end'
         )
 
 

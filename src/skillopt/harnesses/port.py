@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from skillopt.errors import Fault
@@ -13,6 +13,7 @@ from skillopt.messages import Message, Reply, Request, Tool, Usage
 from skillopt.models.port import Model, ModelSpec
 from skillopt.models.wires.http import fingerprint
 from skillopt.place import Place
+from skillopt.programs.port import AgentReport
 from skillopt.skill.description import SkillListing
 from skillopt.skill.document import as_prompt
 from skillopt.skill.folder import Skill
@@ -22,37 +23,27 @@ from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
 
 
+@dataclass(eq=False)
 class Session:
     """The model as one rollout sees it; every turn has its place, so half a rollout can be continued."""
 
-    def __init__(
-        self,
-        model: Model,
-        *,
-        key: str,
-        stage: str,
-        draw: int,
-        max_tokens: int,
-        attempt: int = 0,
-        background: bool = False,
-        batch: bool = False,
-    ) -> None:
-        self._model = model
-        self._key = key
-        self._attempt = attempt
-        self._draw = draw
-        self.stage = stage
-        self.background = background
-        self._batch = batch
-        self.max_tokens = max_tokens
-        self.calls = 0
-        self.usage: Usage | None = Usage(input_tokens=0, output_tokens=0)
-        self.seconds: float | None = 0.0
+    model: Model
+    _: KW_ONLY
+    key: str
+    stage: str
+    draw: int
+    max_tokens: int
+    attempt: int = 0
+    background: bool = False
+    batch: bool = False
+    calls: int = field(default=0, init=False)
+    usage: Usage | None = field(default=Usage(input_tokens=0, output_tokens=0), init=False)
+    seconds: float | None = field(default=0.0, init=False)
 
     @property
     def place(self) -> str:
         """Where in the run the next turn is; unique."""
-        return str(Place.of_turn(self._key, self._attempt, self.calls))
+        return str(Place.of_turn(self.key, self.attempt, self.calls))
 
     async def ask(self, messages: tuple[Message, ...], tools: tuple[Tool, ...] = ()) -> Reply:
         """The next turn. A reply cut by our cap is `Fault("truncated")`, by the model's limit it returns."""
@@ -63,12 +54,12 @@ class Session:
             role="target",
             stage=self.stage,
             place=self.place,
-            draw=self._draw,
+            draw=self.draw,
             background=self.background,
-            batch=self._batch,
+            batch=self.batch,
         )
         self.calls += 1
-        reply = await self._model.complete(request)
+        reply = await self.model.complete(request)
         self.usage = _add(self.usage, reply.usage)
         self.seconds = (
             None if self.seconds is None or reply.seconds is None else round(self.seconds + reply.seconds, 3)
@@ -95,6 +86,15 @@ class Setup:
     """Where rollouts inside agent programs run; unset is this process."""
     scrub: Callable[[str], str] = str
     """Takes the credentials we loaded out of a text; where the calls are not ours, nobody else does."""
+
+    async def paid(
+        self, session: Session, run: Callable[[], Coroutine[Any, Any, AgentReport]], *, trusts_cost: bool
+    ) -> AgentReport:
+        """The report of a whole rollout, paid where there is a budget; see `RolloutBudget.pay`."""
+        if self.rollout_budget is None:
+            return await run()
+        told = {"background": session.background, "trusts_cost": trusts_cost}
+        return await self.rollout_budget.pay(session.stage, session.place, run, **told)
 
 
 class NotAsked:
@@ -214,10 +214,8 @@ class TurnByTurn:
 
     def failure(self, reply: Reply) -> str | None:
         """The target's own fault that a reply shows, if any: it ends the rollout."""
-        if reply.finish == "refusal":
-            return "refusal"
-        if reply.finish == "length":
-            return "length"
+        if reply.finish in ("refusal", "length"):
+            return reply.finish
         return "empty" if not reply.text.strip() else None
 
     async def observe(self, environment: Environment, reply: Reply) -> tuple[Message, ...]:

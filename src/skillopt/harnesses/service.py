@@ -44,20 +44,14 @@ class _Post:
 
     async def __call__(self, work: OwnAgentWork) -> object:
         task = work.task
-        body = {
-            "task": {
-                "id": task.id,
-                "prompt": task.prompt,
-                "instructions": task.data["instructions"],
-                "files": {path.name: base64.b64encode(path.read_bytes()).decode() for path in task.files},
-                "images": [{"media_type": each.media_type, "data": each.data} for each in task.images],
-            },
-            "skill": work.skill,
-            "skill_files": {
-                path.relative_to(work.folder).as_posix(): path.read_text("utf-8", "replace")
-                for path in sorted(work.folder.rglob("*"))
-                if path.is_file()
-            },
+        body = work.told(
+            {path.name: base64.b64encode(path.read_bytes()).decode() for path in task.files},
+            [{"media_type": each.media_type, "data": each.data} for each in task.images],
+        )
+        body["skill_files"] = {
+            path.relative_to(work.folder).as_posix(): path.read_text("utf-8", "replace")
+            for path in sorted(work.folder.rglob("*"))
+            if path.is_file()
         }
         wire = self._wire()
         try:

@@ -42,11 +42,9 @@ class ToolLoop(TurnByTurn):
             return await super().observe(environment, reply)
         results = []
         for call in reply.tool_calls:
-            result = (
-                "It is over: this call was not done."
-                if is_over(environment)
-                else await _result(environment, call)
-            )
+            result = "It is over: this call was not done."
+            if not is_over(environment):
+                result = await _result(environment, call)
             results.append(Message(role="tool", content=result, tool_call_id=call.id))
         return tuple(results)
 

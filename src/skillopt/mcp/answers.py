@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from skillopt.mcp.tools import CommandTool
@@ -67,12 +67,7 @@ class ToolAnswer:
 
     def structured(self) -> dict[str, Any]:
         """As the output schema has it."""
-        return {
-            "status": self.status,
-            "exit_code": self.exit_code,
-            "result": self.result,
-            "messages": list(self.messages),
-        }
+        return {**asdict(self), "messages": list(self.messages)}
 
     def headline(self, name: str) -> str:
         """One short text."""

@@ -120,17 +120,19 @@ _SECTIONS = ("model.optimizer.", "model.target.", "model.judge.")
 _MODEL_NAMES = frozenset({"name", "model.backend", "model.optimizer_backend", "model.target_backend"})
 _ENDPOINTS = frozenset({"base_url", "tracking.mlflow.uri", "tracking.otel.endpoint"})
 _LOGINS = frozenset(
-    {
-        "api_key",
-        "options.auth_mode",
-        "options.api_version",
-        "options.ad_scope",
-        "options.managed_identity_client_id",
-    }
+    {"api_key", "options.auth_mode", "options.api_version", "options.ad_scope"}
+    | {"options.managed_identity_client_id"}
 )
 _HARMLESS = frozenset(
     {"agent.activation", "gate.policy", "tracking.use", "tracking.project", "env.scorer_options"}
-    | {"env.name", "env.split_ratio", "env.id_field", "env.reference_field", "env.kind_field"}
+    | {
+        "env.name",
+        "env.split_ratio",
+        "env.split_field",
+        "env.id_field",
+        "env.reference_field",
+        "env.kind_field",
+    }
 )
 """Keys of the configuration that hold text and start, send and open nothing."""
 _SCORER, _SANDBOX, _SHUT_IN = "env.scorer", "env.sandbox", "bubblewrap"
@@ -176,7 +178,7 @@ class Rights:
                 self._need(PROGRAMS, f"{entry.written} names a program")
         elif entry.key in FILE_OR_TEXT_KEYS:
             self.place.confine(file_in(entry.key, str(value))[0])
-        elif (entry.key == _SANDBOX and value != _SHUT_IN) or not _is_a_figure_or_a_choice(leaf):
+        elif (entry.key == _SANDBOX and value != _SHUT_IN) or not (leaf.choices or leaf.is_figure):
             self._need(PROGRAMS, f"{entry.written} may decide what is started, and how it is shut in")
 
     def _model(self, name: str, text: str) -> None:
@@ -242,7 +244,3 @@ def _part(key: str) -> str:
     if key in declared().keys:
         return declared().keys[key].fills
     return next((key.removeprefix(section) for section in _SECTIONS if key.startswith(section)), key)
-
-
-def _is_a_figure_or_a_choice(leaf: Leaf) -> bool:
-    return all(option in (int, float, bool) for option in leaf.options) or bool(leaf.choices)

@@ -29,15 +29,14 @@ class CommandTool:
     """A command as a tool.
 
     It takes the options named in `takes` and no others: an option that is new on the command line is not a
-    model's before somebody decided so, and a client sends every schema to its model.
+    model's before somebody decided so (`tests/mcp_server/test_tools.py` lists the others), and a client sends
+    every schema to its model.
     """
 
     name: str
     runs: tuple[str, ...] = ()
     """The words of its command, where they are not those of its name."""
     takes: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-    """The command's own options that are not for a model: a person's word, or another way to say the same."""
     fixed: tuple[str, ...] = ()
     """What the tool always says, instead of an argument."""
     more: str = ""
@@ -77,7 +76,6 @@ TOOLS: tuple[CommandTool, ...] = (
     CommandTool(
         name="sleep_harvest",
         takes=("since", *_SESSIONS),
-        without=("output",),
         reads_only=True,
         says=(
             "Read the sessions of the person's agents and say what was read, kept and dropped. Nothing is"
@@ -88,7 +86,6 @@ TOOLS: tuple[CommandTool, ...] = (
     CommandTool(
         name="sleep_run",
         takes=("tasks_file", "restart", *_NIGHT),
-        without=("reviewed", "log"),
         calls_models=True,
         is_long=True,
         more="Adopting what it proposes is the person's decision: show them sleep_diff.",
@@ -97,16 +94,11 @@ TOOLS: tuple[CommandTool, ...] = (
     CommandTool(name="sleep_adopt", takes=_PROPOSAL, switch="adopt", more=_ASKED),
     CommandTool(name="sleep_discard", takes=_PROPOSAL, switch="adopt", more=_ASKED),
     CommandTool(name="sleep_undo", takes=("proposal", "force"), switch="undo", more=_ASKED),
-    CommandTool(
-        name="sleep_schedule",
-        takes=("hour", "minute", "scheduler", *_NIGHT),
-        switch="schedule",
-    ),
-    CommandTool(name="sleep_unschedule", without=("all",), switch="schedule"),
+    CommandTool(name="sleep_schedule", takes=("hour", "minute", "scheduler", *_NIGHT), switch="schedule"),
+    CommandTool(name="sleep_unschedule", switch="schedule"),
     CommandTool(
         name="skillopt_train",
         takes=(*_CONFIG, *_MODELS, *_TASKS, *_TRAINING),
-        without=("config_argument", "target", "optimizer", "from", "effort", "help_all"),
         calls_models=True,
         is_long=True,
         more=f"Ask skillopt_estimate first what it will cost, and set a budget. {_REST}",
@@ -114,7 +106,6 @@ TOOLS: tuple[CommandTool, ...] = (
     CommandTool(
         name="skillopt_eval",
         takes=(*_CONFIG, *_MEASURED, *(name for name in _TASKS if name != "skill_init")),
-        without=("config_argument",),
         calls_models=True,
         is_long=True,
         more=_REST,
@@ -122,13 +113,11 @@ TOOLS: tuple[CommandTool, ...] = (
     CommandTool(
         name="skillopt_estimate",
         takes=(*_CONFIG, "target_reply", "optimizer_reply", *_MODELS, *_TASKS, *_TRAINING),
-        without=("config_argument", "target", "optimizer", "measure"),
         more=_REST,
     ),
     CommandTool(
         name="skillopt_noise",
         takes=(*_CONFIG, "skill", "draws", "gain", "target_model", "backend", *_TASKS),
-        without=("config_argument", "target"),
         calls_models=True,
         is_long=True,
         more=_REST,
@@ -136,25 +125,17 @@ TOOLS: tuple[CommandTool, ...] = (
     CommandTool(
         name="skillopt_doctor",
         takes=(*_CONFIG, "no_calls", *_MODELS, "env", "data_path", "split_dir", "skill_init"),
-        without=("config_argument", "target", "optimizer"),
         calls_models=True,
         statuses={2: "needs_fixing"},
         more=_REST,
     ),
     CommandTool(name="skillopt_runs", takes=("folders", "compare"), reads_only=True),
-    CommandTool(
-        name="skillopt_explain",
-        takes=("run", "step"),
-        without=("all",),  # its answer holds everything
-        reads_only=True,
-        statuses={1: "differs"},
-    ),
+    CommandTool(name="skillopt_explain", takes=("run", "step"), reads_only=True, statuses={1: "differs"}),
     CommandTool(name="skillopt_diff", takes=("a", "b"), reads_only=True),
     CommandTool(
         name="skillopt_list_configs",
         runs=("list",),
         fixed=("configs",),
-        without=("kind",),
         reads_only=True,
         says=(
             "List the packaged configs, by the name that skillopt_train, skillopt_eval and skillopt_estimate"
@@ -197,10 +178,10 @@ class Toolbox:
     def specs(self, allow: Collection[str] = ()) -> list[ToolSpec]:
         """The tools a client sees, with the switches of `allow` on."""
         return [
-            ToolSpec(tool.name, self._description(tool), self.arguments[tool.name].schema())
+            ToolSpec(tool.name, tool.says or self._helped(tool), self.arguments[tool.name].schema())
             for tool in offered(allow)
         ]
 
-    def _description(self, tool: CommandTool) -> str:
+    def _helped(self, tool: CommandTool) -> str:
         helped = first_paragraph(find_command(self._tree, tool.command))
-        return tool.says or " ".join(filter(None, (helped, tool.more)))
+        return f"{helped} {tool.more}".rstrip()

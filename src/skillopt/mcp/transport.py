@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import hmac
 import os
-import secrets
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterator, MutableMapping
@@ -16,6 +15,7 @@ from typing import Any
 import uvicorn
 from mcp.server.stdio import stdio_server
 
+from skillopt.aio import signals_heard
 from skillopt.errors import UsageError
 from skillopt.mcp.server import ToolServer
 from skillopt.mcp.tools import Toolbox
@@ -28,29 +28,6 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-
-def serve_stdio(tools: Toolbox, project: Path, allow: Collection[str]) -> None:
-    """Serve one client over stdin and stdout until it goes away."""
-    asyncio.run(_over_stdio(tools, project, allow))
-
-
-def serve_http(
-    tools: Toolbox,
-    project: Path,
-    allow: Collection[str],
-    *,
-    port: int,
-    token: str,
-    say: Callable[[str], None],
-) -> None:
-    """Serve clients over HTTP on loopback until a signal comes; port 0 takes a free one."""
-    asyncio.run(_over_http(tools, project, allow, port, token, say))
-
-
-def new_token() -> str:
-    """A token nobody can guess."""
-    return secrets.token_urlsafe(32)
 
 
 def read_token(path: Path) -> str:
@@ -70,7 +47,8 @@ def read_token(path: Path) -> str:
     return token
 
 
-async def _over_stdio(tools: Toolbox, project: Path, allow: Collection[str]) -> None:
+async def serve_stdio(tools: Toolbox, project: Path, allow: Collection[str]) -> None:
+    """Serve one client over stdin and stdout until it goes away."""
     runner = CommandRunner()
     server = ToolServer(project=project, tools=tools, runner=runner, allow=allow).server()
 
@@ -87,9 +65,10 @@ async def _over_stdio(tools: Toolbox, project: Path, allow: Collection[str]) -> 
             await runner.close()
 
 
-async def _over_http(
+async def serve_http(
     tools: Toolbox, project: Path, allow: Collection[str], port: int, token: str, say: Callable[[str], None]
 ) -> None:
+    """Serve clients over HTTP on loopback until a signal comes; port 0 takes a free one."""
     runner = CommandRunner()
     server = ToolServer(
         project=project, tools=tools, runner=runner, allow=allow, further_secrets=(token,)
@@ -130,23 +109,14 @@ class _Web(uvicorn.Server):
 @contextlib.contextmanager
 def _on_signal(leave: Callable[[int], Awaitable[None]]) -> Iterator[None]:
     """The first SIGTERM or Ctrl-C closes the works before we leave. Needs the running event loop."""
-    loop = asyncio.get_running_loop()
     leaving: list[asyncio.Future[None]] = []
 
-    def first(number: int, frame: object) -> None:
-        def begin() -> None:
-            if not leaving:
-                leaving.append(asyncio.ensure_future(leave(number)))
+    def first(number: int) -> None:
+        if not leaving:
+            leaving.append(asyncio.ensure_future(leave(number)))
 
-        loop.call_soon_threadsafe(begin)
-
-    # signal.signal and not loop.add_signal_handler: the latter does not exist on Windows.
-    before = {number: signal.signal(number, first) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
+    with signals_heard((signal.SIGTERM, signal.SIGINT), first):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)
 
 
 def guarded(app: App, token: str) -> App:

@@ -86,25 +86,21 @@ class RunningCommand:
                 self.say(text)
 
 
+@dataclass(slots=True, kw_only=True)
 class CommandRunner:
     """All works of a server."""
 
-    def __init__(
-        self,
-        *,
-        most_long: int = MOST_LONG,
-        cancel_grace: float = CANCEL_GRACE,
-        close_grace: float = CLOSE_GRACE,
-        heartbeat: float = HEARTBEAT,
-        program: Callable[[Sequence[str]], Sequence[str]] = program,
-    ) -> None:
-        self._slots = {True: asyncio.Semaphore(most_long), False: asyncio.Semaphore(MOST_SHORT)}
-        self._cancel_grace = cancel_grace
-        self._close_grace = close_grace
-        self._heartbeat = heartbeat
-        self._program = program
-        self._works: dict[asyncio.Task[Finished], RunningCommand] = {}
-        self._is_closing = False
+    most_long: int = MOST_LONG
+    cancel_grace: float = CANCEL_GRACE
+    close_grace: float = CLOSE_GRACE
+    heartbeat: float = HEARTBEAT
+    program: Callable[[Sequence[str]], Sequence[str]] = program
+    _slots: dict[bool, asyncio.Semaphore] = field(init=False)
+    _works: dict[asyncio.Task[Finished], RunningCommand] = field(default_factory=dict)
+    _is_closing: bool = False
+
+    def __post_init__(self) -> None:
+        self._slots = {True: asyncio.Semaphore(self.most_long), False: asyncio.Semaphore(MOST_SHORT)}
 
     def start(
         self, line: Sequence[str], project: Path, *, is_long: bool, environ: Mapping[str, str]
@@ -112,7 +108,7 @@ class CommandRunner:
         """Begin a work, in a task of its own: who waits for it may go away without tearing it down."""
         if self._is_closing:
             raise UsageError("The server is closing; nothing new is begun.")
-        work = RunningCommand(project, self._heartbeat)
+        work = RunningCommand(project, self.heartbeat)
         task = asyncio.ensure_future(self._do(work, line, is_long=is_long, environ=environ))
         work._task = task
         self._works[task] = work
@@ -132,7 +128,7 @@ class CommandRunner:
             if not work.is_stopping:
                 self.stop(work)
         if self._works:
-            await asyncio.wait(list(self._works), timeout=self._close_grace)
+            await asyncio.wait(list(self._works), timeout=self.close_grace)
         for task in list(self._works):
             task.cancel()
         if self._works:
@@ -156,14 +152,14 @@ class CommandRunner:
             )
         async with slot:
             return await run_process(
-                self._program(line),
+                self.program(line),
                 input=None,
                 env=child_environment(environ),
                 cwd=work.project,
                 timeout=_LONGEST,
                 max_output=_MOST_OUTPUT,
                 guarded=True,
-                grace=self._cancel_grace,
+                grace=self.cancel_grace,
                 heard=work.hear,
             )
 

@@ -13,7 +13,8 @@ from skillopt.agents import agent, driver
 from skillopt.errors import ConfigError, Fault, ModelError
 from skillopt.messages import Image, Message, Reply, Request
 from skillopt.models.port import ModelSpec, Provider
-from skillopt.models.wires.http import clean_text, fingerprint
+from skillopt.models.wires.http import fingerprint
+from skillopt.printable import clean_text
 from skillopt.programs.port import OWN, Access, Ask
 from skillopt.programs.run import InstalledAgent
 from skillopt.services import AnyOptions

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from skillopt.errors import ConfigError, ModelError, suggest
 from skillopt.messages import Reply, Request
-from skillopt.models.prices import PriceOf, no_price
+from skillopt.models.prices import PriceOf
 from skillopt.services import EXPECTED, Service
 
 DEFAULT_MAX_TOKENS = 16384
@@ -89,7 +89,7 @@ class BatchApi(Protocol):
 
 
 def _unheard(text: str) -> None:
-    """Nobody listens to remarks."""
+    """Nobody listens to remarks. No lambda: a spec is sent to other processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,15 +120,10 @@ class ModelSpec:
     remark: Callable[[str], None] = field(default=_unheard, repr=False, compare=False)
     """Hears what a person should know of how the provider asks; a run makes a notice of it."""
 
-    def sampling(self) -> dict[str, Any]:
-        """The sampling parameters that are set, as the fingerprint and the wire name them."""
-        knobs = {
-            "temperature": self.temperature,
-            "top_p": self.top_p,
-            "seed": self.seed,
-            "reasoning_effort": self.reasoning_effort,
-        }
-        return {name: value for name, value in knobs.items() if value is not None}
+    def sampling(self, *names: str) -> dict[str, Any]:
+        """The sampling parameters that are set, of these or of all, as fingerprint and wire name them."""
+        wanted = names or ("temperature", "top_p", "seed", "reasoning_effort")
+        return {name: value for name in wanted if (value := getattr(self, name)) is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,13 +140,15 @@ class Provider(Service):
     """Whether another output cap would make another question of it: then no cap is cut to fit a budget."""
     on_this_machine: bool = False
     """Whether its calls are worked on by this machine's processor: they take its time, and no money."""
-    price: PriceOf = no_price
-    """What a model costs: from its name, its base URL (None is the provider's own) and a day."""
+    price: PriceOf = lambda model, base_url, on: None
+    """What a model costs: from its name, its base URL (None is the provider's own) and a day. Where nobody
+    published a price the configuration may declare one.
+    """
 
     def __call__(self, spec: ModelSpec) -> Model:
         """The model of a spec, after what the declaration says of keys and options is checked."""
-        shown, given = f"{spec.provider}:{spec.name}", dict(spec.options)
-        given = {name: value for name, value in given.items() if value is not None}
+        shown = f"{spec.provider}:{spec.name}"
+        given = {name: value for name, value in spec.options.items() if value is not None}
         try:
             self.Options.model_validate(given)
         except ValidationError as error:

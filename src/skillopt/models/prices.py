@@ -54,11 +54,6 @@ PriceOf: TypeAlias = Callable[[str, str | None, Date], Price | None]
 """The price of a model by its name and base URL on a day; None is unknown, and is not zero."""
 
 
-def no_price(model: str, base_url: str | None, on: Date) -> Price | None:
-    """Nobody published a price: the configuration may declare one."""
-    return None
-
-
 def per_million(
     *, input: float, output: float, cached: float | None = None, source: str = "its provider"
 ) -> PriceOf:
@@ -133,20 +128,13 @@ def _published(model: str, on: Date, **where: str) -> Price | None:
     if rates["input"] is None or rates["output"] is None:
         return None
     rates = {name: rates["input"] if rate is None else rate for name, rate in rates.items()}
-    base, *tiers = (
-        {
-            "input": _rate(rates["input"], above),
-            "output": _rate(rates["output"], above),
-            "cached": _rate(rates["cache_read"], above),
-            "cache_write": _rate(rates["cache_write"], above),
-        }
-        for above in _steps(rates)
-    )
+
+    def at(above: int) -> dict[str, Fraction]:
+        return {name.replace("cache_read", "cached"): _rate(rate, above) for name, rate in rates.items()}
+
     return Price(
-        **base,
-        tiers=tuple(
-            Tier(above=above, **prices) for above, prices in zip(_steps(rates)[1:], tiers, strict=True)
-        ),
+        **at(0),
+        tiers=tuple(Tier(above=above, **at(above)) for above in _steps(rates)[1:]),
         source=f"genai-prices {genai_prices.__version__}: {found.provider.id}/{found.model.id}",
         date=on,
     )

@@ -10,7 +10,8 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -29,9 +30,7 @@ _FENCE = re.compile(r"```(?:json)?[ \t]*\r?\n(.*?)\r?\n[ \t]*```", re.DOTALL)
 
 
 def read(reply: Reply, shape: type[R]) -> R:
-    """The reply as its shape. Truncated, refused, ambiguous or ill-shaped replies are unusable; nothing is
-    guessed.
-    """
+    """The reply as its shape. Truncated, refused, ambiguous or ill-shaped ones are unusable; no guesses."""
     if reply.finish == "length":
         raise Unusable("the reply was cut off before it ended")
     if reply.finish == "refusal":
@@ -45,12 +44,26 @@ def read(reply: Reply, shape: type[R]) -> R:
         raise Unusable(f"the JSON has the wrong shape: {problems}") from error
 
 
+def asked_again(messages: tuple[Message, ...], said: str, trouble: Unusable) -> tuple[Message, ...]:
+    """The conversation that asks once more after a reply that cannot be used."""
+    again = f"That reply cannot be used: {trouble}. Answer again: one JSON object in the shape asked for"
+    return (
+        *messages,
+        Message(role="assistant", content=said),
+        Message(role="user", content=f"{again}, nothing else."),
+    )
+
+
+@cache
+def schema_of(shape: type[BaseModel]) -> Mapping[str, Any]:
+    """What providers are shown of a shape."""
+    return shape.model_json_schema()
+
+
 def tries(
     messages: tuple[Message, ...], shape: type[BaseModel], *, role: Role, stage: str, max_tokens: int
 ) -> Iterator[Request]:
-    """A question outside of any step, and the same once more for where its reply cannot be used. Equal words
-    have an equal place.
-    """
+    """A question outside of any step, and the same once more; equal words have an equal place."""
     words = hashlib.sha256(
         "\0".join(message.content for message in messages).encode("utf-8", "replace")
     ).hexdigest()[:24]
@@ -61,14 +74,12 @@ def tries(
             role=role,
             stage=stage,
             place=f"{stage}/{words}/a{attempt}",
-            schema=shape.model_json_schema(),
+            schema=schema_of(shape),
         )
 
 
 def _json_object(text: str) -> dict[str, Any]:
-    """The one JSON object of a reply: alone, in a single fence, or inside prose when only one top-level
-    object is there.
-    """
+    """The one JSON object of a reply: alone, in a single fence, or the only one inside prose."""
     candidates = [text.strip(), *[match.strip() for match in _FENCE.findall(text)]]
     for candidate in candidates:
         for spelling in (candidate, _with_whole_escapes(candidate)):

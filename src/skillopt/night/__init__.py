@@ -9,28 +9,24 @@ from __future__ import annotations
 
 from skillopt.night.cleaning import Cleaned, clean
 from skillopt.night.context import NightContext, open_context, with_tasks
-from skillopt.night.gather import Gathered, check_night, gather, read_sessions, since_of
+from skillopt.night.gather import check_night, gather, read_sessions, since_of
 from skillopt.night.night import NightResult, run_night
 from skillopt.night.preview import Preview, preview
 from skillopt.night.roles import REMEDY, Roles, roles_of
 from skillopt.night.settings import NightSettings, find_settings, read_settings
-from skillopt.night.state import NightHome, NightRecord, ProjectState, SkillRow, project_id
-from skillopt.night.training import NightObserver
+from skillopt.night.state import NightHome, NightRecord, ProjectState, project_id
 
 __all__ = [
     "REMEDY",
     "Cleaned",
-    "Gathered",
     "NightContext",
     "NightHome",
-    "NightObserver",
     "NightRecord",
     "NightResult",
     "NightSettings",
     "Preview",
     "ProjectState",
     "Roles",
-    "SkillRow",
     "check_night",
     "clean",
     "find_settings",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from skillopt.changes.status import Decision
 from skillopt.errors import UsageError
@@ -37,6 +37,32 @@ def remembered_tasks(nights: Sequence[NightPlan]) -> list[NightTask]:
     return list(found.values())[::-1]
 
 
+def _proposed_for(
+    target: NightTarget, earlier: Sequence[NightPlan], ended: Iterable[NightRecord], ids: Collection[str]
+) -> list[tuple[int, NightTarget]]:
+    """The same file in the earlier nights that made one of these proposals, the oldest first."""
+    numbers = {one.number for one in ended if one.proposal in ids}
+    nights = [night for night in earlier if night.number in numbers]
+    return [(night.number, other) for night in nights for other in night.targets if other.path == target.path]
+
+
+def with_open_proposal(
+    target: NightTarget,
+    earlier: Sequence[NightPlan],
+    ended: Iterable[NightRecord],
+    open_ones: Collection[str],
+) -> tuple[NightTarget, str]:
+    """The target with what the newest earlier night proposed for this very text, where nobody has decided on
+    it yet: tonight's tasks judge it again, with those that came since. And that in words.
+    """
+    for number, other in reversed(_proposed_for(target, earlier, ended, open_ones)):
+        is_same = (other.before, other.seed, other.files) == (target.before, target.seed, target.files)
+        if is_same and other.outcome is not None and other.outcome.edits:
+            said = f"what night {number} proposed waits for you, and is measured again tonight."
+            return target.model_copy(update={"carried": other.outcome}), said
+    return target, ""
+
+
 def with_earlier_skill(
     target: NightTarget,
     earlier: Sequence[NightPlan],
@@ -49,14 +75,8 @@ def with_earlier_skill(
     """The target with what its slow update looks back to, or why there is nothing, in words."""
     path = str(target.path)
     adopted = {one.proposal for one in decisions if one.decision == "adopted" and one.path == path}
-    numbers = {one.number for one in ended if one.proposal in adopted}
-    found = [
-        (night.number, other)
-        for night in earlier
-        if night.number in numbers and tonight - window <= night.number < tonight
-        for other in night.targets
-        if other.path == target.path
-    ]
+    recent = [night for night in earlier if tonight - window <= night.number < tonight]
+    found = _proposed_for(target, recent, ended, adopted)
     if not found:
         return target, (
             f"no slow update: nothing of the last {window} nights was adopted, so there is no older text to"

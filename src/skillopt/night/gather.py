@@ -18,6 +18,7 @@ from skillopt.build.trainer import asks_small
 from skillopt.changes.proposal import Cost
 from skillopt.errors import BudgetSpent
 from skillopt.evaluation.judge import ModelJudge
+from skillopt.models.port import Model
 from skillopt.night.context import NightContext
 from skillopt.night.earlier import earlier_nights, remembered_tasks
 from skillopt.night.job import NightJobs, cost_of
@@ -31,8 +32,7 @@ from skillopt.night.tasks import NightTask, standing_of
 from skillopt.night.tasks_file import TasksFile
 from skillopt.night.worktrees import Worktrees
 from skillopt.redact import redact_transcript
-from skillopt.transcripts import Homes, harvest
-from skillopt.transcripts.harvesting import MOST_SESSIONS
+from skillopt.transcripts import MOST_SESSIONS, Homes, harvest
 from skillopt.transcripts.port import TranscriptSource
 from skillopt.transcripts.session import Harvest, RecordedSession, is_within
 
@@ -167,7 +167,10 @@ async def gather(
     notes: list[str] = []
     if asking is not None and sessions:
         if begun is None:
-            PinnedSessions.of(asking.terms, since, found, sessions).save(asking.folder)
+            pins = {session.name: (len(session.turns), session.ended) for session in sessions}
+            PinnedSessions(terms=asking.terms, since=since, next_since=found.next_since, sessions=pins).save(
+                asking.folder
+            )
         mined, cost = await _mine_with_model(sessions, asking, context, known, mining)
     elif left := len(unread(sessions, known)):
         notes.append(f"{left} sessions were read by rules in code alone, which know plain words only.")
@@ -203,61 +206,53 @@ async def _mine_with_model(
     limited, within their share of the allowance. Raises what stops a run, and before anything is paid what
     would stop the night's training.
     """
-    reader = asking.jobs.reader
+    reader, paid = asking.jobs.reader, total_cost(())
     notes: list[str] = []
     titles: dict[str, str] = {}
-    paid = Cost(calls=0, tokens=0, dollars=0.0, minutes=0.0)
+
+    @asynccontextmanager
+    async def asked(jobs: NightJobs, name: str, doing: str) -> AsyncIterator[tuple[Model, OpenRun]]:
+        """The model that is asked next, in an open run within its share of what is left."""
+        nonlocal paid
+        asking.say(doing)
+        job = jobs.job(NO_SKILL, spent=paid, share=SHARE)
+        identity = {name: 1, **job.config.identity()}
+        # Other models or settings ask otherwise: their replies lie in a folder of their own.
+        digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:10]
+        async with open_run(job, asking.folder / f"{name}-{digest}", identity) as opened:
+            try:
+                yield opened.models.of("optimizer", job.optimizer), opened
+            finally:
+                await opened.drain()  # what is paid is kept
+                paid = total_cost([paid, cost_of(opened)])
+
+    with_reader = f"with {reader.roles.optimizer}"
     if wanted := unread(sessions, known):
-        asking.say(f"reading {len(wanted)} of {len(sessions)} sessions with {reader.roles.optimizer}")
-        async with _asked(asking, reader, "reading", paid) as (opened, job):
-            model = opened.models.of("optimizer", job.optimizer)
-            read, notes = await read_with_model(model, wanted, context.home.readings, at_once(job))
+        doing = f"reading {len(wanted)} of {len(sessions)} sessions {with_reader}"
+        async with asked(reader, "reading", doing) as (model, opened):
+            read, notes = await read_with_model(model, wanted, context.home.readings, at_once(opened.job))
             known = {**known, **read}
-            paid = total_cost([paid, cost_of(opened)])
     if len(lines := lines_of(sessions, known)) > 1:
-        asking.say(f"sorting {len(lines)} sorts of requests into kinds with {reader.roles.optimizer}")
-        async with _asked(asking, reader, "kinds", paid) as (opened, job):
-            model = opened.models.of("optimizer", job.optimizer)
+        doing = f"sorting {len(lines)} sorts of requests into kinds {with_reader}"
+        async with asked(reader, "kinds", doing) as (model, _):
             try:
                 titles = await kinds_with_model(model, lines)
             except BudgetSpent:
                 notes.append(
                     "Tonight's allowance for reading did not pay for kinds: they are found by words."
                 )
-            paid = total_cost([paid, cost_of(opened)])
-    asking.say(f"asking {asking.jobs.roles.optimizer} how answers to each kind can be measured")
-    async with _asked(asking, asking.jobs, "mining", paid) as (opened, job):
-        assert job.judge is not None, "its tasks have rubrics"
-        judge = opened.models.of("judge", job.judge)
-        mined = await mining(
-            readings=known,
-            titles=titles,
-            model=opened.models.of("optimizer", job.optimizer),
-            judge=ModelJudge(judge, max_tokens=job.judge.max_tokens, stage="mine"),
-        )
-        paid = total_cost([paid, cost_of(opened)])
+    doing = f"asking {asking.jobs.roles.optimizer} how answers to each kind can be measured"
+    async with asked(asking.jobs, "mining", doing) as (model, opened):
+        spec = opened.job.judge
+        assert spec is not None, "its tasks have rubrics"
+        judge = ModelJudge(opened.models.of("judge", spec), max_tokens=spec.max_tokens, stage="mine")
+        mined = await mining(readings=known, titles=titles, model=model, judge=judge)
     return replace(mined, notes=(*notes, *mined.notes)), paid
 
 
 def at_once(job: Job) -> int:
     """How many sessions the reader of this job is asked about together; a small model mixes them up."""
     return 1 if asks_small(job) else AT_ONCE
-
-
-@asynccontextmanager
-async def _asked(
-    asking: ModelMining, jobs: NightJobs, name: str, spent: Cost
-) -> AsyncIterator[tuple[OpenRun, Job]]:
-    """An open run in which models are asked about sessions, within its share of what is left."""
-    job = jobs.job(NO_SKILL, spent=spent, share=SHARE)
-    identity = {name: 1, **job.config.identity()}
-    # Other models or settings ask otherwise: their replies lie in a folder of their own.
-    digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:10]
-    async with open_run(job, asking.folder / f"{name}-{digest}", identity) as opened:
-        try:
-            yield opened, job
-        finally:
-            await opened.drain()  # what is paid is kept
 
 
 NO_SKILL = NightTarget(

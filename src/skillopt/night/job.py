@@ -117,7 +117,8 @@ class NightJobs:
             )
         if target.files:  # what else lies in the folder is not to be written over
             job = replace(job, seed=replace(job.seed, name=target.name, folder=target.path.parent))
-        return replace(job, look_back=_look_back(target))
+        start = None if target.carried is None else Document.of(target.carried.edits[-1].text)
+        return replace(job, look_back=_look_back(target), start=start)
 
     @property
     def reader(self) -> NightJobs:
@@ -198,7 +199,7 @@ class NightJobs:
 def cost_of(opened: OpenRun) -> Cost:
     """What an open run took so far, over all its sessions."""
     paid = opened.spending()
-    minutes = round(opened.seconds / 60, 2)
+    minutes = round(opened.elapsed() / 60, 2)
     return Cost(calls=paid["calls"], tokens=paid["tokens"], dollars=paid["usd"], minutes=minutes)
 
 

@@ -15,9 +15,10 @@ ALIKE = Fraction(1, 2)
 _MOST_COMPARED = 500
 _FENCED = re.compile(r"```[^\n]*\n?(.*?)(?:```|\Z)", re.DOTALL)
 _CODE = re.compile(r"`[^`\n]{1,200}`")
-_PASTED = re.compile(
+PASTED = re.compile(
     r"^(?:[+\-@<>{}\[\]|#$*]|\s{2,}\S|diff |index |def |class |import |from \w+ import|function |Traceback"
-    r"|File |at \w|\d{2,4}[-:]\d|\w+(?:Error|Exception)\b|(?:select|insert|update) )"
+    r"|File |at \w|\d{2,4}[-:]\d|\w+(?:Error|Exception)\b|(?:select|insert|update) "
+    r"|(?:error|warn(?:ing)?|info|debug|fatal|critical)\]?:)"
     r"|[{};]\s*$|\w\(.*\)|^\s*\"\w+\":",
     re.IGNORECASE,
 )
@@ -51,9 +52,9 @@ def pasted(text: str) -> tuple[str, str]:
     lines = [line for line in text.strip().splitlines() if line.strip()]
     if len(lines) < 3:
         return text, ""
-    if lines[0].rstrip().endswith(":"):
+    marked = [bool(PASTED.search(line)) for line in lines]
+    if lines[0].rstrip().endswith(":") and not lines[0].startswith("Traceback"):
         return lines[0], "\n".join(lines[1:])
-    marked = [bool(_PASTED.search(line)) for line in lines]
     if 2 * sum(marked) < len(lines) - 1:
         return text, ""
     first, last = marked.index(True), len(marked) - marked[::-1].index(True)

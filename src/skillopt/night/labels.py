@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from skillopt.messages import Message
 from skillopt.models.port import Model
@@ -40,13 +40,6 @@ class Label(BaseModel):
     requests: list[Any] = Field(default_factory=list, max_length=50)
     checks: list[Any] = Field(default_factory=list, max_length=50)
     rubric: str = Field(default="", max_length=4_000)
-
-
-class _CleanRequest(BaseModel):
-    model_config = ConfigDict(extra="ignore", strict=True)
-
-    number: int
-    intent: str
 
 
 async def label(model: Model, title: str, examples: Sequence[PastRequest]) -> Label | None:
@@ -83,14 +76,11 @@ def clean_requests(told: Label, examples: Sequence[PastRequest]) -> dict[str, st
     shown = dict(enumerate(_shown(examples), start=1))
     found: dict[str, str] = {}
     for item in told.requests:
-        try:
-            one = _CleanRequest.model_validate(item)
-        except ValidationError:
-            continue
-        if (request := shown.get(one.number)) is not None:
-            clean = one.intent.strip()
-            if clean != request.turn.text and says_no_more(clean, request.turn.text):
-                found[request.form] = clean
+        said = item if isinstance(item, Mapping) else {}
+        number, clean = said.get("number"), str(said.get("intent", "")).strip()
+        request = shown.get(number) if isinstance(number, int) else None
+        if request is not None and clean != request.turn.text and says_no_more(clean, request.turn.text):
+            found[request.form] = clean
     return found
 
 

@@ -92,18 +92,8 @@ async def _tells_subjects(judge: Judge, rubric: str, kind: Sequence[PastRequest]
     other = next(((one, text) for one in kind for form, text in answered.items() if form != one.form), None)
     if other is None:
         return False
-    try:
-        return not all(await _met(judge, *other, criteria_of(rubric)))
-    except ScoringError as error:
-        if isinstance(error.__cause__, Fault):
-            raise _judge_down(error) from error
-        return False
-
-
-def _judge_down(error: ScoringError) -> ProviderDown:
-    return ProviderDown(
-        f"The judge could not be asked: {error.detail}. Nothing is lost: run the same command again."
-    )
+    met = await _judged(judge, [other], criteria_of(rubric))
+    return met is not None and not all(met[0])
 
 
 async def measure_task(same: Sequence[PastRequest], of_kind: Measure) -> Measure:
@@ -149,24 +139,35 @@ async def telling_criteria(judge: Judge, rubric: str, kind: Sequence[PastRequest
     bad = [(one, text) for one in kind for text in one.rejected][-_JUDGED:]
     tried = [*good, *bad, (kind[-1], NO_ANSWERS[-1])]
     points = criteria_of(rubric)
-    try:
-        # All at once: who answers by hand gets them in one round.
-        met = await together(*(_met(judge, one, answer, points) for one, answer in tried))
-    except ScoringError as error:
-        if isinstance(error.__cause__, Fault):
-            raise _judge_down(error) from error
+    if (met := await _judged(judge, tried, points)) is None:
         return ""
     kept = [place for place in range(len(points)) if all(one[place] for one in met[: len(good)])]
     tells = all(any(not one[place] for place in kept) for one in met[len(good) :])
     return "\n".join(f"- {points[place]}" for place in kept) if tells else ""
 
 
-async def _met(judge: Judge, one: PastRequest, answer: str, points: Sequence[str]) -> list[bool]:
-    if is_no_answer(answer):
-        return [False] * len(points)
-    task = Task(id="mined", prompt=one.turn.text)
-    found = await judge.check(task, Trajectory(messages=(), answer=answer, calls=0, usage=None), points)
-    return [finding.met for finding in found]
+async def _judged(
+    judge: Judge, tried: Sequence[tuple[PastRequest, str]], points: Sequence[str]
+) -> list[list[bool]] | None:
+    """Which points each of these answers meets; None where the judge was not understood. All at once: who
+    answers by hand gets them in one round.
+    """
+
+    async def met(one: PastRequest, answer: str) -> list[bool]:
+        if is_no_answer(answer):
+            return [False] * len(points)
+        task = Task(id="mined", prompt=one.turn.text)
+        found = await judge.check(task, Trajectory(messages=(), answer=answer, calls=0, usage=None), points)
+        return [finding.met for finding in found]
+
+    try:
+        return list(await together(*(met(*each) for each in tried)))
+    except ScoringError as error:
+        if isinstance(error.__cause__, Fault):
+            raise ProviderDown(
+                f"The judge could not be asked: {error.detail}. Nothing is lost: run the same command again."
+            ) from error
+        return None
 
 
 async def _keeps(rule: Rule, answer: str, timeout: float) -> bool:
@@ -206,13 +207,10 @@ class NightScorer:
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
         """Score by checks alone; a rubric without a judge is no score."""
-        return await self._score(None, task, trajectory)
+        return await self.score_with(None, task, trajectory)
 
-    async def score_with(self, judge: Judge, task: Task, trajectory: Trajectory) -> Score:
+    async def score_with(self, judge: Judge | None, task: Task, trajectory: Trajectory) -> Score:
         """Hard when all checks hold and all points of the rubric are met; soft is the share of both."""
-        return await self._score(judge, task, trajectory)
-
-    async def _score(self, judge: Judge | None, task: Task, trajectory: Trajectory) -> Score:
         checks, criteria = _read(task)
         if WORKTREE in task.data:
             if failing := trajectory.outcome.get(TESTS):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -21,7 +21,7 @@ from skillopt.models.port import Model
 from skillopt.night.kinds import kinds, normal, opening
 from skillopt.night.labels import Label, clean_requests, label
 from skillopt.night.measures import Measure, measure_kind, measure_task
-from skillopt.night.readings import SessionReading, name_of
+from skillopt.night.readings import SessionReading
 from skillopt.night.requests import FindWorktree, PastRequest, RequestOutcome, in_worktree, requests_of
 from skillopt.night.settings import NightSettings
 from skillopt.night.substance import Guards, guards_of, lines_of_work
@@ -40,6 +40,7 @@ _WORST_FIRST: Mapping[RequestOutcome, int] = {
     **{"redone": 0, "corrected": 0, "abandoned": 1},
     **{"unknown": 1, "accepted": 2},
 }
+_SplitOf = Callable[[str], Split]
 _KEPT = 20_000
 _SAID = 5
 TASK, SUGGESTION = "a task", "a suggestion"
@@ -53,6 +54,8 @@ _ENDS: Mapping[RequestOutcome, str] = {
     "abandoned": "nothing to learn: given up",
     "unknown": "nothing to learn: no word about the answer",
 }
+_UNREAD = "not understood: words about the answer that only a model can read"
+_SILENT = "nothing to learn: no words in it"
 STATES = (TASK, SUGGESTION, OVER, COVERED, WAITS)
 """What a session can become, the best first; the rest is nothing to learn, by reason."""
 
@@ -111,12 +114,12 @@ async def mine(
     """
     settings = settings or NightSettings()
     every = tuple(sessions)
-    states = _SessionStates(every)
+    states = _SessionStates({session.name: _SILENT for session in every})
     groups = _kinds(every, readings or {}, titles or {}, personal, states, find)
-    splits = _splits(groups, remembered, settings)
-    labels, notes = await _labels(groups, model, splits)
+    split = _splits(groups, remembered, settings)
+    labels, notes = await _labels(groups, model, split)
     measured = await together(
-        *(_mined(group, told, splits, judge, states) for group, told in zip(groups, labels, strict=True))
+        *(_mined(group, told, split, judge, states) for group, told in zip(groups, labels, strict=True))
     )
     found = [task for tasks, _ in measured for task in tasks]
     found.sort(key=lambda task: (_WORST_FIRST[task.outcome], -len(task.sessions), task.id))
@@ -137,28 +140,25 @@ async def mine(
     )
 
 
-class _SessionStates:
-    """The best that any request of each session became."""
-
-    def __init__(self, sessions: Iterable[RecordedSession]) -> None:
-        self._of = {name_of(session): "nothing to learn: no words in it" for session in sessions}
+class _SessionStates(dict[str, str]):
+    """The best that any request of each session became, by its name."""
 
     def note(self, name: str, state: str) -> None:
-        """A request of this session became so much."""
+        """A request of this session became so much; of what is nothing to learn, the first counts."""
         ranks = {one: rank for rank, one in enumerate(STATES)}
-        before = self._of.get(name, "")
-        if ranks.get(state, len(ranks)) < ranks.get(before, len(ranks)) or before.endswith("no words in it"):
-            self._of[name] = state
+        before = self[name]
+        if before == _SILENT or ranks.get(state, len(ranks)) < ranks.get(before, len(ranks)):
+            self[name] = state
 
     def counted(self) -> dict[str, int]:
         """How many sessions ended in each state."""
-        counts = Counter(self._of.values())
+        counts = Counter(self.values())
         return {state: counts[state] for state in dict.fromkeys((*STATES, *sorted(counts))) if counts[state]}
 
 
 def lines_of(sessions: Iterable[RecordedSession], readings: Mapping[str, SessionReading]) -> list[str]:
     """What the requests are about, as far as a model read them, each once."""
-    read = ((session, readings.get(name_of(session))) for session in sessions)
+    read = ((session, readings.get(session.name)) for session in sessions)
     found = (one.about for session, reading in read if reading for one in requests_of(session, reading))
     return sorted({about for about in found if about})
 
@@ -174,7 +174,7 @@ def _kinds(
     """The requests of every kind that counts, by project or personal skill, each group from old to new."""
     by_home: dict[str, list[PastRequest]] = defaultdict(list)
     for session in sorted(sessions, key=lambda session: (session.started, session.source, session.id)):
-        for request in requests_of(session, readings.get(name_of(session))):
+        for request in requests_of(session, readings.get(session.name)):
             if request.form:
                 by_home[home_of(session, personal)].append(in_worktree(request, find) if find else request)
     groups: list[list[PastRequest]] = []
@@ -188,7 +188,8 @@ def _kinds(
             lasts = any(one.lasting for request in group for one in request.corrections)
             for request in group:
                 waits = bool(request.corrections) and not lasts
-                states.note(name_of(request.session), WAITS if waits else _ENDS[request.outcome])
+                ends = _UNREAD if request.unread and not request.corrections else _ENDS[request.outcome]
+                states.note(request.session.name, WAITS if waits else ends)
             if lasts or len(_sessions(group)) >= MIN_SESSIONS:
                 groups.append(_with_repeats(group))
     return sorted(groups, key=lambda group: (group[0].session.project, min(one.form for one in group)))
@@ -216,23 +217,10 @@ def _with_repeats(group: Sequence[PastRequest]) -> list[PastRequest]:
     return marked
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Splits:
-    """The splits of the night's requests by form; of any other form by its hash."""
-
-    settings: NightSettings
-    known: Mapping[str, Split]
-
-    def of(self, form: str) -> Split:
-        return self.known.get(form) or split_of(form, self.settings)
-
-    def train(self, group: Sequence[PastRequest]) -> list[PastRequest]:
-        return [one for one in group if self.of(one.form) == "train"]
-
-
 def _splits(
     groups: Iterable[Sequence[PastRequest]], remembered: Sequence[NightTask], settings: NightSettings
-) -> _Splits:
+) -> _SplitOf:
+    """The splits of the night's requests by form; of any other form by its hash."""
     pins = {task.id: task.split for task in remembered}
     by_skill: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
     for group in groups:
@@ -248,7 +236,11 @@ def _splits(
         ]
         pinned = {form: pins[id] for form, id in forms.items() if id in pins}
         known |= balanced(forms, {**pinned, **known}, others, settings)
-    return _Splits(settings=settings, known=known)
+    return lambda form: known.get(form) or split_of(form, settings)
+
+
+def _train(group: Sequence[PastRequest], split: _SplitOf) -> list[PastRequest]:
+    return [one for one in group if split(one.form) == "train"]
 
 
 def _alone(skills: tuple[str, ...]) -> tuple[str, ...]:
@@ -260,7 +252,7 @@ def _id(one: PastRequest) -> str:
 
 
 async def _labels(
-    groups: Sequence[list[PastRequest]], model: Model | None, splits: _Splits
+    groups: Sequence[list[PastRequest]], model: Model | None, split: _SplitOf
 ) -> tuple[list[Label | None], list[str]]:
     """What a model says of each kind, None where it was not asked or not understood; and that in words."""
     labels: list[Label | None] = [None] * len(groups)
@@ -273,14 +265,14 @@ async def _labels(
         for place, group in enumerate(groups)
         if not all(one.needs for one in group)
         and any(one.accepted or one.rejected for one in group)
-        and splits.train(group)
+        and _train(group, split)
     ]
     worth.sort(key=lambda place: (-len(_sessions(groups[place])), place))
     lost: Counter[str] = Counter()
 
     async def ask(place: int) -> None:
         try:
-            labels[place] = await label(model, _title(groups[place]), splits.train(groups[place]))
+            labels[place] = await label(model, _title(groups[place]), _train(groups[place], split))
         except BudgetSpent:
             lost["tonight's allowance for mining was spent before they were asked about"] += 1
         else:
@@ -299,7 +291,7 @@ async def _labels(
 async def _mined(
     group: Sequence[PastRequest],
     told: Label | None,
-    splits: _Splits,
+    split: _SplitOf,
     judge: Judge | None,
     states: _SessionStates,
 ) -> tuple[list[NightTask], MinedSuggestion | None]:
@@ -317,9 +309,9 @@ async def _mined(
         of_kind = await measure_kind(group, told, judge, try_subjects=blind)
     except BudgetSpent:  # a rubric that could not be tried is none
         of_kind = await measure_kind(group, told, None)
-    clean = {} if told is None else clean_requests(told, splits.train(group))
+    clean = {} if told is None else clean_requests(told, _train(group, split))
     # Without its greeting a request may be one that decides: tonight, or whenever it is asked so.
-    clean = {form: text for form, text in clean.items() if splits.of(normal(text)) == "train"}
+    clean = {form: text for form, text in clean.items() if split(normal(text)) == "train"}
     for form, same in sorted(forms.items()):
         last = same[-1]
         lacks = told is not None and not told.self_contained and last.worktree is None
@@ -328,14 +320,14 @@ async def _mined(
             reasons[f"it needs the repository or the conversation: {needs}"] += 1
         elif measure := await measure_task(same, of_kind):
             prompt = clean.get(form, last.turn.text)
-            tasks.append(_task(same, measure, guards[form], kind=title, prompt=prompt, split=splits.of(form)))
+            tasks.append(_task(same, measure, guards[form], kind=title, prompt=prompt, split=split(form)))
         else:
             reasons["there is no way to measure an answer that was seen to tell good from bad"] += 1
     said = [one for request in group for one in request.corrections]
     wishes = _unique(one.wanted for one in reversed(said) if one.lasting or len(_sessions(group)) > 1)
     for request in group:
         if request.corrections and (tasks or wishes):
-            states.note(name_of(request.session), COVERED if tasks else SUGGESTION)
+            states.note(request.session.name, COVERED if tasks else SUGGESTION)
     if tasks or not wishes:
         return tasks, None
     return [], MinedSuggestion(
@@ -389,7 +381,7 @@ def _title(group: Sequence[PastRequest]) -> str:
 
 
 def _sessions(group: Iterable[PastRequest]) -> tuple[str, ...]:
-    return _unique(f"{one.session.source}:{one.session.id}" for one in group)
+    return _unique(one.session.name for one in group)
 
 
 def _unique(items: Iterable[str]) -> tuple[str, ...]:

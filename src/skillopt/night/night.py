@@ -13,11 +13,10 @@ from datetime import datetime
 from skillopt.changes.proposal import Cost, NightProposal, live_text
 from skillopt.changes.status import decisions
 from skillopt.night.context import NightContext
-from skillopt.night.earlier import earlier_nights, with_earlier_skill
+from skillopt.night.earlier import earlier_nights, with_earlier_skill, with_open_proposal
 from skillopt.night.gather import ModelMining, gather, read_sessions, since_of
 from skillopt.night.job import advice_of, with_allowance, without_guesses
 from skillopt.night.plan import NightPlan, NightTarget
-from skillopt.night.readings import name_of
 from skillopt.night.roles import Roles
 from skillopt.night.state import NightRecord, ProjectState, SkillRow
 from skillopt.night.suggestions import drafts_with, suggestions_for
@@ -95,7 +94,7 @@ def _without_news(
     if any(row.action == UNMEASURED for row in last.skills):
         return None
     _, sessions = read_sessions(context, since_of(context.settings, now, state.next_since))
-    if any(len(one.turns) > state.seen.get(name_of(one), 0) for one in sessions):
+    if any(len(one.turns) > state.seen.get(one.name, 0) for one in sessions):
         return None
     plan = NightPlan(
         number=state.night,
@@ -134,7 +133,10 @@ async def _begin(
     ]
     targets: list[NightTarget] = []
     notes: list[str] = []
+    waiting = context.home.store.undecided(str(context.project))
     for target in gathered.targets:
+        target, again = with_open_proposal(target, earlier, state.nights, waiting)
+        notes += [f"{target.name}: {again}"] if again else []
         if window := settings.slow_update_nights:
             target, why = with_earlier_skill(
                 target, earlier, state.nights, decided, tonight=number, window=window
@@ -145,7 +147,7 @@ async def _begin(
         number=number,
         started=now,
         sessions=len(gathered.sessions),
-        seen={name_of(one): len(one.turns) for one in gathered.sessions},
+        seen={one.name: len(one.turns) for one in gathered.sessions},
         next_since=gathered.harvest.next_since,
         terms=terms,
         advice=advice_of(settings, decided, refused),

@@ -29,8 +29,9 @@ def banner(context: NightContext, now: Callable[[], datetime]) -> str:
     mine = [one for one in every if one.proposal.project == str(context.project) and one.state == "pending"]
     if not mine:
         return ""
-    names = ", ".join(dict.fromkeys(target.name for target in mine[0].proposal.targets))
-    return f"{_TITLE}: last night proposes changes to {names}. `skillopt sleep` shows them and asks you."
+    proposal = mine[0].proposal
+    said = "; ".join(f"{target.name} ({target.judgement.finding})" for target in proposal.targets)
+    return f"{_TITLE}: last night proposes changes to {said}. `skillopt sleep` shows them and asks you."
 
 
 def give_notices(context: NightContext, ended: NightResult, environ: Mapping[str, str]) -> list[str]:
@@ -103,7 +104,8 @@ def _on_branch(project: Path, ended: NightResult) -> str:
                 inside = path.resolve().relative_to(top.resolve()).as_posix()
                 git("update-index", "--add", "--cacheinfo", f"100644,{blob},{inside}")
             names = ", ".join(target.name for target in ended.proposal.targets)
-            message = f"Skills learned from sessions: {names}\n\n{ended.record.outcome}"
+            said = "\n".join(ended.proposal.findings([edit.id for edit in ended.proposal.edits]))
+            message = f"Skills learned from sessions: {names}\n\n{ended.record.outcome}\n\n{said}"
             commit = git("commit-tree", git("write-tree"), "-p", "HEAD", "-m", message)
             git("update-ref", f"refs/heads/{branch}", commit, "")
     except (Fault, ValueError) as error:

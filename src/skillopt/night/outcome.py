@@ -9,21 +9,21 @@ from fractions import Fraction
 from skillopt.api import Result
 from skillopt.build import OpenRun
 from skillopt.changes.proposal import AnswerPair, DraftStep, EditEvidence, Judgement, TaskScores
+from skillopt.evaluation.compare import compare
+from skillopt.evaluation.unconditional import SMALL
 from skillopt.events import Checkpoint, EpochEnded, Event, Judged, RowFact, StageClosed, Updated
 from skillopt.events.records import SlowUpdateRecord, StepRecord
 from skillopt.events.state import State
 from skillopt.gate.gate import Measured
 from skillopt.night.job import cost_of
 from skillopt.night.plan import NightTarget, SkillOutcome
-from skillopt.night.tasks import MIN_VAL
-from skillopt.place import Place
+from skillopt.place import BASELINE, Place
 from skillopt.skill.document import Document
 from skillopt.skill.edits import apply, parse_edit
 from skillopt.skill.paths import EditableFiles
 from skillopt.skill.store import Skills
 
 _TAKEN = ("accept", "accept_new_best", "force_accept")
-FORM_ALONE = "Measured by form alone: an answer to another request would pass, so nothing is verified."
 _SHOWN = 1_500
 _TASKS = 8
 """Failed tasks that are named with an edit."""
@@ -33,27 +33,35 @@ _QUOTES, _QUOTED = 4, 300
 
 def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOutcome:
     """What is proposed for a skill, and why; without a better text there are no changes."""
-    state, summary, skills = result.state, result.summary, opened.run.skills
-    changed = state.best != state.seed
+    state, skills, carried = result.state, opened.run.skills, target.carried
+    # What an earlier night proposed is where training started; tonight's tasks may say that it is no better.
+    changed = state.best != state.seed and (state.best_score or 0.0) > (state.baseline_score or 0.0)
     history = list(opened.run.history())
     verdicts = [event for event in history if isinstance(event, Judged)]
     deciding = next(
         (one for one in reversed(verdicts) if one.action == "accept"), verdicts[-1] if verdicts else None
     )
-    why = deciding.why if deciding is not None else summary.get("stopped_because")
-    telling = sum(task.split == "val" and not task.form_alone for task in target.tasks)
+    why = deciding.why if deciding is not None else result.summary.get("stopped_because")
+    if carried is not None and not changed:
+        why = "what an earlier night proposed is no better on tonight's held-out tasks, and nothing else is"
+    elif opened.job.start is not None and state.best == opened.job.start.digest:
+        why = "what an earlier night proposed was measured again, and tonight found nothing better"
+    pairs = tuple(_pairs(result.seed_on_val, result.best_on_val, target))
+    texts = sum(one.rows_used > 0 for one in verdicts) + (1 + carried.judgement.tried if carried else 0)
+    p = chance_of(pairs, texts) if changed else None
     judgement = Judgement(
         action="accept" if changed else "no change",
-        verified=summary["verified"] and telling >= MIN_VAL,
-        why=(why or "no candidate was measured")
-        + ("" if telling >= MIN_VAL or not summary["verified"] else f" {FORM_ALONE}"),
+        verified=p is not None and p < SMALL,
+        why=why or "no candidate was measured",
         before=state.baseline_score,
         after=state.best_score,
         metric=str(state.metric),
         policy=opened.job.config.gate.policy,
         gate_on=opened.job.config.evaluation.use_gate,
         example=_example(opened, history, target) if changed else None,
-        pairs=tuple(_pairs(result.seed_on_val, result.best_on_val, target)),
+        pairs=pairs,
+        p=p,
+        tried=max(1, texts),
     )
     # Edits that were applied to a candidate and are not in the skill.
     records = [
@@ -74,12 +82,27 @@ def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOut
     )
 
 
+def chance_of(pairs: Sequence[TaskScores], tried: int) -> float | None:
+    """How often chance alone would make one of so many tried texts as much better on these tasks, by the
+    exact paired test; None where no task tells. Tasks that an answer to another request could pass are left
+    out.
+    """
+    rows = [pair for pair in pairs if pair.telling and pair.gain is not None]
+    if not rows:
+        return None
+    before, after = ({row.task: getattr(row, side) for row in rows} for side in ("before", "after"))
+    # Each text that was measured, and each night that measured it again, had its own chance to look good.
+    return min(1.0, max(1, tried) * compare(before, after, one_sided=True).p)
+
+
 def _example(opened: OpenRun, history: Sequence[Event], target: NightTarget) -> AnswerPair | None:
     """The held-out request whose answer gained most, with its first answer and its best."""
     held = {task.id: task.prompt for task in target.tasks if task.split == "val"}
     rows: dict[str, list[RowFact]] = defaultdict(list)
-    for event in history:
-        for row in event.rows if isinstance(event, StageClosed) else ():
+    closed = [event for event in history if isinstance(event, StageClosed)]
+    # The skill as it is comes first, also where what an earlier night proposed was measured before it.
+    for event in sorted(closed, key=lambda event: event.place != BASELINE):
+        for row in event.rows:
             if row.task in held and row.rollout is not None and row.soft is not None:
                 rows[row.task].append(row)
     gains = {task: (each[0], max(each, key=lambda row: row.soft or 0.0)) for task, each in rows.items()}
@@ -124,6 +147,11 @@ def _edits(
 ) -> Iterator[DraftStep]:
     """Every accepted edit up to the best skill, in the order in which they were taken."""
     current = final.seed
+    if target.carried is not None:
+        yield from target.carried.edits
+        current = Document.of(target.carried.edits[-1].text).digest
+        if current == final.best:
+            return
     updates: dict[Place, Updated] = {}
     failed: dict[Place, list[str]] = {}
     longer = SlowUpdateRecord(action="off")
@@ -183,11 +211,11 @@ def _about(place: Place, failed: Sequence[str], target: NightTarget) -> EditEvid
 
 def _pairs(seed: Measured, best: Measured, target: NightTarget) -> Iterator[TaskScores]:
     """Each held-out task with both texts, the mean over its draws."""
-    titles = {task.id: task.kind for task in target.tasks}
+    tasks = {task.id: task for task in target.tasks}
     before, after = _means(seed), _means(best)
-    for task in sorted({*before, *after}):
-        scores = {"before": before.get(task), "after": after.get(task)}
-        yield TaskScores(task=task, title=titles.get(task, ""), **scores)
+    for id in sorted({*before, *after}):
+        scores = {"before": before.get(id), "after": after.get(id)}
+        yield TaskScores(task=id, title=tasks[id].kind, telling=not tasks[id].form_alone, **scores)
 
 
 def _means(measured: Measured) -> dict[str, float]:

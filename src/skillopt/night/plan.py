@@ -94,6 +94,8 @@ class NightTarget(_Record):
     """The text of the plug-in's skill that it is an overlay of."""
     earlier: EarlierSkill | None = None
     """None where there is nothing to look back to."""
+    carried: SkillOutcome | None = None
+    """What an earlier night proposed for this very text and nobody decided on: tonight starts from it."""
     outcome: SkillOutcome | None = None
 
     def of_split(self, split: Split) -> tuple[Task, ...]:
@@ -144,13 +146,6 @@ class NightPlan(_KeptRecord):
         done = (target.outcome.cost for target in self.targets if target.outcome is not None)
         return total_cost([*([self.mining] if self.mining is not None else []), *done])
 
-    def with_target(self, place: int, target: NightTarget, notes: Iterable[str] = ()) -> NightPlan:
-        """The night with one of its skills further on, and what there is to say about it."""
-        targets = list(self.targets)
-        targets[place] = target
-        said = tuple(f"{target.name}: {note}" for note in notes)
-        return self.model_copy(update={"targets": tuple(targets), "notes": (*self.notes, *said)})
-
     @classmethod
     def load(cls, folder: Path) -> NightPlan:
         """Read it back. Raises `UsageError` where it cannot be."""
@@ -163,35 +158,18 @@ class NightPlan(_KeptRecord):
             ) from error
 
 
-class _PinnedSession(_Record):
-    """A session by its name and how far it went then; nothing that was said in it."""
-
-    source: str
-    id: str
-    turns: int
-    ended: datetime
-
-
 class PinnedSessions(_KeptRecord):
-    """The sessions a night was begun with, so that mining asks about the same turns after a stop."""
+    """The sessions a night was begun with, so that mining asks about the same turns after a stop: how far
+    each went then, and nothing that was said in it.
+    """
 
     FILE = "harvest.json"
 
     terms: str
     since: datetime | None
     next_since: datetime | None
-    sessions: tuple[_PinnedSession, ...]
-
-    @classmethod
-    def of(
-        cls, terms: str, since: datetime | None, found: Harvest, sessions: Iterable[RecordedSession]
-    ) -> PinnedSessions:
-        """The sessions a night is about to ask about."""
-        pinned = [
-            _PinnedSession(source=one.source, id=one.id, turns=len(one.turns), ended=one.ended)
-            for one in sessions
-        ]
-        return cls(terms=terms, since=since, next_since=found.next_since, sessions=tuple(pinned))
+    sessions: dict[str, tuple[int, datetime]]
+    """Turns and end of each, by name."""
 
     @classmethod
     def load(cls, folder: Path, terms: str) -> PinnedSessions | None:
@@ -206,11 +184,10 @@ class PinnedSessions(_KeptRecord):
         self, found: Harvest, sessions: Iterable[RecordedSession]
     ) -> tuple[Harvest, tuple[RecordedSession, ...]]:
         """The same sessions as they were then, out of what is there now."""
-        then = {(one.source, one.id): one for one in self.sessions}
         same = tuple(
-            replace(session, turns=session.turns[: one.turns], ended=one.ended)
+            replace(session, turns=session.turns[: then[0]], ended=then[1])
             for session in sessions
-            if (one := then.get((session.source, session.id))) is not None
+            if (then := self.sessions.get(session.name)) is not None
         )
         return replace(found, next_since=self.next_since), same
 

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from skillopt.night.kinds import PASTED, pasted
+
 Reaction = Literal["accepted", "corrected", "redone", "abandoned", "none"]
 _HEAD = 300
 QUOTED = re.compile(
@@ -75,11 +77,21 @@ _CORRECTED = _any(
     r"zawsze|nigdy|u nas|brakuje|всегда|никогда|у нас|не то(?:т)?|alltid|aldrig|vi brukar|her zaman|asla",
 )
 _NO_SPACES = {
-    "corrected": re.compile(r"不对|不是|错|应该|以后|不要|违|違い|違う|今後|してください|ではなく|아니|틀렸"),
+    "corrected": re.compile(
+        r"^\s*👎|不对|不是|错|应该|以后|不要|违|違い|違う|今後|してください|ではなく|아니|틀렸"
+    ),
     "redone": re.compile(r"重新|再来|重写|やり直|もう一度|다시"),
     "abandoned": re.compile(r"算了|不用了|もういい|やめ|됐어"),
-    "accepted": re.compile(r"很好|完美|谢谢|可以|不错|完璧|ありがとう|いいです|좋아|완벽|고마"),
+    "accepted": re.compile(
+        r"很好|完美|谢谢|可以|不错|完璧|ありがとう|いいです|좋아|완벽|고마|^\s*[👍👌💯🎉✅🙏]"
+    ),
 }
+_ITEM = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+\w")
+"""A line of a list."""
+_POLITE = re.compile(r"\W*no (?:problem|worries|complaints|need)\b", re.IGNORECASE)
+_NO_AND = re.compile(
+    r"\W*\w+(?:[,.!]\s*|\s(?=thank|dank|merci|gracias|obrigad|grazie|bedankt|dzięk|tack))", re.I
+)
 _ACCEPTED = _any(
     r"thanks?(?: you)?(?! in advance)|thx|cheers|perfect|great|awesome|excellent|brilliant|lovely|sweet|cool",
     r"looks (?:good|right|great)|lgtm|works|well done|good(?: job| one)?|exactly|love(?:d)? it|ship it|nice",
@@ -125,8 +137,14 @@ def follows_on(text: str) -> bool:
 
 
 def reaction(text: str) -> RuledReaction:
-    """What the beginning of a later turn says about the answer before it; what it quotes says nothing."""
-    head = QUOTED.sub(" ", text[: 4 * _HEAD])[:_HEAD].replace("’", "'")
+    """What the beginning of a later turn says about the answer before it; what it quotes, and a log or a
+    program that was pasted into it, say nothing.
+    """
+    words, material = pasted(text)
+    lines = material.splitlines()
+    if 2 * sum(bool(PASTED.search(line)) and not _ITEM.match(line) for line in lines) < len(lines):
+        words = text  # below a colon, or in a list, people write themselves
+    head = QUOTED.sub(" ", words[: 4 * _HEAD])[:_HEAD].replace("’", "'")
     lasting = bool(_LASTING.search(head) or _LASTING_NO_SPACES.search(head))
     for found, pattern in _NO_SPACES.items():
         if pattern.search(head):
@@ -138,8 +156,15 @@ def reaction(text: str) -> RuledReaction:
     content = _ACCEPTED.search(head)
     if _ASKS.match(head) and (content is None or content.start() > 0):
         return RuledReaction(reaction="none")
-    # "No problem, thanks" is content; "thanks, but we never ..." is not.
+    # "No problem, thanks" and "no, thanks" are content; "thanks, but we never ..." is not.
     against = _CORRECTED_START.match(head) or _CORRECTED.search(head)
-    if against and not re.match(r"\W*no (?:problem|worries|complaints|need)\b", head, re.IGNORECASE):
+    if against and not _is_polite(head):
         return RuledReaction(reaction="corrected", lasting=lasting)
     return RuledReaction(reaction="accepted" if content else "none")
+
+
+def _is_polite(head: str) -> bool:
+    """Whether a turn that opens with a no is content all the same: nothing is behind it but thanks."""
+    refused = _NO_AND.match(head)
+    thanked = refused is not None and _ACCEPTED.fullmatch(head[refused.end() :].rstrip(" .!"))
+    return bool(thanked or _POLITE.match(head))

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -98,22 +99,18 @@ class Readings:
 
     folder: Path
 
-    def get(self, session: RecordedSession) -> SessionReading | None:
-        """The reading of a session as it is now; None where it was not read."""
-        try:
-            return SessionReading.model_validate_json(self._file(session).read_bytes())
-        except (OSError, ValidationError):
-            return None
-
     def put(self, session: RecordedSession, reading: SessionReading) -> None:
         """Keep a reading, for its owner alone."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_bytes(self._file(session), reading.model_dump_json().encode("utf-8", "replace"), mode=0o600)
 
     def of(self, sessions: Iterable[RecordedSession]) -> dict[str, SessionReading]:
-        """All that were read before, by name."""
-        found = ((name_of(session), self.get(session)) for session in sessions)
-        return {name: reading for name, reading in found if reading is not None}
+        """Those that were read before as they are now, by name."""
+        found: dict[str, SessionReading] = {}
+        for session in sessions:
+            with suppress(OSError, ValidationError):
+                found[session.name] = SessionReading.model_validate_json(self._file(session).read_bytes())
+        return found
 
     def _file(self, session: RecordedSession) -> Path:
         said = [[turn.role, turn.text, [tool.name for tool in turn.tools]] for turn in session.turns]
@@ -121,15 +118,10 @@ class Readings:
         return self.folder / f"{hashlib.sha256(data).hexdigest()[:40]}.json"
 
 
-def name_of(session: RecordedSession) -> str:
-    """`source:id`."""
-    return f"{session.source}:{session.id}"
-
-
 def unread(sessions: Iterable[RecordedSession], known: Mapping[str, SessionReading]) -> list[RecordedSession]:
     """Those that are worth a model's time and were not read: the person spoke after an answer. The newest."""
-    worth = [one for one in sessions if name_of(one) not in known and len(_persons(one)) > 1]
-    return sorted(worth, key=lambda one: (one.ended, name_of(one)))[-MOST_READ:]
+    worth = [one for one in sessions if one.name not in known and len(one.prompts) > 1]
+    return sorted(worth, key=lambda one: (one.ended, one.name))[-MOST_READ:]
 
 
 def batches(sessions: Sequence[RecordedSession], at_once: int = AT_ONCE) -> Iterator[list[RecordedSession]]:
@@ -173,7 +165,7 @@ async def read_with_model(
             if (reading := _checked(session, [told.get(name) for name in _names(number, session)])) is None:
                 lost["the model's reply about them could not be used"] += 1
             else:
-                found[name_of(session)] = reading
+                found[session.name] = reading
                 kept.put(session, reading)
 
     await together(*(read_batch(batch) for batch in batches(sessions, at_once)))
@@ -234,7 +226,7 @@ def _checked(session: RecordedSession, told: Sequence[_Told | None]) -> SessionR
     where a turn was left out.
     """
     turns: list[ReadTurn] = []
-    for turn, one in zip(_persons(session), told, strict=False):  # no more than are shown
+    for turn, one in zip(session.prompts, told, strict=False):  # no more than are shown
         if one is None or (turns and isinstance(one, _FirstTurn)):
             return None
         read = one if isinstance(one, ReadTurn) and turns else ReadTurn(reaction="none", asks=True)
@@ -266,11 +258,7 @@ def _reply_shape(batch: Sequence[RecordedSession]) -> type[RootModel[dict[str, _
 
 def _names(number: int, session: RecordedSession) -> list[str]:
     """`2.1`: the first turn of the person in the second session, as a model is shown and names it."""
-    return [f"{number}.{turn}" for turn in range(1, min(len(_persons(session)), _TURNS) + 1)]
-
-
-def _persons(session: RecordedSession) -> list[Turn]:
-    return [turn for turn in session.turns if turn.role == "user"]
+    return [f"{number}.{turn}" for turn in range(1, min(len(session.prompts), _TURNS) + 1)]
 
 
 def _shown(number: int, session: RecordedSession) -> str:

@@ -81,6 +81,8 @@ class PastRequest:
     """Why it cannot be asked again as text alone; empty where it can."""
     tools: tuple[ToolUse, ...] = ()
     """What it was worked on with."""
+    unread: bool = False
+    """Whether words about an answer of it were beyond the rules: nobody knows what the person wanted."""
     is_first: bool = True
     """Whether nothing was asked before it in its session."""
     accepted_work: tuple[str, ...] = ()
@@ -169,6 +171,7 @@ def _request(
     rejected: list[tuple[str, str]] = []
     corrections: list[Correction] = []
     outcome: RequestOutcome = "unknown"
+    is_unread = False
     for answer, turn, told, tools in _answered(group):
         record = record_of_tools(tools, answer, session.folder or session.project) if tools else ""
         if told.reaction == "accepted":
@@ -185,6 +188,9 @@ def _request(
             outcome = "abandoned"
         elif outcome == "accepted":
             outcome = "unknown"
+        is_unread = is_unread or (by == "rules" and _is_unread(turn, told))
+    if is_unread and outcome == "accepted":  # in the end, after who knows what
+        outcome = "unknown"
     inner = [turn for turn, _ in group[:-1]]
     if outcome in ("unknown", "accepted") and any(turn.failed and turn.role == "assistant" for turn in inner):
         outcome = "corrected"
@@ -201,9 +207,19 @@ def _request(
         needs=_needs(request, first, every, by, is_first=is_first),
         tools=tuple(tool for tool in every if is_work(tool)),
         is_first=is_first,
+        unread=is_unread,
         accepted_work=tuple(record for _, record in accepted if record),
         rejected_work=tuple(record for _, record in rejected if record),
     )
+
+
+def _is_unread(turn: Turn, told: ReadTurn) -> bool:
+    """Whether a turn says something of the answer before it that rules do not know: it neither asks nor goes
+    on, and no plain word says what it is.
+    """
+    text = turn.text.strip()
+    is_question = text.endswith(("?", "？"))
+    return told.reaction == "none" and not (told.asks or is_question or follows_on(text))
 
 
 def _needs(request: Turn, told: ReadTurn | None, tools: Sequence[ToolUse], by: str, *, is_first: bool) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -14,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from skillopt.agents import is_memory_file
 from skillopt.changes.store import Store
 from skillopt.errors import UsageError
-from skillopt.files import lock_privately, write_bytes
+from skillopt.files import lock_privately, write_json
 from skillopt.night.readings import Readings
 from skillopt.night.settings import NightSettings
 
@@ -183,5 +182,4 @@ class ProjectHome:
     def save(self, state: ProjectState) -> None:
         """Write it down, whole or not at all."""
         kept = state.model_copy(update={"nights": state.nights[-KEPT:]})
-        text = json.dumps(kept.model_dump(mode="json"), indent=2, ensure_ascii=False)
-        write_bytes(self.folder / "state.json", f"{text}\n".encode(), mode=0o600)
+        write_json(self.folder / "state.json", kept.model_dump(mode="json"), mode=0o600)

@@ -17,7 +17,7 @@ from skillopt.tasks.scorers import Rule, read_rules
 from skillopt.tasks.task import Split, Task
 
 MIN_VAL = 5
-"""Fewer val tasks than this decide nothing: the result is an unverified suggestion."""
+"""Fewer val tasks than this can show nothing: even all of them better could be chance."""
 _SAID, _ACCEPTED = 300, 800
 Standing = Literal["ready", "unverified", "suggestions"]
 
@@ -49,7 +49,7 @@ class NightTask(BaseModel):
     worktree: Worktree | None = None
     """Where it is worked on, by an agent with tools; None where its text is all there is."""
     form_alone: bool = False
-    """Whether an answer to another request could pass: then a gain is not verified by it."""
+    """Whether an answer to another request could pass: then a gain on it shows nothing."""
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -118,12 +118,12 @@ def standing_of(tasks: Sequence[NightTask], suggestions: int) -> tuple[Standing,
         )
     if count["val"] < MIN_VAL:
         return "unverified", (
-            f"Unverified suggestion: tasks to decide with are {count['val']}, fewer than {MIN_VAL}; a gain on"
-            " them may be chance."
+            f"Tasks to decide with are {count['val']}, fewer than {MIN_VAL}: what is found on them could be"
+            " chance. Later nights add theirs."
         )
     if count["val"] - formal < MIN_VAL:
         return "unverified", (
-            f"Unverified suggestion: {formal} of {count['val']} tasks to decide with are measured by form"
-            " alone, which an answer to another request could have."
+            f"{formal} of {count['val']} tasks to decide with are measured by form alone, which an answer to"
+            " another request could have: they show nothing, and the others are too few."
         )
     return "ready", f"{count['train']} tasks to learn from and {count['val']} to decide with."

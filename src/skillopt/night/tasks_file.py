@@ -19,7 +19,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skillopt.errors import TaskError
-from skillopt.files import write_bytes
+from skillopt.files import as_usage_error, write_json
 from skillopt.night.kinds import normal
 from skillopt.night.measures import criteria_of
 from skillopt.night.requests import RequestOutcome
@@ -140,22 +140,19 @@ def write_tasks(
     file = _File(
         project=project, transcript_source=sources, n_sessions=sessions, target_skill_path=target, tasks=rows
     )
-    text = json.dumps(file.model_dump(), indent=2, ensure_ascii=False)
-    try:
-        write_bytes(path, f"{text}\n".encode("utf-8", "replace"), mode=0o600)
-    except OSError as error:
-        raise TaskError(f"{path} cannot be written: {error.strerror or error}. Name another file.") from error
+    with as_usage_error(path, "written", "Name another file.", TaskError):
+        write_json(path, file.model_dump(), mode=0o600)
 
 
 def _json(path: Path) -> Any:
-    try:
+    with as_usage_error(path, "read", "Name a file of tasks.", TaskError):
         if path.stat().st_size > MOST_BYTES:
             raise TaskError(
                 f"{path} is larger than {MOST_BYTES:,} bytes, which no file of tasks is. Name another."
             )
-        return json.loads(path.read_bytes())
-    except OSError as error:
-        raise TaskError(f"{path} cannot be read: {error.strerror or error}. Name a file of tasks.") from error
+        data = path.read_bytes()
+    try:
+        return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise TaskError(
             f"{path} is no JSON: {str(error)[:200]}. `skillopt sleep harvest --output FILE` writes a file of"

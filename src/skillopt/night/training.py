@@ -17,7 +17,7 @@ from skillopt.events import Sink
 from skillopt.night.context import NightContext
 from skillopt.night.job import NightJobs, cost_of
 from skillopt.night.outcome import outcome_of
-from skillopt.night.plan import NightPlan, NightTarget, SkillOutcome
+from skillopt.night.plan import NightPlan, NightTarget, SkillOutcome, total_cost
 from skillopt.skill.document import unpack
 from skillopt.skill.paths import SKILL_FILE
 
@@ -56,7 +56,11 @@ class NightTraining:
             return night
         outcome = self._proposable(target, await self._trained(night, place))
         done = target.model_copy(update={"outcome": outcome})
-        return self._saved(night.with_target(place, done, outcome.notes))
+        targets = (*night.targets[:place], done, *night.targets[place + 1 :])
+        notes = (*night.notes, *(f"{target.name}: {note}" for note in outcome.notes))
+        night = night.model_copy(update={"targets": targets, "notes": notes})
+        night.save(self._folder(night))
+        return night
 
     async def _trained(self, night: NightPlan, place: int) -> SkillOutcome:
         target, observer = night.targets[place], self.observer
@@ -64,7 +68,8 @@ class NightTraining:
             return _unmeasured(f"Tonight's {part} were spent before it was this skill's turn.")
         job = self.jobs.job(target, advice=night.advice, spent=night.spent)
         sinks = () if observer is None else observer.sinks(job)
-        async with open_run(job, self._folder(night, place), sinks=sinks) as opened:
+        folder = self._folder(night) / f"{place + 1:02d}-{target.name}"
+        async with open_run(job, folder, sinks=sinks) as opened:
             try:
                 with nullcontext() if observer is None else observer.during(opened):
                     result = await api.train(opened)
@@ -89,12 +94,8 @@ class NightTraining:
             )
         return outcome
 
-    def _folder(self, night: NightPlan, place: int) -> Path:
-        return self.context.kept.night(night.number) / f"{place + 1:02d}-{night.targets[place].name}"
-
-    def _saved(self, night: NightPlan) -> NightPlan:
-        night.save(self.context.kept.night(night.number))
-        return night
+    def _folder(self, night: NightPlan) -> Path:
+        return self.context.kept.night(night.number)
 
 
 def drafts_of(target: NightTarget, outcome: SkillOutcome) -> list[TargetDraft]:
@@ -132,6 +133,5 @@ def _draft(
 
 
 def _unmeasured(why: str, cost: Cost | None = None) -> SkillOutcome:
-    nothing = Cost(calls=0, tokens=0, dollars=0.0, minutes=0.0)
     judged = Judgement(action=UNMEASURED, verified=False, why=why)
-    return SkillOutcome(claim=why, judgement=judged, cost=cost or nothing)
+    return SkillOutcome(claim=why, judgement=judged, cost=cost or total_cost(()))

@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -67,17 +66,12 @@ class Worktree(BaseModel):
         return bool(_git(Path(self.repository), "rev-parse", "--verify", "-q", f"{self.commit}^{{commit}}"))
 
 
-class _Head(NamedTuple):
-    time: int
-    commit: str
-    subject: str
-
-
 @dataclass(frozen=True, slots=True)
 class Worktrees:
     """Finds the worktrees of past requests; each repository is looked at once."""
 
-    _heads: dict[Path, list[_Head]] = field(default_factory=dict)
+    _heads: dict[Path, list[tuple[str, ...]]] = field(default_factory=dict)
+    """When HEAD became which commit, and its subject."""
     _sizes: dict[Path, int] = field(default_factory=dict)
 
     def find(self, session: RecordedSession, turn: Turn, tools: Sequence[ToolUse]) -> Worktree | str:
@@ -111,10 +105,10 @@ class Worktrees:
         if folder not in self._heads:
             lines = _git(folder, "reflog", "show", "HEAD", "--date=unix", "--format=%gd %H %s").splitlines()
             found = [re.fullmatch(r"HEAD@\{(\d+)\} (\w+) (.*)", line) for line in lines]
-            self._heads[folder] = [_Head(int(one[1]), one[2], one[3]) for one in found if one is not None]
-        for head in self._heads[folder]:
-            if head.time < at or (head.time == at and not (head.subject and head.subject in told)):
-                return head.commit
+            self._heads[folder] = [one.groups() for one in found if one is not None]
+        for time, commit, subject in self._heads[folder]:
+            if int(time) < at or (int(time) == at and not (subject and subject in told)):
+                return commit
         return _git(folder, "rev-list", "-1", f"--before={at}", "HEAD").strip()
 
     def _size(self, folder: Path) -> int:

@@ -1,11 +1,10 @@
-"""Stage 3, reduce: the edits of all analysts become one list, merged where there is more than one patch to
-merge.
-"""
+"""Stage 3, reduce: the edits of all analysts become one list, merged where there is more than one patch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from skillopt.aio import together
 from skillopt.events import Aggregated
@@ -17,20 +16,20 @@ from skillopt.optimizer.replies import Unusable
 from skillopt.skill.edits import Outcome, Proposal
 from skillopt.step import Step
 
+Proposals: TypeAlias = tuple[Proposal, ...]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
     """The edits that go on, and those that ended here with their state."""
 
-    edits: tuple[Proposal, ...]
+    edits: Proposals
     ended: tuple[Outcome, ...]
     calls: int
 
 
 class Aggregator:
-    """Merges `merge_batch_size` patches a call, level by level; failures and successes side by side, then
-    both together.
-    """
+    """Merges `merge_batch_size` patches a call, level by level: failures beside successes, then both."""
 
     def __init__(self, model: OptimizerModel, form: Form, *, merge_batch_size: int) -> None:
         self._model = model
@@ -39,9 +38,8 @@ class Aggregator:
 
     async def aggregate(self, step: Step, reflection: Reflection) -> Merged:
         """One list of edits. A patch alone passes through without a call; invalid edits end here."""
-        fixed = skill_section(self._form.shown(step.skill)) + section(
-            "Advice from earlier epochs", step.meta_skill
-        )
+        advice = section("Advice from earlier epochs", step.meta_skill)
+        fixed = skill_section(self._form.shown(step.skill)) + advice
         ended: list[Outcome] = []
         groups = []
         for kind in ("failure", "success"):
@@ -52,26 +50,14 @@ class Aggregator:
             step, "final", fixed, [merged.edits for merged in (failure, success) if merged.edits]
         )
         ended += [*failure.ended, *success.ended, *final.ended]
-        result = Merged(
-            edits=final.edits, ended=tuple(ended), calls=failure.calls + success.calls + final.calls
-        )
-        step.emit(
-            Aggregated(
-                id=str(step.place.at("aggregate")),
-                place=step.place,
-                merges=result.calls,
-                edits=[edit.as_json() for edit in result.edits],
-            )
-        )
-        return result
+        calls, shown = failure.calls + success.calls + final.calls, [edit.as_json() for edit in final.edits]
+        id = str(step.place.at("aggregate"))
+        step.emit(Aggregated(id=id, place=step.place, merges=calls, edits=shown))
+        return Merged(edits=final.edits, ended=tuple(ended), calls=calls)
 
-    async def _reduce(
-        self, step: Step, kind: str, fixed: str, patches: Sequence[tuple[Proposal, ...]]
-    ) -> Merged:
+    async def _reduce(self, step: Step, kind: str, fixed: str, patches: Sequence[Proposals]) -> Merged:
         ended: list[Outcome] = []
-        calls = 0
-        level = list(patches)
-        depth = 0
+        level, depth, calls = list(patches), 0, 0
         while len(level) > 1:
             chunks = self._chunks(fixed, level)
             merged = await together(
@@ -83,14 +69,10 @@ class Aggregator:
             depth += 1
         return Merged(edits=level[0] if level else (), ended=tuple(ended), calls=calls)
 
-    def _chunks(
-        self, fixed: str, patches: Sequence[tuple[Proposal, ...]]
-    ) -> list[list[tuple[Proposal, ...]]]:
-        """Neighbours to merge in one call: as many as wanted, and two at least, if the model's window has
-        room for them.
-        """
+    def _chunks(self, fixed: str, patches: Sequence[Proposals]) -> list[list[Proposals]]:
+        """Neighbours to merge in one call: as many as wanted and the window holds, and two at least."""
         room = self._model.room(fixed, "merge")
-        chunks: list[list[tuple[Proposal, ...]]] = [[]]
+        chunks: list[list[Proposals]] = [[]]
         used = 0
         for patch in patches:
             size = len(proposals_section("merged", patch))
@@ -101,22 +83,18 @@ class Aggregator:
             used += size
         return chunks
 
-    async def _merge(
-        self, step: Step, index: str, fixed: str, patches: Sequence[tuple[Proposal, ...]]
-    ) -> Merged:
+    async def _merge(self, step: Step, index: str, fixed: str, patches: Sequence[Proposals]) -> Merged:
         if len(patches) == 1:
             return Merged(edits=patches[0], ended=(), calls=0)
         unique, ended = _without_copies([edit for patch in patches for edit in patch])
-        if len(unique) == 1:
-            return Merged(edits=tuple(unique), ended=tuple(ended), calls=0)
         told = proposals_section(
             f"{self._form.noun.capitalize()}s proposed by {len(patches)} analysts", unique
         )
-        # two whole skills beside this one are too long
-        if not self._form.limited and len(told) > self._model.room(fixed, "merge"):
+        # Two whole skills beside this one may be too long.
+        is_too_long = not self._form.limited and len(told) > self._model.room(fixed, "merge")
+        if len(unique) == 1 or is_too_long:
             return Merged(edits=tuple(unique), ended=tuple(ended), calls=0)
-        user = fixed + told
-        reply = await self._model.ask(step, "merge", index, user, self._form.payload)
+        reply = await self._model.ask(step, "merge", index, fixed + told, self._form.payload)
         if isinstance(reply, Unusable):  # the inputs stay what they are; selection clips them
             return Merged(edits=tuple(unique), ended=tuple(ended), calls=1)
         into = step.place.at("merge", index)
@@ -126,7 +104,7 @@ class Aggregator:
         ]
         return Merged(edits=self._usable(tuple(outputs), ended), ended=tuple(ended), calls=1)
 
-    def _usable(self, edits: tuple[Proposal, ...], ended: list[Outcome]) -> tuple[Proposal, ...]:
+    def _usable(self, edits: Proposals, ended: list[Outcome]) -> Proposals:
         ended += [Outcome(edit=edit, state="invalid", reason=edit.problem) for edit in edits if edit.problem]
         return tuple(edit for edit in edits if not edit.problem)
 

@@ -1,6 +1,4 @@
-"""Decides what stands in the appendix of a skill: reminders of rules the agent knew and did not follow, each
-once.
-"""
+"""The appendix of a skill: reminders of rules that the agent knew and did not follow, each once."""
 
 from __future__ import annotations
 
@@ -37,7 +35,9 @@ class Appendix:
         if not self.notes:
             return self.before
         told = self.notes if self.consolidated else self.notes[len(self.notes) - self.added :]
-        above = _without_notes(self.before) if self.consolidated else self.before
+        above = self.before
+        if self.consolidated:  # what the region says beside its notes
+            above = re.sub(r"\n{3,}", "\n\n", _NOTE.sub("", above)).strip("\n")
         bullets = "\n".join(f"- {note}" for note in told)
         if not above:
             return f"{HEADING}\n\n{bullets}"
@@ -70,38 +70,25 @@ def with_notes(kept: Sequence[str], new: Sequence[str], before: str = "") -> App
     return Appendix(notes=tuple(found), added=len(found) - len(kept), before=before)
 
 
-class AppendixWriter:
-    """Keeps the appendix short: above a threshold one call condenses it, and only a strictly shorter list is
-    taken.
+async def extended(model: OptimizerModel, step: Step, new: Sequence[str], threshold: int) -> Appendix:
+    """The appendix after a step's notes. Above a threshold that is not 0 one call condenses it, and only a
+    strictly shorter list is taken.
     """
-
-    def __init__(self, model: OptimizerModel, *, threshold: int) -> None:
-        self._model = model
-        self._threshold = threshold
-
-    async def extend(self, step: Step, new: Sequence[str]) -> Appendix:
-        """The appendix after a step's notes."""
-        found = with_notes(notes_of(step.skill), new, step.skill.region("appendix") or "")
-        if not self._threshold or not found.added or len(found.notes) <= self._threshold:
-            return found
-        user = section(f"{len(found.notes)} notes", "\n".join(f"- {note}" for note in found.notes))
-        reply = await self._model.ask(step, "appendix_consolidate", "0", user, Consolidated)
-        if isinstance(reply, Unusable):
-            return found
-        shorter = with_notes((), reply.appendix_notes)
-        if not shorter.notes or len(shorter.notes) >= len(found.notes):
-            return found
-        return Appendix(notes=shorter.notes, added=found.added, consolidated=True, before=found.before)
+    found = with_notes(notes_of(step.skill), new, step.skill.region("appendix") or "")
+    if not threshold or not found.added or len(found.notes) <= threshold:
+        return found
+    user = section(f"{len(found.notes)} notes", "\n".join(f"- {note}" for note in found.notes))
+    reply = await model.ask(step, "appendix_consolidate", "0", user, Consolidated)
+    if isinstance(reply, Unusable):
+        return found
+    shorter = with_notes((), reply.appendix_notes)
+    if not shorter.notes or len(shorter.notes) >= len(found.notes):
+        return found
+    return Appendix(notes=shorter.notes, added=found.added, consolidated=True, before=found.before)
 
 
 _NOTE = re.compile(r"^- .*\S.*(?:\n[ \t]+\S.*)*", re.MULTILINE)
 _BULLET = re.compile(r"^(?:[-*+\u2022] +)+")
-
-
-def _without_notes(text: str) -> str:
-    """What a region says beside its notes."""
-    rest = _NOTE.sub("", text)
-    return re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
 
 
 def _essence(note: str) -> str:

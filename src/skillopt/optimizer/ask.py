@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel
 
 from skillopt.errors import Fault, ProviderDown
 from skillopt.messages import Message, Reply, Request
 from skillopt.models.port import Model
+from skillopt.models.reading import asked_again, schema_of
+from skillopt.optimizer.render import memory_section, section, skill_section
 from skillopt.optimizer.replies import Unusable, read
 from skillopt.place import Place
 from skillopt.step import Step
@@ -53,28 +54,24 @@ class OptimizerModel:
         self._models = dict(models or {})
 
     def room(self, fixed: str, stage: str) -> int:
-        """Characters left for evidence beside the fixed part of a prompt; three characters a token, on the
-        safe side.
-        """
+        """Characters left for evidence beside the fixed part of a prompt, on the safe side."""
         used = len(self._prompts[stage]) + len(fixed) + self._reserve
         return max(0, (self._window - self._cap(stage)) * CHARACTERS - used)
 
-    @property
-    def memory_room(self) -> int:
-        """Characters the memory of earlier steps may take: a sixth of the window."""
-        return self._window * CHARACTERS // 6
+    def background(self, step: Step, skill: str) -> str:
+        """What a question begins with: a skill as it is shown, the advice, and the memory of earlier steps,
+        which may take a sixth of the window.
+        """
+        advice = section("Advice from earlier epochs", step.meta_skill)
+        return skill_section(skill) + advice + memory_section(step.memory, self._window * CHARACTERS // 6)
 
     @property
     def _reserve(self) -> int:
-        """Characters kept for headings and for asking once more: an unusable reply is quoted only as far as
-        they go.
-        """
+        """Characters kept for headings and for asking once more, which quotes a reply only as far."""
         return min(4_400, self._window * CHARACTERS // 12)
 
     async def ask(self, step: Step, stage: str, item: str, user: str, shape: type[R]) -> R | Unusable:
-        """The reply in its shape, or why there is none after one re-ask. A dead provider stops the run: no
-        step is burnt.
-        """
+        """The reply in its shape, or why there is none after a re-ask; a dead provider stops the run."""
         messages: tuple[Message, ...] = (
             Message(role="system", content=self._prompts[stage]),
             Message(role="user", content=user),
@@ -86,16 +83,9 @@ class OptimizerModel:
             try:
                 return read(reply, shape)
             except Unusable as error:
-                trouble = error
-                again = (
-                    f"That reply cannot be used: {error}. Answer again: one JSON object in the shape asked"
-                    " for, nothing else."
-                )
-                messages = (
-                    *messages,
-                    Message(role="assistant", content=_clip(reply.text, self._reserve - 400)),
-                    Message(role="user", content=again),
-                )
+                most, trouble = self._reserve - 400, error
+                said = reply.text if len(reply.text) <= most else f"{reply.text[:most]}\n[cut]"
+                messages = asked_again(messages, said, error)
         return trouble
 
     async def _send(
@@ -107,7 +97,7 @@ class OptimizerModel:
             role="optimizer",
             stage=stage,
             place=str(place),
-            schema=_schema(shape),
+            schema=schema_of(shape),
         )
         try:
             return await self._models.get(stage, self._model).complete(request)
@@ -118,21 +108,11 @@ class OptimizerModel:
             ) from fault
 
     def _cap(self, stage: str) -> int:
-        # Prompt and reply share the window: in a small one a reply may take a quarter of it, in a large one
-        # half.
+        # Prompt and reply share the window: of a small one a reply may take a quarter, of a large one half.
         share = 4 if self._window <= 32_768 else 2
         return min(self._caps.get(stage, self._max_tokens), self._window // share)
-
-
-@cache
-def _schema(shape: type[BaseModel]) -> Mapping[str, Any]:
-    return shape.model_json_schema()
 
 
 def packaged(name: str) -> str:
     """A prompt of ours by its name."""
     return files("skillopt.optimizer").joinpath("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")
-
-
-def _clip(text: str, most: int) -> str:
-    return text if len(text) <= most else text[:most] + "\n[cut]"

@@ -14,7 +14,7 @@ from typing import Literal
 from skillopt.events.records import ArmRecord, PairRecord
 from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.render import section, trajectory
-from skillopt.optimizer.replies import MetaSkill, SlowUpdate, Unusable
+from skillopt.optimizer.replies import AdviceReply, MetaSkill, SlowUpdate, Unusable
 from skillopt.skill.document import Document, problem_with, to_lf
 from skillopt.step import Step
 from skillopt.tasks.rollout import Rollout, Scored, means
@@ -110,29 +110,26 @@ class EpochAdvisor:
         self._model = model
 
     async def slow_update(self, step: Step, older: Document, pairs: Sequence[TaskPair], ago: str) -> Advice:
-        """New text for the slow-update region."""
-        guidance = step.skill.region("slow_update") or "(none yet)"
-        fixed = _skills(older, step.skill, ago) + section("Guidance so far", guidance)
-        user = fixed + _comparison(pairs, self._model.room(fixed, "slow_update"))
-        reply = await self._model.ask(step, "slow_update", "0", user, SlowUpdate)
-        return _advice(reply, "" if isinstance(reply, Unusable) else reply.slow_update_content)
+        """What the target should be told from now on; `ago` says when the older skill was."""
+        so_far = section("Guidance so far", step.skill.region("slow_update") or "(none yet)")
+        return await self._advice(step, SlowUpdate, _skills(older, step.skill, ago) + so_far, pairs)
 
     async def meta_skill(self, step: Step, older: Document, pairs: Sequence[TaskPair]) -> Advice:
-        """New advice for the analysts."""
-        advice = step.meta_skill or "(none yet)"
-        fixed = _skills(older, step.skill, EPOCH_AGO) + section("Advice so far", advice)
-        user = fixed + _comparison(pairs, self._model.room(fixed, "meta_skill"))
-        reply = await self._model.ask(step, "meta_skill", "0", user, MetaSkill)
-        return _advice(reply, "" if isinstance(reply, Unusable) else reply.meta_skill_content)
+        """What the analysts should be told from now on."""
+        so_far = section("Advice so far", step.meta_skill or "(none yet)")
+        return await self._advice(step, MetaSkill, _skills(older, step.skill, EPOCH_AGO) + so_far, pairs)
 
-
-def _advice(reply: SlowUpdate | MetaSkill | Unusable, said: str) -> Advice:
-    if isinstance(reply, Unusable):
-        return Advice(text="", why=f"the reply cannot be used: {reply}")
-    text = to_lf(said).strip()
-    if problem := problem_with(text):
-        return Advice(text="", why=f"the text {problem}", reasoning=reply.reasoning)
-    return Advice(text=text, why="" if text else "there was nothing worth saying", reasoning=reply.reasoning)
+    async def _advice(
+        self, step: Step, shape: type[AdviceReply], fixed: str, pairs: Sequence[TaskPair]
+    ) -> Advice:
+        user = fixed + _comparison(pairs, self._model.room(fixed, shape.STAGE))
+        reply = await self._model.ask(step, shape.STAGE, "0", user, shape)
+        if isinstance(reply, Unusable):
+            return Advice(text="", why=f"the reply cannot be used: {reply}")
+        text, why = to_lf(reply.text).strip(), reply.reasoning
+        if problem := problem_with(text):
+            return Advice(text="", why=f"the text {problem}", reasoning=why)
+        return Advice(text=text, why="" if text else "there was nothing worth saying", reasoning=why)
 
 
 def _skills(older: Document, newer: Document, ago: str) -> str:

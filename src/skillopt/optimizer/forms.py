@@ -1,6 +1,4 @@
-"""The ways a skill may change: what analysts propose in each update mode, how it is read, and how it is asked
-for.
-"""
+"""The ways a skill may change: what analysts propose in each update mode, how it is asked for and read."""
 
 from __future__ import annotations
 
@@ -8,13 +6,14 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from importlib.resources import files
 from typing import Any, Literal
 
 from pydantic import create_model
 
 from skillopt.errors import suggest
+from skillopt.optimizer.ask import packaged
 from skillopt.optimizer.replies import (
+    KINDS_OF_SUGGESTION,
     Analysis,
     Candidates,
     Edits,
@@ -30,7 +29,7 @@ from skillopt.skill.edits import Proposal, parse_edit
 from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 
 Mode = Literal["patch", "rewrite_from_suggestions", "full_rewrite_minibatch"]
-KINDS_OF_SUGGESTION = ("add_rule", "remove_rule", "merge_rules", "reorganize", "compress", "clarify")
+_SAID = ("type", "title", "motivation", "instruction", "priority_hint")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +52,7 @@ class Suggestion:
 
     def as_json(self) -> dict[str, Any]:
         """The JSON object prompts show."""
-        named = {
-            key: getattr(self, key) for key in ("type", "title", "motivation", "instruction", "priority_hint")
-        }
-        return {key: value for key, value in named.items() if value} | dict(self.evidence)
+        return {key: said for key in _SAID if (said := getattr(self, key))} | dict(self.evidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,13 +103,7 @@ class Form:
 
     def words(self) -> dict[str, str]:
         """What the placeholders of the generic prompts mean in this mode."""
-        text = (
-            files("skillopt.optimizer")
-            .joinpath("prompts")
-            .joinpath(f"form_{self.mode}.md")
-            .read_text(encoding="utf-8")
-        )
-        analyst, _, merge = text.partition("\n<!-- merge -->\n")
+        analyst, _, merge = packaged(f"form_{self.mode}").partition("\n<!-- merge -->\n")
         example = json.dumps({self.payload.KEY: [dict(self.example)]})[1:-1]
         return {"form": analyst.strip(), "merging": merge.strip(), "items": example, "nouns": f"{self.noun}s"}
 
@@ -131,38 +121,26 @@ def read_suggestion(obj: object, id: str) -> Suggestion:
     """Read one suggestion; what cannot be read keeps the reason."""
     if not isinstance(obj, Mapping):
         return Suggestion(id=id, problem=f"a suggestion is a JSON object, this is {type(obj).__name__}")
-    named = {
-        key: _text(obj.get(key)) for key in ("type", "title", "motivation", "instruction", "priority_hint")
-    }
-    problem = ""
-    if named["type"] not in KINDS_OF_SUGGESTION:
-        problem = (
-            f"no suggestion has the type {named['type'][:40]!r}."
-            f" {suggest(named['type'], KINDS_OF_SUGGESTION)}"
-        )
+    named, problem = {key: _text(obj.get(key)) for key in _SAID}, ""
+    if (kind := named["type"]) not in KINDS_OF_SUGGESTION:
+        problem = f"no suggestion has the type {kind[:40]!r}. {suggest(kind, KINDS_OF_SUGGESTION)}"
     elif not named["instruction"].strip():
         problem = "the suggestion has no instruction"
-    return Suggestion(**named, evidence=_rest(obj, named), id=id, problem=problem)
+    return Suggestion(**named, evidence=_rest(obj, _SAID), id=id, problem=problem)
 
 
 def read_candidate(obj: object, id: str) -> Candidate:
     """Read one whole skill; what cannot be read keeps the reason."""
     if not isinstance(obj, Mapping):
         return Candidate(id=id, problem=f"a candidate is a JSON object, this is {type(obj).__name__}")
-    said = obj.get("change_summary")
-    summary = (
-        tuple(_text(line) for line in said) if isinstance(said, list) else (_text(said),) if said else ()
-    )
-    text = _text(obj.get("new_skill"))
-    problem = "" if text.strip() else "new_skill is empty"
-    rest = _rest(obj, ("title", "change_summary", "new_skill"))
+    said, text = obj.get("change_summary") or [], _text(obj.get("new_skill"))
     return Candidate(
         title=_text(obj.get("title")),
-        change_summary=summary,
+        change_summary=tuple(map(_text, said if isinstance(said, list) else [said])),
         new_skill=text,
-        evidence=rest,
+        evidence=_rest(obj, ("title", "change_summary", "new_skill")),
         id=id,
-        problem=problem,
+        problem="" if text.strip() else "new_skill is empty",
     )
 
 
@@ -206,6 +184,5 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
-def _rest(obj: Mapping[str, Any], named: object) -> dict[str, Any]:
-    known = set(named) if isinstance(named, (dict, tuple)) else set()
-    return {str(key): value for key, value in obj.items() if key not in known}
+def _rest(obj: Mapping[str, Any], named: tuple[str, ...]) -> dict[str, Any]:
+    return {str(key): value for key, value in obj.items() if key not in named}

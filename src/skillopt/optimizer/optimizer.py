@@ -1,6 +1,4 @@
-"""The optimizer as the training loop sees it: reflect, aggregate, select, update, and the two voices of the
-longer view.
-"""
+"""The optimizer as the training loop sees it: reflect, aggregate, select, update, and the longer view."""
 
 from __future__ import annotations
 
@@ -11,19 +9,17 @@ from typing import Literal, TypeVar
 from skillopt.evaluation.stage import Evaluation
 from skillopt.models.port import Model
 from skillopt.optimizer.aggregate import Aggregator, Merged
-from skillopt.optimizer.appendix import AppendixWriter
 from skillopt.optimizer.ask import OptimizerModel, packaged
-from skillopt.optimizer.epoch import EPOCH_AGO, Advice, EpochAdvisor, TaskPair
+from skillopt.optimizer.epoch import EpochAdvisor
 from skillopt.optimizer.forms import Mode, form_of
 from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
 from skillopt.optimizer.proof import ANALYST, Joiner, LaneAdviser, LaneAnalyst, LaneRewriter
 from skillopt.optimizer.proposers.port import Proposer
 from skillopt.optimizer.reflect import Reflection, Reflector
-from skillopt.optimizer.select import LimitChooser, Selection, Selector
+from skillopt.optimizer.select import Selection, Selector, choose_limit
 from skillopt.optimizer.small import SmallLaneAnalyst, by_kind
 from skillopt.optimizer.update import Update, Updater
 from skillopt.optimizer.whole_batch import WholeBatch
-from skillopt.skill.document import Document
 from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 from skillopt.step import Step
 from skillopt.tasks.rollout import means
@@ -45,9 +41,7 @@ LANE_ANALYSTS: Mapping[Mode, type[LaneAnalyst]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillAware:
-    """Skill-aware reflection: who may write notes, and above how many of them the appendix is condensed (0 is
-    never).
-    """
+    """Skill-aware reflection: who may write notes, and above how many they are condensed (0: never)."""
 
     source: Literal["both", "failure_only"] = "both"
     consolidate_above: int = 0
@@ -140,32 +134,30 @@ class Optimizer:
         )
         self._settings = settings
         self._proposer = proposer
-        self._limit_chooser = LimitChooser(asked)
+        self._asked = asked
         self._reflector = Reflector(
-            asked,
-            form,
+            model=asked,
+            form=form,
             minibatch_size=settings.minibatch_size,
             limit=None if settings.control == "none" else settings.learning_rate,
             failure_only=settings.failure_only,
             notes_from=() if aware is None else aware.notes_from,
             contrasts=contrasts,
         )
-        self._aggregator = Aggregator(asked, form, merge_batch_size=settings.merge_batch_size)
+        self.aggregate = Aggregator(asked, form, merge_batch_size=settings.merge_batch_size).aggregate
+        """Stage 3: one list of proposals."""
         self._selector = Selector(asked, form, ranks=proposer is None)
-        notes = None if aware is None else AppendixWriter(asked, threshold=aware.consolidate_above)
-        self._updater = Updater(asked, form, notes)
-        self._advisor = EpochAdvisor(asked)
-        self._lanes = (
-            SmallLaneAnalyst(asked, scoring_rule=settings.scoring_rule)
-            if settings.small
-            else LANE_ANALYSTS[settings.skill_update_mode](
-                asked,
-                contrasts=contrasts,
-                target_prompt=settings.prompts.get("rollout", ""),
-                scoring_rule=settings.scoring_rule,
-                files=settings.files,
-            )
+        self._updater = Updater(asked, form, None if aware is None else aware.consolidate_above)
+        self.advisor = EpochAdvisor(asked)
+        self._lanes: LaneAnalyst | SmallLaneAnalyst = LANE_ANALYSTS[settings.skill_update_mode](
+            model=asked,
+            contrasts=contrasts,
+            target_prompt=settings.prompts.get("rollout", ""),
+            scoring_rule=settings.scoring_rule,
+            files=settings.files,
         )
+        if settings.small:
+            self._lanes = SmallLaneAnalyst(asked, scoring_rule=settings.scoring_rule)
         self.joiner = None if settings.small or proposer is not None else Joiner(asked)
 
     @property
@@ -174,9 +166,7 @@ class Optimizer:
         return self._settings.control
 
     async def reflect(self, step: Step, rollouts: Evaluation) -> Reflection:
-        """Stage 2: proposals of analysts, minibatch by minibatch, while rollouts still come in; or those of
-        the proposer for all of them.
-        """
+        """Stage 2: proposals of analysts while rollouts come in, or of the proposer for all of them."""
         if self._proposer is None:
             return await self._reflector.reflect(step, rollouts)
         limit = step.limit if self.control == "fixed" else None
@@ -187,14 +177,13 @@ class Optimizer:
         return self._lanes if self._proposer is None else self._whole(self._proposer, rollouts)
 
     def _whole(self, proposer: Proposer, rollouts: Evaluation, limit: int | None = None) -> WholeBatch:
-        return WholeBatch(proposer, rollouts, failure_only=self._settings.failure_only, limit=limit)
+        failure_only = self._settings.failure_only
+        return WholeBatch(proposer=proposer, rollouts=rollouts, failure_only=failure_only, limit=limit)
 
     async def in_lanes(
         self, step: Step, rollouts: Evaluation, study: Callable[[int, list[Studied]], Awaitable[T]]
     ) -> list[T]:
-        """Failures in minibatches, each given to `study`; for a small model those of one kind together, for a
-        proposer all of them.
-        """
+        """Failures in minibatches for `study`: of one kind for a small model, all for a proposer."""
         return await in_minibatches(
             rollouts,
             "failure",
@@ -212,31 +201,17 @@ class Optimizer:
             return by_kind(failures, size)
         return [list(failures[at : at + size]) for at in range(0, len(failures), size)]
 
-    async def aggregate(self, step: Step, reflection: Reflection) -> Merged:
-        """Stage 3: one list of proposals."""
-        return await self._aggregator.aggregate(step, reflection)
-
     async def select(self, step: Step, reflection: Reflection, merged: Merged) -> Selection:
         """Stage 4: no more of them than the limit: the schedule's, the optimizer's own, or none at all."""
         limit, decision = step.limit if self.control == "fixed" else None, None
         if self.control == "autonomous":
-            decision = await self._limit_chooser.choose(step, means(reflection.rollouts), merged.edits)
+            decision = await choose_limit(self._asked, step, means(reflection.rollouts), merged.edits)
             limit = decision.learning_rate
         return await self._selector.select(step, merged, limit, decision)
 
     async def update(self, step: Step, reflection: Reflection, selection: Selection) -> Update:
         """Stage 5: the candidate."""
         return await self._updater.update(step, selection, reflection.notes())
-
-    async def slow_update(
-        self, step: Step, older: Document, pairs: Sequence[TaskPair], ago: str = EPOCH_AGO
-    ) -> Advice:
-        """What the target should be told from now on; `ago` says when the older skill was."""
-        return await self._advisor.slow_update(step, older, pairs, ago)
-
-    async def meta_skill(self, step: Step, older: Document, pairs: Sequence[TaskPair]) -> Advice:
-        """What the analysts should be told from now on."""
-        return await self._advisor.meta_skill(step, older, pairs)
 
 
 def _suffixes(aware: SkillAware | None, contrasts: bool, settings: OptimizerSettings) -> dict[str, str]:

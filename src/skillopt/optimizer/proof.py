@@ -7,19 +7,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.forms import read_suggestion
-from skillopt.optimizer.minibatches import Studied
+from skillopt.optimizer.proposers.port import DeadEdit, Evidence
 from skillopt.optimizer.reflect import Minibatch
 from skillopt.optimizer.render import (
     clipped,
-    contrasts_section,
     proposals_section,
-    rollouts_section,
     section,
     skill_section,
+    studied_section,
     told_answer,
 )
 from skillopt.optimizer.replies import (
@@ -36,104 +35,62 @@ from skillopt.skill.edits import Edit, parse_edit
 from skillopt.skill.hunks import split
 from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 from skillopt.step import Step
-from skillopt.tasks.rollout import Scored
-from skillopt.tasks.task import Task
 
 SHOWN_ANSWERS = 3
 """Answers under an edit that did nothing which the second look is shown."""
 LONGEST_PROMPT = 3_000
 """Characters of the target's own prompt that are shown."""
 ANALYST, JOINING = "analyst_proof", "joining"
+_SURROUNDINGS = "What the agent is told, the skill in its place"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadEdit:
-    """An edit that was tried and fixed nothing, with what the target answered under it."""
-
-    edit: Edit
-    answers: tuple[tuple[Task, Scored], ...] = ()
-
-    def is_about(self, chunk: Sequence[Studied]) -> bool:
-        """Whether it was meant for, or tried on, one of these tasks."""
-        tasks = {*map(str, self.edit.evidence.get("tasks") or ()), *(task.id for task, _ in self.answers)}
-        return any(one.task.id in tasks for one in chunk)
-
-
+@dataclass(frozen=True, kw_only=True)
 class LaneAnalyst:
     """Studies the failures of one lane and proposes edits that name the tasks they should fix."""
 
-    varies = False
+    varies: ClassVar[bool] = False
     """Whether another look asks another question, also where nothing new is known."""
-    changes_files = True
+    changes_files: ClassVar[bool] = True
     """Whether its edits can be for other files of the skill than SKILL.md."""
+    model: OptimizerModel
+    contrasts: bool = False
+    target_prompt: str = ""
+    """What the target is told, with `{skill}` in it."""
+    scoring_rule: str = ""
+    """What passes, in words."""
+    files: EditableFiles = ONE_DOCUMENT
+    """Those of the skill that may change."""
 
-    def __init__(
-        self,
-        model: OptimizerModel,
-        *,
-        contrasts: bool = False,
-        target_prompt: str = "",
-        scoring_rule: str = "",
-        files: EditableFiles = ONE_DOCUMENT,
-    ) -> None:
-        """`target_prompt` is what the target is told, with `{skill}` in it; `scoring_rule` says in words what
-        passes; `files` are those of the skill that may change.
-        """
-        self._model = model
-        self._files = files
-        self._shape: type[NamedEdits] = NamedEdits if files == ONE_DOCUMENT else NamedFileEdits
-        self._contrasts = contrasts
-        self._surroundings = section(
-            "What the agent is told, the skill in its place", clipped(target_prompt, LONGEST_PROMPT)
-        ) + section("How answers are scored", scoring_rule)
-
-    async def study(
-        self,
-        step: Step,
-        item: str,
-        chunk: Sequence[Studied],
-        *,
-        dead: Sequence[DeadEdit] = (),
-        harmful: Sequence[Edit] = (),
-        kinds: Mapping[str, int] | None = None,
-    ) -> Minibatch:
-        """Edits for these failures. `dead` are edits that were tried on them in vain, `harmful` ones broke
-        other tasks; `kinds` counts the held-out failures by the kind of their task.
-        """
-        told = ", ".join(
-            f"{kind} {count}"
-            for kind, count in sorted((kinds or {}).items(), key=lambda one: (-one[1], one[0]))
-        )
+    async def study(self, step: Step, item: str, evidence: Evidence) -> Minibatch:
+        """Edits for the failures of a lane."""
+        failed = evidence.failed
+        by_count = sorted(evidence.kinds.items(), key=lambda one: (-one[1], one[0]))
+        kinds = ", ".join(f"{kind} {count}" for kind, count in by_count)
         fixed = (
-            self._surroundings
+            section(_SURROUNDINGS, clipped(self.target_prompt, LONGEST_PROMPT))
+            + section("How answers are scored", self.scoring_rule)
             + skill_section(step.skill.whole if self.changes_files else step.skill.text)
             + section("Advice from earlier epochs", step.meta_skill)
-            + section("Edits that broke tasks which worked", "\n".join(map(_told, harmful)))
-            + _dead_section(dead)
-            + section("Held-out failures by kind of task", told)
-            + section("Limit", f"{self._limit(len(chunk))} You are shown {len(chunk)} failed tasks.")
+            + section("Edits that broke tasks which worked", "\n".join(map(_told, evidence.harmful)))
+            + _dead_section(evidence.dead)
+            + section("Held-out failures by kind of task", kinds)
+            + section("Limit", f"{self._limit(len(failed))} You are shown {len(failed)} failed tasks.")
         )
-        room, title = self._model.room(fixed, ANALYST), "Failed tasks"
-        if self._contrasts:
-            shown = contrasts_section(title, [(one.task, one.tries, one.differs) for one in chunk], room)
-        else:
-            shown = rollouts_section(title, [(one.task, one.tries[0]) for one in chunk], room)
-        tasks = tuple(one.task.id for one in chunk)
-        edits = await self._edits(step, item, fixed + shown, len(chunk))
-        if isinstance(edits, Unusable):
-            return Minibatch(kind="failure", index=0, tasks=tasks, dropped=str(edits))
-        return Minibatch(kind="failure", index=0, tasks=tasks, edits=tuple(edits))
+        room = self.model.room(fixed, ANALYST)
+        shown = studied_section("Failed tasks", failed, room, contrasts=self.contrasts)
+        return Minibatch.of_lane(failed, await self._edits(step, item, fixed + shown, len(failed)))
 
     def _limit(self, failures: int) -> str:
         return f"Propose at most {failures} edits."
 
     async def _edits(self, step: Step, item: str, user: str, most: int) -> Sequence[Edit] | Unusable:
         """What the model proposes to this question about so many failures."""
-        reply = await self._model.ask(step, ANALYST, item, user, self._shape)
+        shape: type[NamedEdits] = NamedEdits if self.files == ONE_DOCUMENT else NamedFileEdits
+        reply = await self.model.ask(step, ANALYST, item, user, shape)
         if isinstance(reply, Unusable):
             return reply
         return [
-            parse_edit(edit, str(step.place.at(ANALYST, item, number=at)), self._files)
+            parse_edit(edit, str(step.place.at(ANALYST, item, number=at)), self.files)
             for at, edit in enumerate(reply.edits[:most])
         ]
 
@@ -190,7 +147,7 @@ class LaneRewriter(LaneAnalyst):
         return "Write one skill."
 
     async def _edits(self, step: Step, item: str, user: str, most: int) -> Sequence[Edit] | Unusable:
-        reply = await self._model.ask(step, ANALYST, item, user, WrittenSkill)
+        reply = await self.model.ask(step, ANALYST, item, user, WrittenSkill)
         if isinstance(reply, Unusable):
             return reply
         edits = _edits_of(step, item, step.skill, reply.new_skill)
@@ -206,7 +163,7 @@ class LaneAdviser(LaneAnalyst):
         return f"Make at most {failures} suggestions."
 
     async def _edits(self, step: Step, item: str, user: str, most: int) -> Sequence[Edit] | Unusable:
-        said = await self._model.ask(step, ANALYST, item, user, Suggestions)
+        said = await self.model.ask(step, ANALYST, item, user, Suggestions)
         if isinstance(said, Unusable):
             return said
         read = [read_suggestion(one, str(number)) for number, one in enumerate(said.items[:most])]
@@ -218,7 +175,7 @@ class LaneAdviser(LaneAnalyst):
             + section("Advice from earlier epochs", step.meta_skill)
             + proposals_section("Suggestions to carry out", usable)
         )
-        reply = await self._model.ask(step, "rewrite", item, wanted, Rewrite)
+        reply = await self.model.ask(step, "rewrite", item, wanted, Rewrite)
         return reply if isinstance(reply, Unusable) else _edits_of(step, item, step.skill, reply.new_skill)
 
 

@@ -13,13 +13,7 @@ from skillopt.events import PatchFact, Reflected
 from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.forms import Form
 from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
-from skillopt.optimizer.render import (
-    contrasts_section,
-    memory_section,
-    rollouts_section,
-    section,
-    skill_section,
-)
+from skillopt.optimizer.render import section, studied_section
 from skillopt.optimizer.replies import FailureAnalysis, SuccessAnalysis, Unusable
 from skillopt.skill.edits import Proposal
 from skillopt.step import Step
@@ -40,6 +34,14 @@ class Minibatch:
     dropped: str | None = None
     contrasted: tuple[str, ...] = ()
     """Those of its tasks whose tries went differently, so that the best was shown against the worst."""
+
+    @classmethod
+    def of_lane(cls, failed: Sequence[Studied], edits: Sequence[Proposal] | Unusable) -> Minibatch:
+        """What was proposed for the failures of a lane, or why nothing was."""
+        tasks = tuple(one.task.id for one in failed)
+        if isinstance(edits, Unusable):
+            return cls(kind="failure", index=0, tasks=tasks, dropped=str(edits))
+        return cls(kind="failure", index=0, tasks=tasks, edits=tuple(edits))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,48 +76,32 @@ class Reflection:
         ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reflector:
     """Starts each analyst as soon as the rollouts of its minibatch are in."""
 
-    def __init__(
-        self,
-        model: OptimizerModel,
-        form: Form,
-        *,
-        minibatch_size: int,
-        limit: int | None,
-        failure_only: bool,
-        notes_from: Sequence[Side] = (),
-        contrasts: bool = False,
-    ) -> None:
-        """`limit` is the most proposals one analyst may make, None is no limit; `notes_from` are the analysts
-        who may write notes.
-
-        With `contrasts` a task was run several times, and its best try is shown against its worst.
-        """
-        self._model = model
-        self._form = form
-        self._notes_from = frozenset(notes_from)
-        self._contrasts = contrasts
-        self._size = minibatch_size
-        self._limit = limit if form.limited else 1
-        self._failure_only = failure_only
+    model: OptimizerModel
+    form: Form
+    minibatch_size: int
+    limit: int | None
+    """The most proposals one analyst may make; None is no limit."""
+    failure_only: bool
+    notes_from: tuple[Side, ...] = ()
+    """The analysts who may write notes."""
+    contrasts: bool = False
+    """Whether a task was run several times, so that its best try is shown against its worst."""
 
     async def reflect(self, step: Step, rollouts: Evaluation) -> Reflection:
         """Reflect on a batch while it is still running, and wait for all of it."""
-        fixed = (
-            skill_section(self._form.shown(step.skill))
-            + section("Advice from earlier epochs", step.meta_skill)
-            + memory_section(step.memory, self._model.memory_room)
-        )
-        kinds: tuple[Side, ...] = ("failure",) if self._failure_only else ("failure", "success")
+        fixed = self.model.background(step, self.form.shown(step.skill))
+        kinds: tuple[Side, ...] = ("failure",) if self.failure_only else ("failure", "success")
         walks = together(
             *(
                 in_minibatches(
                     rollouts,
                     kind,
                     partial(self._analyse, step, kind, fixed),
-                    size=self._size,
+                    size=self.minibatch_size,
                     seed=step.seed + at,
                 )
                 for at, kind in enumerate(kinds)
@@ -132,19 +118,14 @@ class Reflector:
         self, step: Step, kind: Side, fixed: str, index: int, chunk: list[Studied]
     ) -> Minibatch:
         stage = f"analyst_{kind}"
-        several = self._contrasts
-        limit = section(
-            "Limit", f"{self._told()} You are shown {len(chunk)} {'tasks' if several else 'rollouts'}."
-        )
-        room, title = self._model.room(fixed + limit, stage), f"Rollouts ({kind})"
-        if several:
-            evidence = contrasts_section(title, [(one.task, one.tries, one.differs) for one in chunk], room)
-        else:
-            evidence = rollouts_section(title, [(one.task, one.tries[0]) for one in chunk], room)
+        shown = "tasks" if self.contrasts else "rollouts"
+        limit = section("Limit", f"{self._told()} You are shown {len(chunk)} {shown}.")
+        room = self.model.room(fixed + limit, stage)
+        evidence = studied_section(f"Rollouts ({kind})", chunk, room, contrasts=self.contrasts)
         tasks = tuple(one.task.id for one in chunk)
         contrasted = tuple(one.task.id for one in chunk if one.differs)
-        shape = self._form.shape(kind, notes=kind in self._notes_from)
-        reply = await self._model.ask(step, stage, str(index), fixed + limit + evidence, shape)
+        shape = self.form.shape(kind, notes=kind in self.notes_from)
+        reply = await self.model.ask(step, stage, str(index), fixed + limit + evidence, shape)
         if isinstance(reply, Unusable):
             return Minibatch(kind=kind, index=index, tasks=tasks, dropped=str(reply), contrasted=contrasted)
         told: list[Any] = []
@@ -154,33 +135,29 @@ class Reflector:
             told = list(reply.success_patterns)
         support = {"support_count": max(1, len(chunk)), "source_type": kind}
         edits = tuple(
-            self._form.read(
+            self.form.read(
                 {**support, **edit} if isinstance(edit, dict) else edit,
                 str(step.place.at(stage, str(index), number=at)),
             )
-            for at, edit in enumerate(reply.patch.items[: self._limit])
+            for at, edit in enumerate(reply.patch.items[: self.limit if self.form.limited else 1])
         )
-        notes = (
-            tuple(note.strip() for note in reply.notes if note.strip()) if kind in self._notes_from else ()
-        )
+        notes = reply.notes if kind in self.notes_from else ()
         return Minibatch(
             kind=kind,
             index=index,
             tasks=tasks,
             edits=edits,
             summary=tuple(told),
-            notes=notes,
+            notes=tuple(note.strip() for note in notes if note.strip()),
             contrasted=contrasted,
         )
 
     def _told(self) -> str:
-        if not self._form.limited:
-            return f"Write exactly one {self._form.noun}."
-        return (
-            f"Propose as many {self._form.noun}s as are needed."
-            if self._limit is None
-            else f"Propose at most {self._limit} {self._form.noun}s."
-        )
+        if not self.form.limited:
+            return f"Write exactly one {self.form.noun}."
+        if self.limit is None:
+            return f"Propose as many {self.form.noun}s as are needed."
+        return f"Propose at most {self.limit} {self.form.noun}s."
 
 
 def patch_fact(one: Minibatch, index: int | None = None) -> PatchFact:

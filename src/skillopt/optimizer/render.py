@@ -1,6 +1,4 @@
-"""Decides what the optimizer sees of a run: each thing once, the stable parts first, evidence cut to fit with
-head and tail kept.
-"""
+"""What the optimizer sees of a run: each thing once, stable parts first, evidence cut in its middle."""
 
 from __future__ import annotations
 
@@ -10,8 +8,10 @@ import re
 from collections.abc import Sequence
 
 from skillopt.events.state import MemoryEntry
+from skillopt.optimizer.minibatches import Studied
 from skillopt.skill.edits import Proposal
 from skillopt.tasks.rollout import Scored
+from skillopt.tasks.scorers import as_text
 from skillopt.tasks.task import Task
 
 _OURS = re.compile(r"<(?=/?(?:rollout|task|did|reference|feedback)\b)", re.IGNORECASE)
@@ -24,12 +24,8 @@ def section(title: str, text: str) -> str:
 
 def skill_section(text: str) -> str:
     """The whole skill, once."""
-    return section(
-        "Current skill",
-        f"<skill>\n{text}\n</skill>"
-        if text.strip()
-        else "(The skill is empty: this is a start from nothing.)",
-    )
+    empty = "(The skill is empty: this is a start from nothing.)"
+    return section("Current skill", f"<skill>\n{text}\n</skill>" if text.strip() else empty)
 
 
 def memory_section(memory: Sequence[MemoryEntry], room: int) -> str:
@@ -49,34 +45,27 @@ def memory_section(memory: Sequence[MemoryEntry], room: int) -> str:
 
 def proposals_section(title: str, edits: Sequence[Proposal]) -> str:
     """Proposals as the JSON objects they are, in order."""
-    return section(
-        title,
-        "```json\n" + json.dumps([edit.as_json() for edit in edits], ensure_ascii=False, indent=1) + "\n```",
-    )
+    shown = json.dumps([edit.as_json() for edit in edits], ensure_ascii=False, indent=1)
+    return section(title, f"```json\n{shown}\n```")
 
 
-def rollouts_section(title: str, pairs: Sequence[tuple[Task, Scored]], room: int) -> str:
-    """Trajectories side by side, each with an equal share of the room."""
-    # The parts of a trajectory add up to seven sixths of its room, and its tags take about 160 characters
-    # more.
-    share = max(120, (room // max(1, len(pairs)) - 160) * 6 // 7)
-    return section(title, "\n\n".join(trajectory(task, rollout, share) for task, rollout in pairs))
+def studied_section(title: str, studied: Sequence[Studied], room: int, *, contrasts: bool) -> str:
+    """Tasks with what the target did; every rollout that is shown has an equal share of the room.
 
-
-def contrasts_section(title: str, studied: Sequence[tuple[Task, Sequence[Scored], bool]], room: int) -> str:
-    """Tasks with their tries, the best first, and whether these differ: then the best against the worst, else
-    one of them.
-
-    Each rollout that is shown has an equal share of the room.
+    With `contrasts` each task was tried several times: the best is shown against the worst where they differ.
     """
-    shown = sum(2 if differs else 1 for _, _, differs in studied)
-    share = max(120, (room // max(1, shown) - 220) * 6 // 7)
+    shown = sum(2 if contrasts and one.differs else 1 for one in studied)
+    # The parts of a trajectory add up to seven sixths of its room, and its tags take about 160 characters
+    # more, with what is said of several tries 220.
+    share = max(120, (room // max(1, shown) - (220 if contrasts else 160)) * 6 // 7)
     parts: list[str] = []
-    for task, tries, differs in studied:
-        counted = f"{len(tries)} tries, {sum(one.score.passed for one in tries)} passed."
-        best = trajectory(task, tries[0], share)
-        if differs:
-            worst = trajectory(task, tries[-1], share, with_task=False)
+    for one in studied:
+        best = trajectory(one.task, one.tries[0], share)
+        counted = f"{len(one.tries)} tries, {sum(each.score.passed for each in one.tries)} passed."
+        if not contrasts:
+            parts.append(best)
+        elif one.differs:
+            worst = trajectory(one.task, one.tries[-1], share, with_task=False)
             parts.append(f"{counted} The best try:\n{best}\nThe worst try:\n{worst}")
         else:
             parts.append(f"{counted}\n{best}")
@@ -100,8 +89,9 @@ def trajectory(task: Task, rollout: Scored, room: int, *, with_task: bool = True
         f"<feedback>{_data(rollout.score.feedback, room // 6)}</feedback>\n" if rollout.score.feedback else ""
     )
     turns = "\n".join(
-        _turn(message.role, message.content, [f"{c.name}({c.arguments})" for c in message.tool_calls])
-        for message in told.messages
+        f"{one.role}: {one.content}"
+        + "".join(f"\n{one.role} calls {call.name}({call.arguments})" for call in one.tool_calls)
+        for one in told.messages
     )
     kind = f' kind="{html.escape(task.kind)}"' if task.kind else ""
     head = f'<rollout task="{html.escape(task.id)}"{kind} score="{html.escape(verdict)}">\n'
@@ -116,15 +106,6 @@ def told_answer(task: Task, rollout: Scored) -> str:
 
 def _quoted(text: str) -> str:
     return json.dumps(_data(text, 240), ensure_ascii=False)
-
-
-def _turn(role: str, content: str, calls: Sequence[str]) -> str:
-    return f"{role}: {content}" + "".join(f"\n{role} calls {call}" for call in calls)
-
-
-def as_text(value: object) -> str:
-    """A reference in words."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _data(text: str, most: int) -> str:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from skillopt.models.reading import Unusable as Unusable
 from skillopt.models.reading import read as read
+from skillopt.skill.edits import OPS
+
+KINDS_OF_SUGGESTION = ("add_rule", "remove_rule", "merge_rules", "reorganize", "compress", "clarify")
 
 
 def _items(properties: Mapping[str, Any], *, required: Sequence[str]) -> WithJsonSchema:
@@ -62,14 +65,12 @@ class Payload(_Reply):
 
     @property
     def items(self) -> list[Any]:
-        """The proposals as they came; each is read on its own, so that one bad item does not spoil the
-        others.
-        """
+        """The proposals as they came; each is read on its own, so that a bad one does not spoil others."""
         return list(getattr(self, self.KEY))
 
 
 _EDIT: Mapping[str, Any] = {
-    "op": {"enum": ["append", "insert_after", "replace", "delete"]},
+    "op": {"enum": list(OPS)},
     "target": {"type": "string"},
     "content": {"type": "string"},
 }
@@ -93,6 +94,13 @@ class NamedEdits(_Reply):
 
     edits: Annotated[list[Any], _items({**_EDIT, **_TASKS}, required=["op", "content", "tasks"])]
 
+    @model_validator(mode="before")
+    @classmethod
+    def _inside_a_patch(cls, reply: Any) -> Any:
+        """Edits may come inside `patch`, where the analysts of the published loop put them."""
+        patch = reply.get("patch") if isinstance(reply, Mapping) and "edits" not in reply else None
+        return {**reply, **patch} if isinstance(patch, Mapping) else reply
+
 
 class NamedFileEdits(NamedEdits):
     """The same of a skill that has several files."""
@@ -107,11 +115,7 @@ class WrittenSkill(_Reply):
 
     new_skill: str
     changes: Annotated[
-        list[Any],
-        _items(
-            {"words": {"type": "string"}, "tasks": {"type": "array", "items": {"type": "string"}}},
-            required=["words", "tasks"],
-        ),
+        list[Any], _items({"words": {"type": "string"}, **_TASKS}, required=["words", "tasks"])
     ] = Field(default_factory=list)
 
 
@@ -135,9 +139,7 @@ class Suggestions(Payload):
         list[Any],
         _items(
             {
-                "type": {
-                    "enum": ["add_rule", "remove_rule", "merge_rules", "reorganize", "compress", "clarify"]
-                },
+                "type": {"enum": list(KINDS_OF_SUGGESTION)},
                 "title": {"type": "string"},
                 "motivation": {"type": "string"},
                 "instruction": {"type": "string"},
@@ -205,11 +207,22 @@ class Ranking(_Reply):
     selected_indices: list[int]
 
 
-class SlowUpdate(_Reply):
+class AdviceReply(_Reply):
+    """What the longer view teaches; each kind has its own key for the text."""
+
+    STAGE: ClassVar[str]
     reasoning: Said = ""
+
+    @property
+    def text(self) -> str:
+        return str(getattr(self, f"{self.STAGE}_content"))
+
+
+class SlowUpdate(AdviceReply):
+    STAGE = "slow_update"
     slow_update_content: str
 
 
-class MetaSkill(_Reply):
-    reasoning: Said = ""
+class MetaSkill(AdviceReply):
+    STAGE = "meta_skill"
     meta_skill_content: str

@@ -12,7 +12,7 @@ from skillopt.events.records import LimitRecord, RankingRecord
 from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.forms import Form
-from skillopt.optimizer.render import memory_section, proposals_section, section, skill_section
+from skillopt.optimizer.render import proposals_section, section, skill_section
 from skillopt.optimizer.replies import LearningRate, Ranking, Unusable
 from skillopt.skill.edits import Edit, Outcome, Proposal, apply
 from skillopt.step import Step
@@ -34,9 +34,7 @@ class Selection:
 
 
 class Selector:
-    """Asks for a ranking only when there are more proposals than the limit, for a repair only when a target
-    is not found.
-    """
+    """Asks for a ranking where there are too many proposals, for a repair where a target is not found."""
 
     def __init__(self, model: OptimizerModel, form: Form, *, ranks: bool = True) -> None:
         """Without `ranks` the first proposals are taken: whoever made them put the best first."""
@@ -45,15 +43,9 @@ class Selector:
         self._ranks = ranks
 
     async def select(
-        self,
-        step: Step,
-        merged: Merged,
-        limit: int | None,
-        decision: LimitRecord | None = None,
+        self, step: Step, merged: Merged, limit: int | None, decision: LimitRecord | None = None
     ) -> Selection:
-        """At most `limit` proposals; edits among them can be looked up in the skill. Of whole skills the
-        first one is taken.
-        """
+        """At most `limit` proposals, edits among them with known targets; of whole skills the first."""
         ended = list(merged.ended)
         limit = limit if self._form.limited else 1
         chosen, ranking = merged.edits, None
@@ -89,21 +81,16 @@ class Selector:
         self, step: Step, edits: tuple[Proposal, ...], limit: int
     ) -> tuple[tuple[Proposal, ...], RankingRecord]:
         user = (
-            skill_section(self._form.shown(step.skill))
-            + section("Advice from earlier epochs", step.meta_skill)
-            + memory_section(step.memory, self._model.memory_room)
+            self._model.background(step, self._form.shown(step.skill))
             + proposals_section(f"{len(edits)} {self._form.noun}s, numbered from 0", edits)
             + section("Limit", f"Choose at most {limit}.")
         )
         reply = await self._model.ask(step, "ranking", "0", user, Ranking)
         if isinstance(reply, Unusable):
             return edits[:limit], RankingRecord(fallback=True, error=str(reply))
-        wanted = list(dict.fromkeys(index for index in reply.selected_indices if 0 <= index < len(edits)))[
-            :limit
-        ]
-        return tuple(edits[index] for index in wanted), RankingRecord(
-            fallback=False, reasoning=reply.reasoning, selected_indices=wanted
-        )
+        known = [index for index in dict.fromkeys(reply.selected_indices) if 0 <= index < len(edits)]
+        told = RankingRecord(fallback=False, reasoning=reply.reasoning, selected_indices=known[:limit])
+        return tuple(edits[index] for index in known[:limit]), told
 
     async def _repair(self, step: Step, chosen: Sequence[Edit], ended: list[Outcome]) -> tuple[Proposal, ...]:
         lost = [outcome for outcome in apply(chosen, step.skill).outcomes if outcome.state == "unmatched"]
@@ -124,50 +111,34 @@ class Selector:
         return (*(edit for edit in chosen if edit.id not in gone), *repaired)
 
 
-class LimitChooser:
-    """Asks one question a step; an answer that cannot be used means 0, so that nothing is taken
-    on a guess.
+async def choose_limit(
+    model: OptimizerModel, step: Step, rollouts: Means, proposals: Sequence[Proposal]
+) -> LimitRecord:
+    """Ask for the limit of a step, in the public words: `learning_rate` lies between 0 and the number of
+    proposals. An answer that cannot be used means 0, so that nothing is taken on a guess.
     """
-
-    def __init__(self, model: OptimizerModel) -> None:
-        self._model = model
-
-    async def choose(self, step: Step, rollouts: Means, proposals: Sequence[Proposal]) -> LimitRecord:
-        """The decision in the public words: `learning_rate` lies between 0 and the number of proposals."""
-        available = len(proposals)
-        if not available:
-            why = "nothing was proposed"
-            return LimitRecord(
-                learning_rate=0, raw_learning_rate=None, available_update_items=0, reasoning=why
-            )
-        score = (
-            "not measured"
-            if rollouts.hard is None or rollouts.soft is None
-            else f"hard {rollouts.hard:.4f}, soft {rollouts.soft:.4f}"
-        )
-        user = (
-            skill_section(step.skill.whole)
-            + section("Advice from earlier epochs", step.meta_skill)
-            + memory_section(step.memory, self._model.memory_room)
-            + section("This step's rollouts", f"{rollouts.n} rollouts: {score}.")
-            + proposals_section(f"{available} changes at hand", proposals)
-        )
-        reply = await self._model.ask(step, "lr_autonomous", "0", user, LearningRate)
-        if isinstance(reply, Unusable):
-            return LimitRecord(
-                learning_rate=0,
-                raw_learning_rate=None,
-                available_update_items=available,
-                fallback=True,
-                error=str(reply),
-            )
-        chosen = min(reply.learning_rate, available)
-        return LimitRecord(
-            learning_rate=chosen,
-            raw_learning_rate=reply.learning_rate,
-            available_update_items=available,
-            clamped=chosen != reply.learning_rate,
-            reasoning=reply.reasoning,
-            confidence=reply.confidence,
-            risk_notes=reply.risk_notes,
-        )
+    available = len(proposals)
+    nothing = LimitRecord(learning_rate=0, raw_learning_rate=None, available_update_items=available)
+    if not available:
+        return nothing.model_copy(update={"reasoning": "nothing was proposed"})
+    score = "not measured"
+    if rollouts.hard is not None and rollouts.soft is not None:
+        score = f"hard {rollouts.hard:.4f}, soft {rollouts.soft:.4f}"
+    user = (
+        model.background(step, step.skill.whole)
+        + section("This step's rollouts", f"{rollouts.n} rollouts: {score}.")
+        + proposals_section(f"{available} changes at hand", proposals)
+    )
+    reply = await model.ask(step, "lr_autonomous", "0", user, LearningRate)
+    if isinstance(reply, Unusable):
+        return nothing.model_copy(update={"fallback": True, "error": str(reply)})
+    chosen = min(reply.learning_rate, available)
+    return LimitRecord(
+        learning_rate=chosen,
+        raw_learning_rate=reply.learning_rate,
+        available_update_items=available,
+        clamped=chosen != reply.learning_rate,
+        reasoning=reply.reasoning,
+        confidence=reply.confidence,
+        risk_notes=reply.risk_notes,
+    )

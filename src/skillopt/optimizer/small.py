@@ -11,18 +11,20 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from skillopt.evaluation.leaks import RUN
 from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.minibatches import Studied
-from skillopt.optimizer.proof import ANALYST, DeadEdit
+from skillopt.optimizer.proof import ANALYST
+from skillopt.optimizer.proposers.port import DeadEdit, Evidence
 from skillopt.optimizer.reflect import Minibatch
-from skillopt.optimizer.render import as_text, clipped, section, skill_section
+from skillopt.optimizer.render import clipped, section, skill_section
 from skillopt.optimizer.replies import Unusable, WorkedRule
-from skillopt.skill.edits import Edit, parse_edit
+from skillopt.skill.edits import parse_edit
 from skillopt.step import Step
+from skillopt.tasks.scorers import as_text
 
 SHOWN = 4
 """Failures one question shows; each look at a lane draws others, or the same in another order."""
@@ -35,9 +37,7 @@ _WORD = re.compile(r"\w+")
 
 
 def is_small(model: str, window: int) -> bool:
-    """Whether a model is small by the size that its name declares (1.5b, 8x7b, 135m; the largest of several),
-    or else by its window.
-    """
+    """Whether a model is small by the largest size in its name (1.5b, 8x7b, 135m), or else by its window."""
     sizes = [
         float(millions) / 1000 if millions else float(billions) * int(experts or 1)
         for experts, billions, millions in _SIZE.findall(model.rsplit("/", 1)[-1].lower())
@@ -46,9 +46,7 @@ def is_small(model: str, window: int) -> bool:
 
 
 def by_kind(failures: Sequence[Studied], size: int) -> list[list[Studied]]:
-    """Lanes of one kind each, of about equal size; tasks without a kind are with those whose words are most
-    like their own.
-    """
+    """Lanes of one kind each, about equal in size; tasks without a kind go by the likeness of words."""
     kinds: dict[str, list[Studied]] = {}
     for one in failures:
         kinds.setdefault(one.task.kind, []).append(one)
@@ -74,24 +72,18 @@ class SmallLaneAnalyst:
         self._model = model
         self._rule = scoring_rule
 
-    async def study(
-        self,
-        step: Step,
-        item: str,
-        chunk: Sequence[Studied],
-        *,
-        dead: Sequence[DeadEdit] = (),
-        harmful: Sequence[Edit] = (),
-        kinds: Mapping[str, int] | None = None,
-    ) -> Minibatch:
+    async def study(self, step: Step, item: str, evidence: Evidence) -> Minibatch:
         """Edits for these failures; of `dead` ones the last is told, and nothing else of what was tried: a
         small model takes a list of bad rules for an offer.
         """
-        order = random.Random(f"{step.seed} {item}").sample(list(chunk), len(chunk))
+        failed = list(evidence.failed)
+        order = random.Random(f"{step.seed} {item}").sample(failed, len(failed))
         fixed = (
             skill_section(step.skill.whole)
             + section("How answers are scored", self._rule)
-            + section("A rule that did not help; write another one", "\n".join(map(_tried, dead[-1:])))
+            + section(
+                "A rule that did not help; write another one", "\n".join(map(_tried, evidence.dead[-1:]))
+            )
         )
         share = self._model.room(fixed, ANALYST) // SHOWN // 3
         told = [
@@ -100,16 +92,15 @@ class SmallLaneAnalyst:
             f"Wanted: {clipped(_reference(one) or one.tries[-1].score.feedback, share)}"
             for one in order[:SHOWN]
         ]
-        tasks = tuple(one.task.id for one in chunk)
         user = fixed + section("Failed requests", "\n\n".join(told))
         reply = await self._model.ask(step, ANALYST, item, user, WorkedRule)
         if isinstance(reply, Unusable):
-            return Minibatch(kind="failure", index=0, tasks=tasks, dropped=str(reply))
-        edits = tuple(
+            return Minibatch.of_lane(failed, reply)
+        edits = [
             parse_edit(edit, str(step.place.at(ANALYST, item, number=at)))
             for at, edit in enumerate(worked_edits(reply, order))
-        )
-        return Minibatch(kind="failure", index=0, tasks=tasks, edits=edits)
+        ]
+        return Minibatch.of_lane(failed, edits)
 
 
 def worked_edits(reply: WorkedRule, failures: Sequence[Studied]) -> list[dict[str, Any]]:

@@ -1,6 +1,4 @@
-"""Stage 5, update: what was selected becomes a candidate - by edits, by one rewrite, or as a
-whole new skill.
-"""
+"""Stage 5, update: what was selected becomes a candidate - by edits, by a rewrite, or as a whole skill."""
 
 from __future__ import annotations
 
@@ -9,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from skillopt.events.records import RewriteRecord
-from skillopt.optimizer.appendix import Appendix, AppendixWriter
+from skillopt.optimizer.appendix import Appendix, extended
 from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.forms import Candidate, Form
-from skillopt.optimizer.render import memory_section, proposals_section, section, skill_section
+from skillopt.optimizer.render import proposals_section
 from skillopt.optimizer.replies import Rewrite, Unusable
 from skillopt.optimizer.select import Selection
 from skillopt.skill.distinct import distinct
@@ -49,9 +47,7 @@ def by_edits(skill: Document, patch: Sequence[Proposal], appendix: Appendix | No
 
 
 def halves(update: Update, skill: Document) -> list[Update]:
-    """The two halves of a candidate that several edits made, in order, the notes as its last part; none where
-    there is nothing to halve.
-    """
+    """The two halves of a candidate of several edits, in order, notes last; none where it is one part."""
     edits = [edit for edit in update.applied if isinstance(edit, Edit)]
     parts = len(edits) + (update.appendix is not None)
     if parts < 2 or len(edits) < len(update.applied):
@@ -63,18 +59,18 @@ def halves(update: Update, skill: Document) -> list[Update]:
 class Updater:
     """Makes the candidate in the way of the update mode; protected parts are kept in every mode."""
 
-    def __init__(self, model: OptimizerModel, form: Form, appendix: AppendixWriter | None = None) -> None:
+    def __init__(self, model: OptimizerModel, form: Form, consolidate_above: int | None) -> None:
+        """Above so many notes an appendix is condensed, 0 is never; None writes none."""
         self._model = model
         self._form = form
-        self._appendix = appendix
+        self._consolidate_above = consolidate_above
 
     async def update(self, step: Step, selection: Selection, notes: Sequence[str]) -> Update:
         """The candidate of a step."""
         skill, appendix = step.skill, None
-        if self._appendix is not None and notes:
-            appendix = await self._appendix.extend(step, notes)
-        if appendix is not None and not appendix.added:
-            appendix = None
+        if self._consolidate_above is not None and notes:
+            written = await extended(self._model, step, notes, self._consolidate_above)
+            appendix = written if written.added else None
         if self._form.mode == "patch":
             return by_edits(skill, selection.patch, appendix)
         if not selection.patch:
@@ -85,12 +81,7 @@ class Updater:
 
     async def _rewrite(self, step: Step, patch: Sequence[Proposal]) -> Update:
         skill = step.skill
-        user = (
-            skill_section(skill.text)
-            + section("Advice from earlier epochs", step.meta_skill)
-            + memory_section(step.memory, self._model.memory_room)
-            + proposals_section("Suggestions to carry out", patch)
-        )
+        user = self._model.background(step, skill.text) + proposals_section("Suggestions to carry out", patch)
         reply = await self._model.ask(step, "rewrite", "0", user, Rewrite)
         if isinstance(reply, Unusable):
             return _without(skill, patch, f"the rewrite cannot be used: {reply}")

@@ -1,9 +1,11 @@
-"""The shipped texts as files of an agent, with version, commands and tools filled in from code."""
+"""The shipped texts as files of an agent, filled in from code, and how the installed SkillOpt is called."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
+import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,8 +13,47 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.changes.actions import OwnFile, TextLines
-from skillopt.plugins.program import Program
 from skillopt.skill.paths import SKILL_FILE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """SkillOpt as a command with its first words, and whether it will be called on Windows."""
+
+    argv: tuple[str, ...]
+    windows: bool = False
+
+    def line(self, *words: str) -> str:
+        """A command for the usual shell: sh, or cmd on Windows."""
+        join = subprocess.list2cmdline if self.windows else shlex.join
+        return join([*self.argv, *words])
+
+    def powershell(self, *words: str) -> str:
+        """A command for PowerShell, where a quoted program has to be called by `&`."""
+        return " ".join(["&", *("'" + word.replace("'", "''") + "'" for word in (*self.argv, *words))])
+
+
+def this_program(
+    executable: Path, scripts: Iterable[Path], *, windows: bool, version: tuple[int, ...]
+) -> Program:
+    """The program that runs now, by its whole path: it works from any folder and whatever is on PATH.
+
+    The script that pip, pipx or uv put beside the interpreter comes first. `python -m skillopt` would look
+    into the working directory for its modules before anywhere else, which a foreign repository must not
+    decide; `-P` forbids that from Python 3.11 on.
+    """
+    name = "skillopt.exe" if windows else "skillopt"
+    for folder in (executable.parent, *scripts):
+        if (folder / name).is_file():
+            return Program(argv=(str(folder / name),), windows=windows)
+    safe = ("-P",) if version >= (3, 11) else ()
+    return Program(argv=(str(executable), *safe, "-m", "skillopt"), windows=windows)
+
+
+def by_name(*, windows: bool) -> Program:
+    """Whatever `skillopt` is on PATH where it is called: for files that several machines share."""
+    return Program(argv=("skillopt",), windows=windows)
+
 
 SKILL = "skillopt"
 """The name of the skill, of its folder, of the MCP server and of our entries."""
@@ -78,9 +119,7 @@ class Kit:
         return {"command": self.values["command"], "args": self.values["server_args"]}
 
     def text(self, path: Path) -> str:
-        """A shipped text, filled in. In JSON a string that is one placeholder takes the value as it is, a
-        list too.
-        """
+        """A shipped text, filled in. In JSON a string that is one placeholder becomes its value."""
         raw = path.read_text(encoding="utf-8")
         if path.suffix == ".json":
             return json.dumps(self._filled(json.loads(raw)), indent=2, ensure_ascii=False) + "\n"
@@ -91,9 +130,7 @@ class Kit:
         return OwnFile(path=str(path), text=self.text(text))
 
     def skill(self, folder: Path) -> list[OwnFile]:
-        """The shipped skill in a folder of skills. SKILL.md comes last: no agent is to find a skill whose
-        files are missing.
-        """
+        """The shipped skill in a folder of skills. SKILL.md is last, so that no agent finds half a skill."""
         shipped = (path.relative_to(SHARED / "skill") for path in (SHARED / "skill").rglob("*.md"))
         names = sorted(shipped, key=lambda name: (name == Path(SKILL_FILE), name))
         return [self.file(folder / SKILL / name, SHARED / "skill" / name) for name in names]

@@ -5,13 +5,14 @@ The one exception is `start_detached`, for work that somebody paid for and that 
 """
 
 from skillopt.process._own import own_program, start_detached
-from skillopt.process._run import Finished, TimedOut, ask_process, minimal_env, run_process
+from skillopt.process._run import Finished, TimedOut, ask_process, minimal_env, own_group, run_process
 
 __all__ = [
     "Finished",
     "TimedOut",
     "ask_process",
     "minimal_env",
+    "own_group",
     "own_program",
     "run_process",
     "start_detached",

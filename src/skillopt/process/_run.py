@@ -85,7 +85,7 @@ async def run_process(
             stderr=subprocess.PIPE,
             env=dict(env) if mark is None else {**env, _reaper.MARK: mark},
             cwd=cwd,
-            **_own_group(),
+            **own_group(),
         )
     )
     try:
@@ -139,7 +139,7 @@ def ask_process(argv: Sequence[str], *, env: Mapping[str, str], timeout: float) 
             capture_output=True,
             env=dict(env),
             timeout=timeout,
-            **_own_group(),
+            **own_group(),
         )
     except subprocess.TimeoutExpired as error:
         partial = Finished(code=-1, stdout=error.stdout or b"", stderr=error.stderr or b"")
@@ -218,7 +218,7 @@ class _Guard:
                 stderr=subprocess.DEVNULL,
                 env=minimal_env(),
                 cwd=Path(sys.executable).anchor,  # it must not hold somebody's temporary folder
-                **_own_group(),
+                **own_group(),
             )
         assert self._program.stdin is not None
         self._program.stdin.write(line.encode() + b"\n")
@@ -228,7 +228,8 @@ class _Guard:
 _GUARD = _Guard()
 
 
-def _own_group() -> dict[str, Any]:
+def own_group() -> dict[str, Any]:
+    """Arguments that start a process in a group of its own."""
     if sys.platform == "win32":
         return {"creationflags": subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP}
     return {"start_new_session": True}

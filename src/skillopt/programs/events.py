@@ -1,6 +1,4 @@
-"""Reads what a CLI printed, and decides of what a failed one is a sign: a dead login, a limit, an outage, a
-broken contract.
-"""
+"""Reads what a CLI printed, and decides what a failure is: a dead login, a limit, an outage, a contract."""
 
 from __future__ import annotations
 
@@ -15,10 +13,11 @@ from skillopt.messages import Message, ToolCall, Usage
 from skillopt.process import Finished
 from skillopt.programs.port import AgentPlace
 from skillopt.redact import redact_patterns
+from skillopt.transcripts.blocks import mapping, objects
+from skillopt.transcripts.records import decoded
 
 _SHOWN = 500
-# What CLIs say, in the order in which it is believed. A status number counts only where a status is spoken
-# of.
+# What CLIs say, in the order in which it is believed. A number counts only where it is called a status.
 _SIGNS: tuple[tuple[Kind, str], ...] = (
     (
         "contract",
@@ -56,20 +55,10 @@ _LOGGED_OUT = re.compile(
 )
 
 
-def events(stdout: bytes) -> list[dict[str, Any]]:
+def read(stdout: bytes) -> list[dict[str, Any]]:
     """The JSON objects among the lines; anything else a CLI prints between them is left out."""
-    found = []
-    for line in stdout.decode("utf-8", "replace").split("\n"):
-        text = line.strip()
-        if not text.startswith("{"):
-            continue
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            found.append(value)
-    return found
+    lines = (line.strip() for line in stdout.decode("utf-8", "replace").split("\n"))
+    return objects([decoded(line) for line in lines if line.startswith("{")])
 
 
 def kind_of(text: str) -> Kind | None:
@@ -87,9 +76,7 @@ def fault(name: str, text: str, *, otherwise: Kind, kind: Kind | None = None) ->
 
 
 def no_result(name: str, done: Finished) -> Fault:
-    """Why there is nothing to read: the CLI refused its arguments, lost its login, crashed, or printed what
-    nobody can read.
-    """
+    """Why there is nothing to read: arguments refused, login lost, a crash, or unreadable output."""
     said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
     if done.cut:
         return Fault("parse", f"{name}: it printed more than can be kept, and the end of it was lost")
@@ -123,7 +110,7 @@ def transcripts(folder: Path, pattern: str, workspace: Path) -> Iterator[dict[st
     for file in sorted(folder.glob(pattern)):
         content = file.read_bytes()
         if any(name in content for name in about):
-            yield from events(content)
+            yield from read(content)
 
 
 def _written(text: str) -> set[str]:
@@ -163,6 +150,11 @@ def last(told: Sequence[dict[str, Any]], *kinds: str) -> dict[str, Any] | None:
     return next((event for event in reversed(told) if event.get("type") in kinds), None)
 
 
+def model(told: Iterable[dict[str, Any]]) -> str:
+    """The model that the first event of a session names."""
+    return str(next((event.get("model") for event in told if event.get("subtype") == "init"), "") or "")
+
+
 def last_words(messages: Sequence[Message], otherwise: str = "") -> str:
     """What the agent said last."""
     said = (one.content for one in reversed(messages) if one.role == "assistant" and one.content)
@@ -194,16 +186,14 @@ def count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def usage_of(data: Any, *, names: Mapping[str, str], more_input: tuple[str, ...] = ()) -> Usage | None:
-    """Usage from a CLI's own field names; `more_input` are counts that its input figure leaves out."""
-    if not isinstance(data, dict):
-        return None
-    given, output = count(data.get(names["input"])), count(data.get(names["output"]))
-    if given is None or output is None:
+def usage_of(data: Any, more_input: tuple[str, ...] = (), **names: str) -> Usage | None:
+    """Usage in fields of which a CLI names some in its own way; its input figure leaves `more_input` out."""
+    given, written = (count(mapping(data).get(name)) for name in ("input_tokens", "output_tokens"))
+    if given is None or written is None:
         return None
     return Usage(
         input_tokens=given + sum(count(data.get(name)) or 0 for name in more_input),
-        output_tokens=output,
+        output_tokens=written,
         cached_tokens=count(data.get(names.get("cached", ""))),
         cache_write_tokens=count(data.get(names.get("cache_write", ""))),
         reasoning_tokens=count(data.get(names.get("reasoning", ""))),

@@ -1,8 +1,7 @@
 """What an agent program can see: folders of its own outside the run folder, an environment with nothing of
 ours in it, and with bubblewrap the system, its own program and its own place alone.
 
-Tasks with their references, the run folder, other rollouts and the user's home are not there. The network is:
-the agent's model is on it.
+Tasks with references, the run folder, other rollouts and the user's home are not there; the network is.
 """
 
 from __future__ import annotations
@@ -23,9 +22,7 @@ from skillopt.programs.port import Access, AgentPlace
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS")
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 _OUTSIDE = (*CERTIFICATES, *_PROXIES, *map(str.lower, _PROXIES))
-"""What it takes to reach a provider through a company's network; not passed where the provider is on this
-machine.
-"""
+"""What it takes to reach a provider through a company's network; not for one on this machine."""
 _PREFIX = "skillopt-agent-"
 UNPACKED = "COPILOT_PKG_CACHE_HOME"
 """The variable that says where Copilot unpacks its 235 MB; unset, in the home of every run anew."""
@@ -45,9 +42,7 @@ def fresh_place() -> Iterator[AgentPlace]:
 def environment(
     place: AgentPlace, access: Access, extra: Mapping[str, str], *, own_home: bool = False
 ) -> dict[str, str]:
-    """The whole environment of a CLI: what a program needs to start, a home of its own, and what is passed on
-    purpose.
-    """
+    """The whole environment of a CLI: what it needs to start, a home, and what is passed on purpose."""
     env = minimal_env()
     if not own_home:
         env |= {"HOME": str(place.home), "TMPDIR": str(place.temp)}
@@ -79,8 +74,7 @@ _PATIENCE = 60.0
 
 
 def wall(cli: Path, place: AgentPlace, also: Iterable[Path] = ()) -> list[str]:
-    """The beginning of a command line that runs a CLI behind a wall, or nothing where that does not work on
-    this machine.
+    """The beginning of a command line that runs a CLI behind a wall; nothing where that does not work.
 
     `also` are files and folders of the user's that a setting names, and that are therefore to be seen.
     """
@@ -91,12 +85,9 @@ def wall(cli: Path, place: AgentPlace, also: Iterable[Path] = ()) -> list[str]:
 
 @lru_cache(maxsize=64)
 def _holds(program: Path) -> bool:
-    """Whether the program starts behind a wall: no bubblewrap, no user namespaces or an unusual installation,
-    and it does not.
-    """
-    if shutil.which("bwrap") is None or any(
-        one in (Path.home(), Path(one.anchor)) for one in _roots(program)
-    ):
+    """Whether the program starts behind a wall: not without bubblewrap, namespaces or a usual place."""
+    is_unusual = any(one in (Path.home(), Path(one.anchor)) for one in _roots(program))
+    if shutil.which("bwrap") is None or is_unusual:
         return False
     with fresh_place() as place:
         argv = [*_arguments(program, place, ()), str(program), "--version"]
@@ -122,9 +113,7 @@ def _arguments(program: Path, place: AgentPlace, also: Iterable[Path]) -> list[s
 
 
 def _roots(program: Path) -> list[Path]:
-    """What a program needs of its own installation, and Node's where it is a script for Node outside of the
-    system.
-    """
+    """What a program needs of its own installation, and of Node's where that is outside of the system."""
     parts = program.parts
     own = Path(*parts[: parts.index("node_modules") + 1]) if "node_modules" in parts else program.parent
     node = shutil.which("node")

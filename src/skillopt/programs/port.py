@@ -1,6 +1,4 @@
-"""The CLI of an agent: whom it talks to, where it runs, how it is started, and the driver that reads what
-came of it.
-"""
+"""The CLI of an agent: whom it talks to, where it runs, how it starts, and the driver that reads it."""
 
 from __future__ import annotations
 
@@ -12,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 from skillopt.messages import Finish, Message, Usage
 from skillopt.process import Finished
+from skillopt.programs.settings import text_setting
 
 OWN = "own"
 """The provider of an `Access` that is the CLI's own service, with the CLI's own login."""
@@ -20,9 +19,7 @@ Activation = Literal["forced", "natural"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Whom a CLI talks to, and as whom. Without a key it is the login that the CLI itself keeps, if it may be
-    used at all.
-    """
+    """Whom a CLI talks to, and as whom. Without a key it is the login that the CLI keeps, if at all."""
 
     provider: str
     model: str
@@ -40,24 +37,37 @@ class AgentPlace:
     workspace: Path
     temp: Path
     config: Path | None = None
-    """The CLI's own configuration folder that is used in place, where the user named one; else it is a fresh
-    one in `home`.
-    """
+    """The configuration folder of the CLI that the user named, used in place; else one in `home`."""
     documents: Path | None = None
     """A folder below `workspace` that the agent may read and not change, where its task has documents."""
 
+    def configured(self, name: str) -> Path:
+        """The CLI's configuration folder, which in a home has this name."""
+        return self.config or self.home / name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """A question to the model behind a CLI: no tools, no skills, one answer."""
+class AgentRun:
+    """What every start of a CLI is given."""
 
     access: Access
     place: AgentPlace
     settings: Mapping[str, Any]
-    system: str
     prompt: str
-    max_tokens: int
     images: tuple[Path, ...] = ()
+
+    @property
+    def effort(self) -> str | None:
+        """How hard the model is to think, where somebody says."""
+        return text_setting(self.settings, "effort") or self.access.effort
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask(AgentRun):
+    """A question to the model behind a CLI: no tools, no skills, one answer."""
+
+    system: str
+    max_tokens: int
     schema: Mapping[str, Any] | None = None
 
     @property
@@ -67,18 +77,11 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentWork:
-    """A task for the agent in its workspace; `skill` is the name of the only skill installed there, or None
-    where there is none.
-    """
+class AgentWork(AgentRun):
+    """A task for the agent in its workspace; `skill` is the only one installed there, if any."""
 
-    access: Access
-    place: AgentPlace
-    settings: Mapping[str, Any]
-    prompt: str
     skill: str | None = None
     activation: Activation = "forced"
-    images: tuple[Path, ...] = ()
 
     @property
     def is_forced(self) -> bool:
@@ -87,9 +90,7 @@ class AgentWork:
 
     @property
     def demanding(self) -> str:
-        """The prompt; a forced skill is asked for before it in words, for an agent that cannot be made to
-        load one from outside.
-        """
+        """The prompt, after words that ask for a forced skill where nothing else can load it."""
         demand = (
             f"First load the skill `{self.skill}` that is installed in this workspace and read all of it."
             " Then do the task below as it says.\n\n"
@@ -99,9 +100,7 @@ class AgentWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How a CLI is started. Prompts travel on stdin or in files, never in `arguments`; credentials in `env`
-    only.
-    """
+    """How a CLI is started. Prompts are in stdin or files, never `arguments`; credentials in `env`."""
 
     arguments: tuple[str, ...]
     env: Mapping[str, str]
@@ -145,25 +144,25 @@ class AgentDriver(Protocol):
     """The version the driver was tried with; 'recorded' events only where no binary can be had."""
     skills: str
     """Where it discovers skills below the workspace: that of the agent."""
-    providers: frozenset[str]
+    providers: frozenset[str] = frozenset()
     """Whose models it can be pointed at, beside its own."""
-    credentials: tuple[str, ...]
+    credentials: tuple[str, ...] = ()
     """Variables that hold a key or token for its own service, in the order they are looked for."""
     settings: frozenset[str]
     """The settings it understands."""
     flags: tuple[str, ...]
     """What `--help` must name for the driver to work."""
-    help: tuple[str, ...]
+    help: tuple[str, ...] = ("--help",)
     """Arguments that print that help."""
-    images: bool
+    images: bool = True
     """Whether it takes images."""
-    reports_usage: bool
+    reports_usage: bool = True
     """Whether it says how many tokens it used."""
     forced_by: str
     """In words: how a forced skill is activated."""
     proven_by: str
     """In words: what shows that a skill was loaded."""
-    network: str
+    network: str = "on"
     """In words: what the programs it runs can reach."""
 
     def ask(self, ask: Ask) -> Launch:
@@ -175,7 +174,5 @@ class AgentDriver(Protocol):
         ...
 
     def report(self, done: Finished, place: AgentPlace, skill: str | None) -> AgentReport:
-        """Read what it printed. Raises `Fault` with the right kind for everything that is not the model's own
-        doing.
-        """
+        """Read what it printed. Raises `Fault` of the right kind for all but the model's own doing."""
         ...

@@ -11,14 +11,11 @@ _NAMES = (
     *("key", "token", "secret", "password", "passwords", "passwd", "pwd", "passphrase", "passcode"),
     *("credential", "credentials"),
 )
-"""What the name of a secret ends in. A name that goes on (`token_count`) is another's; `key` needs one of the
-words below before it.
-"""
+"""The ends of names of secrets, not of `token_count`; `key` needs one of the words below before it."""
 _KEY_OF = re.compile(r"(?:api|access|secret|account|private|signing|encryption|master)[-_ ]?\Z", re.ASCII)
 _WORTH_HIDING = frozenset(_NAMES[2:])
 """Names after which also a plain word is a secret."""
-# Of a value 512 characters are looked at; a longer one is judged by them. So a text full of names stays
-# linear.
+# Only 512 characters of a value are looked at, so that a text full of names stays linear.
 _GIVEN = compiled(
     r"\\{0,3}[\"'`]?\]?[ \t]{0,4}(?P<by>=>|:=|[=:\uff1d\uff1a])[ \t]{0,4}(?:"
     r"[|>][0-9+-]{0,2}[ \t]{0,4}\r?\n[ \t]{1,64}(?P<block>\S{1,512})"
@@ -108,9 +105,7 @@ def _is_given_secret(name: str, value: str, kind: str, by: str) -> bool:
 
 
 def _looks_random(value: str) -> bool:
-    """Letters with digits or signs among them, or longer than words are. A number is a count; a path, a call
-    or an attribute is code.
-    """
+    """Letters with digits or signs among them, or longer than words; no number, path, call or attribute."""
     if (
         len(value) < 6
         or value.isdigit()

@@ -6,7 +6,7 @@ import base64
 import re
 from collections.abc import Iterator
 
-from skillopt.redact._spans import SecretRule, Span, compiled
+from skillopt.redact._spans import Span, is_token, secret
 
 _STANDS_FOR = re.compile(
     r"[<{$%\[(*]|x{3,}|[A-Z][A-Z_]*\Z|your|example|password\Z|secret\Z|token\Z", re.ASCII
@@ -22,20 +22,8 @@ def _is_mixed_value(value: str) -> bool:
     return len(value) >= 6 and _is_value(value) and any(character.isdigit() for character in value)
 
 
-def _has_pairs(value: str) -> bool:
-    return "=" in value
-
-
 def _is_phone(value: str) -> bool:
     return 9 <= sum(character.isdigit() for character in value) <= 15
-
-
-def _is_token(value: str) -> bool:
-    return len(value) >= 32 or any(character.isdigit() for character in value)
-
-
-def _is_no_variable(value: str) -> bool:
-    return not value.startswith("$")
 
 
 def _is_login(value: str) -> bool:
@@ -48,84 +36,61 @@ def _is_login(value: str) -> bool:
 
 _VALUE = r"[\"']?(?P<secret>[^\s\"']+)"
 _RULES = (
-    SecretRule(("sshpass",), compiled(rf"(?<!\w)sshpass[ \t]{{1,4}}-p[ \t]{{0,4}}{_VALUE}"), _is_value),
-    SecretRule(
+    secret(("sshpass",), rf"(?<!\w)sshpass[ \t]{{1,4}}-p[ \t]{{0,4}}{_VALUE}", _is_value),
+    secret(
         ("mysql", "mariadb"),
-        compiled(
-            r"(?<!\w)(?:mysql\w{0,10}|mariadb[\w-]{0,10})(?=[ \t])[^\n|;&]{0,200}?[ \t]-p"
-            r"[\"']?(?P<secret>[^\s\"'-][^\s\"']*)"
-        ),
+        r"(?<!\w)(?:mysql\w{0,10}|mariadb[\w-]{0,10})(?=[ \t])[^\n|;&]{0,200}?[ \t]-p"
+        r"[\"']?(?P<secret>[^\s\"'-][^\s\"']*)",
         _is_value,
     ),
-    SecretRule(
-        ("redis-cli",),
-        compiled(rf"(?<!\w)redis-cli(?=[ \t])[^\n|;&]{{0,200}}?[ \t]-a[ \t]{{1,4}}{_VALUE}"),
-        _is_value,
+    secret(
+        ("redis-cli",), rf"(?<!\w)redis-cli(?=[ \t])[^\n|;&]{{0,200}}?[ \t]-a[ \t]{{1,4}}{_VALUE}", _is_value
     ),
-    SecretRule(
+    secret(
         ("ldap",),
-        compiled(rf"(?<!\w)ldap[a-z]{{3,10}}(?=[ \t])[^\n|;&]{{0,300}}?[ \t]-w[ \t]{{1,4}}{_VALUE}"),
+        rf"(?<!\w)ldap[a-z]{{3,10}}(?=[ \t])[^\n|;&]{{0,300}}?[ \t]-w[ \t]{{1,4}}{_VALUE}",
         _is_value,
     ),
-    SecretRule(
-        ("login",),
-        compiled(rf"(?<!\w)login(?=[ \t])[^\n|;&]{{0,200}}?[ \t]-p[ \t]{{1,4}}{_VALUE}"),
-        _is_value,
-    ),
-    SecretRule(
-        ("-U",),
-        compiled(r"(?<!\S)-U[ \t]{0,4}[\"']?[\w.\\/-]{1,64}%(?P<secret>[^\s\"']+)"),
-        _is_value,
-    ),
-    SecretRule(("pass:",), compiled(rf"(?<![\w-])-pass(?:in|out)?[ \t]{{1,4}}pass:{_VALUE}"), _is_value),
-    SecretRule(
+    secret(("login",), rf"(?<!\w)login(?=[ \t])[^\n|;&]{{0,200}}?[ \t]-p[ \t]{{1,4}}{_VALUE}", _is_value),
+    secret(("-U",), r"(?<!\S)-U[ \t]{0,4}[\"']?[\w.\\/-]{1,64}%(?P<secret>[^\s\"']+)", _is_value),
+    secret(("pass:",), rf"(?<![\w-])-pass(?:in|out)?[ \t]{{1,4}}pass:{_VALUE}", _is_value),
+    secret(
         ("--pass", "--pw"),
-        compiled(rf"(?<!\S)--(?:[a-z-]{{0,20}}-)?(?:password|passwd|pass|passphrase|pw)[ =]{{1,2}}{_VALUE}"),
+        rf"(?<!\S)--(?:[a-z-]{{0,20}}-)?(?:password|passwd|pass|passphrase|pw)[ =]{{1,2}}{_VALUE}",
         _is_value,
     ),
-    SecretRule(
-        ("--",),
-        compiled(rf"(?<!\S)--(?:[a-z-]{{0,20}}-)?(?:token|secret|key)[ =]{{1,2}}{_VALUE}"),
-        _is_mixed_value,
+    secret(
+        ("--",), rf"(?<!\S)--(?:[a-z-]{{0,20}}-)?(?:token|secret|key)[ =]{{1,2}}{_VALUE}", _is_mixed_value
     ),
-    SecretRule(("_auth",), compiled(r"(?<![A-Za-z0-9])_auth[ \t]{0,4}=[ \t]{0,4}(?P<secret>[\w+/=-]{8,})")),
-    SecretRule(
+    secret(("_auth",), r"(?<![A-Za-z0-9])_auth[ \t]{0,4}=[ \t]{0,4}(?P<secret>[\w+/=-]{8,})"),
+    secret(
         ("auth",),
-        compiled(
-            r"(?<!\w)auth\\{0,3}\"[ \t]{0,4}:[ \t]{0,4}\\{0,3}\"(?P<secret>[A-Za-z0-9+/]{8,1024}={0,2})"
-        ),
+        r"(?<!\w)auth\\{0,3}\"[ \t]{0,4}:[ \t]{0,4}\\{0,3}\"(?P<secret>[A-Za-z0-9+/]{8,1024}={0,2})",
         _is_login,
     ),
-    SecretRule(
+    secret(
         ("ookie", "OOKIE"),
-        compiled(
-            r"(?i)(?<![\w-])(?:set-)?cookie\\{0,3}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}[\"']?"
-            r"(?P<secret>[^\n\"'\\]+)"
-        ),
-        _has_pairs,
+        r"(?i)(?<![\w-])(?:set-)?cookie\\{0,3}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}[\"']?"
+        r"(?P<secret>[^\n\"'\\]+)",
+        lambda value: "=" in value,
     ),
-    SecretRule(("-b ", "--cookie"), compiled(rf"(?<!\S)(?:-b|--cookie)[ =]{{1,2}}{_VALUE}"), _has_pairs),
-    SecretRule(
+    secret(("-b ", "--cookie"), rf"(?<!\S)(?:-b|--cookie)[ =]{{1,2}}{_VALUE}", lambda value: "=" in value),
+    secret(
         ("-u ", "--user"),
-        compiled(r"(?<!\S)(?:-u|--user)[ =]{1,2}[\"']?[^\s:\"']{1,200}:(?P<secret>[^\s\"']+)"),
-        _is_no_variable,
+        r"(?<!\S)(?:-u|--user)[ =]{1,2}[\"']?[^\s:\"']{1,200}:(?P<secret>[^\s\"']+)",
+        lambda value: not value.startswith("$"),
     ),
-    SecretRule(
+    secret(
         ("uthorization", "UTHORIZATION"),
-        compiled(
-            r"(?i)(?<!\w)authorization\\{0,3}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}[\"']?(?:[a-z0-9-]{2,20}["
-            r" \t]{1,4})?(?P<secret>[\w.~+/=-]{16,})"
-        ),
-        _is_token,
+        r"(?i)(?<!\w)authorization\\{0,3}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}[\"']?(?:[a-z0-9-]{2,20}["
+        r" \t]{1,4})?(?P<secret>[\w.~+/=-]{16,})",
+        is_token,
     ),
-    SecretRule(
-        ("@",),
-        compiled(r"(?<![\w.+%-])(?!git@)[\w.+%-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,6}[A-Za-z]{2,24}(?![\w-])"),
+    secret(
+        ("@",), r"(?<![\w.+%-])(?!git@)[\w.+%-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,6}[A-Za-z]{2,24}(?![\w-])"
     ),
-    SecretRule(
-        ("+",), compiled(r"(?:(?<=[ \t\"'(:>,=])|\A)\+\d(?:[ ().-]{0,2}\d){7,15}(?![\w-])"), _is_phone
-    ),
-    SecretRule(("-", "."), compiled(r"(?<![\w.+-])(?:\(\d{3}\) ?|\d{3}[.-])\d{3}[.-]\d{4}(?![\w-])")),
+    secret(("+",), r"(?:(?<=[ \t\"'(:>,=])|\A)\+\d(?:[ ().-]{0,2}\d){7,15}(?![\w-])", _is_phone),
+    secret(("-", "."), r"(?<![\w.+-])(?:\(\d{3}\) ?|\d{3}[.-])\d{3}[.-]\d{4}(?![\w-])"),
 )
 
 

@@ -17,8 +17,7 @@ _WORD = re.compile("[A-Za-z]{1,10}")
 
 
 class Scrubber:
-    """Takes the loaded credentials out of anything that leaves the process: files, events, logs, prompts,
-    errors.
+    """Takes the loaded credentials out of what leaves the process: files, events, logs, prompts, errors.
 
     A secret is also found JSON-escaped and URL-quoted. Occurrences that overlap are removed as one.
     A plain word of up to ten letters - `ollama`, `secret`, as servers without a login are given - is no

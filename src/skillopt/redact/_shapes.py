@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 
-from skillopt.redact._spans import SecretRule, Span, compiled, occurrences
+from skillopt.redact._spans import Span, compiled, is_token, occurrences, secret
 
 _HEX, _ALNUM, _WORD = "[a-f0-9]", "[A-Za-z0-9]", r"[\w-]"
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -34,49 +34,44 @@ _PREFIXED = {
     **dict.fromkeys(("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), rf"{_ALNUM}{{20,}}"),
     "github_pat_": r"\w{20,}",
     **dict.fromkeys(
-        ("glpat-", "gldt-", "glft-", "glsoat-", "glrt-", "glcbt-", "glptt-", "glimt-", "glagent-", "gloas-"),
+        (
+            *("glpat-", "gldt-", "glft-", "glsoat-", "glrt-", "glcbt-", "glptt-", "glimt-", "glagent-"),
+            *("gloas-", "pypi-", "dckr_pat_", "dckr_oat_"),
+        ),
         rf"{_WORD}{{20,}}",
     ),
     "GR1348941": rf"{_WORD}{{20}}",
     **dict.fromkeys(("ATATT3", "ATCTT3", "ATBB"), r"[\w=.-]{20,}"),
     **dict.fromkeys(("npm_", "nfp_"), rf"{_ALNUM}{{30,}}"),
-    "pypi-": rf"{_WORD}{{20,}}",
     "rubygems_": rf"{_HEX}{{48}}",
     "cio": rf"{_ALNUM}{{32}}(?!\w)",
     "CLOJARS_": r"[a-z0-9]{60}",
     "oy2": r"[a-z0-9]{43}(?!\w)",
     "AKCp": rf"{_ALNUM}{{60,}}",
-    **dict.fromkeys(("dckr_pat_", "dckr_oat_"), rf"{_WORD}{{20,}}"),
     **dict.fromkeys(("bkua_", "sgp_", "squ_", "sqp_", "sqa_"), r"\w{40,}"),
     "CCIPAT_": rf"{_ALNUM}{{22}}_{_HEX}{{40}}",
     "PMAK-": rf"{_HEX}{{24}}-{_HEX}{{34}}",
     # clouds and hosting
     **dict.fromkeys(("AKIA", "ASIA"), r"[A-Z0-9]{16}(?![A-Z0-9])"),
     "ABSK": r"[A-Za-z0-9+/]{60,}={0,2}",
-    "AIza": rf"{_WORD}{{30,}}",
-    "ya29.": rf"{_WORD}{{20,}}",
-    "GOCSPX-": rf"{_WORD}{{20,}}",
     "1//0": rf"{_WORD}{{40,}}",
     "LTAI": rf"{_ALNUM}{{12,30}}(?!\w)",
     "AKID": rf"{_ALNUM}{{13,40}}(?!\w)",
     **dict.fromkeys(("dop_v1_", "doo_v1_", "dor_v1_"), rf"{_HEX}{{40,}}|{_WORD}{{20,}}"),
     "dapi": rf"{_HEX}{{32}}(?:-\d)?(?!\w)",
-    **dict.fromkeys(("hvs.", "hvb.", "hvr."), rf"{_WORD}{{20,}}"),
+    **dict.fromkeys(("ya29.", "GOCSPX-", "hvs.", "hvb.", "hvr.", "sb_secret_"), rf"{_WORD}{{20,}}"),
     **dict.fromkeys(("fo1_", "fm1a_", "fm1r_", "fm2_"), r"[\w+/=-]{40,}"),
     **dict.fromkeys(("vcp_", "vci_", "vca_", "vcr_", "vck_"), rf"{_ALNUM}{{24,}}"),
-    "HRKU-": rf"{_WORD}{{30,}}",
-    "sbp_": rf"{_HEX}{{40}}",
-    "sb_secret_": rf"{_WORD}{{20,}}",
+    **dict.fromkeys(("AIza", "HRKU-"), rf"{_WORD}{{30,}}"),
     **dict.fromkeys(("pscale_tkn_", "pscale_pw_", "pscale_oauth_"), r"[\w.-]{32,}"),
     **dict.fromkeys(("dp.pt.", "dp.st.", "dp.ct.", "dp.sa.", "dp.scim.", "dp.audit."), r"[\w.-]{20,}"),
-    "pul-": rf"{_HEX}{{40}}",
+    **dict.fromkeys(("sbp_", "pul-"), rf"{_HEX}{{40}}"),
     "v1.0-": rf"{_HEX}{{24}}-{_HEX}{{140,}}",
     "tskey-": r"[a-z]{2,10}-[A-Za-z0-9-]{16,}",
     "sha256~": rf"{_WORD}{{43}}",
     "AGE-SECRET-KEY-1": r"[A-Z0-9]{20,}",
     "ops_eyJ": r"[A-Za-z0-9+/=]{60,}",
-    "dt0c01.": r"[A-Z0-9]{24}\.[A-Z0-9]{64}",
-    "dt0s16.": r"[A-Z0-9]{24}\.[A-Z0-9]{64}",
+    **dict.fromkeys(("dt0c01.", "dt0s16."), r"[A-Z0-9]{24}\.[A-Z0-9]{64}"),
     # talk, mail, money, work
     **dict.fromkeys(("xoxa-", "xoxb-", "xoxc-", "xoxd-", "xoxe-", "xoxe.", "xoxo-"), r"[A-Za-z0-9.-]{10,}"),
     **dict.fromkeys(("xoxp-", "xoxr-", "xoxs-", "xapp-"), r"[A-Za-z0-9-]{10,}"),
@@ -100,8 +95,7 @@ _PREFIXED = {
     "lin_api_": rf"{_WORD}{{20,}}",
     **dict.fromkeys(("figd_", "figo_", "figu_"), rf"{_WORD}{{36,}}"),
     "sl.": rf"{_WORD}{{60,}}",
-    "pat-na": rf"\d-{_UUID}",
-    "pat-eu": rf"\d-{_UUID}",
+    **dict.fromkeys(("pat-na", "pat-eu"), rf"\d-{_UUID}"),
     **dict.fromkeys(("sdk-", "api-"), rf"{_UUID}(?!\w)"),
     **dict.fromkeys(("sntrys_", "sntryu_"), r"[\w+/=-]{30,}"),
     "glsa_": rf"{_ALNUM}{{32}}_[A-Fa-f0-9]{{8}}",
@@ -120,72 +114,47 @@ _PREFIXED = {
 _BODIES = {prefix: compiled(body) for prefix, body in _PREFIXED.items()}
 
 
-def _is_token(value: str) -> bool:
-    """`Bearer` and `basic` are also English words; what follows is only a token if it has a digit or is
-    longer than words are.
-    """
-    return len(value) >= 32 or any(character.isdigit() for character in value)
-
-
 def _is_private_key(encoded: str) -> bool:
     """A certificate in base64 begins like a private key."""
     return b"PRIVATE KEY" in base64.b64decode(encoded[:88])
 
 
 _RULES = (
-    SecretRule(
+    secret(
         ("PRIVATE KEY",),
-        compiled(
-            r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-            # up to its END; without one (a cut text) only what looks like the key's own lines, not the prose
-            # after it
-            r"(?:[^-]*(?:-(?!----)[^-]*)*-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?:"
-            r" BLOCK)?-----|(?:[A-Za-z0-9+/=\r\n]|\\[nr])*)"
-        ),
+        r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
+        # up to its END; without one (a cut text) only what looks like the key's own lines
+        r"(?:[^-]*(?:-(?!----)[^-]*)*-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?:"
+        r" BLOCK)?-----|(?:[A-Za-z0-9+/=\r\n]|\\[nr])*)",
     ),
-    SecretRule(
-        ("LS0tLS1CRUdJT",),
-        compiled(r"(?<![A-Za-z0-9+/])LS0tLS1CRUdJT[A-Za-z0-9+/]{75,}={0,2}"),
-        _is_private_key,
+    secret(("LS0tLS1CRUdJT",), r"(?<![A-Za-z0-9+/])LS0tLS1CRUdJT[A-Za-z0-9+/]{75,}={0,2}", _is_private_key),
+    secret((".",), r"(?<![\w.-])[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])"),  # Discord
+    secret((":A",), r"(?<!\d)\d{8,12}:A[\w-]{34}(?![\w-])"),  # Telegram, also behind /bot
+    secret(("-us",), r"(?<!\w)[0-9a-f]{32}-us\d{1,2}(?!\w)"),  # Mailchimp
+    secret(("-",), r"(?<![\w-])[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![\w-])"),  # Mailgun
+    secret(("Q~",), r"(?<![\w.~-])[\w.~-]{3}\dQ~[\w.~-]{30,36}(?![\w.~-])"),  # Azure application
+    secret(("AZDO",), r"(?<!\w)[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}(?!\w)"),  # Azure DevOps
+    secret((".atlasv1.",), r"(?<!\w)[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}"),  # Terraform
+    secret(("pat",), r"(?<!\w)pat[A-Za-z0-9]{14}\.[a-f0-9]{64}"),  # Airtable
+    secret(("/",), r"(?<![\w/])[12]/\d{16}(?:/\d{16})?:[0-9a-f]{32}(?!\w)"),  # Asana
+    secret(
+        ("hooks.slack.com/",), r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[\w/-]{10,})"
     ),
-    SecretRule((".",), compiled(r"(?<![\w.-])[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])")),  # Discord
-    SecretRule((":A",), compiled(r"(?<!\d)\d{8,12}:A[\w-]{34}(?![\w-])")),  # Telegram, also behind /bot
-    SecretRule(("-us",), compiled(r"(?<!\w)[0-9a-f]{32}-us\d{1,2}(?!\w)")),  # Mailchimp
-    SecretRule(("-",), compiled(r"(?<![\w-])[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![\w-])")),  # Mailgun
-    SecretRule(
-        ("Q~",), compiled(r"(?<![\w.~-])[\w.~-]{3}\dQ~[\w.~-]{30,36}(?![\w.~-])")
-    ),  # Azure application
-    SecretRule(("AZDO",), compiled(r"(?<!\w)[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}(?!\w)")),  # Azure DevOps
-    SecretRule((".atlasv1.",), compiled(r"(?<!\w)[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}")),  # Terraform
-    SecretRule(("pat",), compiled(r"(?<!\w)pat[A-Za-z0-9]{14}\.[a-f0-9]{64}")),  # Airtable
-    SecretRule(("/",), compiled(r"(?<![\w/])[12]/\d{16}(?:/\d{16})?:[0-9a-f]{32}(?!\w)")),  # Asana
-    SecretRule(
-        ("hooks.slack.com/",),
-        compiled(r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[\w/-]{10,})"),
-    ),
-    SecretRule(("/api/webhooks/",), compiled(r"/api/webhooks/\d{6,24}/(?P<secret>[\w-]{20,})")),
-    SecretRule(
-        (".webhook.office.com/",), compiled(r"\.webhook\.office\.com/webhookb2/(?P<secret>[\w@/-]{20,})")
-    ),
-    SecretRule(("hooks.zapier.com/",), compiled(r"hooks\.zapier\.com/hooks/catch/(?P<secret>[\w/]{8,})")),
-    SecretRule(("://",), compiled(r"://(?P<secret>[0-9a-f]{32})@")),  # Sentry
-    SecretRule(
-        ("earer", "EARER"), compiled(r"(?i)(?<!\w)bearer[ \t]{1,4}(?P<secret>[\w.~+/=-]{16,})"), _is_token
-    ),
-    SecretRule(
+    secret(("/api/webhooks/",), r"/api/webhooks/\d{6,24}/(?P<secret>[\w-]{20,})"),
+    secret((".webhook.office.com/",), r"\.webhook\.office\.com/webhookb2/(?P<secret>[\w@/-]{20,})"),
+    secret(("hooks.zapier.com/",), r"hooks\.zapier\.com/hooks/catch/(?P<secret>[\w/]{8,})"),
+    secret(("://",), r"://(?P<secret>[0-9a-f]{32})@"),  # Sentry
+    secret(("earer", "EARER"), r"(?i)(?<!\w)bearer[ \t]{1,4}(?P<secret>[\w.~+/=-]{16,})", is_token),
+    secret(
         ("asic", "ASIC"),
-        compiled(
-            r"(?i)authorization[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?basic[ \t]{1,4}(?P<secret>[\w+/=-]{8,})"
-        ),
-        _is_token,
+        r"(?i)authorization[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?basic[ \t]{1,4}(?P<secret>[\w+/=-]{8,})",
+        is_token,
     ),
-    SecretRule(("://",), compiled(r"://[^\s/:@\"'<>]*:(?P<secret>[^\s/@\"'<>]+)(?=@)")),
-    SecretRule(
+    secret(("://",), r"://[^\s/:@\"'<>]*:(?P<secret>[^\s/@\"'<>]+)(?=@)"),
+    secret(
         ("key=", "token=", "secret=", "password=", "sig="),
-        compiled(
-            r"(?i)[?&](?:api[-_]?key|key|access_token|token|client_secret|secret|password|sig)="
-            r"(?P<secret>[^&\s\"'#<>]{6,})"
-        ),
+        r"(?i)[?&](?:api[-_]?key|key|access_token|token|client_secret|secret|password|sig)="
+        r"(?P<secret>[^&\s\"'#<>]{6,})",
     ),
 )
 

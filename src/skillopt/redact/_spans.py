@@ -34,9 +34,19 @@ class SecretRule:
                     yield match.span(group)
 
 
+def secret(hints: tuple[str, ...], pattern: str, accepts: Callable[[str], bool] | None = None) -> SecretRule:
+    """A rule by the text of its pattern."""
+    return SecretRule(hints, compiled(pattern), accepts)
+
+
 def compiled(pattern: str) -> re.Pattern[str]:
     """A pattern whose classes mean ASCII."""
     return re.compile(pattern, re.ASCII)
+
+
+def is_token(value: str) -> bool:
+    """After `Bearer` and `basic`, English words too: only what has a digit or is longer than words."""
+    return len(value) >= 32 or any(character.isdigit() for character in value)
 
 
 def occurrences(form: str, text: str, *, overlapping: bool = False) -> Iterator[int]:

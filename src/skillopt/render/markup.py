@@ -72,9 +72,7 @@ def joined(parts: Iterable[Markup]) -> Markup:
 
 
 def visible(text: str) -> str:
-    """The text with a mark for every character that would not be seen or that turns the direction of reading:
-    nothing can hide in it.
-    """
+    """The text with a mark for every character that cannot be seen or turns the direction of reading."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(
@@ -90,6 +88,11 @@ def card(title: str, *inside: str, id: str | None = None, cls: str = "card") -> 
 def soft(text: str) -> Markup:
     """A sentence that explains."""
     return tag("p", text, cls="soft")
+
+
+def empty(text: str) -> Markup:
+    """What stands where nothing is yet."""
+    return tag("p", text, cls="empty")
 
 
 def chip(word: str, tone: Tone | None = None) -> Markup:
@@ -136,9 +139,7 @@ def table(
     numbers: int | None = None,
     sums: bool = False,
 ) -> Markup:
-    """A table in a box that scrolls. Columns from `numbers` on hold figures; with `sums` the last row is the
-    whole.
-    """
+    """A table in a box that scrolls. Figures from column `numbers` on; with `sums` the last row is all."""
     first = len(heads) if numbers is None else numbers
     kinds = ["number" if place >= first else "" for place in range(len(heads))]
     head = (tag("th", text, scope="col", cls=kind) for text, kind in zip(heads, kinds, strict=True))

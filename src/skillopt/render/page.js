@@ -113,8 +113,13 @@
       if (!isNaN(moment)) time.textContent = moment.toLocaleString([], { dateStyle: "short", timeStyle: time.dataset.short ? "short" : "medium" });
     }
   }
+  // The stairs stay in sight while one reads the skill below them; the wall stays below the stairs.
+  const under = new ResizeObserver(([card]) => {
+    const isFixed = getComputedStyle(card.target).position === "sticky";
+    document.documentElement.style.setProperty("--under", isFixed ? `${card.target.offsetHeight}px` : "0px");
+  });
   const scrubber = () => one("#scrubber");
-  window.skillopt = { one, all, times, choose, shown: () => { times(); named(); if (scrubber()) show(chosen === null ? +scrubber().value : chosen); } };
+  window.skillopt = { one, all, times, choose, shown: () => { times(); named(); under.disconnect(); if (one("#scores")) under.observe(one("#scores")); if (scrubber()) show(chosen === null ? +scrubber().value : chosen); } };
   window.skillopt.shown();
   const asked = document.documentElement.dataset.play;
   if (asked && scrubber()) { choose(0); play(+asked); }

@@ -7,18 +7,7 @@ from urllib.parse import urlencode
 
 from skillopt.account import Total
 from skillopt.messages import Role
-from skillopt.render.markup import (
-    Markup,
-    chip,
-    diff,
-    fold,
-    joined,
-    listed,
-    pairs,
-    soft,
-    table,
-    tag,
-)
+from skillopt.render.markup import Markup, chip, diff, fold, joined, listed, pairs, region, soft, table, tag
 from skillopt.render.stairs import legend, stairs, told
 from skillopt.runs.growth import GrownLine, Growth
 from skillopt.runs.matrix import MARK_SIGNS, MARKS, TaskMatrix
@@ -49,34 +38,25 @@ def hero(facts: Facts) -> Markup:
     compared, paid = facts.test.comparison, facts.spent
     if compared is not None:
         before, after = score(compared.before), score(compared.after)
+        moved = f"{len(compared.fixed)} fixed, {len(compared.broken)} broken"
         boxes = [
             (f"{compared.delta:+.3f}", interval(compared)),
             (f"{compared.n} tasks", f"{tested(facts.test)} ({facts.test.metric})"),
-            (
-                f"{len(compared.fixed)} fixed, {len(compared.broken)} broken",
-                f"p = {compared.p:.2g}, {compared.test}",
-            ),
+            (moved, f"p = {compared.p:.2g}, {compared.test}"),
         ]
     else:
         before, after = score(facts.baseline), score(facts.best)
         is_open = facts.status != "finished"
-        boxes = [
-            (f"val ({facts.metric})", f"seed to best, {facts.best_origin}" if facts.best_origin else ""),
-            (
-                "sealed test",
-                "not opened yet; the seed's half runs in idle slots" if is_open else NOT_MEASURED,
-            ),
-        ]
+        sealed = "not opened yet; the seed's half runs in idle slots" if is_open else NOT_MEASURED
+        origin = f"seed to best, {facts.best_origin}" if facts.best_origin else ""
+        boxes = [(f"val ({facts.metric})", origin), ("sealed test", sealed)]
     boxes += [
         (f"{len(facts.steps)} of {facts.planned} steps", outcomes(one.action for one in facts.steps)),
         (f"{amount(paid.calls)} calls", f"{amount(paid.tokens)} tokens, cost {money(paid.dollars)}"),
     ]
-    figure = (
-        tag("p", NOT_MEASURED, cls="figure")
-        if facts.baseline is None
-        else tag("p", before, tag("span", " → ", cls="soft"), tag("span", after, cls="after"), cls="figure")
-    )
-    facts_ = tag("dl", *(tag("div", tag("dt", name), tag("dd", more)) for name, more in boxes), cls="boxes")
+    scores = [before, tag("span", " → ", cls="soft"), tag("span", after, cls="after")]
+    figure = tag("p", *([NOT_MEASURED] if facts.baseline is None else scores), cls="figure")
+    facts_ = pairs(boxes, cls="boxes")
     claim = tag("p", facts.claim or "The run has made no claim yet.", cls="claim")
     remarks = listed(facts.remarks, cls="remarks") if facts.remarks else ""
     return joined([tag("div", figure, facts_, cls="hero"), claim, Markup(remarks)])
@@ -91,9 +71,7 @@ def subject(facts: Facts, *, is_adopted: bool) -> Markup:
 
 
 def screen(facts: Facts, grown: Growth) -> Markup:
-    """The stairs as a scrubber that can also play by itself, the skill as it grew, and the wall of val tasks,
-    all at one moment.
-    """
+    """One moment of the run: the stairs as a scrubber, the skill as it grew, and the wall of val tasks."""
     if facts.baseline is None:
         return tag("p", "Nothing is measured yet: the stairs begin with the baseline of the seed.")
     last = len(grown.moments) - 1
@@ -109,53 +87,43 @@ def screen(facts: Facts, grown: Growth) -> Markup:
         aria_valuetext=told(grown.moments[shown]),
     )
     play = tag("button", "Play", id="play", type="button")
-    return joined(
-        [
-            tag(
-                "section",
-                tag("h2", "Val score: ", tag("span", told(grown.moments[shown]), id="moment", role="status")),
-                tag("div", stairs(facts, grown), cls="wide"),
-                tag("div", play, scrubber, cls="player"),
-                legend(facts),
-                _compared(facts),
-                cls="card",
-                aria_label="Scores",
-                id="scores",
-            ),
-            tag("div", _skill(facts, grown, shown), _wall(facts, grown, shown), cls="two"),
-        ]
+    scores = tag(
+        "section",
+        tag("h2", "Val score: ", tag("span", told(grown.moments[shown]), id="moment", role="status")),
+        tag("div", stairs(facts, grown), cls="wide"),
+        tag("div", play, scrubber, cls="player"),
+        cls="card",
+        aria_label="Scores",
+        id="scores",
     )
+    both = tag("div", _skill(facts, grown, shown), _wall(facts, grown, shown), cls="two")
+    return joined([tag("div", scores, both, cls="screen"), _meaning(facts)])
 
 
-def _compared(facts: Facts) -> Markup:
+def _meaning(facts: Facts) -> Markup:
+    """What the shapes of the stairs mean, and which tasks of the sealed test changed."""
     found = facts.test.comparison
-    if found is None:
-        return Markup()
-    last = "" if facts.test.final is None else f" The last skill: {score(facts.test.final)}."
-    named = [
-        fold(f"{title}: {len(tasks)}", tag("p", ", ".join(tasks)), key=title)
-        for title, tasks in (("Fixed tasks", found.fixed), ("Broken tasks", found.broken))
-        if tasks
-    ]
-    return joined([*([soft(last.strip())] if last else []), *named])
+    folds = [fold("What the shapes mean", legend(facts), key="legend")]
+    if found is not None:
+        folds += [
+            fold(f"{title}: {len(tasks)}", tag("p", ", ".join(tasks)), key=title)
+            for title, tasks in (("Fixed tasks", found.fixed), ("Broken tasks", found.broken))
+            if tasks
+        ]
+        if facts.test.final is not None:
+            folds.append(soft(f"The last skill: {score(facts.test.final)}."))
+    return tag("div", *folds, cls="folds")
 
 
 def _skill(facts: Facts, grown: Growth, shown: int) -> Markup:
-    keys = joined(
-        [tag("i", cls="fixed"), tag("span", " fixed "), tag("i", cls="broke"), tag("span", " broke")]
-    )
+    keys = [tag("i", cls="fixed"), tag("span", " fixed "), tag("i", cls="broke"), tag("span", " broke")]
     body = tag("ol", *(_line(grown, line, shown) for line in grown.lines), cls="skill")
-    changed = (
-        fold("Seed against best", diff(facts.best_diff, "Seed against best"), key="best")
-        if facts.best_diff
-        else soft("The best skill is the seed.")
-    )
-    note = tag(
-        "p", "The step that wrote each line, and what that step did to the val tasks: ", keys, cls="soft"
-    )
-    return tag(
-        "section", tag("h2", "SKILL.md"), note, body, changed, cls="card", id="skill", aria_label="Skill"
-    )
+    changed = soft("The best skill is the seed.")
+    if facts.best_diff:
+        changed = fold("Seed against best", diff(facts.best_diff, "Seed against best"), key="best")
+    note = tag("span", "the step that wrote each line, and what it did to the val tasks: ", *keys, cls="soft")
+    head = tag("div", tag("h2", "SKILL.md"), note, cls="row-of")
+    return tag("section", head, body, changed, cls="card", id="skill", aria_label="Skill")
 
 
 def _line(grown: Growth, line: GrownLine, shown: int) -> Markup:
@@ -175,7 +143,7 @@ def _line(grown: Growth, line: GrownLine, shown: int) -> Markup:
         data_first=line.first,
         data_gone=line.gone,
         hidden=not is_there,
-        cls="new" if line.first == shown and line.first else "",
+        cls=" ".join(["blank"] * (not line.text.strip()) + ["new"] * (line.first == shown > 0)),
     )
 
 
@@ -211,15 +179,13 @@ def _wall(facts: Facts, grown: Growth, shown: int) -> Markup:
     tasks = grown.most_changed(facts.tasks, SQUARES)
     squares = [_square(grown, task, shown, place) for place, task in enumerate(tasks)]
     more = len(facts.tasks) - len(tasks)
-    rest = (
-        soft(f"{more:,} more tasks, of which none changed more often, are not on the wall.") if more else ""
-    )
+    hidden = f"{more:,} more tasks, of which none changed more often, are not on the wall."
+    rest = soft(hidden) if more else ""
     passing = sum(grown.mark(task, shown) == "pass" for task in tasks)
     counted = tag("span", f"{passing} of {len(tasks)} pass", id="passing")
-    wall = tag(
-        "div", *squares, cls="wall", role="group", aria_label="Val tasks; arrow keys walk, Enter opens"
-    )
-    note = soft("One square a task; framed is what this step changed. Press one to see what the target did.")
+    label = "Val tasks; arrow keys walk, Enter opens"
+    wall = tag("div", *squares, cls="wall", role="group", aria_label=label)
+    note = soft("Framed is what this step changed. Press a square to see what the target did.")
     empty = tag("div", id="task", data_part="task")
     return tag(
         "section",
@@ -273,17 +239,12 @@ def heat(found: TaskMatrix, rows: Sequence[int], columns: Sequence[int], base: s
             cells.append(tag("td", inside, cls=mark_.replace(" ", "-")))
         body.append(tag("tr", tag("th", name, scope="row"), *cells))
     made = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body))
-    label = "Every val task with every version"
-    keys = tag(
-        "ul",
-        *(
-            tag("li", tag("span", MARK_SIGNS[mark], cls=f"swatch {mark.replace(' ', '-')}"), words)
-            for mark, words in _WORDS.items()
-        ),
-        cls="legend",
+    keys = (
+        tag("li", tag("span", MARK_SIGNS[mark], cls=f"swatch {mark.replace(' ', '-')}"), words)
+        for mark, words in _WORDS.items()
     )
-    box = tag("div", made, cls="scroll heat", role="region", aria_label=label, tabindex=0)
-    return joined([keys, box])
+    box = region("Every val task with every version", made, cls="scroll heat")
+    return joined([tag("ul", *keys, cls="legend"), box])
 
 
 def spending(groups: Mapping[tuple[Role, str], Total], whole: Total) -> Markup:
@@ -291,20 +252,11 @@ def spending(groups: Mapping[tuple[Role, str], Total], whole: Total) -> Markup:
     if not groups:
         return tag("p", "Nothing is spent yet.")
     most = max(1, *(one.tokens for one in groups.values()))
-    bars = [
-        tag(
-            "li",
-            tag("span", f"{role}, {stage}"),
-            tag(
-                "meter",
-                value=one.tokens,
-                max=most,
-                aria_label=f"{role}, {stage}: {count(one.tokens, 'token')}",
-            ),
-            tag("span", count(one.tokens, "token"), cls="soft"),
-        )
-        for (role, stage), one in groups.items()
-    ]
+    bars = []
+    for (role, stage), one in groups.items():
+        name, tokens = f"{role}, {stage}", count(one.tokens, "token")
+        meter = tag("meter", value=one.tokens, max=most, aria_label=f"{name}: {tokens}")
+        bars.append(tag("li", tag("span", name), meter, tag("span", tokens, cls="soft")))
     made = table("Spending by role and stage", HEADS, spending_table(groups, whole), numbers=2, sums=True)
     kept = "A call without a usage report stays charged at what was reserved for it."
     return joined([made, tag("ul", *bars, cls="meters"), soft(f"{UNKNOWN_IS_NOT_ZERO} {kept}")])

@@ -11,8 +11,8 @@ from skillopt.runs.values import Facts
 from skillopt.runs.words import SIGNS, interval, outcome, score
 from skillopt.train.claim import TestReport
 
-_WIDTH, _HEIGHT = 1000, 300
-_LEFT, _TOP, _BOTTOM = 40, 22, 262
+_WIDTH, _HEIGHT = 1000, 170
+_LEFT, _TOP, _BOTTOM = 40, 20, 136
 _RIGHT = 830
 """Where the stairs end when the sealed test stands beside them; without it they take the whole width."""
 _TEST_AT = (885, 945)
@@ -40,32 +40,21 @@ class _Plot:
             yield tag("text", f"{quarter / 4:g}", x=_LEFT - 8, y=y + 4, cls="end")
         every = max(1, -(-int(self.last) // _MOST_TICKS))
         for step in range(0, int(self.last) + 1, every):
-            yield tag("text", str(step) if step else "seed", x=self.x(step), y=_BOTTOM + 20, cls="mid")
+            yield tag("text", str(step) if step else "seed", x=self.x(step), y=_BOTTOM + 17, cls="mid")
         yield tag("text", "step", x=(_LEFT + self.right) / 2, y=_HEIGHT - 4, cls="mid")
 
 
 def stairs(facts: Facts, grown: Growth) -> Markup:
     """The chart of a run; its facts also stand in the tables of the page. A press on a verdict chooses it."""
-    plot = _Plot(
-        max([float(facts.planned), *(one.at for one in grown.moments)]),
-        _RIGHT if facts.test.comparison else 990,
-    )
+    last = max([float(facts.planned), *(one.at for one in grown.moments)])
+    plot = _Plot(last, _RIGHT if facts.test.comparison else 990)
     title = (
         f"Scores over {len(facts.steps)} steps: val {score(facts.baseline)} for the seed, {score(facts.best)}"
         " for the best skill"
     )
     parts = [*plot.axes(), *_train(grown, plot), *_val(grown, plot), *_test(facts.test, plot)]
     cursor = tag("path", d=f"M0 {_TOP}V{_BOTTOM}", cls="cursor")
-    picture = tag(
-        "svg",
-        cursor,
-        *parts,
-        cls="chart stairs",
-        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
-        role="img",
-        aria_label=title,
-    )
-    return picture
+    return _picture("chart stairs", title, cursor, *parts)
 
 
 def together(runs: Sequence[tuple[str, Facts]]) -> Markup:
@@ -82,16 +71,11 @@ def together(runs: Sequence[tuple[str, Facts]]) -> Markup:
             lines.append(tag("path", tag("title", name), d=path, cls=f"val {kind}"))
         names.append(tag("li", _key(tag("path", d="M0 9h28", cls=f"val {kind}")), name))
     label = "Val scores of the runs; the table below has the figures"
-    picture = tag(
-        "svg",
-        *plot.axes(),
-        *lines,
-        cls="chart",
-        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
-        role="img",
-        aria_label=label,
-    )
-    return joined([picture, tag("ul", *names, cls="legend")])
+    return joined([_picture("chart", label, *plot.axes(), *lines), tag("ul", *names, cls="legend")])
+
+
+def _picture(cls: str, label: str, *parts: Markup) -> Markup:
+    return tag("svg", *parts, cls=cls, viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img", aria_label=label)
 
 
 def sign(word: str, x: float, y: float) -> Markup:
@@ -126,9 +110,7 @@ def _train(grown: Growth, plot: _Plot) -> Iterator[Markup]:
 
 
 def _val(grown: Growth, plot: _Plot) -> Iterator[Markup]:
-    """The current skill's score as stairs, with a gap where it is unknown; candidates that were not taken
-    hang below at what they could reach.
-    """
+    """The current score as stairs, with gaps where it is unknown; candidates not taken hang below."""
     if grown.moments[0].score is None:
         return
     at = grown.moments[0].score
@@ -171,7 +153,7 @@ def _test(test: TestReport, plot: _Plot) -> Iterator[Markup]:
         shape = tag("path", d=f"M{x} {plot.y(at) - 7:.1f}l6 12h-12z", cls="test")
         yield tag("g", tag("title", f"{name}: test {score(at)}"), shape)
         yield tag("text", score(at), x=x + 10, y=plot.y(at) + 4)
-        yield tag("text", name, x=x, y=_BOTTOM + 20, cls="mid")
+        yield tag("text", name, x=x, y=_BOTTOM + 17, cls="mid")
 
 
 def legend(facts: Facts) -> Markup:
@@ -179,10 +161,7 @@ def legend(facts: Facts) -> Markup:
     happened = {outcome(change.action) for change in facts.changes}
     keys = [
         (tag("path", d="M0 9h28", cls="val"), f"val score of the current skill ({facts.metric})"),
-        (
-            tag("path", d="M0 9h28", cls="train"),
-            "mean of the step's train rollouts, with the skill before it",
-        ),
+        (tag("path", d="M0 9h28", cls="train"), _TRAIN),
         *((sign(word, 14, 9), _WORDS.get(word, word)) for word in SIGNS if word in happened),
     ]
     if facts.test.comparison is not None:
@@ -191,6 +170,7 @@ def legend(facts: Facts) -> Markup:
     return tag("ul", *(tag("li", _key(shape), words) for shape, words in keys), cls="legend")
 
 
+_TRAIN = "mean of the step's train rollouts, with the skill before it"
 _WORDS = {"rejected": "rejected, at its score or the most it could still have reached"}
 
 

@@ -72,15 +72,8 @@ def _candidates(change: SkillChange) -> Markup:
     for place, one in enumerate(change.candidates):
         word = outcome(one.action)
         name = f"candidate {one.id}" if place else "all edits together"
-        boxes.append(
-            tag(
-                "div",
-                tag("strong", name),
-                chip(word),
-                tag("p", one.why),
-                soft(f"{count(len(one.edits), 'edit')}, {one.rows:,} val rows"),
-            )
-        )
+        size = soft(f"{count(len(one.edits), 'edit')}, {one.rows:,} val rows")
+        boxes.append(tag("div", tag("strong", name), chip(word), tag("p", one.why), size))
     return tag("div", *boxes, cls="sides")
 
 
@@ -121,9 +114,8 @@ def edit(one: EditFact) -> Markup:
 def _study(study: Study) -> Markup:
     ended = "came to nothing" if study.dropped is not None else f"{study.edits} edits"
     patterns = listed(study.patterns) if study.patterns else ""
-    return tag(
-        "li", tag("p", tag("strong", study.name), f" · {ended}"), patterns, soft(", ".join(study.tasks))
-    )
+    head = tag("p", tag("strong", study.name), f" · {ended}")
+    return tag("li", head, patterns, soft(", ".join(study.tasks)))
 
 
 def _plain(item: object) -> str:

@@ -18,18 +18,15 @@ def task_card(look: TaskLook) -> Markup:
     """The task as a whole."""
     expected = look.expected
     shown = expected if isinstance(expected, str) else json.dumps(expected, ensure_ascii=False, default=str)
-    return joined(
-        [
-            tag("h3", look.task, " ", chip(look.kind) if look.kind else ""),
-            soft("The run does not keep its questions (store.tasks).")
-            if look.question is None
-            else verbatim(shortened(look.question, LONGEST), "Question"),
-            Markup()
-            if expected is None
-            else tag("p", tag("strong", "Expected: "), tag("code", shortened(shown, LONGEST))),
-            tag("div", *(_side(side, look.question is not None) for side in look.sides), cls="sides"),
-        ]
-    )
+    parts = [tag("h3", look.task, " ", chip(look.kind) if look.kind else "")]
+    if look.question is None:
+        parts.append(soft("The run does not keep its questions (store.tasks)."))
+    else:
+        parts.append(verbatim(shortened(look.question, LONGEST), "Question"))
+    if expected is not None:
+        parts.append(tag("p", tag("strong", "Expected: "), tag("code", shortened(shown, LONGEST))))
+    sides = (_side(side, look.question is not None) for side in look.sides)
+    return joined([*parts, tag("div", *sides, cls="sides")])
 
 
 def _side(side: VersionLook, is_asked: bool) -> Markup:
@@ -39,32 +36,28 @@ def _side(side: VersionLook, is_asked: bool) -> Markup:
     ]
     head = tag("p", tag("strong", side.name), " ", chip(side.mark), f" {side.note}".rstrip())
     rollouts = [part for one in side.rollouts for part in _rollout(one, side, is_asked)]
-    if not rollouts:
-        rollouts = [
-            soft(
-                "This task was not run with this version."
-                if side.mark == "not evaluated"
-                else "No rollout is stored for this row."
-            )
-        ]
-    return tag("div", head, *rollouts, soft(", ".join(took)) if took else "")
+    was_run = side.mark != "not evaluated"
+    none = "No rollout is stored for this row." if was_run else "This task was not run with this version."
+    return tag("div", head, *(rollouts or [soft(none)]), soft(", ".join(took)) if took else "")
 
 
 def _rollout(one: Shown, side: VersionLook, is_asked: bool) -> Iterator[Markup]:
     draw = f"draw {one.draw + 1}, " if len(side.rollouts) > 1 else ""
-    worth = "no score is stored" if one.hard is None else f"score {one.hard:g}"
-    more = f", soft {one.soft:g}" if one.soft is not None and one.soft != one.hard else ""
-    failed = f", failed by itself: {one.failure}" if one.failure else ""
+    score, said = one.score, one.trajectory
+    worth = "no score is stored" if score is None else f"score {score.hard:g}"
+    more = f", soft {score.soft:g}" if score is not None and score.soft != score.hard else ""
+    failed = f", failed by itself: {said.failure}" if said.failure else ""
     again = f", attempt {one.attempt + 1}" if one.attempt else ""
-    files = f", files: {', '.join(one.files)}" if one.files else ""
-    yield soft(f"{draw}{worth}{more}, {count(one.calls, 'call')}{again}{failed}{files}")
-    if one.feedback:
-        yield tag("p", one.feedback)
+    files = f", files: {', '.join(sorted(said.files))}" if said.files else ""
+    yield soft(f"{draw}{worth}{more}, {count(said.calls, 'call')}{again}{failed}{files}")
+    if score is not None and score.feedback:
+        yield tag("p", score.feedback)
     # What stands before the first reply is the skill and the question, which are on the page already.
-    first = next((at for at, turn in enumerate(one.turns) if turn.role not in ("system", "user")), 0)
-    shown = one.turns[first if is_asked else 0 :]
+    turns = one.turns
+    first = next((at for at, turn in enumerate(turns) if turn.role not in ("system", "user")), 0)
+    shown = turns[first if is_asked else 0 :]
     for number, turn in enumerate(shown, 1):
         named = f"Message of {turn.role}{f' {number}' if len(shown) > 1 else ''}"
         yield verbatim(shortened(turn.text or "(nothing)", LONGEST), f"{named}, {draw}{side.name}")
-    if not one.turns:
-        yield verbatim(shortened(one.answer or "(no answer)", LONGEST), f"Answer, {draw}{side.name}")
+    if not turns:
+        yield verbatim(shortened(said.answer or "(no answer)", LONGEST), f"Answer, {draw}{side.name}")

@@ -29,8 +29,12 @@ def page(
     """
     grown = growth(facts)
     found = matrix(facts)
+    every = tag("p", "No val task is measured yet.")
+    if facts.versions:
+        everything = heat(found, range(len(found.tasks)), range(len(found.versions)))
+        every = fold("Every task with every version that was measured", everything)
     links = (tag("a", name, href=f"#{name.lower()}") for name in _SECTIONS)
-    everything = heat(found, range(len(found.tasks)), range(len(found.versions)))
+    told = soft("Each step opens to its edits, their evidence and what it did to the skill.")
     body = joined(
         [
             tag("h1", facts.benchmark),
@@ -38,19 +42,8 @@ def page(
             tag("nav", *links, aria_label="Sections"),
             tag("div", hero(facts)),
             tag("div", screen(facts, grown)),
-            card(
-                "Steps",
-                soft("Each step opens to its edits, their evidence and what it did to the skill."),
-                steps(facts.changes),
-                id="steps",
-            ),
-            card(
-                "Val tasks by version",
-                fold("Every task with every version that was measured", everything)
-                if facts.versions
-                else tag("p", "No val task is measured yet."),
-                id="tasks",
-            ),
+            card("Steps", told, steps(facts.changes), id="steps"),
+            card("Val tasks by version", every, id="tasks"),
             card("The best skill", fold("The best skill", tag("pre", facts.best_skill)), id="best"),
             card("Spending", spending(facts.spending, facts.spent), id="spending"),
             card("Configuration", fold("Every key", configuration(facts)), id="configuration"),

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator, Sequence
 
 from skillopt.render.markup import visible
-from skillopt.report.escape import markdown
 from skillopt.runs.side_by_side import score_table
 from skillopt.runs.spending import HEADS, table
 from skillopt.runs.values import Facts
 from skillopt.runs.words import outcome, outcomes, score
+
+_MARKDOWN = re.compile(r"([\\`*_\[\]|#~!])")
+
+
+def markdown(text: object) -> str:
+    """Text of a run as one line of plain Markdown text, also inside a table."""
+    return _MARKDOWN.sub(r"\\\1", html.escape(" ".join(visible(str(text)).split()), quote=False))
+
 
 MARKER = "<!-- SkillOpt report -->"
 

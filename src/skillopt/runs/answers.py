@@ -17,8 +17,8 @@ from skillopt.gate.gate import STAGE
 from skillopt.place import START
 from skillopt.redact import Scrubber
 from skillopt.runs.database import Database
-from skillopt.runs.fold import Fold, LogSection
-from skillopt.runs.log import DATABASE, EVENTS, read_events
+from skillopt.runs.fold import LogSection
+from skillopt.runs.log import DATABASE, read_sections
 from skillopt.runs.reader import RunReader
 from skillopt.skill.store import Skills
 from skillopt.tasks.rollout import Score
@@ -116,9 +116,7 @@ def read_answers(
         raise UsageError(f"{run.folder} holds no baseline yet, so nothing was answered in it.")
     seed, best = run.skills.get(state.seed).digest, run.skills.get(state.best).digest
     wanted = {seed, best} if skills is None else set(skills)
-    sections: Fold[LogSection] = Fold(lambda section: section)
-    for event in read_events(run.folder / EVENTS):
-        sections.take(event)
+    sections = read_sections(run.folder)
     found: dict[tuple[Split, str], dict[str, dict[tuple[int, str], RowFact]]] = {}
     for split, skill, row in _rows([*sections.kept, sections.open_section], run.skills):
         if skill in wanted and (not tasks or row.task in tasks):
@@ -197,10 +195,7 @@ def _answered(
     for path in (folder / SHARED, folder / DATABASE):
         if not path.is_file():
             continue
-        database = Database.reading(path)
-        try:
+        with Database.reading(path) as database:
             texts |= {at: answer.text for at, answer in database.answers(rollouts).items()}
             scores |= database.scores(rollouts)
-        finally:
-            database.shut()
     return texts, scores

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from skillopt.errors import Kind, RunConflict, Stopped
+from skillopt.errors import RunConflict, Stopped
 from skillopt.messages import as_plain
 from skillopt.runs.database import Database
-from skillopt.tasks.rollout import Invalid, Score, Trajectory
+from skillopt.tasks.rollout import Score, Trajectory
 
 T = TypeVar("T")
 
 
 class SharedRollouts:
-    """A run's own rollouts first, then those of earlier runs, which are only read, then those of the shared
-    file, which holds only scored ones.
-    """
+    """A run's own rollouts first, then those of earlier runs, then scored ones of the shared file."""
 
     def __init__(
         self, own: Database, path: Path | None, earlier: Sequence[Path] = (), *, limit: int | None = None
@@ -37,6 +35,9 @@ class SharedRollouts:
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 self._shared = Database(path)
         self._earlier = [Database.reading(one) for one in earlier if one.is_file()]
+        # What only the run itself knows.
+        self.next_attempt, self.keep = own.next_attempt, own.keep
+        self.close_invalid, self.closed_invalid = own.close_invalid, own.closed_invalid
 
     def shut(self) -> None:
         if self._limit is not None:
@@ -71,12 +72,6 @@ class SharedRollouts:
                 self._in_shared(lambda shared: shared.keep(rollout, *done))
         return done
 
-    def next_attempt(self, rollout: str) -> int:
-        return self._own.next_attempt(rollout)
-
-    def keep(self, rollout: str, attempt: int, trajectory: Trajectory) -> None:
-        self._own.keep(rollout, attempt, trajectory)
-
     def scored(self, rollout: str, scorer: str) -> tuple[int, Trajectory, Score] | None:
         """With the run's own score, else one another run gave this very trajectory: judging costs money."""
         own = self._own.scored(rollout, scorer)
@@ -97,12 +92,6 @@ class SharedRollouts:
         if done is not None and done[0] == attempt:
             self._in_shared(lambda shared: shared.keep(rollout, *done))
             self._in_shared(lambda shared: shared.keep_score(rollout, attempt, _of(scorer, done[1]), score))
-
-    def close_invalid(self, stage: str, rows: Iterable[tuple[str, Invalid]]) -> None:
-        self._own.close_invalid(stage, rows)
-
-    def closed_invalid(self, stage: str, rollout: str) -> tuple[int, Kind, str] | None:
-        return self._own.closed_invalid(stage, rollout)
 
 
 def _of(scorer: str, trajectory: Trajectory) -> str:

@@ -78,10 +78,8 @@ def entry_of(row: Sequence[Any]) -> Entry:
     )
 
 
-@lru_cache(maxsize=1024)
-def _known_fraction(text: str) -> Fraction:
-    """Prices repeat, and reading one takes longer than all else of an entry."""
-    return Fraction(text)
+_known_fraction = lru_cache(maxsize=1024)(Fraction)
+"""Prices repeat, and reading one takes longer than all else of an entry."""
 
 
 @lru_cache(maxsize=4096)
@@ -97,7 +95,7 @@ def _known_score(text: str) -> Score:
 
 
 class Database:
-    """One file. Implements `Records`, `BatchStore`, `Journal`, `Texts` and the evaluator's `Rollouts`."""
+    """One file. Implements `Records`, `BatchStore`, `Journal` and the evaluator's `Rollouts`."""
 
     _kept: Mapping[str, set[str]] | None = None
     """The keys in each table; None where others write to it too."""
@@ -105,7 +103,7 @@ class Database:
     def __init__(self, path: Path, *, alone: bool = False) -> None:
         """`alone`: nobody else writes to the file, so what is not in it is known without looking."""
         self._path = path
-        with _opening(path):
+        with opening(path):
             self._db = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
@@ -124,7 +122,7 @@ class Database:
         """The file for looking only: no lock, no schema, nothing written, also while its run is at work."""
         database = cls.__new__(cls)
         database._path = path
-        with _opening(path):
+        with opening(path):
             database._db = connect_reading(path)
             _check_version(database._db, path)
         return database
@@ -135,6 +133,12 @@ class Database:
     def _keeps(self, table: str, key: str) -> None:
         if self._kept is not None:
             self._kept[table].add(key)
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.shut()
 
     def shut(self) -> None:
         """Close the file."""
@@ -159,11 +163,7 @@ class Database:
     def _first(
         self, query: str, values: Sequence[Any] = (), read: Callable[[Any], _Read] = lambda row: row
     ) -> _Read | None:
-        try:
-            row = self._db.execute(query, values).fetchone()
-            return None if row is None else read(row)
-        except _UNREADABLE as error:
-            raise self._failed(error) from error
+        return next(self._each(query, values, read), None)
 
     def _failed(self, error: Exception) -> Stopped:
         # The run stops now: what is still in flight must not wait for a lock as long as the first did.
@@ -246,7 +246,11 @@ class Database:
             "SELECT attempt, trajectory, score FROM trajectories JOIN scores USING (rollout, attempt)"
             " WHERE rollout = ? AND scorer = ? ORDER BY attempt LIMIT 1"
         )
-        return self._first(query, (rollout, scorer), _scored_row)
+        return self._first(
+            query,
+            (rollout, scorer),
+            lambda row: (row[0], _TRAJECTORY.validate_json(row[1]), _known_score(row[2])),
+        )
 
     def answers(self, rollouts: Iterable[str]) -> dict[tuple[str, int], AnswerRow]:
         """What was answered, by rollout and attempt."""
@@ -256,10 +260,7 @@ class Database:
             " json_extract(trajectory, '$.calls') FROM trajectories"
             " WHERE rollout IN (SELECT value FROM json_each(?))"
         )
-        found: Iterator[tuple[str, int, str, int]] = self._each(query, (wanted,))
-        return {
-            (rollout, attempt): AnswerRow(text=text, calls=calls) for rollout, attempt, text, calls in found
-        }
+        return dict(self._each(query, (wanted,), lambda row: (row[:2], AnswerRow(*row[2:]))))
 
     def scores(self, rollouts: Iterable[str]) -> dict[tuple[str, int], list[Score]]:
         """What all scorers said, by rollout and attempt, the latest last."""
@@ -318,8 +319,7 @@ class Database:
 
     def batches(self) -> list[SentBatch]:
         query = "SELECT value FROM meta WHERE name LIKE ? ORDER BY rowid"
-        found = self._each(query, (f"{_BATCH}%",), lambda row: SentBatch.model_validate_json(row[0]))
-        return list(found)
+        return list(self._each(query, (f"{_BATCH}%",), lambda row: SentBatch.model_validate_json(row[0])))
 
     def keep_batch(self, batch: SentBatch) -> None:
         self.note(f"{_BATCH}{batch.token}", batch.model_dump_json())
@@ -362,7 +362,8 @@ def other_version(path: Path, version: object) -> RunConflict:
 
 
 @contextmanager
-def _opening(path: Path) -> Iterator[None]:
+def opening(path: Path) -> Iterator[None]:
+    """What SQLite finds wrong inside, as an error that names the file: it may be damaged or half copied."""
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: SQLite quotes a damaged schema
@@ -385,10 +386,6 @@ def connect_reading(path: Path) -> sqlite3.Connection:
     is_still = not path.with_name(path.name + "-wal").exists()
     name = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_still else ''}"
     return sqlite3.connect(name, uri=True, isolation_level=None, timeout=PATIENCE)
-
-
-def _scored_row(row: Sequence[Any]) -> tuple[int, Trajectory, Score]:
-    return row[0], _TRAJECTORY.validate_json(row[1]), _known_score(row[2])
 
 
 def _dump(value: Any) -> str:

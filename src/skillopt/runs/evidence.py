@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from typing import Any, cast
 
 from skillopt.errors import UsageError
-from skillopt.events import EpochEnded, Judged, Notice, Reflected, RowFact, StageClosed, Updated
+from skillopt.events import Judged, Notice, Reflected, RowFact, StageClosed, Updated
 from skillopt.events.records import EditRecord, StepRecord
-from skillopt.events.state import Metric, State
-from skillopt.gate.constraints import Constraints, Effort, Ruled, outgrows, too_long
-from skillopt.gate.decision import Case, GateLimits, PolicyReader, RowId, worth_of
+from skillopt.events.state import Metric
+from skillopt.gate.constraints import Effort, Ruled, outgrows, too_long
+from skillopt.gate.decision import Case, PolicyReader, RowId, worth_of, worths_of
 from skillopt.gate.gate import RULE, STAGE
 from skillopt.gate.policies import decide
+from skillopt.gate.settings import GateSettings
 from skillopt.place import Place
 from skillopt.runs.fold import LogSection
 from skillopt.runs.log import DATABASE
 from skillopt.runs.reader import RunReader
+from skillopt.runs.steps import judged_skill
 from skillopt.runs.stored import asked_twice
 from skillopt.runs.verdicts import FoundVerdict, name_of
 from skillopt.skill.description import problem_with
@@ -102,40 +104,154 @@ class VerdictEvidence:
 
 def gather(run: RunReader, found: FoundVerdict) -> VerdictEvidence:
     """Recompute a verdict."""
-    judged, section, before = found.judged, found.section, found.before
-    gated = bool(run.config["evaluation"]["use_gate"])
-    incumbent = _incumbent(section, judged, before, run.skills, gated)
-    beside = [one for one in section.of(Judged) if one is not judged and one.place.root == judged.place.root]
-    about: dict[str, Any] = {
-        "name": name_of(judged.place, with_candidate=bool(beside)),
-        "judged": judged,
-        "incumbent": incumbent.digest,
-        "policy": _policy(run.config, judged) if gated else "strict",
-        "others": [f"{name_of(one.place, with_candidate=True)}: {one.action}" for one in beside],
-        "edits": _edits(section, judged.place),
-    }
-    updated = next((one for one in section.of(Updated) if one.place == judged.place), None)
-    closed = next((one for one in _stages(section) if one.place == judged.place), None)
-    behind = [f"{judged.place.root}/"] + [
-        f"rollout/{row.rollout}." for row in (() if closed is None else closed.rows) if row.rollout
-    ]
-    about["hedged"] = sum(place.startswith(tuple(behind)) for place in asked_twice(run.folder / DATABASE))
-    if closed is None:
-        return _without_rows(section, about, updated, incumbent, run.skills, run.config)
-    candidate = _candidate(section, before, updated, run.skills)
-    if candidate is None:
-        raise UsageError(
-            f"{about['name']} of {run.folder} is not closed yet: run the same training command again, then"
-            " explain it."
+    return _Recomputing(run, found).evidence()
+
+
+class _Recomputing:
+    """The log around one verdict, read once."""
+
+    def __init__(self, run: RunReader, found: FoundVerdict) -> None:
+        self._run, self._found = run, found
+        self._judged, self._section, self._before = found.judged, found.section, found.before
+        self._is_gated = bool(run.config["evaluation"]["use_gate"])
+        self._policy = _policy(run.config, found.judged) if self._is_gated else "strict"
+        self._incumbent = self._compared_with()
+        at = found.judged.place
+        self._updated = next((one for one in self._section.of(Updated) if one.place == at), None)
+        self._closed = next((one for one in _stages(self._section) if one.place == at), None)
+        beside = [
+            one for one in self._section.of(Judged) if one is not self._judged and one.place.root == at.root
+        ]
+        behind = [f"{at.root}/"] + [
+            f"rollout/{row.rollout}."
+            for row in (() if self._closed is None else self._closed.rows)
+            if row.rollout
+        ]
+        self._about: dict[str, Any] = {
+            "name": name_of(at, with_candidate=bool(beside)),
+            "judged": self._judged,
+            "incumbent": self._incumbent.digest,
+            "policy": self._policy,
+            "others": [f"{name_of(one.place, with_candidate=True)}: {one.action}" for one in beside],
+            "edits": _edits(self._section, at),
+            "hedged": sum(place.startswith(tuple(behind)) for place in asked_twice(run.folder / DATABASE)),
+        }
+
+    def evidence(self) -> VerdictEvidence:
+        """What comes out when the verdict is computed again."""
+        if self._closed is None:
+            return self._without_rows()
+        candidate = judged_skill(self._section, self._judged.place, self._run.skills)
+        folder, name = self._run.folder, self._about["name"]
+        if candidate is None:
+            raise UsageError(
+                f"{name} of {folder} is not closed yet: run the same training command again, then explain it."
+            )
+        rows = measured_in_full(self._found.sections, self._run.skills).get(self._incumbent.digest)
+        if rows is None:
+            raise UsageError(
+                f"The log of {folder} does not hold the rows of the skill that {name} was compared with."
+            )
+        return self._recomputed(rows, self._closed.rows, candidate)
+
+    def _compared_with(self) -> Document:
+        """What a candidate was measured against: the skill of the step, or one that the step had accepted."""
+        over, skills = self._judged.over, self._run.skills
+        accepted = [one.skill for one in self._section.of(Updated) if one.digest == over]
+        if over and accepted:
+            return skills.get(accepted[0])
+        return skills.get(self._before.skill if self._is_gated else self._before.best)
+
+    def _settings(self) -> GateSettings:
+        """How the gate was told to decide."""
+        config = self._run.config
+        told = {
+            **config["evaluation"],
+            **config["gate"],
+            "policy": self._policy,
+            "seed_chars": len(self._run.skills.get(self._before.seed).rendered),
+            "compared_targets": 1,
+        }
+        if config["gate"]["targets"] != "mean":
+            told["compared_targets"] = (config["model"].get("targets") or "").count(",") + 1
+        return GateSettings(**{one.name: told[one.name] for one in fields(GateSettings) if one.name in told})
+
+    def _recomputed(
+        self, incumbent_rows: Sequence[RowFact], candidate_rows: Sequence[RowFact], candidate: Document
+    ) -> VerdictEvidence:
+        """The gate's own arithmetic on these rows."""
+        settings, metric = self._settings(), cast(Metric, self._judged.metric)
+        worths = [worth_of(row, metric, settings.gate_mixed_weight) for row in candidate_rows]
+        values = worths_of(incumbent_rows, metric, settings.gate_mixed_weight)
+        draws = 1 + max((draw for _, draw in values), default=0)  # an incumbent has its further draws as well
+        case = Case.of(
+            values,
+            further=(settings.confirm_draws or draws // 2) if self._policy == "confirm" else 0,
+            limits=settings,
+            chars=len(candidate.rendered),
+            incumbent_chars=len(self._incumbent.rendered),
         )
-    rows = measured_in_full(found.sections, run.skills).get(incumbent.digest)
-    if rows is None:
-        raise UsageError(
-            f"The log of {run.folder} does not hold the rows of the skill that {about['name']} was compared"
-            " with."
+        reader, uppers = decide(self._policy, case, worths)
+        told = [(row.task, row.draw) for row in candidate_rows]
+        in_order = told == list(case.rows[: len(told)])
+        rows = [
+            JudgedRow(
+                task=row.task, draw=row.draw, incumbent=bar, candidate=worth, invalid=row.invalid, upper=upper
+            )
+            for row, worth, bar, upper in zip(candidate_rows, worths, case.bar, uppers, strict=False)
+        ]
+        ruled = Ruled(ruling=reader.ruling or "inconclusive", why=_reason(reader, rows), by=reader.decided_by)
+        constraints = settings.constraints
+        ruled = constraints.apply(ruled, _effort(incumbent_rows), _effort(candidate_rows))
+        ruled = constraints.none_worse(ruled, values, dict(zip(told, worths, strict=True)))
+        unfit = [row for row in candidate_rows if row.invalid == "too_long"]
+        if unfit:
+            ruled = too_long(unfit[0].task, unfit[0].detail)
+        is_gated_slow_update = self._run.config["optimizer"]["slow_update_gate_with_selection"]
+        to_the_end = not self._is_gated or (self._updated is None and not is_gated_slow_update)
+        return VerdictEvidence(
+            **self._about,
+            recomputed="open" if reader.ruling is None and not unfit else ruled.ruling,
+            reason=ruled.why,
+            decided_by=ruled.by or "",
+            bar=reader.bar,
+            upper=reader.upper,
+            total=reader.total,
+            read=len(uppers),
+            rows=rows if in_order else (),
+            same_rows=in_order and len(told) == (len(case.rows) if to_the_end and not unfit else len(uppers)),
+            same_skill=candidate.digest == self._judged.skill,
         )
-    seed_chars = len(run.skills.get(before.seed).rendered)
-    return _recomputed(run.config, about, rows, closed.rows, candidate, incumbent, seed_chars, updated)
+
+    def _without_rows(self) -> VerdictEvidence:
+        """Verdicts without a measurement: nothing changed, the guard refused, or reflections were lost."""
+        recomputed, reason, by = self._unmeasured()
+        return VerdictEvidence(**self._about, recomputed=recomputed, reason=reason, decided_by=by)
+
+    def _unmeasured(self) -> tuple[str, str, str]:
+        """Action, reason, and who decided."""
+        judged, updated = self._judged, self._updated
+        rendered = "" if updated is None else self._run.skills.get(updated.skill).rendered
+        # The tasks that a guard read are not in the log; what it found is.
+        if judged.decided_by in (LEAK_GUARD, RULE):
+            leaks = str(judged.place.at("leaks"))
+            found = next((one.text for one in self._section.of(Notice) if one.id == leaks), "")
+            if judged.decided_by == RULE and updated is not None:
+                window = self._run.config["model"]["target"].get("context_window")
+                found = outgrows(rendered, window) or problem_with(rendered)
+            return "reject" if found else "open", found or "no leak is in the log", judged.decided_by
+        if updated is not None and rendered == self._incumbent.rendered:
+            return "unchanged", "the candidate reads the same as the incumbent", ""
+        if updated is not None:
+            return "open", "the candidate differs, and no row of it is in the log", ""
+        reflected = next(iter(self._section.of(Reflected)), None)
+        if reflected is None:
+            return judged.action, "nothing was proposed", ""
+        dropped, asked = sum(patch.dropped is not None for patch in reflected.patches), len(reflected.patches)
+        lost = 2 * dropped > asked
+        half = f"{'more' if lost else 'not more'} than half"
+        reason = f"{dropped} of {asked} reflections were unreadable, {half}"
+        return "inconclusive" if lost else "open", reason, ""
 
 
 def _policy(config: Mapping[str, Any], judged: Judged) -> str:
@@ -146,87 +262,6 @@ def _policy(config: Mapping[str, Any], judged: Judged) -> str:
     if own and judged.over:
         return "strict"
     return "paired" if own and told == "strict" and judged.policy == "paired" else told
-
-
-def _incumbent(section: LogSection, judged: Judged, before: State, skills: Skills, gated: bool) -> Document:
-    """What a candidate was measured against: the skill of the step, or one that the step had accepted."""
-    accepted = [one.skill for one in section.of(Updated) if one.digest == judged.over]
-    if judged.over and accepted:
-        return skills.get(accepted[0])
-    return skills.get(before.skill if gated else before.best)
-
-
-def _recomputed(
-    config: Mapping[str, Any],
-    about: Mapping[str, Any],
-    incumbent_rows: Sequence[RowFact],
-    candidate_rows: Sequence[RowFact],
-    candidate: Document,
-    incumbent: Document,
-    seed_chars: int,
-    updated: Updated | None,
-) -> VerdictEvidence:
-    """The gate's own arithmetic on these rows."""
-    judged: Judged = about["judged"]
-    metric, weight = cast(Metric, judged.metric), float(config["evaluation"]["gate_mixed_weight"])
-    worths = [worth_of(row, metric, weight) for row in candidate_rows]
-    values = {
-        (row.task, row.draw): worth
-        for row in incumbent_rows
-        if (worth := worth_of(row, metric, weight)) is not None
-    }
-    gate, gated = config["gate"], bool(config["evaluation"]["use_gate"])
-    limits = GateLimits(
-        alpha=gate["alpha"],
-        max_chars=gate["max_chars"],
-        confirm_draws=gate["confirm_draws"],
-        seed_chars=seed_chars,
-    )
-    draws = 1 + max((draw for _, draw in values), default=0)  # an incumbent has its further draws as well
-    case = Case.of(
-        values,
-        further=(limits.confirm_draws or draws // 2) if about["policy"] == "confirm" else 0,
-        limits=limits,
-        chars=len(candidate.rendered),
-        incumbent_chars=len(incumbent.rendered),
-    )
-    reader, uppers = decide(about["policy"], case, worths)
-    told = [(row.task, row.draw) for row in candidate_rows]
-    in_order = told == list(case.rows[: len(told)])
-    rows = [
-        JudgedRow(
-            task=row.task, draw=row.draw, incumbent=bar, candidate=worth, invalid=row.invalid, upper=upper
-        )
-        for row, worth, bar, upper in zip(candidate_rows, worths, case.bar, uppers, strict=False)
-    ]
-    ruled = Ruled(ruling=reader.ruling or "inconclusive", why=_reason(reader, rows), by=reader.decided_by)
-    if gated:
-        constraints = Constraints(
-            tokens=gate["max_tokens_increase"],
-            latency=gate["max_latency_increase"],
-            unknown=gate["unknown_effort"],
-            targets=(config["model"].get("targets") or "").count(",") + 1 if gate["targets"] != "mean" else 1,
-        )
-        ruled = constraints.apply(ruled, _effort(incumbent_rows), _effort(candidate_rows))
-        ruled = constraints.none_worse(ruled, values, dict(zip(told, worths, strict=True)))
-    unfit = [row for row in candidate_rows if row.invalid == "too_long"]
-    if unfit:
-        ruled = too_long(unfit[0].task, unfit[0].detail)
-    is_slow_update = updated is None
-    to_the_end = not gated or (is_slow_update and not config["optimizer"]["slow_update_gate_with_selection"])
-    return VerdictEvidence(
-        **about,
-        recomputed="open" if reader.ruling is None and not unfit else ruled.ruling,
-        reason=ruled.why,
-        decided_by=ruled.by or "",
-        bar=reader.bar,
-        upper=reader.upper,
-        total=reader.total,
-        read=len(uppers),
-        rows=rows if in_order else (),
-        same_rows=in_order and len(told) == (len(case.rows) if to_the_end and not unfit else len(uppers)),
-        same_skill=candidate.digest == judged.skill,
-    )
 
 
 def _stages(section: LogSection) -> list[StageClosed]:
@@ -270,56 +305,6 @@ def _effort(rows: Sequence[RowFact]) -> dict[RowId, Effort]:
         for row in rows
         if row.hard is not None
     }
-
-
-def _candidate(
-    section: LogSection, before: State, updated: Updated | None, skills: Skills
-) -> Document | None:
-    """The text that was judged: a candidate, or the skill with an epoch's guidance; None while it is open."""
-    if updated is not None:
-        return skills.get(updated.skill)
-    for ended in section.of(EpochEnded):
-        guidance = ended.slow_update.slow_update_content or ""
-        return skills.get(before.skill).with_region("slow_update", guidance)
-    return None
-
-
-def _without_rows(
-    section: LogSection,
-    about: Mapping[str, Any],
-    updated: Updated | None,
-    incumbent: Document,
-    skills: Skills,
-    config: Mapping[str, Any],
-) -> VerdictEvidence:
-    """Verdicts without a measurement: nothing changed, the guard refused, or reflections were lost."""
-    judged: Judged = about["judged"]
-    if judged.decided_by in (LEAK_GUARD, RULE):  # the tasks a guard read are not in the log; what it found is
-        leaks = str(judged.place.at("leaks"))
-        found = next((one.text for one in section.of(Notice) if one.id == leaks), "")
-        if judged.decided_by == RULE and updated is not None:
-            window = config["model"]["target"].get("context_window")
-            rendered = skills.get(updated.skill).rendered
-            found = outgrows(rendered, window) or problem_with(rendered)
-        return VerdictEvidence(
-            **about,
-            recomputed="reject" if found else "open",
-            reason=found or "no leak is in the log",
-            decided_by=judged.decided_by,
-        )
-    if updated is not None:
-        if skills.get(updated.skill).rendered == incumbent.rendered:
-            reason = "the candidate reads the same as the incumbent"
-            return VerdictEvidence(**about, recomputed="unchanged", reason=reason)
-        reason = "the candidate differs, and no row of it is in the log"
-        return VerdictEvidence(**about, recomputed="open", reason=reason)
-    reflected = next(iter(section.of(Reflected)), None)
-    if reflected is None:
-        return VerdictEvidence(**about, recomputed=judged.action, reason="nothing was proposed")
-    dropped, asked = sum(patch.dropped is not None for patch in reflected.patches), len(reflected.patches)
-    lost = 2 * dropped > asked
-    reason = f"{dropped} of {asked} reflections were unreadable, {'more' if lost else 'not more'} than half"
-    return VerdictEvidence(**about, recomputed="inconclusive" if lost else "open", reason=reason)
 
 
 def _reason(reader: PolicyReader, rows: Sequence[JudgedRow]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from skillopt.evaluation.compare import row_means
 from skillopt.events import (
     Aggregated,
     Checkpoint,
@@ -26,8 +27,8 @@ from skillopt.events import (
 from skillopt.events.records import EditRecord, EpochRecord, Fact, ReopenedRecord, StepRecord
 from skillopt.files import append_json, write_json, write_text
 from skillopt.place import Place
+from skillopt.runs.database import AnswerRow, Database
 from skillopt.runs.log import Run
-from skillopt.runs.rows import public_rows
 from skillopt.tasks.task import Task
 
 _EXPORTED = "exported"
@@ -172,22 +173,19 @@ class Exports:
                     self._json(f"{home}/comparison_pairs.json", [_dump(pair) for pair in event.pairs])
                 self._json(f"meta_skill/epoch_{epoch:02d}/meta_skill_result.json", _dump(event.meta_skill))
             elif isinstance(event, StageClosed):
-                place = event.place
-                folder = {"older": "rollout_prev", "newer": "rollout_curr"}.get(place.arm, "selection_eval")
-                self._rows(
-                    f"{home}/{folder}" + (f"/topup/more-{place.sample}" if place.sample else ""), event.rows
-                )
+                arm, sample = event.place.arm, event.place.sample
+                folder = {"older": "rollout_prev", "newer": "rollout_curr"}.get(arm, "selection_eval")
+                self._rows(f"{home}/{folder}{f'/topup/more-{sample}' if sample else ''}", event.rows)
 
     def _rows(self, name: str, rows: Sequence[RowFact], kinds: Mapping[str, str] | None = None) -> None:
         lines = public_rows(rows, self._run.database, self._tasks)
         self._text(f"{name}/results.jsonl", "".join(to_json(line).decode() + "\n" for line in lines))
-        scored = [row for row in rows if row.hard is not None]
-        n = len(scored)
+        scored, mean = [row for row in rows if row.hard is not None], row_means(rows)
         figures: dict[str, Any] = {
-            "n": n,
-            "hard": sum(row.hard or 0.0 for row in scored) / n if n else None,
-            "soft": sum(row.soft or 0.0 for row in scored) / n if n else None,
-            "invalid": len(rows) - n,
+            "n": mean.n,
+            "hard": mean.hard,
+            "soft": mean.soft,
+            "invalid": len(rows) - mean.n,
         }
         if kinds:
             figures["task_types"] = _by_kind(scored, kinds)
@@ -212,6 +210,34 @@ class Exports:
         path = self._folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
+
+
+def public_rows(
+    rows: Iterable[RowFact], database: Database, tasks: Mapping[str, Task]
+) -> list[dict[str, Any]]:
+    """What `results.jsonl` says of rows: score and reason, question and answer.
+
+    Seconds are left out: they differ between equal runs; the log has them.
+    """
+    rows = list(rows)
+    answers = database.answers(row.rollout for row in rows if row.rollout is not None)
+    return [
+        {
+            **_public(row, answers.get((row.rollout or "", row.attempt)), tasks.get(row.task)),
+            **row.model_dump(exclude_none=True, exclude={"seconds"}),
+        }
+        for row in rows
+    ]
+
+
+def _public(row: RowFact, answer: AnswerRow | None, task: Task | None) -> dict[str, Any]:
+    told: dict[str, Any] = {"id": row.task}
+    if task is not None:
+        told |= {"question": task.prompt, "task_type": task.kind}
+    if answer is not None:
+        told |= {"predicted_answer": answer.text, "response": answer.text, "n_turns": answer.calls}
+    reason = row.invalid or row.failure or ("" if row.hard else row.detail)
+    return {**told, "agent_ok": row.invalid is None, "fail_reason": reason}
 
 
 def _by_kind(rows: Sequence[RowFact], kinds: Mapping[str, str]) -> dict[str, Any]:

@@ -119,6 +119,8 @@ def _remarks(
         by_eval = f", {facts.looks_by_eval} of them outside this run" if facts.looks_by_eval else ""
         times = "time" if facts.looks == 1 else "times"
         yield f"The test split was looked at {facts.looks} {times}{by_eval}."
+    if facts.status == "finished" and facts.best_origin == START_NAME and not facts.test.folds:
+        yield "Nothing better than the skill it went on from was found; the change is that of the run before."
     yield from _about_the_end(facts, summary)
     if fold.under_way:
         yield f"Under way and not part of this report's steps: {fold.under_way}."
@@ -154,7 +156,8 @@ def _about_the_end(facts: Facts, summary: Mapping[str, Any] | None) -> Iterator[
             yield str(summary["ended_early"])
     elif facts.status == "finished" and summary is not None and summary.get("stopped_because"):
         is_cut = len(facts.steps) < facts.planned
-        ended = "Training stopped before its plan ended" if is_cut else "Nothing was left to try"
+        who = "The last round" if facts.test.folds else "Training"
+        ended = f"{who} stopped before its plan ended" if is_cut else "Nothing was left to try"
         yield f"{ended}: {summary['stopped_because']}."
     elif facts.status != "finished":
         yield f"The run is not finished: {len(facts.steps)} of {facts.planned} steps are closed."

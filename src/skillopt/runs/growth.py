@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from skillopt.runs.matrix import MARKS
 from skillopt.runs.provenance import Edited, edited, moved
-from skillopt.runs.values import Facts, SkillChange, Version
+from skillopt.runs.values import Facts, SkillChange, Version, fields_of
 
 MOST = 250
 """Moments of a long run that are shown; every change that was taken is among them."""
@@ -16,25 +17,18 @@ SEED = "the seed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class Moment(SkillChange):
     """A run after one change of its skill, taken or not; the first moment is the seed."""
 
-    short: str
-    name: str
-    at: float
-    """Where it stands on the axis of steps."""
-    action: str
-    why: str
-    score: float | None
-    """The current skill's val score from here on."""
-    reached: float | None = None
-    """The candidate's val score, or with `is_bound` the most that it could still have reached."""
-    is_bound: bool = False
     is_taken: bool = True
-    train: float | None = None
     fixed: Sequence[str] = ()
     """Val tasks that went better than with the skill before."""
     broke: Sequence[str] = ()
+
+    @property
+    def reached(self) -> float | None:
+        """The candidate's val score, or the most that it could still have reached."""
+        return self.bound if self.candidate is None else self.candidate
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,9 +76,8 @@ def growth(facts: Facts, most: int = MOST) -> Growth:
     versions = {version.short: version for version in facts.versions}
     changes = _shown(facts.changes, most)
     current = versions.get("seed")
-    moments = [
-        Moment(short="seed", name=SEED, at=0.0, action="baseline", why="", score=facts.baseline, reached=None)
-    ]
+    where: dict[str, Any] = {"at": 0.0, "step": 0, "epoch": 0}
+    moments = [Moment(short="seed", name=SEED, action="baseline", why="", score=facts.baseline, **where)]
     lines = [GrownLine(text=line, first=0) for line in _lines_of(facts.seed_skill)]
     marks = {} if current is None else {task: [(0, cell.mark)] for task, cell in current.cells.items()}
     standing = {task: found[0][1] for task, found in marks.items()}
@@ -92,7 +85,7 @@ def growth(facts: Facts, most: int = MOST) -> Growth:
     for k, change in enumerate(changes, 1):
         version, is_taken = versions.get(change.short), bool(change.diff)
         fixed, broke = moved(current, version) if version is not None else ([], [])
-        moments.append(_moment(change, is_taken, fixed, broke))
+        moments.append(Moment(**fields_of(change), is_taken=is_taken, fixed=fixed, broke=broke))
         seen = {} if version is None else {task: cell.mark for task, cell in version.cells.items()}
         for task in {*differs, *seen}:
             mark = seen.get(task, standing.get(task))
@@ -106,23 +99,6 @@ def growth(facts: Facts, most: int = MOST) -> Growth:
             if version.text:
                 lines = _grown(lines, version, change, k)
     return Growth(moments=moments, lines=lines, marks=marks)
-
-
-def _moment(change: SkillChange, is_taken: bool, fixed: Sequence[str], broke: Sequence[str]) -> Moment:
-    return Moment(
-        short=change.short,
-        name=change.name,
-        at=change.at,
-        action=change.action,
-        why=change.why,
-        score=change.score,
-        reached=change.bound if change.candidate is None else change.candidate,
-        is_bound=change.candidate is None and change.bound is not None,
-        is_taken=is_taken,
-        train=change.train,
-        fixed=fixed,
-        broke=broke,
-    )
 
 
 def _shown(changes: Sequence[SkillChange], most: int) -> list[SkillChange]:

@@ -54,6 +54,8 @@ def line_of(event: Event, steps: int) -> LogLine | None:
     head, action, rest = "", "", ""
     if isinstance(event, Checkpoint) and event.kind == "baseline":
         head = f"seed skill: {score(event.state.baseline_score)} on val"
+        if event.state.skill != event.state.seed:
+            head += f"; the skill to start from: {score(event.state.score)}"
     elif isinstance(event, Checkpoint) and isinstance(event.record, StepRecord):
         head, action = f"step {event.record.step}/{steps}: ", event.record.action
         rest = f", {event.record.why} ({count(event.record.edit_apply_summary.applied, 'edit')})"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from skillopt.errors import SkillOptError
-from skillopt.events import RowFact
+from skillopt.evaluation.compare import row_means
 from skillopt.runs.log import EVENTS
 from skillopt.runs.looks import read_looks
 from skillopt.runs.reader import RunReader
@@ -59,8 +58,7 @@ class RunOverview:
 class Listing:
     """Reads a list of runs again and again; what was read of a run before is not read again."""
 
-    def __init__(self, now: Callable[[], float] = time.time) -> None:
-        self._now = now
+    def __init__(self) -> None:
         self._known: dict[Path, RunReader] = {}
         self._lock = threading.Lock()
 
@@ -68,8 +66,7 @@ class Listing:
         """The training runs among some folders, as they stand; a folder of `eval` is none."""
         with self._lock:
             self._known = {
-                folder: self._known.get(folder) or RunReader(folder, now=self._now, in_detail=False)
-                for folder in folders
+                folder: self._known.get(folder) or RunReader(folder, in_detail=False) for folder in folders
             }
             read = map(_overview, self._known.values())
             return [one for one in read if one is not None]
@@ -99,7 +96,7 @@ def _overview(reader: RunReader) -> RunOverview | None:
         actions=tuple(record.action for record in fold.records),
         baseline=None if state is None else state.baseline_score,
         best=None if state is None else state.best_score,
-        test=_means(fold.looks[-1].rows) if fold.looks else {},
+        test={name: row_means(rows).hard for look in fold.looks[-1:] for name, rows in look.rows.items()},
         looks=len(fold.looks) + looks_by_eval,
         calls=spent.calls,
         tokens=spent.tokens,
@@ -113,8 +110,3 @@ def _name(seed: str | None) -> str:
     if seed is None:
         return ""
     return Path(seed).parent.name if Path(seed).name == SKILL_FILE else Path(seed).name
-
-
-def _means(skills: Mapping[str, Iterable[RowFact]]) -> dict[str, float | None]:
-    scored = {name: [row.hard for row in rows if row.hard is not None] for name, rows in skills.items()}
-    return {name: sum(hard) / len(hard) if hard else None for name, hard in scored.items()}

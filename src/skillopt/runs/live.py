@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -36,19 +35,13 @@ class LiveNote(BaseModel):
     slowed: str = ""
 
 
-class Notes(Protocol):
-    """Where a note is kept under a name: a run's database."""
-
-    def note(self, name: str, value: str) -> None: ...
-
-
 class LiveWriter:
-    """Hears live events and keeps the note of a run up to date."""
+    """Hears live events and keeps the note of a run up to date. `note` keeps a value under a name."""
 
-    def __init__(self, notes: Notes, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, note: Callable[[str, str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self.slowed: Callable[[], str] = lambda: ""
         """What holds calls back, in words; empty when nothing does."""
-        self._notes = notes
+        self._note = note
         self._clock = clock
         self._now = LiveNote()
         self._written = LiveNote()
@@ -70,7 +63,7 @@ class LiveWriter:
             # again is not written to.
             is_news = note.fresh or note.slowed or self._written != LiveNote()
             if is_news and note != self._written:
-                self._notes.note(NOTE, note.model_dump_json())
+                self._note(NOTE, note.model_dump_json())
                 self._written = note
 
 

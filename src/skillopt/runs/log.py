@@ -31,7 +31,7 @@ from skillopt.events.state import MEMORY, MemoryEntry
 from skillopt.files import lock
 from skillopt.redact import Scrubber
 from skillopt.runs.database import Database, other_version
-from skillopt.runs.fold import step_records
+from skillopt.runs.fold import Fold, LogSection, step_records
 from skillopt.runs.live import LiveWriter
 from skillopt.runs.looks import read_looks
 from skillopt.skill.store import SkillStore
@@ -67,8 +67,8 @@ class Run:
         try:
             self.database = Database(folder / DATABASE, alone=True)
             self._stack.callback(self.database.shut)
-            self.skills = SkillStore(self.database, scrub=scrubber.scrub)
-            self.live = LiveWriter(self.database)
+            self.skills = SkillStore(self.database.text, self.database.keep_text, scrub=scrubber.scrub)
+            self.live = LiveWriter(self.database.note)
             self._claim(identity)
             _sweep(folder)
             for event in _read(folder / EVENTS, mend=True):
@@ -146,8 +146,7 @@ class Run:
             raise
         except Exception:
             # A fact that a sink cannot take is a reason to stop. News of a call under way is not: the reply
-            # behind it is about to be stored, and a closed terminal must not cost it. That watcher hears no
-            # more.
+            # behind it is about to be stored, and must not be lost to a closed terminal, which hears no more.
             if event.id is not None:
                 raise
             self._sinks.remove(sink)
@@ -224,10 +223,14 @@ class Run:
             (self.folder / EVENTS).unlink(missing_ok=True)
             self.database.note("identity", mine)
         elif theirs != mine:
-            changed = "\n".join(difference(self.database.noted_as(json.loads, "identity"), json.loads(mine)))
+            lines = difference(self.database.noted_as(json.loads, "identity"), json.loads(mine))
+            changed, hint = "\n".join(lines), ""
+            if any(line.strip().startswith("skill: ") for line in lines):
+                onward = f"'skillopt train --from {self.folder}' starts from its best one"
+                hint = f" The skill was changed since, as by an adoption: {onward}."
             raise RunConflict(
                 f"{self.folder} holds another run; nothing was changed. It differs in\n{changed}\n"
-                "Name another folder (--out_root) or use the same settings."
+                f"Name another folder (--out_root) or use the same settings.{hint}"
             )
 
 
@@ -242,6 +245,14 @@ def _sweep(folder: Path) -> None:
 def read_events(path: Path) -> Iterator[Event]:
     """The decided facts of a log."""
     return (event for event in _read(path) if event.id is not None)
+
+
+def read_sections(folder: Path) -> Fold[LogSection]:
+    """What was decided in a run, section by section, with all its rows."""
+    sections: Fold[LogSection] = Fold(lambda section: section)
+    for event in read_events(folder / EVENTS):
+        sections.take(event)
+    return sections
 
 
 def _read(path: Path, *, mend: bool = False) -> Iterator[Event]:

@@ -48,14 +48,12 @@ class Shown:
 
     draw: int
     attempt: int
-    turns: Sequence[ShownMessage]
-    answer: str
-    failure: str | None
-    calls: int
-    files: Sequence[str]
-    hard: float | None
-    soft: float | None
-    feedback: str
+    trajectory: Trajectory
+    score: Score | None
+
+    @property
+    def turns(self) -> list[ShownMessage]:
+        return [ShownMessage(role=one.role, text=_text(one)) for one in self.trajectory.messages]
 
 
 def matrix(facts: Facts) -> TaskMatrix:
@@ -88,33 +86,16 @@ def trajectories(folder: Path, facts: Facts, version: str, task: str) -> list[Sh
     cell = found.cells.get(task)
     if cell is None:
         return []
-    database = Database.reading(folder / DATABASE)
-    try:
+    with Database.reading(folder / DATABASE) as database:
         stored = [(key, database.finished(key)) for key, _ in cell.rollouts]
         scores = database.scores(key for key, _ in cell.rollouts)
-    finally:
-        database.shut()
-    return [
-        _shown(draw, *done, scores.get((key, done[0]), ()))
-        for draw, (key, done) in enumerate(stored)
-        if done is not None
-    ]
-
-
-def _shown(draw: int, attempt: int, trajectory: Trajectory, scores: Sequence[Score]) -> Shown:
-    score = scores[-1] if scores else None
-    return Shown(
-        draw=draw,
-        attempt=attempt,
-        turns=[ShownMessage(role=message.role, text=_text(message)) for message in trajectory.messages],
-        answer=trajectory.answer,
-        failure=trajectory.failure,
-        calls=trajectory.calls,
-        files=sorted(trajectory.files),
-        hard=None if score is None else score.hard,
-        soft=None if score is None else score.soft,
-        feedback="" if score is None else score.feedback,
-    )
+    shown = []
+    for draw, (key, done) in enumerate(stored):
+        if done is not None:
+            given = scores.get((key, done[0]), [])
+            score = given[-1] if given else None
+            shown.append(Shown(draw=draw, attempt=done[0], trajectory=done[1], score=score))
+    return shown
 
 
 def _text(message: Message) -> str:

@@ -24,7 +24,7 @@ from skillopt.events import (
 )
 from skillopt.events.records import EditRecord, StepRecord
 from skillopt.events.state import Metric
-from skillopt.gate.decision import RowId, worth_of
+from skillopt.gate.decision import RowId, worths_of
 from skillopt.gate.gate import STAGE
 from skillopt.models.reading import Unusable, read
 from skillopt.optimizer.proof import JOINING, groups_in
@@ -118,33 +118,35 @@ class _ProofReading:
         self._outcomes = {one.id: one for event in section.of(Updated) for one in event.outcomes}
         self._applied = [one.id for one in self._outcomes.values() if one.state == "applied"]
         self._differences: list[str] = []
+        self._proven = self._all_proven()
+        self._families = self._all_families()
+        closed = section.closed_by
+        record = None if closed is None else closed.record
+        self._candidates = record.candidates if isinstance(record, StepRecord) else ()
 
     def read(self) -> StepProof:
         """Everything, with the differences found on the way."""
-        proven = self._proven()
         again = [row for one in self._section.of(Proved)[0].trials if not one.edits for row in one.rows]
         noise = noise_in(self._worths(self._rollouts), self._worths(again))
         if noise != self._noise:
             self._differences.append(f"noise is recorded as {self._noise:g} and comes out as {noise:g}")
         self._check_joins()
-        families = self._families()
         chosen = [one for one in self._outcomes.values() if "fixed" in one.edit]
-        unbacked = {one.id: self._unbacked(one, chosen, families, proven) for one in chosen}
+        unbacked = {one.id: self._unbacked(one, chosen) for one in chosen}
         self._differences += [
             f"no trial shows that {id} fixes {', '.join(tasks)}" for id, tasks in unbacked.items() if tasks
         ]
         guilty = self._guilty()
-        edits = [self._edit(one, families, proven, unbacked, guilty) for one in self._outcomes.values()]
+        edits = [self._edit(one, unbacked, guilty) for one in self._outcomes.values()]
         edits.sort(key=lambda one: (one.state != "applied", not one.chosen))
         return StepProof(
             noise=noise, trials=len(self._proved), edits=edits, differences=tuple(self._differences)
         )
 
     def _worths(self, rows: Sequence[RowFact]) -> Worths:
-        pairs = [((row.task, row.draw), worth_of(row, self._metric, self._weight)) for row in rows]
-        return {row: worth for row, worth in pairs if worth is not None}
+        return worths_of(rows, self._metric, self._weight)
 
-    def _proven(self) -> dict[tuple[str, ...], set[str]]:
+    def _all_proven(self) -> dict[tuple[str, ...], set[str]]:
         """The tasks that each set of edits fixed. One edit's trial that was repeated at once must hold there,
         and the task must not come right in that draw by itself; several edits count by their second draw.
         """
@@ -180,7 +182,7 @@ class _ProofReading:
                 if not any(ids[0] == group[0] and set(ids) <= set(group) for group in said)
             ]
 
-    def _families(self) -> dict[str, list[str]]:
+    def _all_families(self) -> dict[str, list[str]]:
         """The edits that say the same as an edit, itself included; the one that stands for them first."""
         families: dict[str, list[str]] = {}
         for one in self._section.of(Aggregated):
@@ -189,44 +191,30 @@ class _ProofReading:
                 families |= dict.fromkeys(family, family)
         return families
 
-    def _unbacked(
-        self,
-        one: EditRecord,
-        chosen: Sequence[EditRecord],
-        families: Mapping[str, list[str]],
-        proven: Mapping[tuple[str, ...], Collection[str]],
-    ) -> list[str]:
-        """Tasks that no trial of the edit shows fixed, nor one of those that say the same, alone or with
-        other chosen ones.
-        """
-        own = set(families.get(one.id, [one.id]))
-        taken = {id for each in chosen for id in families.get(each.id, [each.id])}
+    def _family(self, one: EditRecord) -> list[str]:
+        return self._families.get(one.id, [one.id])
+
+    def _unbacked(self, one: EditRecord, chosen: Sequence[EditRecord]) -> list[str]:
+        """Tasks that no trial shows fixed by the edit or its family, alone or with other chosen ones."""
+        own = set(self._family(one))
+        taken = {id for each in chosen for id in self._family(each)}
         shown = {
             task
-            for ids, tasks in proven.items()
+            for ids, tasks in self._proven.items()
             if not own.isdisjoint(ids) and taken.issuperset(ids)
             for task in tasks
         }
         return [task for task in one.edit["fixed"] if task not in shown]
 
     def _edit(
-        self,
-        one: EditRecord,
-        families: Mapping[str, list[str]],
-        proven: Mapping[tuple[str, ...], Collection[str]],
-        unbacked: Mapping[str, Sequence[str]],
-        guilty: Mapping[str, Collection[str]],
+        self, one: EditRecord, unbacked: Mapping[str, Sequence[str]], guilty: Mapping[str, Collection[str]]
     ) -> EditProof:
         alone = [trial for trial in self._proved if trial.edits == [one.id]]
         tried = alone or [trial for trial in self._proved if one.id in trial.edits]
         tried_on = list(dict.fromkeys(row.task for trial in tried for row in trial.rows))
-        shown = proven.get((one.id,), ())
-        family = families.get(one.id, [one.id])
+        shown, family = self._proven.get((one.id,), ()), self._family(one)
         joined_into = family[0] if one.state == "merged" else None
         lane, look = _origin(one.id)
-        closed = self._section.closed_by
-        record = None if closed is None else closed.record
-        candidates = record.candidates if isinstance(record, StepRecord) else ()
         return EditProof(
             id=one.id,
             lane=lane,
@@ -240,7 +228,7 @@ class _ProofReading:
             joined_into=joined_into,
             stands_for=[] if joined_into else [id for id in family if id != one.id],
             chosen=one.id in unbacked,
-            verdicts={f"c{each.id}": each.action for each in candidates if one.id in each.edits},
+            verdicts={f"c{each.id}": each.action for each in self._candidates if one.id in each.edits},
             blamed=[stage for stage in ("control", "blame") if one.id in guilty.get(stage, ())],
             pruned=one.id in guilty.get("prune", ()),
         )

@@ -6,20 +6,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from skillopt.runs.values import EditFact, Facts, SkillChange, Version
+from skillopt.runs.values import EditFact, Facts, SkillChange, Version, fields_of
 
 _ORDER = {"fail": 0, "partial": 1, "pass": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SkillVersion:
+class SkillVersion(Version):
     """A skill that the run made: the seed, or the candidate of a change, taken or not."""
 
-    short: str
-    name: str
-    action: str
-    text: str
-    score: float | None
     is_taken: bool
     """Whether it became the current skill."""
     is_best: bool
@@ -47,18 +42,8 @@ def skill_versions(facts: Facts) -> list[SkillVersion]:
     taken_at = {change.short: bool(change.diff) for change in facts.changes}
     for version in facts.versions:
         is_taken = version.short == "seed" or taken_at.get(version.short, False)
-        found.append(
-            SkillVersion(
-                short=version.short,
-                name=version.name,
-                action=version.action,
-                text=version.text,
-                score=version.score,
-                is_taken=is_taken,
-                is_best=is_taken and version.text == facts.best_skill,
-                base=current,
-            )
-        )
+        is_best = is_taken and version.text == facts.best_skill
+        found.append(SkillVersion(**fields_of(version), is_taken=is_taken, is_best=is_best, base=current))
         if is_taken:
             current = version.text
     return found

@@ -8,7 +8,6 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +23,7 @@ from skillopt.runs.looks import read_looks
 from skillopt.runs.spending import LedgerView
 from skillopt.runs.status import RunStatus
 from skillopt.runs.steps import ChangeBuilder, SectionFacts
-from skillopt.runs.stored import stored_text
+from skillopt.runs.stored import StoredTexts
 from skillopt.runs.tail import DatabaseTail, EventTail
 from skillopt.runs.values import Facts
 from skillopt.skill.store import Skills
@@ -54,7 +53,8 @@ class RunReader:
     def _begin(self) -> None:
         self.config: Mapping[str, Any] = {}
         """What the run was last started with; empty until it is written."""
-        self.skills = Skills(partial(stored_text, self.folder / DATABASE))
+        self._texts = StoredTexts(self.folder / DATABASE)
+        self.skills = Skills(self._texts)
         self._build = ChangeBuilder(self.skills)
         self.fold: Fold[SectionFacts] = Fold(
             self._build if self._in_detail else lambda section: SectionFacts()
@@ -99,9 +99,8 @@ class RunReader:
                 self._build.weight = mixed_weight(self.config)
                 self.status.epochs = int(self.config.get("train", {}).get("num_epochs", self.status.epochs))
             decided, before = self.decided, self.state
-            for event in self._log.read() if gained else ():
-                self._take(event)
-                tell(event)
+            if gained:
+                self._take_all(tell)
             at_work = holder(self.folder / ".lock") is not None
             live = self._read_database(at_work)
             for event in live:
@@ -110,6 +109,12 @@ class RunReader:
             self.status.is_at_work = self.state != "stopped"
             if self.decided > decided or live or before != self.state:
                 self.version += 1
+
+    def _take_all(self, tell: Sink) -> None:
+        with self._texts.held() if (self.folder / DATABASE).exists() else contextlib.nullcontext():
+            for event in self._log.read():
+                self._take(event)
+                tell(event)
 
     def facts(self) -> Facts | None:
         """All that was decided so far, as a report tells it; None before the run has begun."""

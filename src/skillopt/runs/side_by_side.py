@@ -107,7 +107,14 @@ def _before_and_after(before: float | None, after: float | None) -> str:
 def _figures(facts: Facts) -> dict[str, Any]:
     found = facts.test.comparison
     outcomes = Counter(outcome(change.action) for change in facts.steps)
-    spent = facts.spent
+    accepted = outcomes["accepted"] + outcomes["taken without a gate"]
+    spent, skill = facts.spent, None
+    test: dict[str, Any] | None = None
+    if found is not None:
+        test = {"seed": found.before, "best": found.after, "delta": found.delta}
+        test |= {"interval": list(found.interval), "p": found.p, "n": found.n}
+    if facts.baseline is not None:
+        skill = {"seed": len(facts.seed_skill), "best": len(facts.best_skill)}
     return {
         "status": facts.status,
         "simulated": facts.simulated,
@@ -119,33 +126,15 @@ def _figures(facts: Facts) -> dict[str, Any]:
         "policy": _policy(facts),
         "metric": facts.metric,
         "val": {"seed": facts.baseline, "best": facts.best},
-        "test": (
-            None
-            if found is None
-            else {
-                "seed": found.before,
-                "best": found.after,
-                "delta": found.delta,
-                "interval": list(found.interval),
-                "p": found.p,
-                "n": found.n,
-            }
-        ),
+        "test": test,
         "looks": facts.looks,
-        "accepted": outcomes["accepted"] + outcomes["taken without a gate"],
+        "accepted": accepted,
         "rejected": outcomes["rejected"],
-        "others": (
-            len(facts.steps)
-            - sum(outcomes[word] for word in ("accepted", "taken without a gate", "rejected"))
-        ),
+        "others": len(facts.steps) - accepted - outcomes["rejected"],
         "calls": spent.calls,
         "tokens": spent.tokens,
         "usd": spent.dollars,
-        "skill_characters": (
-            {"seed": len(facts.seed_skill), "best": len(facts.best_skill)}
-            if facts.baseline is not None
-            else None
-        ),
+        "skill_characters": skill,
         "claim": facts.claim or None,
     }
 
@@ -184,7 +173,12 @@ def _differing(facts: Sequence[Facts]) -> dict[str, tuple[str | None, ...]]:
     settings = [dict(one.config) for one in facts]
     keys = dict.fromkeys(key for one in settings for key in one)
     values = {key: tuple(one.get(key) for one in settings) for key in keys if key not in _OWN}
-    return {key: found for key, found in values.items() if len(set(found)) > 1}
+    return {key: found for key, found in values.items() if len({_place(key, one) for one in found}) > 1}
+
+
+def _place(key: str, value: str | None) -> str | None:
+    """A path as it leads from here: a run that took its settings from another has whole ones."""
+    return str(Path(value).absolute()) if value is not None and key.endswith("path") else value
 
 
 def _remarks(facts: Sequence[Facts], tasks: Sequence[Mapping[str, str]]) -> Iterator[str]:

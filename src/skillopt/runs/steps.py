@@ -19,6 +19,7 @@ from skillopt.runs.fold import LogSection
 from skillopt.runs.values import Cell, EditFact, Mark, SkillChange, Study, Version
 from skillopt.runs.words import score
 from skillopt.skill.diff import unified
+from skillopt.skill.document import Document
 from skillopt.skill.store import Skills
 from skillopt.tasks.rollout import Score
 
@@ -61,8 +62,9 @@ class ChangeBuilder:
             if slow is None:
                 return SectionFacts()
             change = slow
-        text = "" if judged is None else self._candidate(section, section.before, judged, change.text)
         place = None if judged is None else judged.place
+        skill = None if place is None else judged_skill(section, place, self.skills)
+        text = "" if skill is None else skill.rendered
         return SectionFacts(change=change, versions=self._version(section, place, change, text))
 
     def rendered(self, digest: str) -> str:
@@ -158,25 +160,11 @@ class ChangeBuilder:
             for row in one.rows
             if row.invalid is not None
         ]
-        changed = before.skill != after.skill
         about = {} if judged is None else {name: getattr(judged, name) for name in _OF_VERDICT}
-        return {
-            **about,
-            "score": after.score,
-            "invalid": lost,
-            "diff": unified(self.rendered(before.skill), self.rendered(after.skill), "before", "after")
-            if changed
-            else "",
-        }
-
-    def _candidate(self, section: LogSection, before: State, judged: Judged, guidance: str) -> str:
-        """The rendered text that the verdict was about; empty where the log does not hold it."""
-        for updated in section.of(Updated):
-            if updated.place == judged.place:
-                return self.rendered(updated.skill)
-        if not guidance:
-            return ""
-        return self.skills.get(before.skill).with_region("slow_update", guidance).rendered
+        diff = ""
+        if before.skill != after.skill:
+            diff = unified(self.rendered(before.skill), self.rendered(after.skill), "before", "after")
+        return {**about, "score": after.score, "invalid": lost, "diff": diff}
 
     def _version(
         self, section: LogSection, place: Place | None, change: SkillChange, text: str
@@ -213,15 +201,21 @@ class ChangeBuilder:
 
 
 _OF_VERDICT = (
-    "candidate",
-    "bound",
-    "incumbent",
-    "policy",
-    "decided_by",
-    "rows_used",
-    "rows_total",
-    "verified",
+    *("candidate", "bound", "incumbent", "policy", "decided_by"),
+    *("rows_used", "rows_total", "verified"),
 )
+
+
+def judged_skill(section: LogSection, place: Place, skills: Skills) -> Document | None:
+    """The skill that a verdict was about: a candidate, or one with an epoch's guidance; None if unknown."""
+    for updated in section.of(Updated):
+        if updated.place == place:
+            return skills.get(updated.skill)
+    ended = next(iter(section.of(EpochEnded)), None)
+    if ended is None or section.before is None:
+        return None
+    guidance = ended.slow_update.slow_update_content or ""
+    return skills.get(section.before.skill).with_region("slow_update", guidance)
 
 
 @lru_cache(maxsize=4096)

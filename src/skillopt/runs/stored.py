@@ -3,29 +3,51 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from contextlib import closing
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
 from skillopt.ledger import HEDGE_STAGE
 from skillopt.messages import Reply
-from skillopt.runs.database import Database, connect_reading
+from skillopt.runs.database import Database, connect_reading, opening
 
 _REPLY = TypeAdapter(Reply)
 
 
-def stored_text(path: Path, digest: str) -> str | None:
-    """A skill's text."""
-    with closing(connect_reading(path)) as database:
-        row = database.execute("SELECT text FROM skills WHERE digest = ?", (digest,)).fetchone()
-    return None if row is None else str(row[0])
+class StoredTexts:
+    """The texts of a run's skills by digest."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._of_thread = threading.local()  # a connection belongs to its thread
+
+    def __call__(self, digest: str) -> str | None:
+        with self.held() as database:
+            row = database.execute("SELECT text FROM skills WHERE digest = ?", (digest,)).fetchone()
+        return None if row is None else str(row[0])
+
+    @contextmanager
+    def held(self) -> Iterator[sqlite3.Connection]:
+        """One connection for everything that is read inside: a long log names a skill a step."""
+        held: sqlite3.Connection | None = getattr(self._of_thread, "held", None)
+        if held is not None:
+            yield held
+            return
+        with _looking(self._path) as database:
+            self._of_thread.held = database
+            try:
+                yield database
+            finally:
+                self._of_thread.held = None
 
 
 def stored_replies(path: Path, question: str) -> list[Reply]:
     """The replies to a question to the optimizer model, attempt by attempt."""
-    with closing(connect_reading(path)) as database:
+    with _looking(path) as database:
         found = database.execute(
             "SELECT reply FROM replies WHERE role = 'optimizer' AND place GLOB ? ORDER BY place",
             (f"{question}/a[0-9]",),
@@ -35,16 +57,19 @@ def stored_replies(path: Path, question: str) -> list[Reply]:
 
 def asked_twice(path: Path) -> list[str]:
     """The places of calls that were hedged."""
-    with closing(connect_reading(path)) as database:
+    with _looking(path) as database:
         found = database.execute("SELECT place FROM spending WHERE stage = ?", (HEDGE_STAGE,))
         return [place for (place,) in found]
 
 
 def task_digests(path: Path) -> Mapping[str, str]:
     """Digests of a run's tasks by split, as its identity holds them."""
-    database = Database.reading(path)
-    try:
+    with Database.reading(path) as database:
         found: Mapping[str, str] = (database.noted_as(json.loads, "identity") or {}).get("tasks", {})
-    finally:
-        database.shut()
     return found
+
+
+@contextmanager
+def _looking(path: Path) -> Iterator[sqlite3.Connection]:
+    with opening(path), closing(connect_reading(path)) as database:
+        yield database

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Collection, Iterator
 from contextlib import closing
@@ -15,8 +16,6 @@ from skillopt.runs.database import ENTRIES, SESSION, connect_reading, entry_of
 from skillopt.runs.live import NOTE, LiveNote
 from skillopt.runs.log import read_line
 
-_CHUNK = 500
-"""Fewer than the variables an SQLite query may have in any build."""
 _HEAD = 400
 """How far into a line its type is looked for: id and time stand before it."""
 
@@ -101,12 +100,10 @@ class DatabaseTail:
         database.execute("BEGIN")  # one moment for all of it
         newer = database.execute(f"{ENTRIES} WHERE id > ? ORDER BY id", (self._last,))
         entries = list(map(entry_of, newer))
-        known = sorted(one for one in still_open if one <= self._last)
-        for at in range(0, len(known), _CHUNK):
-            some = known[at : at + _CHUNK]
-            marks = ", ".join("?" * len(some))
-            ended = database.execute(f"{ENTRIES} WHERE id IN ({marks}) AND state != 'open'", some)
-            entries += map(entry_of, ended)
+        known = json.dumps([one for one in still_open if one <= self._last])
+        among = "id IN (SELECT value FROM json_each(?))"
+        ended = database.execute(f"{ENTRIES} WHERE {among} AND state != 'open' ORDER BY id", (known,))
+        entries += map(entry_of, ended)
         wanted = "SELECT name, value FROM meta WHERE name IN ('seconds', ?, ?)"
         notes = dict(database.execute(wanted, (SESSION, NOTE)).fetchall())
         self._last = max([self._last, *(one.id for one in entries)])

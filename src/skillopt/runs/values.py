@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from skillopt.account import Account, Total
@@ -13,6 +13,11 @@ from skillopt.train.claim import TestReport
 
 Mark = Literal["pass", "partial", "fail", "invalid"]
 """How a task went with a version; a task that is not in a version was not evaluated."""
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """What a value holds, to make one of a kind that holds more."""
+    return {one.name: getattr(value, one.name) for one in fields(value)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from skillopt.errors import UsageError
 from skillopt.events import Judged
 from skillopt.events.state import State
 from skillopt.place import Place
-from skillopt.runs.fold import Fold, LogSection
-from skillopt.runs.log import EVENTS, read_events
+from skillopt.runs.fold import LogSection
+from skillopt.runs.log import EVENTS, read_sections
 from skillopt.runs.reader import RunReader
 
 VERDICT = re.compile(r"(?P<step>\d+)(?:/c(?P<candidate>\d+))?|epoch-(?P<epoch>\d+)")
@@ -41,9 +41,7 @@ def find(run: RunReader, step: str) -> FoundVerdict:
 
     Of several candidates the number means the accepted one, else the first; `N/c0`, `N/c1` name each.
     """
-    fold: Fold[LogSection] = Fold(lambda section: section)
-    for event in read_events(run.folder / EVENTS):
-        fold.take(event)
+    fold = read_sections(run.folder)
     sections = [*fold.kept, fold.open_section]
     at, judged = _find(sections, step, run)
     if not run.config:
@@ -52,6 +50,11 @@ def find(run: RunReader, step: str) -> FoundVerdict:
             " training command again to write it."
         )
     return FoundVerdict(judged=judged, sections=sections[: at + 1])
+
+
+def latest(run: RunReader) -> str:
+    """The last step of a run that is closed, as `find` takes it."""
+    return str(max((record.step for record in run.fold.records), default=1))
 
 
 def name_of(place: Place, *, with_candidate: bool) -> str:
@@ -80,6 +83,8 @@ def _find(sections: Sequence[LogSection], step: str, run: RunReader) -> tuple[in
         others += [f"{step.partition('/')[0]}/c{one.place.candidate}" for one in verdicts]
     had = sorted(record.step for record in run.fold.records)
     steps = f"it has closed steps {had[0]} to {had[-1]}" if had else "it has closed no step"
+    if parts := sorted(one.parent for one in run.folder.glob(f"rounds/*/{EVENTS}")):
+        steps += f"; its rounds are runs too, such as {parts[0]}"
     there = f"that step has {', '.join(others)}" if others else steps
     raise UsageError(f"{run.folder} holds no verdict on {step!r}; {there}.")
 

@@ -1,6 +1,4 @@
-"""Runs programs that nobody trusts: without network, on copies of their inputs, within limits - and says
-plainly where it cannot.
-"""
+"""Runs programs that nobody trusts: no network, copies of inputs, limits - and says where it cannot."""
 
 from skillopt.sandbox._place import Mode, is_there, require
 from skillopt.sandbox._run import ProcessLimits, Ran, Sandbox

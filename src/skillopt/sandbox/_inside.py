@@ -1,5 +1,4 @@
-"""Watches over one program: gives it its files and limits, ends it in time with all it started, and hands
-back what it left.
+"""Watches over one program: gives it files and limits, ends it with all it started, returns what it left.
 
 A program of its own (`python -I -S -c <this text>`) which imports nothing of ours. In the sandbox it is
 process 1 of its namespace: what it watches can neither kill, stop nor trace it, and everything ends when it
@@ -251,9 +250,7 @@ def _install(program: bytes) -> None:
 
 
 def _files_in(folder: str) -> int:
-    """How many files a folder holds that is a file system of its own. Empty ones take no space, but memory
-    of the kernel's.
-    """
+    """The files of a folder that is a file system of its own; empty ones take memory of the kernel's."""
     about = os.statvfs(folder)
     return about.f_files - about.f_ffree
 

@@ -1,5 +1,4 @@
-"""Decides what a sandboxed program sees of the machine: the system read-only, an empty box and tmp, no
-network, nobody else.
+"""Decides what a sandboxed program sees: the system read-only, an empty box and tmp, no network.
 
 With bubblewrap. As root its programs run under another user, because the kernel counts no processes against
 root; the mounts are then made by root first, so that an interpreter in a home of root's can be reached. The
@@ -25,9 +24,7 @@ Mode = Literal["bubblewrap", "limits"]
 BOX = "/box"
 """Where a program in the sandbox starts and finds its files."""
 BOX_BESIDE_ALL = "/dev/box"
-"""The same where the whole machine can be read: the only folder to make one in is one that is the sandbox's
-own.
-"""
+"""The same where the whole machine can be read: the one folder that is the sandbox's own."""
 _OLDEST = (0, 8)
 """The first bubblewrap that forbids nested namespaces and limits the size of a tmpfs."""
 _SHARED_MEMORY = 16 << 20
@@ -40,9 +37,7 @@ _FIRST_UID, _UIDS = 59_000, 1_000
 
 
 def require(mode: Mode, *, remedy: str) -> None:
-    """Raise `ConfigError` where this machine cannot give that mode; `remedy` is what a person can do instead
-    of installing something.
-    """
+    """Raise `ConfigError` where this machine lacks that mode; `remedy` is an alternative to installing."""
     if mode == "limits" and os.name != "posix":
         raise ConfigError("Programs cannot be limited on this system. Use Linux or macOS.")
     trouble = _trouble() if mode == "bubblewrap" else None
@@ -67,9 +62,7 @@ def seen_anyway(path: Path) -> bool:
 
 
 def shut_in(argv: Sequence[str], *, visible: Iterable[Path], hidden: Iterable[Path], disk: int) -> list[str]:
-    """The command line that runs `argv` in the sandbox, with `visible` to be read where it is and `hidden`
-    covered wherever it shows.
-    """
+    """The command line for `argv` in the sandbox; `visible` can be read there, `hidden` is covered."""
     roots = [*python_roots(), *visible]
     sight = [*_system(), *_seen(roots), *_covered(hidden, [Path("/usr"), *roots])]
     inner = [*_bubblewrap(), *_private(("/tmp", BOX), disk), *sight]
@@ -84,8 +77,7 @@ def shut_in(argv: Sequence[str], *, visible: Iterable[Path], hidden: Iterable[Pa
 
 
 def held_back(argv: Sequence[str], *, disk: int) -> list[str]:
-    """The command line that runs `argv`, a program of the user's own, as the user: all files can be read and
-    none changed, no network.
+    """The command line that runs `argv` as the user: all files can be read, none changed, no network.
 
     The kernel counts no processes against root, so there the limit on them is kept by watching alone.
     """
@@ -118,9 +110,7 @@ def _system() -> list[str]:
 
 
 def _seen(paths: Iterable[Path]) -> list[str]:
-    """Bind every path where it is. The folders above it are made for everybody: bubblewrap would make them
-    for one user only.
-    """
+    """Bind every path where it is, in folders for everybody: bubblewrap would make them for one user."""
     arguments: list[str] = []
     made: set[Path] = {Path("/"), Path("/usr")}
     for path in dict.fromkeys(paths):
@@ -156,9 +146,7 @@ def _program(name: str) -> str:
 
 @cache
 def _trouble() -> str | None:
-    """Why programs cannot be shut in here, with what to do about it; None when they can. Found out by doing
-    it once.
-    """
+    """Why programs cannot be shut in here, and the remedy; None when they can, which is tried once."""
     if sys.platform != "linux":
         return "it needs Linux and bubblewrap"
     try:

@@ -1,6 +1,4 @@
-"""Runs one program in the sandbox and decides whose fault an end was: a program's own is a result, the
-sandbox's own is a fault.
-"""
+"""Runs one program in the sandbox; an end of the program's own doing is a result, any other a fault."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ import re
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import cache, partial
 from importlib.resources import files as package_files
 from pathlib import Path, PurePosixPath
@@ -67,9 +65,7 @@ class ProcessLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """How a program ended: `code` as its parent sees it (negative for a signal), and `stopped` when it was
-    over a limit.
-    """
+    """How a program ended: `code` (negative for a signal), and `stopped` when it was over a limit."""
 
     code: int
     stdout: bytes
@@ -88,46 +84,32 @@ class Ran:
         return self.code == 0 and self.stopped is None
 
 
+@dataclass(eq=False)
 class Sandbox:
-    """A place for programs, a few at a time. Every program gets a box of its own with copies of its files,
-    and nothing outlives it.
-    """
+    """A place for programs, a few at a time: each in a box with copies of its files, which ends with it."""
 
-    def __init__(
-        self,
-        mode: Mode,
-        *,
-        limits: ProcessLimits | None = None,
-        visible: Sequence[Path] = (),
-        hidden: Sequence[Path] = (),
-        packages: Sequence[Path] = (),
-        at_once: int | None = None,
-        own_program: bool = False,
-    ) -> None:
-        """`visible` is read-only where it is; `hidden` is covered, should it lie in something visible.
-        `at_once` programs run together.
+    mode: Mode
+    _: KW_ONLY
+    limits: ProcessLimits = ProcessLimits()
+    visible: Sequence[Path] = ()
+    """Can be read where it is."""
+    hidden: Sequence[Path] = ()
+    """Covered, should it lie in something visible."""
+    packages: Sequence[Path] = ()
+    """Folders whose Python packages can be imported, should they lie apart from our interpreter's own."""
+    at_once: int | None = None
+    """How many programs run together; unset, one for each core."""
+    own_program: bool = False
+    """For a program that the user wrote, never a generated one: it runs as the user and may read the same."""
 
-        `packages` are folders whose Python packages can be imported, should they lie apart from our
-        interpreter's own. `own_program` is for a program that the user wrote, never for a generated one: it
-        runs as the user and may read what the user may.
-        """
-        self.mode = mode
-        self.limits = limits or ProcessLimits()
-        apart = [folder for folder in packages if not seen_anyway(folder)]
-        self._packages = os.pathsep.join(map(str, apart))
-        self._visible = (*visible, *apart)
-        self._hidden = tuple(hidden)
-        self._own_program = own_program
-        self._made_from: dict[str, Any] = {
-            **{"visible": tuple(visible), "hidden": tuple(hidden), "packages": tuple(packages)},
-            **{"mode": mode, "limits": limits, "at_once": at_once, "own_program": own_program},
-        }
+    def __post_init__(self) -> None:
+        self._apart = [folder for folder in self.packages if not seen_anyway(folder)]
         self._elsewhere: Callable[[Callable[[], Ran]], Awaitable[Ran]] | None = None
-        self._slots = asyncio.Semaphore(at_once or os.cpu_count() or 1)
+        self._slots = asyncio.Semaphore(self.at_once or os.cpu_count() or 1)
 
     def __reduce__(self) -> tuple[Callable[[], Sandbox], tuple[()]]:
         """A sandbox in another process is made there."""
-        return partial(Sandbox, **self._made_from), ()
+        return partial(Sandbox, **{each.name: getattr(self, each.name) for each in fields(self)}), ()
 
     def elsewhere(self, run: Callable[[Callable[[], Ran]], Awaitable[Ran]]) -> Sandbox:
         """The same sandbox in another process or on another machine, where `run` does a piece of work."""
@@ -167,7 +149,7 @@ class Sandbox:
     @contextlib.contextmanager
     def _box(self) -> Iterator[str]:
         if self.mode == "bubblewrap":
-            yield BOX_BESIDE_ALL if self._own_program else BOX
+            yield BOX_BESIDE_ALL if self.own_program else BOX
             return
         with temporary_folder("skillopt-box-") as folder:
             box = folder / "box"  # beside the lock, which is not the program's
@@ -180,11 +162,10 @@ class Sandbox:
         """What the watcher is told, but for the files."""
         inside = self.mode == "bubblewrap"
         tmp = "/tmp" if box == BOX else box
-        search = [
-            str(Path(sys.executable).parent),
-            os.defpath if inside else os.environ.get("PATH", os.defpath),
-        ]
-        places = {"PATH": os.pathsep.join(search), "HOME": tmp, "TMPDIR": tmp, "PYTHONPATH": self._packages}
+        usual = os.defpath if inside else os.environ.get("PATH", os.defpath)
+        search = [str(Path(sys.executable).parent), usual]
+        packages = os.pathsep.join(map(str, self._apart))
+        places = {"PATH": os.pathsep.join(search), "HOME": tmp, "TMPDIR": tmp, "PYTHONPATH": packages}
         return {
             "argv": argv,
             "env": {**_ENVIRONMENT, **places, **env},
@@ -211,10 +192,12 @@ class Sandbox:
         job |= {"input": len(input), "collect": [(name, limits.collected) for name in collect]}
         head = json.dumps(job).encode()
         watcher = [sys.executable, "-I", "-S", "-c", _watcher()]
-        if inside and self._own_program:
+        if inside and self.own_program:
             watcher = held_back(watcher, disk=limits.disk)
         elif inside:
-            watcher = shut_in(watcher, visible=self._visible, hidden=self._hidden, disk=limits.disk)
+            watcher = shut_in(
+                watcher, visible=(*self.visible, *self._apart), hidden=self.hidden, disk=limits.disk
+            )
         try:
             done = await run_process(
                 watcher,
@@ -242,9 +225,7 @@ def _run_there(sandbox: Sandbox, argv: list[str], call: Mapping[str, Any]) -> Ra
 
 
 def _watcher_lost(code: int, collect: Sequence[str], stopped: LimitReached | None = None) -> Ran:
-    """A program that ended or stopped the process that watched over it has failed; where nothing shuts it in,
-    it can.
-    """
+    """A program that ended its watcher, which it can where nothing shuts it in, has failed."""
     said = b"The program ended the process that watched over it.\n"
     return Ran(code=code, stdout=b"", stderr=said, stopped=stopped, lost=dict.fromkeys(collect, "missing"))
 

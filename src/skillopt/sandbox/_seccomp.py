@@ -41,25 +41,19 @@ _MACHINES = {
         other_abi=0x40000000,
     ),
     "aarch64": _Machine(
-        architecture=0xC00000B7,
-        socket=198,
-        refused=(217, 218, 219, 280, 241, 282, 104, 294, 425, 426, 427),
+        architecture=0xC00000B7, socket=198, refused=(217, 218, 219, 280, 241, 282, 104, 294, 425, 426, 427)
     ),
 }
 
 
 def program(machine: str | None = None) -> bytes:
-    """The filter for this machine (`platform.machine()` unless told), empty for one that is not in the
-    table.
-    """
+    """The filter for this machine, or the one named; empty for one that is not in the table."""
     known = _MACHINES.get(machine or platform.machine())
     return b"" if known is None else _assembled(known)
 
 
 def _assembled(machine: _Machine) -> bytes:
-    """Each step is (code, value, where to go if true, if false); a name that stands for a later step is
-    resolved last.
-    """
+    """Each step is (code, value, where to go if true, if false); names of later steps are resolved last."""
     steps: list[tuple[int, int, str, str]] = [
         (_LOAD, _ARCHITECTURE, "", ""),
         (_EQUAL, machine.architecture, "", "unknown"),  # calls of another architecture have other numbers

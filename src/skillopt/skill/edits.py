@@ -43,9 +43,7 @@ State = Literal[
 
 
 class Proposal(Protocol):
-    """Something an optimizer proposed: an edit, a suggestion, a whole skill. Each has an id and ends in
-    exactly one state.
-    """
+    """What an optimizer proposed: an edit, a suggestion, a whole skill. Each ends in one state."""
 
     @property
     def id(self) -> str: ...
@@ -70,9 +68,7 @@ class Proposal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One proposed change. `append` has no target and `delete` no content; what they hold there anyway is
-    ignored.
-    """
+    """One proposed change. A target of `append` and a content of `delete` are ignored."""
 
     op: str
     target: str = ""
@@ -130,9 +126,7 @@ class Applied:
 
 
 def parse_edit(obj: object, id: str, files: EditableFiles = ONE_DOCUMENT) -> Edit:
-    """Read one proposed edit. Never raises: what cannot be read becomes an edit that will end as `invalid`,
-    with the reason kept.
-    """
+    """Read one proposed edit. Never raises: what cannot be read will end as `invalid`, with the reason."""
     if not isinstance(obj, Mapping):
         return Edit(op="", id=id, problem=f"an edit is a JSON object, this is {_shown(obj)}")
     op, target, content = obj.get("op"), obj.get("target"), obj.get("content")
@@ -207,8 +201,7 @@ def _to_file(document: Document, edits: Mapping[int, Edit]) -> tuple[Document, d
     for change in kept:
         ends(change.index, "applied")
     for change in broken:
-        # Neither the target nor the content alone is at fault, but the two together would move a fence line
-        # or a protected part.
+        # Neither target nor content alone is at fault, but together they move a fence or a protected part.
         reason = "would change how a code fence or a protected part is read"
         ends(change.index, "invalid" if change.inserts else "protected", reason)
     return result, outcomes
@@ -227,7 +220,8 @@ def _to_other_file(
     if before is None:
         if other := clash(path, files):
             return document, all_end("invalid", f"{path} cannot lie beside {other}")
-        lost = all_end("unmatched", f"there is no file {path}", _others(edits))
+        need_text = {index: edit for index, edit in edits.items() if edit.op != "append"}
+        lost = all_end("unmatched", f"there is no file {path}", need_text)
         edits = {index: edit for index, edit in edits.items() if index not in lost}
     try:
         changed, outcomes = _to_file(Document(before or ""), edits)
@@ -246,11 +240,6 @@ def _to_other_file(
             return document, outcomes | all_end("invalid", f"{SKILL_FILE} cannot name it: {told[0].reason}")
         document = linked
     return replace(document, files=files), outcomes
-
-
-def _others(edits: Mapping[int, Edit]) -> dict[int, Edit]:
-    """The edits that need a text to be there."""
-    return {index: edit for index, edit in edits.items() if edit.op != "append"}
 
 
 def _too_much(path: str, before: Mapping[str, str], after: Mapping[str, str]) -> str:

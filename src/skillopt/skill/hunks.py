@@ -77,7 +77,9 @@ class _Splitter:
 
     def edits(self, new: Sequence[str], wanted: str) -> tuple[Edit, ...]:
         """The edits whose application gives `wanted`; none where there are no such edits."""
-        hunks = list(_hunks(self._old, new))
+        matcher = difflib.SequenceMatcher(None, self._old, new, autojunk=False)
+        changed = [code for code in matcher.get_opcodes() if code[0] != "equal"]
+        hunks = [one for _, a, b, low, high in changed for one in _refined(self._old, a, b, new[low:high])]
         everything = [_Hunk(0, len(self._old), tuple(new))]
         while True:
             edits, stuck = self._told(hunks)
@@ -163,13 +165,6 @@ class _Lines:
 
     changed: set[int]
     anchors: set[int] = field(default_factory=set)
-
-
-def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[_Hunk]:
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    for tag, first, last, low, high in matcher.get_opcodes():
-        if tag != "equal":
-            yield from _refined(old, first, last, new[low:high])
 
 
 def _refined(old: Sequence[str], first: int, last: int, lines: Sequence[str]) -> Iterator[_Hunk]:

@@ -78,18 +78,11 @@ def carried_digest(seed: Skill | None) -> str:
     """Hash of the files that a skill carries beside its text; empty where there are none."""
     if seed is None or seed.folder is None:
         return ""
-    sha = hashlib.sha256()
-    files = [
-        path
-        for path in sorted(seed.folder.rglob("*"))
-        if path.is_file() and ".git" not in path.relative_to(seed.folder).parts
-    ]
-    carried = [
-        path
-        for path in files
-        if path.relative_to(seed.folder).as_posix() not in (SKILL_FILE, *seed.document.files)
-        and path.relative_to(seed.folder).parts[0] != EVALS
-    ]
-    for path in carried:
-        sha.update(path.relative_to(seed.folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    sha, carried, trained = hashlib.sha256(), False, (SKILL_FILE, *seed.document.files)
+    for path in sorted(seed.folder.rglob("*")):
+        name = path.relative_to(seed.folder)
+        is_part = ".git" not in name.parts and name.parts[0] != EVALS
+        if path.is_file() and is_part and name.as_posix() not in trained:
+            sha.update(name.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+            carried = True
     return sha.hexdigest()[:16] if carried else ""

@@ -1,6 +1,4 @@
-"""Decides what a newly written skill becomes: its body is new, everything protected is the old document's,
-byte for byte.
-"""
+"""What a newly written skill becomes: its body is new, all that is protected the old one's bytes."""
 
 from __future__ import annotations
 
@@ -17,14 +15,16 @@ def rewritten(document: Document, text: str) -> tuple[Document | None, str]:
 
     Frontmatter and regions that the new text brings along are dropped, whatever they say, and those of the
     document are put in their place; the result is read again, and must hold exactly them. A code block around
-    the whole text is taken off. Blank lines around the body are the document's, so a text that says the same
-    gives the same document.
+    the whole text is taken off. Blank lines around the body stay: the same text gives the same document.
     """
     # A lone carriage return is no line end of a document: as one it could make a line of text a marker.
     old = _without_protected(document.text.replace("\r\n", "\n").removeprefix(BOM), document)
-    body, problem = _body(text, document, old)
-    if problem:
-        return None, problem
+    # What the text says itself: without a code block around it, without frontmatter and without regions.
+    written = _unwrapped(_BLANK_START.sub("", to_lf(text).removeprefix(BOM)), old)
+    try:
+        body = _without_protected(_BLANK_START.sub("", written), document)
+    except SkillError as error:
+        return None, f"is not a readable skill: {error}"
     if not body.strip():
         return None, "has no body"
     if body.strip("\n") == old.strip("\n"):
@@ -33,9 +33,8 @@ def rewritten(document: Document, text: str) -> tuple[Document | None, str]:
         return None, problem
     newline = document.newline
     head = document.frontmatter or (BOM if document.text.startswith(BOM) else "")
-    tail = "".join(
-        _whole_lines(document.text[part.start : part.end], newline) for part in document.layout.regions
-    )
+    regions = [document.text[part.start : part.end] for part in document.layout.regions]
+    tail = "".join(text if text.endswith("\n") else text + newline for text in regions)
     before, after = _blank_lines(old, newline)
     ending = after or (newline if tail or document.text.endswith("\n") or not document.text else "")
     if head.strip(BOM) and not head.endswith("\n"):
@@ -59,19 +58,8 @@ _WRAPPER = re.compile(
 _FIELD = re.compile(r"^[A-Za-z_][\w-]*[ \t]*:", re.MULTILINE)
 
 
-def _body(text: str, document: Document, old: str) -> tuple[str, str]:
-    """What a text says itself: without a code block around it, without frontmatter and without regions."""
-    text = _unwrapped(_BLANK_START.sub("", to_lf(text).removeprefix(BOM)), old)
-    try:
-        return _without_protected(_BLANK_START.sub("", text), document), ""
-    except SkillError as error:
-        return "", f"is not a readable skill: {error}"
-
-
 def _unwrapped(text: str, old: str) -> str:
-    """The text without a code block that holds all of it, which models put around a document; a skill that
-    was one block stays one.
-    """
+    """The text without a code block that models put around all of it; a skill that was one block stays."""
     wrapper = _WRAPPER.match(text)
     if wrapper is None or _WRAPPER.match(_BLANK_START.sub("", old)) is not None:
         return text
@@ -82,9 +70,7 @@ def _unwrapped(text: str, old: str) -> str:
 
 
 def _without_protected(text: str, document: Document) -> str:
-    """The text without frontmatter and regions. Between two `---` lines without a single `key:` there is text
-    and no frontmatter.
-    """
+    """The text without frontmatter and regions. Two `---` lines without a `key:` between are text."""
     written = Document(text)
     position = frontmatter_end(text)
     head = text[:position]
@@ -104,10 +90,6 @@ def _blank_lines(old: str, newline: str) -> tuple[str, str]:
     if not old.strip():
         return "", ""
     return newline * (len(old) - len(old.lstrip("\n"))), newline * (len(old) - len(old.rstrip("\n")))
-
-
-def _whole_lines(text: str, newline: str) -> str:
-    return text if text.endswith("\n") else text + newline
 
 
 def _same_protected(old: Document, new: Document) -> bool:

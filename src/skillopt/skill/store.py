@@ -4,34 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Protocol
 
 from skillopt.errors import RunConflict
 from skillopt.skill.document import Document
 
 _CACHED = 32
-
-
-class Texts(Protocol):
-    """Where texts are kept by digest. What `keep_text` returned from is there after `kill -9`."""
-
-    def text(self, digest: str) -> str | None:
-        """The text of that digest, or None."""
-        ...
-
-    def keep_text(self, digest: str, text: str) -> None:
-        """Store a text; one that is there already stays."""
-        ...
-
-
-class MemoryTexts(dict[str, str]):
-    """Texts that are kept nowhere else, for a run without a folder."""
-
-    def text(self, digest: str) -> str | None:
-        return self.get(digest)
-
-    def keep_text(self, digest: str, text: str) -> None:
-        self[digest] = text
 
 
 class Skills:
@@ -65,16 +42,30 @@ class Skills:
 class SkillStore(Skills):
     """The skills of a run that is under way: what is kept here can be named in its log."""
 
-    def __init__(self, texts: Texts | None = None, *, scrub: Callable[[str], str] = str) -> None:
-        """`scrub` takes credentials out of what is stored. Without `texts` skills are kept in memory."""
-        self._texts: Texts = MemoryTexts() if texts is None else texts
-        super().__init__(self._texts.text)
+    def __init__(
+        self,
+        read: Callable[[str], str | None],
+        write: Callable[[str, str], None],
+        *,
+        scrub: Callable[[str], str] = str,
+    ) -> None:
+        """`write` keeps a text under its digest: what it returned from is there after `kill -9`, and one that
+        is there already stays. `scrub` takes credentials out of what is stored.
+        """
+        super().__init__(read)
+        self._write = write
         self._scrub = scrub
+
+    @classmethod
+    def in_memory(cls) -> SkillStore:
+        """The skills of a run without a folder."""
+        texts: dict[str, str] = {}
+        return cls(texts.get, texts.__setitem__)
 
     def keep(self, skill: Document) -> str:
         """Store a skill, before any event names it; returns the digest that names it."""
         digest = skill.text_digest
         if digest not in self._recent:
-            self._texts.keep_text(digest, self._scrub(skill.whole))
+            self._write(digest, self._scrub(skill.whole))
         self._note(digest, skill)
         return digest

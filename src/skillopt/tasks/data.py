@@ -1,12 +1,11 @@
-"""Decides how rows of a file become splits: where they are read, which line is to blame for what, and which
-settings say so.
-"""
+"""How rows of a file become splits: where they are read, which line is to blame, which settings say so."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
@@ -21,38 +20,31 @@ from skillopt.tasks.protected import Protected, protected_by
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.rows import DataRow, load_rows
 from skillopt.tasks.scorers import CommandScorer, Scorer, rule_of, score_trajectory
-from skillopt.tasks.splits import ALIASES, Splits, ratio_split, told_bad_rows
+from skillopt.tasks.splits import ALIASES, Splits, listed, ratio_split, told_bad_rows
 from skillopt.tasks.task import SPLITS, Split, Task
 
 
 class CommonSettings(BaseModel):
     """The `env.*` keys of every benchmark whose tasks come from files."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
     usual: ClassVar[Path | None] = None
     """Where the splits of a published benchmark lie in a checkout, taken where nothing else is named."""
 
-    split_mode: Literal["ratio", "split_dir"] | None = Field(
-        default=None,
-        description=(
-            "How tasks get their split: 'ratio' divides data_path, 'split_dir' reads folders. Unset:"
-            " split_dir if that is given."
-        ),
-    )
-    split_ratio: str = Field(
-        default="2:1:7", description="Weights of train, val and test under split_mode 'ratio'."
-    )
-    split_seed: int = Field(default=42, description="Seed of the shuffle under split_mode 'ratio'.")
-    split_dir: Path | None = Field(
-        default=None, description="Folder with train/, val/ and perhaps test/, one data file in each."
-    )
-    data_path: Path | None = Field(
-        default=None,
-        description="JSONL, JSON or CSV file with all tasks, or a folder that holds exactly one.",
-    )
-    limit: int = Field(
-        default=0, ge=0, description="Use only the first tasks of each split; 0 is all of them."
-    )
+    split_mode: Literal["ratio", "split_dir"] | None = None
+    """How tasks get their split: 'ratio' divides data_path, 'split_dir' reads folders. Unset: split_dir if
+    that is given.
+    """
+    split_ratio: str = "2:1:7"
+    """Weights of train, val and test under split_mode 'ratio'."""
+    split_seed: int = 42
+    """Seed of the shuffle under split_mode 'ratio'."""
+    split_dir: Path | None = None
+    """Folder with train/, val/ and perhaps test/, one data file in each."""
+    data_path: Path | None = None
+    """JSONL, JSON or CSV file with all tasks, or a folder that holds exactly one."""
+    limit: int = Field(default=0, ge=0)
+    """Use only the first tasks of each split; 0 is all of them."""
 
 
 class LoadsRows(Protocol):
@@ -86,6 +78,7 @@ class TaskLoader:
         """The tasks of these rows, in order; `bad` is what could not even be read as a row."""
         made: list[Task] = []
         first: dict[str, tuple[Task, DataRow]] = {}
+        twice: dict[str, str] = {}
         for row in rows:
             try:
                 task = self.to_task(row)
@@ -97,18 +90,33 @@ class TaskLoader:
                 bad.append(error if str(row.path) in str(error) else row.error(str(error)))
             else:
                 made.append(task)
+                if where is not row:
+                    twice.setdefault(task.id, f"{task.id} (lines {where.line} and {row.line})")
+        if twice:
+            are = "task id is" if len(twice) == 1 else "task ids are"
+            raise TaskError(
+                f"{rows[0].path}: {len(twice)} {are} used more than once: {listed(list(twice.values()))}."
+                " Give every task its own id."
+            )
         if bad and not made:
             raise bad[0]
         self.bad += bad
         return made
 
 
-def load_splits(settings: CommonSettings, loader: TaskLoader, load: LoadsRows = load_rows) -> Splits:
+def load_splits(
+    settings: CommonSettings,
+    loader: TaskLoader,
+    load: LoadsRows = load_rows,
+    divide: Callable[[Sequence[Task]], Splits] | None = None,
+) -> Splits:
     """Read what the settings name and split it. `load` reads the rows that a ratio divides, where they are
-    spread over more than one file.
+    spread over more than one file; `divide` divides them where it is not by ratio.
     """
+    if divide is None:
+        divide = partial(ratio_split, ratio=settings.split_ratio, seed=settings.split_seed)
     try:
-        splits = _split(settings, loader, load)
+        splits = _split(settings, loader, load, divide)
     except TaskError as error:
         if not loader.bad:
             raise
@@ -116,7 +124,12 @@ def load_splits(settings: CommonSettings, loader: TaskLoader, load: LoadsRows = 
     return replace(splits, bad_rows=tuple(map(str, loader.bad))).limited(settings.limit)
 
 
-def _split(settings: CommonSettings, loader: TaskLoader, load: LoadsRows) -> Splits:
+def _split(
+    settings: CommonSettings,
+    loader: TaskLoader,
+    load: LoadsRows,
+    divide: Callable[[Sequence[Task]], Splits],
+) -> Splits:
     folder = settings.split_dir
     if (
         folder is None
@@ -138,8 +151,7 @@ def _split(settings: CommonSettings, loader: TaskLoader, load: LoadsRows) -> Spl
             "There are no tasks: set env.data_path to a JSONL, JSON or CSV file, or env.split_dir"
             + (f" (without them, {settings.usual} is read where it exists)." if settings.usual else ".")
         )
-    tasks = loader.tasks(settings.data_path, load)
-    return ratio_split(tasks, settings.split_ratio, settings.split_seed)
+    return divide(loader.tasks(settings.data_path, load))
 
 
 def package_text(name: str, folder: str = "") -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from skillopt.errors import Kind
-from skillopt.messages import Message, Usage
+from skillopt.messages import Message, ToolCall, Usage
+from skillopt.printable import clean_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +29,7 @@ class Score:
 class Trajectory:
     """What the target did: the whole conversation, its final answer, and how it failed by itself, if it did.
 
-    `failure` names the target's own fault: refusal, empty, length, turns. Such a rollout is scored, with hard
-    0.
+    `failure` names the target's own fault: refusal, empty, length, turns. It is scored, with hard 0.
     """
 
     messages: tuple[Message, ...]
@@ -44,9 +44,27 @@ class Trajectory:
     loaded: tuple[str, ...] = ()
     """Files of the skill that provably came before the model; recorded by harnesses that install a skill."""
     seconds: float | None = None
-    """How long its model calls took together, without waiting for their turn; of an agent program how long it
-    ran. None is unknown.
-    """
+    """How long its model calls took without waiting, or an agent program ran. None is unknown."""
+
+
+def storable(done: Trajectory) -> Trajectory:
+    """The same in text that UTF-8 can hold. An agent's JSON may hold half of an emoji, where it was cut."""
+    messages = tuple(
+        replace(
+            one,
+            content=clean_text(one.content),
+            tool_calls=tuple(
+                ToolCall(
+                    id=clean_text(call.id), name=clean_text(call.name), arguments=clean_text(call.arguments)
+                )
+                for call in one.tool_calls
+            ),
+            tool_call_id=None if one.tool_call_id is None else clean_text(one.tool_call_id),
+        )
+        for one in done.messages
+    )
+    outcome = {name: clean_text(text) for name, text in done.outcome.items()}
+    return replace(done, messages=messages, answer=clean_text(done.answer), outcome=outcome)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

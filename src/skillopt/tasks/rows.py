@@ -1,12 +1,11 @@
-"""Reads rows from JSONL, JSON and CSV files, each with the line it starts on, so that an error
-can name it.
-"""
+"""Reads rows from JSONL, JSON, CSV and TSV files, each with its first line, for errors to name."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,11 +15,13 @@ from typing import Any
 from skillopt.errors import TaskError
 from skillopt.json_text import json_parts, skip_space
 
-DATA_SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv")
+DATA_SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
+_PACKED = {b"\x1f\x8b": "compressed", b"PK\x03\x04": "an archive or a workbook", b"PAR1": "Parquet"}
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+"""The beginnings of files that spreadsheets save as Unicode text."""
+_SHEETS = (".xlsx", ".xls", ".ods")
 _FIELD_LIMIT = (1 << 31) - 1
-"""The largest field the csv module takes on every platform; its own limit of 128 kB is too small for
-documents.
-"""
+"""The largest field of the csv module on every platform; its own limit of 128 kB is below documents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +54,7 @@ class DataRow:
         return name
 
     def text(self, *fields: str, optional: bool = False) -> str:
-        """The text in the first of these fields that is not empty. Raises `TaskError` where there is none, or
-        something else.
-        """
+        """The text in the first of these fields that is not empty; raises `TaskError` where there is none."""
         value = self.first(*fields)
         if isinstance(value, str) and (optional or value.strip()):
             return value.strip()
@@ -66,7 +65,7 @@ class DataRow:
 
 
 def load_rows(
-    path: Path, under: Sequence[str] = ("data",), bad: list[TaskError] | None = None
+    path: Path, under: Sequence[str] = ("data", "tasks", "examples"), bad: list[TaskError] | None = None
 ) -> list[DataRow]:
     """All rows of a file, or of the only data file in a folder. A row that cannot be read is an error that
     names file and line; it is raised, or put into `bad` where that is given.
@@ -77,6 +76,7 @@ def load_rows(
     file = _only_file(path)
     readers: dict[str, Callable[[Path, str], Iterator[DataRow | TaskError]]] = {
         ".csv": _csv_rows,
+        ".tsv": _csv_rows,
         ".json": partial(_json_rows, under=under),
     }
     found = list(readers.get(file.suffix.lower(), _jsonl_rows)(file, _text(file)))
@@ -106,19 +106,32 @@ def _only_file(path: Path) -> Path:
     if not path.is_file():
         raise TaskError(f"There is no tasks file {path}. Correct the path.")
     if path.suffix.lower() not in DATA_SUFFIXES:
-        raise TaskError(f"{path} is no data file we read by its name. Use one of {', '.join(DATA_SUFFIXES)}.")
+        hint = " A spreadsheet program saves it as 'CSV UTF-8'." if path.suffix.lower() in _SHEETS else ""
+        known = ", ".join(DATA_SUFFIXES)
+        raise TaskError(f"{path} is no data file we read by its name. Use one of {known}.{hint}")
     return path
 
 
 def _text(file: Path) -> str:
     """The text of a file. Bytes that are not UTF-8 become halves of surrogate pairs: their row is refused."""
     try:
-        return file.read_bytes().decode("utf-8-sig", errors="surrogateescape")
+        content = file.read_bytes()
     except OSError as error:
         raise TaskError(f"{file} cannot be read: {error.strerror or error}.") from error
+    if kind := next((kind for sign, kind in _PACKED.items() if content.startswith(sign)), None):
+        raise TaskError(f"{file} is {kind}, whatever its name says. Save it as JSONL or CSV in UTF-8.")
+    if content.startswith(_UTF_16):
+        try:
+            return content.decode("utf-16")
+        except UnicodeDecodeError as error:
+            raise TaskError(f"{file} is neither UTF-8 nor UTF-16. Save the file as UTF-8.") from error
+    return content.decode("utf-8-sig", errors="surrogateescape")
 
 
 def _jsonl_rows(file: Path, text: str) -> Iterator[DataRow | TaskError]:
+    if _is_list(text):  # one list of objects under the name .jsonl
+        yield from _json_rows(file, text, ())
+        return
     # Not splitlines(): it also cuts at characters such as U+2028, which JSON strings may hold.
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -129,6 +142,13 @@ def _jsonl_rows(file: Path, text: str) -> Iterator[DataRow | TaskError]:
             yield TaskError(f"{file}, line {number}: not JSON: {error}. Correct the row.")
         else:
             yield _row(file, number, value)
+
+
+def _is_list(text: str) -> bool:
+    try:
+        return text.lstrip()[:1] == "[" and all(isinstance(row, dict) for row in _DECODER.decode(text))
+    except (ValueError, RecursionError):
+        return False
 
 
 def _json_rows(file: Path, text: str, under: Sequence[str]) -> Iterator[DataRow | TaskError]:
@@ -148,7 +168,8 @@ def _json_rows(file: Path, text: str, under: Sequence[str]) -> Iterator[DataRow 
             start = next(part.at for part in json_parts(text, start, _DECODER) if part.key == listed)
         elif not whole or not all(isinstance(value, dict) for value in whole.values()):
             raise TaskError(
-                f"{file} is an object without a list under {under[0]!r} to hold the tasks. Correct it."
+                f"{file} is an object without a list under {' or '.join(map(repr, under))} to hold the tasks."
+                " Correct it."
             )
     elif not isinstance(whole, list):
         raise TaskError(f"{file} is {_kind(whole)}; tasks are a list of objects. Correct the file.")
@@ -169,7 +190,9 @@ def _csv_rows(file: Path, text: str) -> Iterator[DataRow | TaskError]:
 def _csv_records(file: Path, text: str) -> Iterator[DataRow | TaskError]:
     first = text.partition("\n")[0]
     # Spreadsheets of many countries write ; or tabs: no comma, and another sign, says which.
-    delimiter = next((sign for sign in ";\t" if "," not in first and sign in first), ",")
+    delimiter = next((sign for sign in ";\t|" if "," not in first and sign in first), ",")
+    if file.suffix.lower() == ".tsv":
+        delimiter = "\t"
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
     header: list[str] | None = None
     start = 1
@@ -188,7 +211,15 @@ def _csv_records(file: Path, text: str) -> Iterator[DataRow | TaskError]:
             if header is None:
                 header = [name.strip() for name in cells]
                 if len(set(header)) != len(header) or "" in header:
-                    raise TaskError(f"{file}, line 1: the header must name every column once. Correct it.")
+                    names = [
+                        name or "one without a name"
+                        for name, times in Counter(header).items()
+                        if times > 1 or not name
+                    ]
+                    raise TaskError(
+                        f"{file}, line 1: the header must name every column once, and has"
+                        f" {', '.join(names)}. Correct it."
+                    )
             elif cells and len(cells) != len(header):
                 told = f"{len(cells)} cells under {len(header)} columns"
                 yield TaskError(f"{file}, line {start}: {told}. Correct the row.")
@@ -226,4 +257,13 @@ def _kind(value: Any) -> str:
     )
 
 
-_DECODER = json.JSONDecoder()
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys differ: of two values under one name the last would win without a word."""
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        twice = ", ".join(repr(key) for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        raise ValueError(f"the key {twice} stands more than once in an object")
+    return made
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once)

@@ -21,6 +21,11 @@ ALIASES: dict[str, Split] = {
     "valid_unseen": "test",
 }
 """Every public name of a split."""
+_IN_ROWS: dict[str, Split] = {
+    **ALIASES,
+    **{"training": "train", "validation": "val", "valid": "val", "dev": "val", "testing": "test"},
+}
+"""What else a row may call its split."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +34,7 @@ class Splits:
 
     Disjoint is meant by content: the same question under two ids is one task, and in two splits it would
     leak. Inside *one* split equal content is allowed - public data has such rows, and they do no harm there -
-    but ids are unique everywhere. Train and val must hold something; test may be empty, then nothing is
-    claimed about it.
+    but ids are unique everywhere. Train and val must hold something; test may be empty: no claim then.
     """
 
     train: tuple[Task, ...]
@@ -91,10 +95,7 @@ def ratio_split(tasks: Sequence[Task], ratio: str, seed: int) -> Splits:
     repeated row can move a boundary by the number of its copies but never land on both sides.
     """
     _check_ids(tasks)
-    groups: dict[str, list[Task]] = {}
-    for task in tasks:
-        groups.setdefault(task.content_hash, []).append(task)
-    order = list(groups.values())
+    order = _by_content(tasks)
     random.Random(seed).shuffle(order)
 
     train_end, val_end, _ = _boundaries(len(tasks), parse_ratio(ratio))
@@ -104,6 +105,35 @@ def ratio_split(tasks: Sequence[Task], ratio: str, seed: int) -> Splits:
         parts["train" if placed < train_end else "val" if placed < val_end else "test"].extend(group)
         placed += len(group)
     return Splits(train=tuple(parts["train"]), val=tuple(parts["val"]), test=tuple(parts["test"]))
+
+
+def names_splits(tasks: Sequence[Task], field: str) -> bool:
+    """Whether the rows say their split themselves: all in this field, and not all the same."""
+    said = [_said_split(task, field) for task in tasks]
+    return None not in said and len(set(said)) > 1
+
+
+def field_split(tasks: Sequence[Task], field: str, ratio: str, seed: int) -> Splits:
+    """Split as each row says in this field. Where none is val, train is divided into both by its weights."""
+    parts: dict[Split, list[Task]] = {"train": [], "val": [], "test": []}
+    for task in tasks:
+        split = _said_split(task, field)
+        if split is None:
+            raise task.error(
+                f"has {task.data.get(field)!r} as its {field}, which is none of {', '.join(_IN_ROWS)}."
+                " Correct it, or set env.split_ratio to divide all tasks anew."
+            )
+        parts[split].append(task)
+    if not parts["val"]:
+        train, val, _ = parse_ratio(ratio)
+        taught = ratio_split(parts["train"], f"{train}:{val}:0", seed)
+        parts["train"], parts["val"] = list(taught.train), list(taught.val)
+    return Splits(train=tuple(parts["train"]), val=tuple(parts["val"]), test=tuple(parts["test"]))
+
+
+def _said_split(task: Task, field: str) -> Split | None:
+    said = task.data.get(field)
+    return _IN_ROWS.get(said.strip().lower()) if isinstance(said, str) else None
 
 
 def _boundaries(total: int, weights: Sequence[Fraction]) -> list[int]:
@@ -170,13 +200,16 @@ _TAKEN = 120
 
 def divided(tasks: Sequence[Task], parts: int) -> list[tuple[Task, ...]]:
     """Parts of nearly equal size; tasks with equal content stay together."""
+    groups = _by_content(tasks)
+    return [tuple(task for group in groups[at::parts] for task in group) for at in range(parts)]
+
+
+def _by_content(tasks: Sequence[Task]) -> list[list[Task]]:
+    """Tasks with equal content together, in order of the first of them."""
     groups: dict[str, list[Task]] = {}
     for task in tasks:
         groups.setdefault(task.content_hash, []).append(task)
-    found: list[list[Task]] = [[] for _ in range(parts)]
-    for number, group in enumerate(groups.values()):
-        found[number % parts] += group
-    return [tuple(part) for part in found]
+    return list(groups.values())
 
 
 def rounds_for(total: int) -> int:

@@ -1,13 +1,11 @@
-"""Fills prompt templates: known `{name}` placeholders and nothing else, so braces in data, JSON or LaTeX stay
-as they are.
-"""
+"""Fills prompt templates: known `{name}` placeholders only, so braces in JSON or LaTeX stay."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
+_PLACEHOLDER = re.compile(r"\{([^\W\d](?:[\w. -]*[\w.-])?)\}")
 
 
 def placeholders(template: str) -> list[str]:
@@ -17,6 +15,9 @@ def placeholders(template: str) -> list[str]:
 
 def fill(template: str, values: Mapping[str, str]) -> str:
     """The template with every `{name}` of `values` replaced, in one pass: what a value contains is never
-    filled again.
+    filled again. A name may hold anything, as the columns of a spreadsheet do.
     """
-    return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
+    if not values:
+        return template
+    wanted = re.compile("|".join(re.escape(f"{{{name}}}") for name in values))
+    return wanted.sub(lambda match: values[match[0][1:-1]], template)

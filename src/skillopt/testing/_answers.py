@@ -173,18 +173,14 @@ def counted(answer: Answer, call: Call) -> Answer:
     finish: Finish = "tool_calls" if answer.tool_calls and answer.finish == "stop" else answer.finish
     spent = answer.output_tokens
     if spent is None:
-        spent = math.ceil(
-            (
-                len(content)
-                + sum(len(called.arguments.encode(errors="surrogatepass")) for called in answer.tool_calls)
-            )
-            / 4
-        )
+        spent = _tokens([answer.text, *(called.arguments for called in answer.tool_calls)])
     if limit is not None and spent > limit:
         text, finish, spent = content[: limit * 4].decode(errors="ignore"), "length", limit
     read = answer.input_tokens
     if read is None:
-        read = math.ceil(
-            sum(len(part.encode(errors="surrogatepass")) for part in texts(call.api, call.body)) / 4
-        )
+        read = _tokens(texts(call.api, call.body))
     return replace(answer, text=text, finish=finish, input_tokens=read, output_tokens=spent)
+
+
+def _tokens(parts: list[str]) -> int:
+    return math.ceil(sum(len(part.encode(errors="surrogatepass")) for part in parts) / 4)

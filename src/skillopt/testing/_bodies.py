@@ -78,13 +78,9 @@ def _messages(call: Call, answer: Answer) -> dict[str, Any]:
     if answer.reasoning is not None:
         usage["output_tokens_details"] = {"thinking_tokens": answer.reasoning}
     reply = {
-        "id": f"msg_{call.index}",
-        "type": "message",
-        "role": "assistant",
-        "model": call.body["model"],
-        "content": blocks,
+        **{"id": f"msg_{call.index}", "type": "message", "role": "assistant", "model": call.body["model"]},
+        **{"content": blocks, "stop_reason": _MESSAGES_FINISH[answer.finish], "stop_sequence": None},
     }
-    reply |= {"stop_reason": _MESSAGES_FINISH[answer.finish], "stop_sequence": None}
     return {**reply, "usage": usage} if answer.reports_usage else reply
 
 
@@ -118,24 +114,15 @@ def _responses(call: Call, answer: Answer) -> dict[str, Any]:
             output.append({"type": "custom_tool_call", **item, "input": called.arguments})
         else:
             output.append({"type": "function_call", **item, "arguments": called.arguments})
+    cut = _RESPONSES_INCOMPLETE.get(answer.finish)
     reply: dict[str, Any] = {
-        "id": f"resp_{call.index}",
-        "object": "response",
-        "created_at": 0,
-        "model": call.body["model"],
-    }
-    reply |= {
-        "status": "completed",
+        **{"id": f"resp_{call.index}", "object": "response", "created_at": 0, "model": call.body["model"]},
+        "status": "incomplete" if cut else "completed",
         "error": None,
-        "incomplete_details": None,
+        "incomplete_details": {"reason": cut} if cut else None,
         "output": output,
         "usage": None,
     }
-    if answer.finish in _RESPONSES_INCOMPLETE:
-        reply |= {
-            "status": "incomplete",
-            "incomplete_details": {"reason": _RESPONSES_INCOMPLETE[answer.finish]},
-        }
     if answer.reports_usage:
         reply["usage"] = {
             "input_tokens": answer.input_tokens,
@@ -183,16 +170,10 @@ def _chat_events(body: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[
     if message["content"]:
         yield chunk({"content": message["content"]})
     for index, call in enumerate(message.get("tool_calls") or ()):
-        yield chunk(
-            {
-                "tool_calls": [
-                    {"index": index, **call, "function": {"name": call["function"]["name"], "arguments": ""}}
-                ]
-            }
-        )
-        yield chunk(
-            {"tool_calls": [{"index": index, "function": {"arguments": call["function"]["arguments"]}}]}
-        )
+        name, arguments = call["function"]["name"], call["function"]["arguments"]
+        begun = {"index": index, **call, "function": {"name": name, "arguments": ""}}
+        yield chunk({"tool_calls": [begun]})
+        yield chunk({"tool_calls": [{"index": index, "function": {"arguments": arguments}}]})
     yield chunk({}, choice["finish_reason"])
     if (asked.get("stream_options") or {}).get("include_usage") and "usage" in body:
         yield None, {**head, "choices": [], "usage": body["usage"]}
@@ -214,10 +195,8 @@ def _messages_events(body: Mapping[str, Any], asked: Mapping[str, Any]) -> Itera
         yield "content_block_delta", {"type": "content_block_delta", "index": index, "delta": delta}
         yield "content_block_stop", {"type": "content_block_stop", "index": index}
     ended = {"stop_reason": body["stop_reason"], "stop_sequence": None}
-    yield (
-        "message_delta",
-        {"type": "message_delta", "delta": ended, "usage": {"output_tokens": usage["output_tokens"]}},
-    )
+    spent = {"output_tokens": usage["output_tokens"]}
+    yield "message_delta", {"type": "message_delta", "delta": ended, "usage": spent}
     yield "message_stop", {"type": "message_stop"}
 
 
@@ -227,16 +206,14 @@ def _responses_events(body: Mapping[str, Any], asked: Mapping[str, Any]) -> Iter
 
 
 def _response_events(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    begun = {**body, "status": "in_progress", "incomplete_details": None, "output": [], "usage": None}
-    yield "response.created", {"response": begun}
-    yield "response.in_progress", {"response": begun}
+    opened = {**body, "status": "in_progress", "incomplete_details": None, "output": [], "usage": None}
+    yield "response.created", {"response": opened}
+    yield "response.in_progress", {"response": opened}
     for index, item in enumerate(body["output"]):
         at = {"output_index": index}
         inside = {**at, "item_id": item["id"]}
-        yield (
-            "response.output_item.added",
-            {**at, "item": {**item, **_EMPTY.get(item["type"], {}), "status": "in_progress"}},
-        )
+        begun = {**item, **_EMPTY.get(item["type"], {}), "status": "in_progress"}
+        yield "response.output_item.added", {**at, "item": begun}
         if item["type"] == "message":
             yield from _part_events(inside, item["content"][0])
         elif item["type"] == "function_call":

@@ -1,5 +1,4 @@
-"""A real HTTP provider on this machine for tests: answers as a function of the call, counts like a provider,
-misbehaves when told to.
+"""A real HTTP provider on this machine for tests: answers, counts, and misbehaves when told to.
 
     async with LoopbackProvider(lambda call: "4") as provider:
         model = compatible.PLUGIN(ModelSpec(provider="compatible", name="m", base_url=provider.base_url))
@@ -75,8 +74,7 @@ Check: TypeAlias = Callable[[Api, Any], None]
 
 
 class LoopbackProvider:
-    """Speaks Chat Completions, Responses and Messages on 127.0.0.1, the first also at Azure's and Gemini's
-    paths.
+    """Speaks Chat Completions (also at Azure's and Gemini's paths), Responses and Messages on 127.0.0.1.
 
     In the running loop: `async with LoopbackProvider(answer) as provider`; in a thread of its own, for
     subprocesses and plain code:
@@ -259,14 +257,12 @@ class LoopbackProvider:
             return self._refuse(entry, wrong.code, wrong.body, wrong.retry_after)
         said = self._answer(call)
         answer = counted(Answer(text=said) if isinstance(said, str) else said, call)
-        over = (
-            None
-            if self._meter is None
-            else self._meter.admit((answer.input_tokens or 0) + (answer.output_tokens or 0))
-        )
-        left = {} if self._meter is None else self._meter.headers()
-        if over is not None:
-            return self._refuse(entry, 429, over[0], f"{over[1]:.3f}", left)
+        left: dict[str, str] = {}
+        if self._meter is not None:
+            over = self._meter.admit((answer.input_tokens or 0) + (answer.output_tokens or 0))
+            left = self._meter.headers()
+            if over is not None:
+                return self._refuse(entry, 429, over[0], f"{over[1]:.3f}", left)
         # Billed from here on, whatever becomes of the answer on its way.
         self._note(entry, input_tokens=answer.input_tokens, output_tokens=answer.output_tokens)
         await asyncio.sleep(self._seconds(call, answer, wrong))
@@ -313,10 +309,7 @@ class LoopbackProvider:
 
 
 def error_answer(
-    status: int,
-    body: Any,
-    retry_after: float | str | None = None,
-    left: Mapping[str, str] | None = None,
+    status: int, body: Any, retry_after: float | str | None = None, left: Mapping[str, str] | None = None
 ) -> web.Response:
     """A refusal as these APIs write one; `left` are headers on what is left of a quota."""
     headers = {**(left or {}), **({} if retry_after is None else {"retry-after": str(retry_after)})}

@@ -57,9 +57,7 @@ class Figures:
                 yield from self._named(_of_rows(f"test/{skill}", rows))
 
     def texts(self, event: Event) -> Iterator[Text]:
-        """Skill texts and verdicts in words, where texts may leave the run folder. Ask for the figures of a
-        fact first.
-        """
+        """Skill texts and verdicts, where they may leave the run folder. Ask for the figures first."""
         step, skill = self._step, self._opening.skill
         if not self._opening.texts:
             return

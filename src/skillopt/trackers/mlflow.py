@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from pydantic import Field
-
 from skillopt.events import Checkpoint, Event
 from skillopt.trackers._points import Figures
 from skillopt.trackers.port import Opening, TrackerPlugin, TrackerSettings
@@ -18,15 +16,12 @@ _LONGEST_PARAM = 500
 class MLflowSettings(TrackerSettings):
     """The keys below `tracking.mlflow`."""
 
-    uri: str | None = Field(
-        default=None, description="MLflow server or store; unset leaves it to MLflow's own variables."
-    )
+    uri: str | None = None
+    """MLflow server or store; unset leaves it to MLflow's own variables."""
 
 
 class MLflow:
-    """Logs figures as metrics and settings as parameters. Where to send is `tracking.mlflow.uri`, else
-    MLflow's own variables.
-    """
+    """Logs figures as metrics and settings as parameters, to `tracking.mlflow.uri` or where MLflow says."""
 
     def __init__(self, opening: Opening) -> None:
         from mlflow.entities import Param

@@ -1,16 +1,13 @@
 """OpenTelemetry: a trace of each session, with a span for every step and, below it, one for every call to a
 model.
 
-Spans of calls use the GenAI semantic conventions (`gen_ai.*`), so that any viewer of traces knows models,
-tokens and durations.
+Spans of calls use the GenAI semantic conventions (`gen_ai.*`), which any viewer of traces knows.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
-
-from pydantic import Field
 
 from skillopt.events import Called, Checkpoint, Event, Judged
 from skillopt.trackers.port import Opening, TrackerPlugin, TrackerSettings
@@ -22,16 +19,12 @@ _TIMEOUT_SECONDS = 10
 class OpenTelemetrySettings(TrackerSettings):
     """The keys below `tracking.otel`."""
 
-    endpoint: str | None = Field(
-        default=None,
-        description="OTLP collector over HTTP; unset leaves it to OpenTelemetry's own variables.",
-    )
+    endpoint: str | None = None
+    """OTLP collector over HTTP; unset leaves it to OpenTelemetry's own variables."""
 
 
 class OpenTelemetry:
-    """Sends spans by OTLP over HTTP to `tracking.otel.endpoint`, else to where OpenTelemetry's own variables
-    say.
-    """
+    """Sends spans by OTLP over HTTP to `tracking.otel.endpoint`, or where OpenTelemetry's variables say."""
 
     reference = None
 
@@ -43,8 +36,7 @@ class OpenTelemetry:
         given = opening.own.endpoint
         endpoint = None if given is None else given.rstrip("/").removesuffix("/v1/traces") + "/v1/traces"
         self._exporter: Any = OTLPSpanExporter(endpoint=endpoint, timeout=_TIMEOUT_SECONDS)
-        # No processor: theirs log what could not be sent and go on, and a person would never learn that
-        # nothing arrives.
+        # No processor: theirs go on when nothing can be sent, and a person would never learn of it.
         provider = TracerProvider(resource=Resource.create({"service.name": opening.project}))
         self._tracer: Any = provider.get_tracer("skillopt")
         self._ended: list[Any] = []

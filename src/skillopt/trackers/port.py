@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 class TrackerSettings(BaseModel):
     """Base of a tracker's own settings, and the settings of a tracker that has none."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, use_attribute_docstrings=True
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,8 +18,7 @@ class TensorBoard:
         from tensorboardX import SummaryWriter
 
         self._figures = Figures(opening)
-        # Files are named by the second; two short sessions would share one, and the second would overwrite
-        # the first.
+        # Files are named by the second; of two short sessions the later one would overwrite the other.
         session = len(list(opening.folder.iterdir())) if opening.folder.is_dir() else 0
         self._writer: Any = SummaryWriter(str(opening.folder), filename_suffix=f".{session}")
 

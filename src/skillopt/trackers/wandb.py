@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
-
 from skillopt.events import Event
 from skillopt.trackers._points import Figures
 from skillopt.trackers.port import Opening, TrackerPlugin, TrackerSettings
@@ -24,15 +22,12 @@ _QUIET: dict[str, Any] = {
 class WandBSettings(TrackerSettings):
     """The keys below `tracking.wandb`."""
 
-    mode: Literal["online", "offline"] | None = Field(
-        default=None, description="Whether Weights & Biases sends; unset leaves it to its own variables."
-    )
+    mode: Literal["online", "offline"] | None = None
+    """Whether Weights & Biases sends; unset leaves it to its own variables."""
 
 
 class WandB:
-    """Logs figures by step. `tracking.wandb.mode: offline` keeps everything below the run folder, for `wandb
-    sync`.
-    """
+    """Logs figures by step. `tracking.wandb.mode: offline` keeps all in the run folder for `wandb sync`."""
 
     def __init__(self, opening: Opening) -> None:
         import wandb

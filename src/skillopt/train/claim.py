@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from skillopt.evaluation.compare import Comparison, by_task, compare_rows
-from skillopt.evaluation.triggers import Triggering, triggering
+from skillopt.evaluation.compare import Comparison, by_task, compare_rows, row_means
+from skillopt.evaluation.unconditional import SMALL
 from skillopt.events import RowFact, TestMeasured
-from skillopt.events.state import Metric
+from skillopt.events.state import Metric, State
 from skillopt.gate.decision import worth_of
 from skillopt.tasks.rollout import Means
+from skillopt.tasks.triggers import LEAVE, LOAD
+
+_UNSURE = " This difference can be chance; more tasks would tell."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Triggering:
+    """Figures of one description on queries; None where there is nothing to divide by."""
+
+    recall: float | None
+    """Of the queries that should load the skill: the share that did."""
+    precision: float | None
+    """Of the loads: the share that should have been."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +53,36 @@ class TestReport:
     """Recall and precision of the same skills, where a description was trained."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingEnd:
+    """What training ended with. Where it ended before its plan did, `stopped` says why no further step would
+    have helped, and `ended_early` that the budget was spent.
+    """
+
+    state: State
+    report: TestReport
+    stopped: str = ""
+    ended_early: str = ""
+
+
+def triggering(rows: Iterable[RowFact]) -> Triggering | None:
+    """The figures of measured rows; None where the tasks are no such queries.
+
+    A reply that shows no choice is a miss among the wanted loads, and no load among the unwanted.
+    """
+    measured = [row for row in rows if row.hard is not None]
+    wanted = [row for row in measured if row.task.startswith(f"{LOAD}-")]
+    unwanted = [row for row in measured if row.task.startswith(f"{LEAVE}-")]
+    if not measured or len(wanted) + len(unwanted) < len(measured):
+        return None
+    hits = sum(row.hard == 1.0 for row in wanted)
+    strays = sum(row.hard == 0.0 and row.failure is None for row in unwanted)
+    return Triggering(
+        recall=hits / len(wanted) if wanted else None,
+        precision=hits / (hits + strays) if hits + strays else None,
+    )
+
+
 def report_of(measured: TestMeasured, metric: Metric, weight: float) -> TestReport:
     """Figures of the tasks that seed and best were both measured on; the rest is left out by name."""
 
@@ -67,7 +110,7 @@ def report_of(measured: TestMeasured, metric: Metric, weight: float) -> TestRepo
         look=measured.look,
         metric=metric,
         comparison=found.comparison,
-        scores={name: _means(rows) for name, rows in kept.items()},
+        scores={name: row_means(rows) for name, rows in kept.items()},
         final=sum(final) / len(final) if final else None,
         left_out=found.left_out,
         targets=_by_target(kept, worth),
@@ -87,17 +130,8 @@ def _by_target(
     return {name: one for name, one in found.items() if one is not None}
 
 
-def _means(rows: Sequence[RowFact]) -> Means:
-    hard = [row.hard for row in rows if row.hard is not None]
-    soft = [row.soft for row in rows if row.soft is not None]
-    n = len(hard)
-    return Means(hard=sum(hard) / n if n else None, soft=sum(soft) / n if n else None, n=n)
-
-
 def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool, ungated: str = "") -> str:
-    """What the test showed, saying no more than was measured. `ungated` is the sentence on changes that
-    passed no gate.
-    """
+    """What the test showed and no more; `ungated` is the sentence on changes that passed no gate."""
     if not report.measured or report.comparison is None:
         sentence = f"Test was not measured: {report.why}."
     elif report.folds:
@@ -110,8 +144,9 @@ def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool,
     else:
         c = report.comparison
         what = "" if report.metric == "hard" else f" ({report.metric} score)"
-        sure = "" if c.p < 0.05 or c.delta == 0 else " This difference can be chance."
-        sentence = f"The trained skill is {c.word} the seed on {c.n} sealed test tasks{what}: {c.told}{sure}"
+        sure = "" if c.p < SMALL or c.delta == 0 else _UNSURE
+        found = _found("is", c)
+        sentence = f"The trained skill {found} the seed on {c.n} sealed test tasks{what}: {c.told}{sure}"
     if report.targets:
         each = (f"{name} {one.before:.3f} to {one.after:.3f}" for name, one in report.targets.items())
         sentence += f" By target: {'; '.join(each)}."
@@ -131,14 +166,23 @@ def _pooled(report: TestReport, c: Comparison, *, changed: bool) -> str:
     asked = f", by the middle one of {report.draws} scores" if report.draws > 1 else ""
     how = f"{report.folds} folds, each task judged by a skill that never saw it{asked}"
     what = "" if report.metric == "hard" else f" ({report.metric} score)"
-    sure = "" if c.p < 0.05 or c.delta <= 0 else " This difference can be chance."
+    sure = "" if c.p < SMALL or c.delta <= 0 else _UNSURE
     text = "the skill handed over is one of them, trained on all tasks"
     if not changed:
         text = "the one trained on all tasks is the seed, as nothing better was found"
     return (
-        f"Skills trained this way are {c.word} the seed on {c.n} cross-fitted tasks{what} ({how}):"
+        f"Skills trained this way {_found('are', c)} the seed on {c.n} cross-fitted tasks{what} ({how}):"
         f" {c.told}{sure} The claim is about skills trained this way; {text}."
     )
+
+
+def _found(verb: str, c: Comparison) -> str:
+    """What the figures say: who is better only where that is more than chance."""
+    if c.delta == 0:
+        return f"{verb} as good as"
+    if c.p < SMALL:
+        return f"{verb} {'better' if c.delta > 0 else 'worse'} than"
+    return f"scored {'higher' if c.delta > 0 else 'lower'} than"
 
 
 def told_triggering(seed: Triggering, best: Triggering) -> str:

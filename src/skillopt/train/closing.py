@@ -11,7 +11,7 @@ from skillopt.errors import UnusableReplies
 from skillopt.events import Notice, Updated
 from skillopt.events.records import CandidateRecord, EditCounts, EditRecord, StepRecord
 from skillopt.events.state import MemoryEntry, State
-from skillopt.gate.gate import STAGE, Gate
+from skillopt.gate.gate import STAGE, Gate, Verdict
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update
@@ -20,7 +20,6 @@ from skillopt.skill.edits import Outcome
 from skillopt.step import Step
 from skillopt.tasks.rollout import Invalid, Scored, means
 from skillopt.train.plan import Batch
-from skillopt.train.state import adopt
 from skillopt.train.strategies.port import JudgedCandidate, Strategy, taken
 
 
@@ -31,6 +30,25 @@ class ClosedStep:
     state: State
     record: StepRecord
     remembered: tuple[MemoryEntry, ...]
+
+
+def adopt(
+    state: State, candidate: str, verdict: Verdict, *, step: int, origin: str, forced: bool = False
+) -> tuple[State, str]:
+    """The state after a verdict on the skill of that digest, and the public word for what happened."""
+    may_move = verdict.action == "accept" or (
+        forced and verdict.action != "unchanged" and not verdict.refused
+    )
+    if candidate == state.skill or not may_move:
+        return state, verdict.action
+    score = None if verdict.candidate is None else verdict.candidate.score
+    moved = state.replace(skill=candidate, score=score, origin=origin)
+    is_best = score is not None and score > state.best_score
+    if is_best:
+        moved = moved.replace(best=candidate, best_score=score, best_step=step, best_origin=origin)
+    if forced:
+        return moved, "force_accept"
+    return moved, "accept_new_best" if is_best else "accept"
 
 
 def baseline_notices(lost: Sequence[str], metric: str) -> Iterator[Notice]:
@@ -139,7 +157,16 @@ def close_step(
         candidate_gate_score=None if measured is None else measured.score,
         why=why,
         verified=verdict.verified,
-        candidates=[_candidate(number, one) for number, one in enumerate(tried)],
+        candidates=[
+            CandidateRecord(
+                id=number,
+                edits=[edit.id for edit in one.update.applied],
+                action=one.verdict.action,
+                why=one.verdict.why,
+                rows=len(one.verdict.rows),
+            )
+            for number, one in enumerate(tried)
+        ],
         action=action,
         current_score=after.score,
         best_score=after.best_score,
@@ -150,16 +177,6 @@ def close_step(
         wall_time_s=round(sum(step.timing.values()), 3),
     )
     return ClosedStep(state=after, record=record, remembered=remembered)
-
-
-def _candidate(number: int, tried: JudgedCandidate) -> CandidateRecord:
-    return CandidateRecord(
-        id=number,
-        edits=[edit.id for edit in tried.update.applied],
-        action=tried.verdict.action,
-        why=tried.verdict.why,
-        rows=len(tried.verdict.rows),
-    )
 
 
 def _about_rollouts(reflection: Reflection) -> dict[str, Any]:

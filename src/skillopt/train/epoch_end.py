@@ -23,12 +23,15 @@ from skillopt.optimizer.epoch import (
     slim,
 )
 from skillopt.optimizer.optimizer import Optimizer
+from skillopt.place import Arm
 from skillopt.skill.document import Document
 from skillopt.skill.store import SkillStore
 from skillopt.step import Step
 from skillopt.tasks.task import Task
+from skillopt.train.closing import adopt
 from skillopt.train.plan import Plan
-from skillopt.train.state import adopt
+
+_ARMS: tuple[Arm, Arm] = ("older", "newer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,10 +100,10 @@ class EpochEnd:
         if older is not None and older.rendered != step.skill.rendered and (wants_slow or wants_meta):
             pairs = await self._compare(step, older, epoch)
             ago = EPOCH_AGO if self.earlier is None or epoch > 1 else self.earlier.ago
-            optimizer = self.optimizer
+            advisor = self.optimizer.advisor
             guidance, advice = await together(  # without a pair there is nothing to learn from
-                optimizer.slow_update(step, older, pairs, ago) if wants_slow and pairs else _nothing_to_say(),
-                optimizer.meta_skill(step, older, pairs) if wants_meta and pairs else _nothing_to_say(),
+                advisor.slow_update(step, older, pairs, ago) if wants_slow and pairs else _nothing_to_say(),
+                advisor.meta_skill(step, older, pairs) if wants_meta and pairs else _nothing_to_say(),
             )
             if wants_slow:
                 after, slow = await self._take_guidance(step, state, guidance, epoch)
@@ -129,9 +132,8 @@ class EpochEnd:
         policy, wanted = self.settings.longitudinal_pair_policy, self.plan.slow_samples
         kept: list[TaskPair] = []
         for number, tasks in enumerate(self.plan.slow_samples_of(epoch)):
-            sample = step.place.of_sample(number)
             # Each arm holds its facts, so that they stand in the log in one order, whichever is in first.
-            before, after = (step.at(sample.of_arm(arm), holds=True) for arm in ("older", "newer"))
+            before, after = (step.at(step.place.part(sample=number, arm=arm), holds=True) for arm in _ARMS)
             rows = await together(
                 *(
                     Evaluation(
@@ -152,8 +154,7 @@ class EpochEnd:
     ) -> tuple[State, SlowUpdateRecord]:
         """The slow update: guidance in its protected region, if the gate agrees.
 
-        Where it is not to be gated it is taken whatever the verdict, but only with a complete measurement: a
-        score is never assumed.
+        Where it is not to be gated it is taken whatever the verdict, but only with a complete measurement.
         """
         if not guidance.text:
             return state, SlowUpdateRecord(action="no_content", why=guidance.why)

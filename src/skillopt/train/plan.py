@@ -1,16 +1,14 @@
-"""Decides which tasks are seen when: seeded epochs, batches and samples, the same in every run of one
-identity.
-"""
+"""Decides which tasks are seen when: seeded epochs, batches and samples, the same in equal runs."""
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from skillopt.evaluation.runner import Row, rows_of
+from skillopt.events.state import State
 from skillopt.place import Place
 from skillopt.tasks.task import Task
 from skillopt.train.schedule import Schedule
@@ -18,9 +16,7 @@ from skillopt.train.schedule import Schedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """The tasks of one step. `place` names the step in every record; a step taken up again after a stop has a
-    later take.
-    """
+    """The tasks of one step; `place` names it in every record, one taken up again has a later take."""
 
     epoch: int
     step: int
@@ -31,37 +27,9 @@ class Batch:
     place: Place
 
 
-class Progress(Protocol):
-    """How far a run is."""
-
-    @property
-    def step(self) -> int: ...
-
-    @property
-    def epoch(self) -> int: ...
-
-    @property
-    def takes(self) -> Mapping[int, int]: ...
-
-    @property
-    def remaining(self) -> tuple[str, ...] | None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Beginning:
-    """The progress of a run that has not begun."""
-
-    step: int = 0
-    epoch: int = 0
-    takes: Mapping[int, int] = field(default_factory=dict)
-    remaining: tuple[str, ...] | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The public seeded plan: shuffle by `seed + epoch * 1000`, consecutive slices, batch seed one above per
-    slice.
-    """
+    """The public plan: shuffle by `seed + epoch * 1000`, consecutive slices, batch seed one above each."""
 
     train: Sequence[Task]
     epochs: int
@@ -86,20 +54,20 @@ class Plan:
     def total_steps(self) -> int:
         return self.epochs * self.steps_per_epoch
 
-    def epochs_left(self, progress: Progress) -> Iterator[int]:
+    def epochs_left(self, state: State) -> Iterator[int]:
         """Epochs whose end has not been closed, counted from 1."""
-        return iter(range(progress.epoch + 1, self.epochs + 1))
+        return iter(range(state.epoch + 1, self.epochs + 1))
 
-    def batches_left(self, epoch: int, progress: Progress) -> Iterator[Batch]:
-        """The steps of an epoch that are not closed yet."""
-        left = None if progress.remaining is None else set(progress.remaining)
+    def batches_left(self, epoch: int, state: State | None) -> Iterator[Batch]:
+        """The steps of an epoch that are not closed yet; None is a run that has not begun."""
+        left = None if state is None or state.remaining is None else set(state.remaining)
         order = [task for task in self.train if left is None or task.id in left]
         random.Random(self.seed + epoch * 1000).shuffle(order)
         for index in range(math.ceil(len(order) / self.batch_size)):
             step = (epoch - 1) * self.steps_per_epoch + index + 1
-            if step <= progress.step:
+            if state is not None and step <= state.step:
                 continue
-            take = progress.takes.get(step, 0)
+            take = 0 if state is None else state.takes.get(step, 0)
             yield Batch(
                 epoch=epoch,
                 step=step,
@@ -115,23 +83,21 @@ class Plan:
     @property
     def first_batch(self) -> Batch | None:
         """What a run begins with."""
-        return next(self.batches_left(1, _Beginning()), None)
+        return next(self.batches_left(1, None), None)
 
     def remaining(self, settled: Sequence[str]) -> tuple[str, ...] | None:
         """The tasks of the next epoch where some need no further study; None is all."""
         done = set(settled)
         return tuple(task.id for task in self.train if task.id not in done) if done else None
 
-    def end_place(self, epoch: int, progress: Progress) -> Place:
+    def end_place(self, epoch: int, state: State) -> Place:
         """The name of an epoch's end in every record; a later take when one of its steps was opened again."""
         last = epoch * self.steps_per_epoch
-        take = max(progress.takes.get(step, 0) for step in range(last - self.steps_per_epoch + 1, last + 1))
+        take = max(state.takes.get(step, 0) for step in range(last - self.steps_per_epoch + 1, last + 1))
         return Place.end_of(epoch, take)
 
     def slow_samples_of(self, epoch: int) -> Iterator[list[Task]]:
-        """The training tasks on which the slow update compares two skills, sample by sample: all of them in
-        one seeded order.
-        """
+        """The training tasks that the slow update compares skills on, by samples in one seeded order."""
         order = list(self.past if self.past and epoch == 1 else self.train)
         random.Random(self.seed + epoch * 2000).shuffle(order)
         for at in range(0, len(order), self.slow_samples):

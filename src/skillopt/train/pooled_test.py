@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skillopt.evaluation.runner import Evaluator
 from skillopt.events import RowFact, TestMeasured
@@ -38,8 +38,8 @@ class PooledTest(SealedTest):
         gate: Gate,
         settings: TestSettings,
     ) -> None:
-        super().__init__(evaluator, (), ledger, gate, settings)
-        self.refused, self._always = "", True
+        super().__init__(evaluator, (), ledger, gate, replace(settings, always=True))
+        self.refused = ""
         self._folds = folds
 
     def start_early(self, step: Step, *, is_found: bool) -> None:

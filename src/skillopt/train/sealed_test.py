@@ -40,9 +40,7 @@ class TestSettings:
     """The output that a call sets aside where a budget leaves no more."""
     skills: int = 2
     allowance: Allowance | None = None
-    """What a rollout may use where it is paid as a whole, inside an agent; None where its calls are paid one
-    by one.
-    """
+    """What a rollout that is paid as a whole, inside an agent, may use; None where its calls are paid."""
     batch: bool = False
     """Whether its rows are asked in batches; `price` is then that of batches."""
     always: bool = False
@@ -50,9 +48,7 @@ class TestSettings:
 
 
 class SealedTest:
-    """Measures seed and best (and, with the gate off, the last skill) on the test split, at the end or in
-    idle slots.
-    """
+    """Measures seed, best and, with the gate off, the last skill on test: at the end or in idle slots."""
 
     def __init__(
         self, evaluator: Evaluator, rows: Sequence[Row], ledger: Ledger, gate: Gate, settings: TestSettings
@@ -62,10 +58,7 @@ class SealedTest:
         self._evaluator = evaluator
         self._ledger = ledger
         self._gate = gate
-        self._price = settings.price
-        self._max_tokens, self._least_cap = settings.max_tokens, settings.least_cap
-        self._allowance = settings.allowance
-        self._batch, self._always = settings.batch, settings.always
+        self._settings = settings
         self._planned = settings.skills * len(self.rows)
         self._early: Evaluation | None = None
         self._early_step: Step | None = None
@@ -116,40 +109,45 @@ class SealedTest:
 
     def _full(self, known: Sequence[Usage], calls: int, mean: Fraction | None) -> Amount:
         """One reservation: of a call with the longest answer so far, or of a rollout paid as a whole."""
-        if self._allowance is not None:
+        if self._settings.allowance is not None:
             most = max(known, key=lambda one: one.total)
-            usd = mean if self._price is None else cost(most, self._price)
-            return reservation(self._allowance, Amount(calls=calls, tokens=most.total, usd=usd), self._price)
+            usd = mean if self._settings.price is None else cost(most, self._settings.price)
+            return reservation(
+                self._settings.allowance,
+                Amount(calls=calls, tokens=most.total, usd=usd),
+                self._settings.price,
+            )
         longest = math.ceil(MARGIN * max(one.output_tokens for one in known))
         worst = Usage(
             input_tokens=math.ceil(MARGIN * max(one.input_tokens for one in known)),
-            output_tokens=min(self._max_tokens, max(self._least_cap, longest)),
+            output_tokens=min(self._settings.max_tokens, max(self._settings.least_cap, longest)),
         )
         return Amount(
-            calls=1, tokens=worst.total, usd=None if self._price is None else cost(worst, self._price)
+            calls=1,
+            tokens=worst.total,
+            usd=None if self._settings.price is None else cost(worst, self._settings.price),
         )
 
     def _dollars(self, known: Sequence[Usage], rollouts: int) -> Fraction | None:
-        """What a rollout of the baseline cost on average; None where neither a price nor an agent's own
-        figure tells.
-        """
-        if self._price is not None:
-            return sum((cost(one, self._price) for one in known), Fraction(0)) / len(known)
-        if self._allowance is None:
+        """What a rollout of the baseline cost on average; None where no price and no agent's figure tells."""
+        if self._settings.price is not None:
+            return sum((cost(one, self._settings.price) for one in known), Fraction(0)) / len(known)
+        if self._settings.allowance is None:
             return None
         paid = self._ledger.account.total(STAGE, "target").usd
-        return paid / rollouts if paid else self._allowance.usd
+        return paid / rollouts if paid else self._settings.allowance.usd
 
     def _judged(self, rows: int, answers: int) -> Amount:
-        """What judging so many rows will cost, by what judging the baseline's answers did; nothing where no
-        judge scores.
-        """
+        """What judging so many rows will cost, by what it did for the baseline; nothing without a judge."""
         return self._ledger.account.total(STAGE, "judge").amount.times(Fraction(rows, answers) * MARGIN)
 
     def _charged(self, rollouts: int) -> Usage:
         paid = self._ledger.account.total(STAGE, "target")
         mean = math.ceil(Fraction(paid.tokens, rollouts))
-        return Usage(input_tokens=max(0, mean - self._max_tokens), output_tokens=min(mean, self._max_tokens))
+        return Usage(
+            input_tokens=max(0, mean - self._settings.max_tokens),
+            output_tokens=min(mean, self._settings.max_tokens),
+        )
 
     def provide(self, share: TestShare | None, seed: Document) -> None:
         """Reserve the test's share of the budget, or refuse the test before training if it would take more
@@ -177,7 +175,7 @@ class SealedTest:
 
     def gives_way(self, emit: Sink) -> bool:
         """Leave the share of a test that would stay closed to training; False where there is none."""
-        if self._always or self._has_given_way or self.refused or not self._ledger.budget.is_limited:
+        if self._settings.always or self._has_given_way or self.refused or not self._ledger.budget.is_limited:
             return False
         self._has_given_way = True
         self._ledger.set_aside_for_test(Amount())
@@ -185,9 +183,7 @@ class SealedTest:
         return True
 
     def provide_gate(self, share: TestShare | None) -> None:
-        """Reserve a last gate's share of the budget, where that is at most a quarter of it; minutes are not
-        reserved.
-        """
+        """Reserve a last gate's share of the budget where that is at most a quarter of it; no minutes."""
         if share is not None and self._ledger.budget.holds(_amount(share).times(Fraction(4))):
             self._ledger.set_aside_for_gate(_amount(share))
 
@@ -196,13 +192,11 @@ class SealedTest:
         skill is found, unless it is opened without.
         """
         self._early_step = step
-        if not self.refused and self._early is None and (is_found or self._always):
+        if not self.refused and self._early is None and (is_found or self._settings.always):
             self._early = self._run(step, step.skill, background=True)
 
     def expect(self) -> None:
-        """Train tasks have proven an edit, which the gate mostly takes: where no budget is set, the seed's
-        test need not wait for the gate.
-        """
+        """Train tasks have proven an edit, which mostly passes: without a budget the seed's test begins."""
         if self._early_step is not None and not self._ledger.budget.is_limited:
             self.start_early(self._early_step, is_found=True)
 
@@ -216,7 +210,7 @@ class SealedTest:
         is_found = len({skill.rendered for skill in skills.values()}) > 1
         if self.is_too_dear and is_found and self._ledger.leaves(*self._needed):
             self.refused, self.is_too_dear = "", False
-        if not (self.refused or is_found or self._always):
+        if not (self.refused or is_found or self._settings.always):
             return TestReport(measured=False, why=CLOSED)
         if self.refused:
             return TestReport(measured=False, why=self.refused)
@@ -224,7 +218,7 @@ class SealedTest:
         names: dict[str, str] = {}
         for name, skill in skills.items():
             names.setdefault(skill.rendered, name)  # equal skills are measured once
-        running = [self._run(step.at(step.place.of_skill(name)), skills[name]) for name in names.values()]
+        running = [self._run(step.at(step.place.part(name=name)), skills[name]) for name in names.values()]
         results = dict(zip(names, await together(*(one.close() for one in running)), strict=True))
         outcomes = {name: results[skill.rendered] for name, skill in skills.items()}
         measured = TestMeasured(
@@ -246,7 +240,7 @@ class SealedTest:
             stage=TEST_STAGE,
             background=background,
             tells_rows=False,
-            batch=self._batch,
+            batch=self._settings.batch,
         )
 
     async def withdraw(self) -> None:

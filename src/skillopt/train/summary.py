@@ -8,10 +8,9 @@ from dataclasses import asdict
 from typing import Any
 
 from skillopt.events.records import StepRecord
-from skillopt.events.state import State
 from skillopt.gate.gate import Gate, Measured
 from skillopt.tasks.rollout import Means
-from skillopt.train.claim import TestReport
+from skillopt.train.claim import TrainingEnd
 
 
 def epoch_stats(history: Sequence[StepRecord]) -> list[dict[str, Any]]:
@@ -29,46 +28,37 @@ def epoch_stats(history: Sequence[StepRecord]) -> list[dict[str, Any]]:
 
 
 def summary(
-    state: State,
+    end: TrainingEnd,
     history: Sequence[StepRecord],
     *,
-    seed: Measured,
-    best: Measured,
-    final: Measured | None,
-    config: Mapping[str, Any],
+    about: Mapping[str, Any],
+    measured: Mapping[str, Measured | None],
     gate: Gate,
     ungated: str,
-    report: TestReport,
-    claim: str,
-    status: str,
-    simulated: bool,
     spending: Mapping[str, Any],
     seconds: float,
 ) -> dict[str, Any]:
-    """`summary.json`. Scores that were not measured are null; `final` is the current skill, where it was
-    measured in full.
+    """`summary.json`. `about` says what is known of the run as a whole. Scores that were not measured are
+    null: `final` is the current skill, where it was measured in full.
     """
-    groups = Counter(_group(record.action) for record in history)
-    test = {name: Means(hard=None, soft=None, n=0) for name in ("seed", "best", "final")} | dict(
-        report.scores
-    )
+    state, groups = end.state, Counter(_group(record.action) for record in history)
+    nothing = Means(hard=None, soft=None, n=0)
+    test = {name: end.report.scores.get(name, nothing) for name in ("seed", "best", "final")}
+    val = {name: nothing if one is None else one for name, one in measured.items()}
     return {
         "version": 1,
-        "config": dict(config),
-        "status": status,
-        "claim": claim,
-        "simulated": simulated,
+        **about,
         "verified": gate.verified,
         "gate": ungated or "Every change passed the gate.",
         "gate_metric": gate.metric,
-        "baseline_selection_hard": seed.hard,
-        "baseline_selection_soft": seed.soft,
+        "baseline_selection_hard": val["seed"].hard,
+        "baseline_selection_soft": val["seed"].soft,
         "baseline_gate_score": state.baseline_score,
-        "best_selection_hard": best.hard,
-        "best_selection_soft": best.soft,
+        "best_selection_hard": val["best"].hard,
+        "best_selection_soft": val["best"].soft,
         "best_gate_score": state.best_score,
-        "final_selection_hard": None if final is None else final.hard,
-        "final_selection_soft": None if final is None else final.soft,
+        "final_selection_hard": val["final"].hard,
+        "final_selection_soft": val["final"].soft,
         "best_step": state.best_step,
         "current_origin": state.origin,
         "best_origin": state.best_origin,
@@ -86,7 +76,7 @@ def summary(
         "final_test_soft": test["final"].soft,
         "test_delta_hard": _difference(test["seed"].hard, test["best"].hard),
         "final_test_delta_hard": _difference(test["seed"].hard, test["final"].hard),
-        "test": asdict(report),
+        "test": asdict(end.report),
         "spending": dict(spending),
         "token_summary": dict(spending["stages"]),
         "total_wall_time_s": round(seconds, 3),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,7 +22,7 @@ from skillopt.skill.edits import Outcome
 from skillopt.skill.store import SkillStore
 from skillopt.step import Outbox, Step
 from skillopt.train.ahead import Ahead
-from skillopt.train.claim import TestReport
+from skillopt.train.claim import TestReport, TrainingEnd
 from skillopt.train.closing import baseline_notices, close_step, lost_selection, unusable_replies, updated
 from skillopt.train.epoch_end import EpochEnd, EpochSettings, LookBack
 from skillopt.train.handover import Handover
@@ -31,7 +30,6 @@ from skillopt.train.log import Log
 from skillopt.train.plan import Batch, Plan
 from skillopt.train.pruning import Pruner
 from skillopt.train.sealed_test import SealedTest
-from skillopt.train.state import TrainingEnd
 from skillopt.train.strategies.paper import Paper
 from skillopt.train.strategies.port import JudgedCandidate, Parts, Strategy
 
@@ -61,7 +59,6 @@ class Trainer:
         start: Document | None = None,
         ahead: bool = False,
         pruner: Pruner | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.gate, self.optimizer, self.plan, self.test = gate, optimizer, plan, test
         self.log, self.skills, self.epoch_settings = log, skills, epoch_settings
@@ -88,7 +85,7 @@ class Trainer:
             judge=self.consider,
             earlier=look_back,
         )
-        self._clock, self._pruner = clock, pruner
+        self._pruner = pruner
         self._measured: dict[str, Measured] = {}
 
     @property
@@ -177,7 +174,7 @@ class Trainer:
         policy: str = "",
     ) -> JudgedCandidate:
         """Tell a candidate and judge it (`Attempt`); where each proposal ended is told with the first."""
-        part = step.at(step.place.of_candidate(number))
+        part = step.at(step.place.part(candidate=number))
         outcomes = () if number else (*ended, *update.outcomes)
         part.emit(updated(part.place, update, self.skills.keep(update.document), outcomes))
         accepted = None if over is None else over.verdict.candidate
@@ -287,7 +284,6 @@ class Trainer:
             meta_skill=state.meta_skill,
             seed=seed,
             limit=limit,
-            clock=self._clock,
         )
 
     def load(self) -> State | None:

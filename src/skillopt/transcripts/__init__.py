@@ -2,7 +2,60 @@
 
 from __future__ import annotations
 
-from skillopt.transcripts.harvesting import harvest
-from skillopt.transcripts.port import Homes, TranscriptSource
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from skillopt.redact import redact_transcript
+from skillopt.transcripts.port import HarvestTally, Homes, Redact, TranscriptSource
+from skillopt.transcripts.session import Harvest, RecordedSession
 
 __all__ = ["Homes", "TranscriptSource", "harvest"]
+
+
+MOST_SESSIONS = 2_000
+
+
+def harvest(
+    sources: Iterable[TranscriptSource],
+    since: datetime | None = None,
+    redact: Redact = redact_transcript,
+    *,
+    most: int = MOST_SESSIONS,
+) -> Harvest:
+    """Every session of a person that ended at `since` or later, redacted, our own calls left out.
+
+    Where there are more than `most`, the oldest are kept and `next_since` stops there, so that the next
+    harvest goes on with the rest and none is skipped for ever. Memory is bounded by `most`.
+    """
+    if since is not None and since.tzinfo is None:
+        raise ValueError("since has no time zone; sessions are in UTC")
+    tally, counted = HarvestTally(), Counter[str]()
+    latest: datetime | None = None
+
+    def sessions_of_people() -> Iterator[RecordedSession]:
+        nonlocal latest
+        for source in sources:
+            for session in source.sessions(since, redact=redact, tally=tally):
+                latest = session.ended if latest is None else max(latest, session.ended)
+                if session.is_ours:
+                    tally.dropped["our own call"] += 1
+                else:
+                    counted["theirs"] += 1
+                    yield session
+
+    sessions = heapq.nsmallest(
+        most, sessions_of_people(), key=lambda session: (session.ended, session.source, session.id)
+    )
+    dropped = Counter(tally.dropped)
+    if over := counted["theirs"] - len(sessions):
+        dropped["over the limit, left for the next harvest"] = over
+    return Harvest(
+        sessions=tuple(sessions),
+        read=tally.read,
+        dropped=dict(sorted(dropped.items())),
+        skipped=dict(sorted(tally.skipped.items())),
+        notes=tuple(tally.notes),
+        next_since=sessions[-1].ended if over and sessions else latest,
+    )

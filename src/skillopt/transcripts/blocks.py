@@ -1,6 +1,4 @@
-"""Reads message content in the form several programs share: a text, or a list of blocks with text, tool calls
-and tool results.
-"""
+"""Reads message content in the form several programs share: text, or blocks of text, calls and results."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Builds one session out of the records of a source, and decides how much of each text is kept: redacted
-first, cut afterwards.
-"""
+"""Builds one session out of records, and decides how much of each text is kept: redacted, then cut."""
 
 from __future__ import annotations
 
@@ -65,9 +63,7 @@ class SessionDraft:
         self._originals: dict[str, str] = {}
 
     def ask(self, text: str, time: datetime | None = None) -> bool:
-        """A user record. False where nobody wrote it: such a record is no turn, but tells of skills and
-        interruptions.
-        """
+        """A user record. False where nobody wrote it; it may tell of skills and interruptions."""
         self.touch(time)
         for name in injected_skills(text):
             self.skill(name)
@@ -91,9 +87,7 @@ class SessionDraft:
         proven: bool = False,
         failed: bool = False,
     ) -> None:
-        """What the agent said and which tools it called. `proven`: the source records no results, so that
-        calling is all there is.
-        """
+        """What the agent said and called. `proven`: no results are recorded, so calling is enough."""
         self.touch(time)
         tools: list[ToolUse] = []
         for call, name, given in calls:
@@ -123,9 +117,7 @@ class SessionDraft:
             self._skills[plain] = None
 
     def original(self, path: str, text: str) -> None:
-        """The text of a file before the first edit; one with a secret in it, or beyond the limits, is not
-        kept.
-        """
+        """The text of a file before its first edit; not with a secret in it, nor beyond the limits."""
         inside = path.removeprefix(f"{self.project.rstrip('/')}/")
         room = FILES_LIMIT - sum(map(len, self._originals.values()))
         is_new = inside != path and inside not in self._originals
@@ -147,9 +139,7 @@ class SessionDraft:
             self._times = min(first, time), max(last, time)
 
     def finish(self, written: datetime) -> RecordedSession | None:
-        """The session, with the time of the file where its records tell none; None where no person said
-        anything.
-        """
+        """The session, dated by the file where its records are not; None without a person's words."""
         if not any(turn.role == "user" for turn in self._turns):
             return None
         started, ended = self._times or (written, written)

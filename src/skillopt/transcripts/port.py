@@ -32,26 +32,22 @@ class Homes:
         return Path(named) if named else default
 
     def place(self, source: str, variable: str, default: str) -> Path:
-        """Where the sessions of a source are: as the user says, else as the program's variable does, else
-        below the home folder.
-        """
+        """Where a source's sessions are: as the user says, the program's variable, or below home."""
         return self.places.get(source) or self.folder(variable, self.home / default)
 
     def config(self) -> Path:
         """Where programs keep their settings on this platform."""
-        if self.platform == "darwin":
-            return self.home / "Library" / "Application Support"
-        if self.platform == "win32":
-            return self.folder("APPDATA", self.home / "AppData" / "Roaming")
-        return self.folder("XDG_CONFIG_HOME", self.home / ".config")
+        return self._usual(("APPDATA", "AppData/Roaming"), ("XDG_CONFIG_HOME", ".config"))
 
     def data(self) -> Path:
         """Where programs keep their data on this platform."""
+        return self._usual(("LOCALAPPDATA", "AppData/Local"), ("XDG_DATA_HOME", ".local/share"))
+
+    def _usual(self, windows: tuple[str, str], unix: tuple[str, str]) -> Path:
         if self.platform == "darwin":
             return self.home / "Library" / "Application Support"
-        if self.platform == "win32":
-            return self.folder("LOCALAPPDATA", self.home / "AppData" / "Local")
-        return self.folder("XDG_DATA_HOME", self.home / ".local" / "share")
+        variable, below = windows if self.platform == "win32" else unix
+        return self.folder(variable, self.home / below)
 
 
 class HarvestTally:
@@ -96,7 +92,6 @@ class TranscriptSource(Protocol):
     ) -> Iterator[RecordedSession]:
         """Every session that ended at `since` or later, redacted, one at a time in bounded memory.
 
-        A bad record or file is counted in the tally and skipped; nothing in a transcript raises. A session's
-        prompts are each in it once.
+        A bad record or file is counted and skipped, and never raises. Prompts are each in it once.
         """
         ...

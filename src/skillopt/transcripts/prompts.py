@@ -1,6 +1,4 @@
-"""Decides what of a user record a person wrote: programs put reminders, context, command output and whole
-skills into the same field.
-"""
+"""Decides what of a user record a person wrote: programs put reminders, output and skills there too."""
 
 from __future__ import annotations
 
@@ -93,9 +91,7 @@ def _query(text: str) -> str:
 
 
 def _without_injected(text: str) -> str:
-    """The text without what stands between tags that programs put there, nested or not; an unclosed one takes
-    the rest with it.
-    """
+    """The text without what stands between tags of programs; an unclosed one takes the rest with it."""
     if "<" not in text:
         return text
     kept: list[str] = []

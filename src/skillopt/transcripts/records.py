@@ -1,6 +1,4 @@
-"""Reads transcript files record by record: bounded memory whatever a line holds, and times that are UTC
-whatever wrote them.
-"""
+"""Reads transcript files record by record: in bounded memory, and with times that are UTC."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ if TYPE_CHECKING:
     from skillopt.transcripts.port import HarvestTally
 
 MAX_RECORD = 16 << 20
-"""Bytes of the longest record that is read. What is longer - pasted images, mostly - is passed over without
-being held.
-"""
+"""Bytes of the longest record that is read; what is longer - pasted images, mostly - is passed over."""
 MAX_UNPACKED = 4 << 30
 """Bytes that a compressed file may grow to."""
 _CHUNK = 1 << 16
@@ -33,9 +29,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def records(path: Path, tally: HarvestTally) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a file of lines, plain or `.zst`; what is no object, or too long, is counted and
-    skipped.
-    """
+    """The JSON objects of a file of lines, plain or `.zst`; anything else, or too long, is counted."""
     with _opened(path, tally) as stream:
         if stream is None:
             return
@@ -75,15 +69,15 @@ def document(path: Path, tally: HarvestTally) -> dict[str, Any] | None:
 
 
 def when(value: Any) -> datetime | None:
-    """A time of a transcript as UTC: ISO text, or seconds or milliseconds since 1970. Text without an offset
-    is UTC; nonsense is None.
-    """
+    """A time as UTC: ISO text (UTC unless it says), or seconds or milliseconds since 1970; else None."""
     if isinstance(value, str):
         return _iso(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    seconds = value / 1000 if abs(value) > 1e11 else value
-    if not 0 < seconds < 7e9:  # also false for NaN
+    if not 0 < value < 7e12:  # also false for NaN, and before a division that is too large for a float
+        return None
+    seconds = value / 1000 if value > 1e11 else value
+    if seconds >= 7e9:
         return None
     found = _EPOCH + timedelta(seconds=seconds)
     return found if found.year in _YEARS else None

@@ -1,6 +1,4 @@
-"""What a session with a coding agent is to us, whatever program wrote it down, and which of them are our own
-calls.
-"""
+"""What a session with a coding agent is to us, whatever wrote it down, and which are our own calls."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolUse:
-    """A tool the agent called. `about` is what it was called on - a path, a command, a skill - redacted and
-    cut short.
-    """
+    """A tool the agent called. `about` is the path, command or skill it was called on, redacted and cut."""
 
     name: str
     about: str = ""
@@ -52,11 +48,9 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedSession:
-    """One conversation of a person with an agent: only what the person wrote, what the agent answered, and
-    which tools it used.
+    """One conversation with an agent: what the person wrote, what the agent answered, which tools it used.
 
-    System and meta records, injected context, sub-agents and summaries of compactions are not in it. All
-    times are UTC.
+    System and meta records, injected context, sub-agents and summaries are not in it. Times are UTC.
     """
 
     source: str
@@ -75,9 +69,12 @@ class RecordedSession:
     folder: str = ""
     """Where the agent worked, should that be below the project."""
     originals: Mapping[str, str] = field(default_factory=dict)
-    """Files that it edited as they were before, by path from that folder, as far as the transcript shows them
-    and they hold no secret.
-    """
+    """Files that it edited, as they were before and by path from that folder, if without a secret."""
+
+    @property
+    def name(self) -> str:
+        """`source:id`."""
+        return f"{self.source}:{self.id}"
 
     @property
     def prompts(self) -> tuple[Turn, ...]:
@@ -87,9 +84,7 @@ class RecordedSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Harvest:
-    """What was found in the transcripts. `read` sessions = kept + those dropped; bad records are counted
-    apart.
-    """
+    """What was found in the transcripts. `read` counts kept and dropped sessions, not bad records."""
 
     sessions: tuple[RecordedSession, ...]
     """The kept ones, oldest end first."""
@@ -108,18 +103,13 @@ class Harvest:
         """How many sessions are left to mine."""
         return len(self.sessions)
 
-    def of(self, project: PurePath | str) -> tuple[RecordedSession, ...]:
-        """The sessions that ran in this folder or below it."""
-        return tuple(session for session in self.sessions if is_within(session.project, project))
-
     def skills(self) -> Counter[str]:
         """In how many sessions each skill was used."""
         return Counter(name for session in self.sessions for name in session.skills)
 
 
 def is_our_call(project: str, prompts: Iterable[str]) -> bool:
-    """Whether a session is one of our own calls: it ran in a folder that we made for it, or a prompt carries
-    the line of a run.
+    """Whether a session is one of our own calls, by its folder or by the line of a run in a prompt.
 
     Both are exact. Wording is never a sign: a person may well talk about skills, and our prompts change.
     """
@@ -138,9 +128,7 @@ def is_public_replay(project: str, prompts: Sequence[str]) -> bool:
 
 
 def is_within(folder: str, project: PurePath | str) -> bool:
-    """Whether a folder is the project's or below it. A parent is another project, and an unknown folder
-    belongs to none.
-    """
+    """Whether a folder is the project's or below it; a parent and an unknown folder are not."""
     if not folder.strip() or not str(project).strip():
         return False
     inner, outer = _pure(folder), _pure(str(project))

@@ -14,9 +14,7 @@ from skillopt.transcripts.port import HarvestTally, Homes, Redact
 from skillopt.transcripts.session import RecordedSession
 
 _SLACK = timedelta(hours=1)
-"""A file that was last written this long before `since` holds nothing younger: clocks of network drives
-differ a little.
-"""
+"""A file last written this long before `since` holds nothing younger: clocks differ a little."""
 
 
 class SourceReader:
@@ -35,12 +33,9 @@ class SourceReader:
 
     def first_time(self, record: str) -> bool:
         """Whether a record with this id has not been read before; an empty id is always new."""
-        if not record:
-            return True
-        if record in self.seen:
-            return False
+        is_new = not record or record not in self.seen
         self.seen.add(record)
-        return True
+        return is_new
 
 
 class FileSource(ABC):
@@ -103,9 +98,7 @@ def written_at(path: Path) -> datetime:
 
 
 def listed(root: Path, pattern: str) -> list[Path]:
-    """The regular files below a folder that fit the pattern, sorted; a folder that cannot be
-    read holds none.
-    """
+    """The regular files below a folder that fit the pattern, sorted; none of an unreadable folder."""
     try:
         return sorted(path for path in root.glob(pattern) if path.is_file())
     except OSError:

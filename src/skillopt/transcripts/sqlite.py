@@ -1,6 +1,4 @@
-"""Opens other programs' databases so that nothing of theirs is touched, and reads only columns that are
-there.
-"""
+"""Opens other programs' databases so that nothing is touched, and reads only columns that are there."""
 
 from __future__ import annotations
 
@@ -21,8 +19,7 @@ _MOST_COPIED = 1 << 30
 
 @contextlib.contextmanager
 def read_only(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that cannot write. A database nobody has open is read as it lies; one in use is read along
-    with its log.
+    """A connection that cannot write. A database in use is read along with its log, others as they lie.
 
     Without a `-wal` file nothing can be newer than the database, so it is opened as immutable and SQLite
     makes no files beside it. A log without its index (a copy, a crash) would make SQLite create one there, so
@@ -30,7 +27,7 @@ def read_only(path: Path) -> Iterator[sqlite3.Connection]:
     """
     wal, index = Path(f"{path}-wal"), Path(f"{path}-shm")
     with contextlib.ExitStack() as stack:
-        if not _holds_something(wal):
+        if not wal.exists() or not wal.stat().st_size:
             target, mode = path, "mode=ro&immutable=1"
         elif index.exists():
             target, mode = path, "mode=ro"
@@ -65,13 +62,6 @@ def written_with_log(path: Path) -> datetime:
     """When a database or the log beside it was last written."""
     wal = Path(f"{path}-wal")
     return max(written_at(path), written_at(wal)) if wal.exists() else written_at(path)
-
-
-def _holds_something(path: Path) -> bool:
-    try:
-        return path.stat().st_size > 0
-    except OSError:
-        return False
 
 
 def _copied(path: Path, wal: Path, folder: Path) -> Path:

@@ -21,36 +21,20 @@ from skillopt_sleep.experiments._nights import Night
 
 def add_common(parser: argparse.ArgumentParser, *, nights: int) -> None:
     """How many nights and edits, which models, what they may spend, where runs lie, and `--json`."""
-    parser.add_argument(
-        "--nights",
-        type=count,
-        default=nights,
-        metavar="N",
-        help=f"most nights (default: {nights}); a perfect score ends them",
-    )
-    parser.add_argument(
-        "--edit-budget", type=count, default=4, metavar="N", help="most edits of a step (default: 4)"
-    )
-    parser.add_argument(
-        "--budget-tokens",
-        type=count,
-        default=400_000,
-        metavar="N",
-        help="tokens of all nights together (default: 400000)",
-    )
-    parser.add_argument(
-        "--model",
-        metavar="MODEL",
-        help="model string of both roles, such as openai:gpt-5.4-mini; unset: simulated ones",
-    )
+    for name, default, what in (
+        ("--nights", nights, "most nights, a perfect score ends them"),
+        ("--edit-budget", 4, "most edits of a step"),
+        ("--budget-tokens", 400_000, "tokens of all nights together"),
+    ):
+        parser.add_argument(
+            name, type=count, default=default, metavar="N", help=f"{what} (default: {default})"
+        )
+    both = "model string of both roles, such as openai:gpt-5.4-mini; unset: simulated ones"
+    parser.add_argument("--model", metavar="MODEL", help=both)
     parser.add_argument("--target", metavar="MODEL", help="model that works with the skill")
     parser.add_argument("--optimizer", metavar="MODEL", help="model that writes the edits")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="keep the run folders here; the same command goes on with them",
-    )
+    kept = "keep the run folders here; the same command goes on with them"
+    parser.add_argument("--out", type=Path, metavar="DIR", help=kept)
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
@@ -93,21 +77,16 @@ def place(options: argparse.Namespace, name: str) -> Iterator[Path]:
 
 def line_of(night: Night) -> str:
     """A night in one line, and each of its steps in another."""
-    marks = "" if night.summary["verified"] else "   (unverified: fewer than 5 tasks decide)"
+    marks = "" if night.result.summary["verified"] else "   (unverified: fewer than 5 tasks decide)"
     marks += "   (the allowance ended it)" if night.is_cut_short else ""
     lines = [f"night {night.number}   val {span(*night.val)}   held-out {span(*night.holdout)}{marks}"]
-    lines += [f"  step {step.step}  {step.action:<16} {step.why}" for step in night.steps]
+    lines += [f"  step {step.step}  {step.action:<16} {step.why}" for step in night.result.steps]
     return "\n".join(lines)
 
 
 def span(before: float | None, after: float | None) -> str:
     """Two figures; what was not measured is said to be so."""
     return " -> ".join("not measured" if one is None else f"{one:.3f}" for one in (before, after))
-
-
-def lift(before: float | None, after: float | None) -> float | None:
-    """How much it rose; None where either was not measured."""
-    return None if before is None or after is None else after - before
 
 
 def print_json(value: Any) -> None:

@@ -4,10 +4,10 @@ night before ended with.
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,41 +16,29 @@ from skillopt.build import Job, open_run
 from skillopt.changes.proposal import Cost
 from skillopt.errors import BudgetSpent
 from skillopt.events import Event
-from skillopt.events.records import StepRecord
 from skillopt.night import NightSettings, Roles
 from skillopt.night.job import NightJobs, advice_of, cost_of
 from skillopt.night.plan import NightTarget, total_cost
 from skillopt.night.tasks import NightTask
 from skillopt.runs.log import DATABASE
-from skillopt.runs.stored import stored_text
+from skillopt.runs.stored import StoredTexts
 from skillopt.skill.store import Skills
-from skillopt.tasks.task import Split
+from skillopt.tasks.task import SPLITS, Split
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExperimentSkill:
-    """What is to be learned: a skill and tasks with checks, each in its split."""
+def work_on(name: str, skill: str, tasks: Iterable[NightTask]) -> NightTarget:
+    """What is to be learned, as a night has it: a skill, and tasks with checks, each in its split."""
+    return NightTarget(name=name, path=Path(name, "SKILL.md"), before=skill, seed=skill, tasks=tuple(tasks))
 
-    name: str
-    skill: str
-    tasks: tuple[NightTask, ...]
 
-    def of_split(self, split: Split) -> tuple[NightTask, ...]:
-        """The tasks of a split."""
-        return tuple(task for task in self.tasks if task.split == split)
-
-    def limited(self, **most: int | None) -> ExperimentSkill:
-        """No more tasks of a split than said; None is all."""
-        kept = [
-            task for split in ("train", "val", "test") for task in self.of_split(split)[: most.get(split)]
-        ]
-        return ExperimentSkill(name=self.name, skill=self.skill, tasks=tuple(kept))
-
-    def target(self, skill: str) -> NightTarget:
-        """As a night has it, starting from that text."""
-        return NightTarget(
-            name=self.name, path=Path(self.name, "SKILL.md"), before=skill, seed=skill, tasks=self.tasks
-        )
+def limited(work: NightTarget, **most: int | None) -> NightTarget:
+    """No more tasks of a split than said; None is all."""
+    kept = (
+        task
+        for split in SPLITS
+        for task in [one for one in work.tasks if one.split == split][: most.get(split)]
+    )
+    return work.model_copy(update={"tasks": tuple(kept)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,22 +46,18 @@ class Night:
     """One night as it ended. `after` is the text the next night starts from."""
 
     number: int
-    folder: Path
-    before: str
     after: str
     gate_on: bool
     cost: Cost
-    claim: str
-    summary: Mapping[str, Any] = field(repr=False)
+    result: api.Result = field(repr=False)
     events: Sequence[Event] = field(repr=False)
     skills: Skills = field(repr=False)
     """The skills that the events name; read from the folder."""
-    steps: Sequence[StepRecord] = field(repr=False)
 
     @property
     def val(self) -> tuple[float, float | None]:
         """What the gate read of the skill before and after."""
-        s = self.summary
+        s = self.result.summary
         return s["baseline_selection_hard"], (
             s["best_selection_hard"] if self.gate_on else s["final_selection_hard"]
         )
@@ -81,33 +65,70 @@ class Night:
     @property
     def holdout(self) -> tuple[float | None, float | None]:
         """The sealed tasks with the skill before and after; None where they were not measured."""
-        s = self.summary
+        s = self.result.summary
         return s["baseline_test_hard"], s["test_hard"] if self.gate_on else s["final_test_hard"]
 
     @property
     def is_cut_short(self) -> bool:
         """The allowance ended it before its plan did."""
-        return bool(self.summary["status"] == "budget")
+        return self.result.status == "budget"
 
     def as_json(self) -> dict[str, Any]:
         """A row of the trace."""
         about = ("step", "action", "selection_rows", "selection_rows_total", "edit_states", "why")
         return {
             "night": self.number,
-            "status": self.summary["status"],
-            "verified": self.summary["verified"],
-            "val_before": self.val[0],
-            "val_after": self.val[1],
-            "holdout_before": self.holdout[0],
-            "holdout_after": self.holdout[1],
+            "status": self.result.status,
+            "verified": self.result.summary["verified"],
+            **dict(zip(("val_before", "val_after"), self.val, strict=True)),
+            **dict(zip(("holdout_before", "holdout_after"), self.holdout, strict=True)),
             "tokens": self.cost.tokens,
-            "claim": self.claim,
-            "steps": [{name: getattr(step, name) for name in about} for step in self.steps],
+            "claim": self.result.claim,
+            "steps": [{name: getattr(step, name) for name in about} for step in self.result.steps],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightsInARow:
+    """What nights on the same tasks came to."""
+
+    work: NightTarget
+    nights: Sequence[Night]
+
+    @property
+    def holdout(self) -> tuple[float | None, float | None]:
+        """The sealed tasks with the first skill and with the last."""
+        return self.nights[0].holdout[0], self.nights[-1].holdout[1]
+
+    @property
+    def lift(self) -> float | None:
+        """How much the held-out score rose; None where it was not measured."""
+        before, after = self.holdout
+        return None if before is None or after is None else after - before
+
+    @property
+    def cost(self) -> Cost:
+        """What all of them took."""
+        return total_cost(night.cost for night in self.nights)
+
+    def size(self, split: Split) -> int:
+        """How many tasks of a split there are."""
+        return len(self.work.of_split(split))
+
+    def as_json(self) -> dict[str, Any]:
+        """What every experiment says of its nights."""
+        return {
+            "n_holdout": self.size("test"),
+            "nights_run": len(self.nights),
+            **dict(zip(("baseline_holdout", "after_holdout"), self.holdout, strict=True)),
+            "lift": self.lift,
+            "tokens_used": self.cost.tokens,
+            "trace": [night.as_json() for night in self.nights],
         }
 
 
 async def run_nights(
-    work: ExperimentSkill,
+    work: NightTarget,
     settings: NightSettings,
     roles: Roles,
     *,
@@ -121,55 +142,39 @@ async def run_nights(
     Each lies in a run folder of its own below `out`; the same call goes on where an earlier one was stopped.
     """
     done: list[Night] = []
-    skill = work.skill
+    await asyncio.to_thread(out.mkdir, parents=True, exist_ok=True)
     for number in range(1, nights + 1):
-        jobs = _jobs(settings, roles, number, out)
+        # Each night has another seed: the same tasks in other batches.
+        jobs = NightJobs(
+            settings=settings.model_copy(update={"seed": settings.seed + number - 1}),
+            roles=roles,
+            rollouts=out / "rollouts.db",
+            environ=os.environ,
+            cwd=Path.cwd(),
+        )
         spent = total_cost(night.cost for night in done)
         if part := jobs.spent_part(spent):
             raise BudgetSpent(
                 f"The {part} were spent after night {number - 1}. Raise the budget and run the same command"
                 " again."
             )
-        job = jobs.job(work.target(skill), advice=advice_of(settings, ()), spent=spent)
+        job = jobs.job(work, advice=advice_of(settings, ()), spent=spent)
         job = replace(job, opens_test=True)  # every night is a point of a curve
-        night = await _night(job, number, skill, out / f"night-{number}")
+        night = await _night(job, number, out / f"night-{number}")
         done.append(night)
         told(night)
-        skill = night.after
+        work = work.model_copy(update={"before": night.after, "seed": night.after})
         if night.is_cut_short or (night.gate_on and night.val[1] == 1.0):
             break  # nothing is left to spend, or nothing can be better
     return done
 
 
-def _jobs(settings: NightSettings, roles: Roles, number: int, out: Path) -> NightJobs:
-    """Each night has another seed: the same tasks in other batches."""
-    out.mkdir(parents=True, exist_ok=True)
-    return NightJobs(
-        settings=settings.model_copy(update={"seed": settings.seed + number - 1}),
-        roles=roles,
-        rollouts=out / "rollouts.db",
-        environ=os.environ,
-        cwd=Path.cwd(),
-    )
-
-
-async def _night(job: Job, number: int, skill: str, folder: Path) -> Night:
+async def _night(job: Job, number: int, folder: Path) -> Night:
     async with open_run(job, folder) as opened:
         result = await api.train(opened)
-        cost = cost_of(opened)
-        events = tuple(opened.run.history())
-    skills = Skills(partial(stored_text, folder / DATABASE))
-    gate_on = job.config.evaluation.use_gate
+        cost, events = cost_of(opened), tuple(opened.run.history())
+    skills, gate_on = Skills(StoredTexts(folder / DATABASE)), job.config.evaluation.use_gate
+    after = result.best_skill if gate_on else skills.get(result.state.skill).rendered
     return Night(
-        number=number,
-        folder=folder,
-        before=skill,
-        after=result.best_skill if gate_on else skills.get(result.state.skill).rendered,
-        gate_on=gate_on,
-        cost=cost,
-        claim=result.claim,
-        summary=result.summary,
-        events=events,
-        skills=skills,
-        steps=result.steps,
+        number=number, after=after, gate_on=gate_on, cost=cost, result=result, events=events, skills=skills
     )

@@ -6,19 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from skillopt.night.tasks import NightTask
 from skillopt.tasks.task import Split
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PersonaRequest:
+class PersonaRequest(NightTask):
     """One request of a person, as a night would have mined it."""
 
-    id: str
-    split: Split
-    prompt: str
-    checks: tuple[Mapping[str, Any], ...]
     missing: tuple[str, ...]
     """Names of the rules that the request itself does not state: it is met only where the skill states them.
     """
@@ -76,11 +71,7 @@ _PAPERS: tuple[tuple[str, str, str], ...] = (
     ("Denoising Diffusion Probabilistic Models", "2006.11239", "denoising diffusion models"),
     ("Language Models are Few-Shot Learners", "2005.14165", "GPT-3"),
     ("An Image is Worth 16x16 Words", "2010.11929", "the vision transformer"),
-    (
-        "Sequence to Sequence Learning with Neural Networks",
-        "1409.3215",
-        "sequence to sequence learning with LSTMs",
-    ),
+    ("Sequence to Sequence Learning", "1409.3215", "sequence to sequence learning with LSTMs"),
     ("RoBERTa", "1907.11692", "RoBERTa"),
     ("Mask R-CNN", "1703.06870", "Mask R-CNN"),
     ("EfficientNet", "1905.11946", "compound scaling of networks"),
@@ -88,11 +79,7 @@ _PAPERS: tuple[tuple[str, str, str], ...] = (
     ("MobileNets", "1704.04861", "MobileNets"),
     ("LLaMA", "2302.13971", "LLaMA"),
     ("Learning Transferable Visual Models From Natural Language Supervision", "2103.00020", "CLIP"),
-    (
-        "Chain-of-Thought Prompting Elicits Reasoning in Large Language Models",
-        "2201.11903",
-        "chain-of-thought prompting",
-    ),
+    ("Chain-of-Thought Prompting", "2201.11903", "chain-of-thought prompting"),
     ("Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer", "1910.10683", "T5"),
 )
 _FORM = {"arxiv-id": "Write it as arXiv: and the number.", "wrap-answer": "Set it in double square brackets."}
@@ -103,6 +90,7 @@ def _paper(place: int, split: Split, *missing: str) -> PersonaRequest:
     told = " ".join(text for rule, text in _FORM.items() if rule not in missing)
     return PersonaRequest(
         id=f"paper-{place + 1:02d}",
+        kind="researcher",
         split=split,
         prompt=f"Which paper introduced {subject}? {told}".strip(),
         checks=(
@@ -142,6 +130,7 @@ def _change(place: int, split: Split, *missing: str) -> PersonaRequest:
     told = "" if missing else " Use the imperative."
     return PersonaRequest(
         id=f"commit-{place + 1:02d}",
+        kind="programmer",
         split=split,
         prompt=f'Write the subject line of a commit with the verb "{verb.lower()}": {what}.{told}',
         checks=(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from skillopt.night import Roles
@@ -53,37 +52,23 @@ def of_persona(persona: Persona) -> Answers:
     return answers_of(target, propose)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExperimentModels:
-    """Who plays which role, and where the doubles are asked."""
-
-    roles: Roles
-    address: str
-
-    def double(self, name: str) -> str:
-        """The model string of a simulated model."""
-        return _string(name, self.address)
-
-
 @asynccontextmanager
 async def models_for(
     answers: Answers | None, *, target: str | None, optimizer: str | None
-) -> AsyncIterator[ExperimentModels]:
-    """The roles: models as they were named, and simulated ones for those that were not."""
+) -> AsyncIterator[tuple[Roles, Callable[[str], str]]]:
+    """The roles - models as they were named, and simulated ones for those that were not - and what makes a
+    model string of the name of any simulated model.
+    """
     if answers is None:
         assert target is not None and optimizer is not None, "without doubles both roles are named"
-        yield ExperimentModels(roles=Roles(target=target, optimizer=optimizer), address="")
+        yield Roles(target=target, optimizer=optimizer), str
         return
     async with LoopbackProvider(answers) as provider:
-        address = provider.base_url
-        roles = Roles(
-            target=target or _string(TARGET, address), optimizer=optimizer or _string(OPTIMIZER, address)
-        )
-        yield ExperimentModels(roles=roles, address=address)
 
+        def double(name: str) -> str:
+            return f"compatible:{name}@{provider.base_url}"
 
-def _string(name: str, address: str) -> str:
-    return f"compatible:{name}@{address}"
+        yield Roles(target=target or double(TARGET), optimizer=optimizer or double(OPTIMIZER)), double
 
 
 def answers_of(target: Answers, propose: Callable[[Call], Sequence[str]]) -> Answers:

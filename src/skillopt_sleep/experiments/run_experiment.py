@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from skillopt.events import Checkpoint, Event, Judged, Reflected, StageClosed, Updated
+from skillopt.events import Checkpoint, Judged, Reflected, RowFact, StageClosed, Updated
 from skillopt.night import Roles
-from skillopt.night.plan import total_cost
-from skillopt.night.tasks import NightTask
+from skillopt.night.plan import NightTarget
 from skillopt.place import Place
-from skillopt.skill.store import Skills
 from skillopt_sleep.experiments import _face as face
-from skillopt_sleep.experiments._nights import ExperimentSkill, Night, run_nights
+from skillopt_sleep.experiments._nights import Night, NightsInARow, limited, run_nights, work_on
 from skillopt_sleep.experiments._persona import PERSONAS, Persona
 from skillopt_sleep.experiments._simulated import models_for, of_persona
 
@@ -31,112 +29,76 @@ class Trail:
     """What the log says of a step in which the edit was proposed."""
 
     night: int
-    step: int
-    place: str
-    """The step's name in the log."""
-    action: str
-    """The gate's verdict on the step's candidate."""
-    rows: int
+    verdict: Judged
+    """The gate's on the step's candidate."""
+    measured: Sequence[RowFact]
     """Val rows on which the candidate was really measured."""
-    passed: int
-    """Those of them that it passed."""
-    rows_total: int
-    metric: str
-    """What the gate read."""
-    incumbent: float | None
-    candidate: float | None
-    """The candidate's score, or the most it could have reached when the gate stopped."""
-    is_bound: bool
-    why: str
     taken: bool
     """Whether it stood in the skill after the step."""
 
     @property
-    def is_measured(self) -> bool:
-        """The candidate with the edit was asked real rows."""
-        return self.rows > 0
-
-    @property
     def is_rejected(self) -> bool:
         """It was measured, the gate said no, and the skill went on without it."""
-        return self.is_measured and self.action == "reject" and not self.taken
+        return bool(self.measured) and self.verdict.action == "reject" and not self.taken
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json`. The candidate's score is the most it could have reached where the gate stopped."""
+        verdict = self.verdict
+        is_bound = verdict.candidate is None
+        return {
+            "night": self.night,
+            "step": verdict.place.step,
+            "place": str(verdict.place),
+            **{
+                name: getattr(verdict, name)
+                for name in ("action", "rows_total", "metric", "incumbent", "why")
+            },
+            "rows": len(self.measured),
+            "passed": sum(row.hard == 1 for row in self.measured),
+            "candidate": verdict.bound if is_bound else verdict.candidate,
+            "is_bound": is_bound,
+            "taken": self.taken,
+        }
 
 
-def trails(events: Sequence[Event], skills: Skills, edit: str, night: int) -> list[Trail]:
+def trails(night: Night, edit: str) -> list[Trail]:
     """One trail for each step whose analysts proposed the edit, by the events with an id alone."""
+    events, skills = night.events, night.skills
     updates = {event.place: event for event in events if isinstance(event, Updated)}
     verdicts = {event.place: event for event in events if isinstance(event, Judged)}
-    rows = {
-        event.place: event.rows
-        for event in events
-        if isinstance(event, StageClosed) and event.stage == "selection"
-    }
-    closed = {
-        Place.parse(event.id or "").root: event
-        for event in events
-        if isinstance(event, Checkpoint) and event.kind == "step"
-    }
+    stages = [event for event in events if isinstance(event, StageClosed)]
+    rows = {event.place: event.rows for event in stages if event.stage == "selection"}
+    steps = [event for event in events if isinstance(event, Checkpoint) and event.kind == "step"]
+    closed = {Place.parse(event.id or "").root: event for event in steps}
     found = []
-    for place in _proposed(events, edit):
-        verdict, end = verdicts.get(place), closed.get(place)
+    for event in events:
+        if not isinstance(event, Reflected) or not any(
+            edit in str(one.get("content", "")) for patch in event.patches for one in patch.edits
+        ):
+            continue
+        verdict, end = verdicts.get(event.place), closed.get(event.place)
         if verdict is None or end is None:
             continue  # a step that was opened again: its later take has a place of its own
-        update = updates.get(place)
+        update = updates.get(event.place)
         is_about = (
             update is not None and edit in skills.get(update.skill).text and verdict.skill == update.digest
         )
-        measured = rows.get(place, []) if is_about else []
-        found.append(
-            Trail(
-                night=night,
-                step=place.step,
-                place=str(place),
-                action=verdict.action,
-                rows=len(measured),
-                passed=sum(row.hard == 1 for row in measured),
-                rows_total=verdict.rows_total,
-                metric=verdict.metric,
-                incumbent=verdict.incumbent,
-                candidate=verdict.bound if verdict.candidate is None else verdict.candidate,
-                is_bound=verdict.candidate is None,
-                why=verdict.why,
-                taken=edit in skills.get(end.state.skill).text,
-            )
-        )
+        measured = rows.get(event.place, []) if is_about else []
+        taken = edit in skills.get(end.state.skill).text
+        found.append(Trail(night=night.number, verdict=verdict, measured=measured, taken=taken))
     return found
-
-
-def _proposed(events: Iterable[Event], edit: str) -> list[Place]:
-    return [
-        event.place
-        for event in events
-        if isinstance(event, Reflected)
-        and any(edit in str(one.get("content", "")) for patch in event.patches for one in patch.edits)
-    ]
 
 
 _EXCERPT = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExperimentResult:
+class ExperimentResult(NightsInARow):
     """What the nights showed, read from their logs."""
 
     persona: Persona
-    work: ExperimentSkill
-    nights: Sequence[Night]
     trails: Sequence[Trail]
     gate_on: bool
-
-    @property
-    def holdout(self) -> tuple[float | None, float | None]:
-        """The sealed tasks with the first skill and with the last."""
-        return self.nights[0].holdout[0], self.nights[-1].holdout[1]
-
-    @property
-    def lift(self) -> float | None:
-        """How much the held-out score rose."""
-        return face.lift(*self.holdout)
 
     @property
     def is_blocked(self) -> bool:
@@ -153,26 +115,17 @@ class ExperimentResult:
                 "the harmful edit was never proposed, so nothing shows that the gate would keep it out"
             )
         for trail in self.trails if self.gate_on else ():
-            if not trail.is_measured:
-                found.append(f"the harmful edit of night {trail.night}, {trail.place}, was not measured")
-            elif not trail.is_rejected:
-                found.append(f"the harmful edit of night {trail.night}, {trail.place}, was not rejected")
+            if not trail.is_rejected:
+                word = "rejected" if trail.measured else "measured"
+                found.append(
+                    f"the harmful edit of night {trail.night}, {trail.verdict.place}, was not {word}"
+                )
         return found
 
 
-def work_of(persona: Persona) -> ExperimentSkill:
+def work_of(persona: Persona) -> NightTarget:
     """The persona's requests as tasks of a night."""
-    tasks = (
-        NightTask(
-            id=request.id,
-            kind=persona.name,
-            prompt=request.prompt,
-            split=request.split,
-            checks=tuple(dict(check) for check in request.checks),
-        )
-        for request in persona.requests
-    )
-    return ExperimentSkill(name=persona.name, skill=persona.skill, tasks=tuple(tasks))
+    return work_on(persona.name, persona.skill, persona.requests)
 
 
 async def experiment(persona: Persona, options: argparse.Namespace) -> int:
@@ -185,30 +138,26 @@ async def experiment(persona: Persona, options: argparse.Namespace) -> int:
         options={"train.batch_size": persona.batch_size},
     )
     most = options.limit_tasks
-    work = work_of(persona).limited(train=most, val=most, test=most)
+    work = limited(work_of(persona), train=most, val=most, test=most)
     answers = None if target and optimizer else of_persona(persona)
     if not options.json:
         print(_opening(persona, work, options))
     with face.place(options, f"experiment-{persona.name}-gate-{options.gate}") as out:
-        async with models_for(answers, target=target, optimizer=optimizer) as models:
+        async with models_for(answers, target=target, optimizer=optimizer) as (roles, _):
             nights = await run_nights(
                 work,
                 settings,
-                models.roles,
+                roles,
                 nights=options.nights,
                 out=out,
                 told=lambda night: None if options.json else print(face.line_of(night)),
             )
-        followed = [
-            trail
-            for night in nights
-            for trail in trails(night.events, night.skills, persona.harmful, night.number)
-        ]
+        followed = [trail for night in nights for trail in trails(night, persona.harmful)]
     finding = ExperimentResult(
         persona=persona, work=work, nights=nights, trails=followed, gate_on=options.gate == "on"
     )
     if options.json:
-        face.print_json(_as_json(finding, models.roles, simulated=face.says(target, optimizer)))
+        face.print_json(_as_json(finding, roles, simulated=face.says(target, optimizer)))
     else:
         print("\n".join(_lines(finding)))
     troubles = finding.troubles()
@@ -242,7 +191,7 @@ def main(arguments: Sequence[str] | None = None, personas: Mapping[str, Persona]
     return face.run(lambda: experiment(personas[options.persona], options))
 
 
-def _opening(persona: Persona, work: ExperimentSkill, options: argparse.Namespace) -> str:
+def _opening(persona: Persona, work: NightTarget, options: argparse.Namespace) -> str:
     train, val, test = (len(work.of_split(split)) for split in ("train", "val", "test"))
     lines = [face.says(*face.named(options))]
     lines.append(
@@ -257,34 +206,26 @@ def _lines(finding: ExperimentResult) -> list[str]:
     if not finding.trails:
         lines.append("  was never proposed")
     for trail in finding.trails:
-        most = "at most " if trail.is_bound else ""
-        scores = f"{trail.metric} score {most}{_figure(trail.candidate)} against {_figure(trail.incumbent)}"
+        told = trail.as_json()
+        most = "at most " if told["is_bound"] else ""
+        scores = (
+            f"{told['metric']} score {most}{_figure(told['candidate'])} against {_figure(told['incumbent'])}"
+        )
         read = (
-            f"on {trail.rows} of {trail.rows_total} val rows, {trail.passed} of them passed; {scores}"
-            if trail.is_measured
-            else "never"
+            f"on {told['rows']} of {told['rows_total']} val rows, {told['passed']} of them passed; {scores}"
         )
-        lines.append(f"  proposed   in night {trail.night}, step {trail.step} ({trail.place})")
-        lines.append(f"  measured   {read}")
+        lines.append(f"  proposed   in night {trail.night}, step {told['step']} ({told['place']})")
+        lines.append(f"  measured   {read if trail.measured else 'never'}")
         taken = (
-            "taken      as the gate found it better:"
-            if finding.gate_on
-            else "taken      as the gate was off; it would have said:"
+            "as the gate found it better:" if finding.gate_on else "as the gate was off; it would have said:"
         )
-        lines.append(
-            f"  {'rejected  ' if trail.is_rejected else taken if trail.taken else 'not taken '} {trail.why}"
-        )
-    rise = (
-        ""
-        if finding.lift is None
-        else f" ({finding.lift:+.3f} on {len(finding.work.of_split('test'))} tasks)"
-    )
+        end = "rejected  " if trail.is_rejected else f"taken      {taken}" if trail.taken else "not taken "
+        lines.append(f"  {end} {told['why']}")
+    rise = "" if finding.lift is None else f" ({finding.lift:+.3f} on {finding.size('test')} tasks)"
     return [*lines, "", f"nights: {len(finding.nights)}, held-out {face.span(*finding.holdout)}{rise}"]
 
 
 def _as_json(finding: ExperimentResult, roles: Roles, *, simulated: str) -> dict[str, Any]:
-    before, after = finding.holdout
-    tasks = {split: len(finding.work.of_split(split)) for split in ("train", "val", "test")}
     return {
         "persona": finding.persona.name,
         "backend": roles.target.partition(":")[0] if "target" not in simulated else "simulated",
@@ -292,19 +233,13 @@ def _as_json(finding: ExperimentResult, roles: Roles, *, simulated: str) -> dict
         "optimizer": roles.optimizer.partition("@")[0],
         "simulated": simulated,
         "gate": "on" if finding.gate_on else "off",
-        "n_tasks": tasks["train"] + tasks["val"],
-        "n_holdout": tasks["test"],
-        "nights_run": len(finding.nights),
-        "baseline_holdout": before,
-        "after_holdout": after,
-        "lift": finding.lift,
+        "n_tasks": finding.size("train") + finding.size("val"),
+        **finding.as_json(),
         "improved": finding.lift is not None and finding.lift > 0,
         "gate_blocks_harmful": finding.gate_on and finding.is_blocked,
-        "harmful": {"text": finding.persona.harmful, "steps": [asdict(trail) for trail in finding.trails]},
+        "harmful": {"text": finding.persona.harmful, "steps": [trail.as_json() for trail in finding.trails]},
         "troubles": finding.troubles(),
-        "tokens_used": total_cost(night.cost for night in finding.nights).tokens,
         "final_skill_excerpt": finding.nights[-1].after[-_EXCERPT:],
-        "trace": [night.as_json() for night in finding.nights],
     }
 
 

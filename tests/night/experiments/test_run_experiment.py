@@ -186,7 +186,7 @@ def test_with_the_gate_off_the_assertion_fails() -> None:
 
 def test_a_held_out_score_that_stays_fails_the_assertion() -> None:
     easy = tuple(
-        replace(request, missing=()) if request.split == "test" else request
+        request.model_copy(update={"missing": ()}) if request.split == "test" else request
         for request in RESEARCHER.requests
     )
     assert (

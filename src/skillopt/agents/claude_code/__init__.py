@@ -1,8 +1,6 @@
 """Claude Code: Anthropic's agent."""
 
-from __future__ import annotations
-
-from skillopt.agents.port import Agent, lazily
+from skillopt.agents.port import Agent, lazily, own_login
 from skillopt.services import Service, agent_keys
 
 PLUGIN = Agent(
@@ -15,14 +13,7 @@ PLUGIN = Agent(
     driver=lazily("claude_code.driver", "DRIVER"),
     runs="Claude Code: the skill in `.claude/skills`, invoked as the slash command it is",
     login="claude_cli",
-    account=Service(
-        needs_name=False,
-        uses_own_login=True,
-        default_model="claude-sonnet-4-6",
-        keys={"api_key": "api_key"},
-        variables={"CLAUDE_CODE_OAUTH_TOKEN": "api_key"},
-        backends=("claude_chat", "claude"),
-    ),
+    account=own_login("claude-sonnet-4-6", "CLAUDE_CODE_OAUTH_TOKEN", backends=("claude_chat", "claude")),
     program=Service(
         prefix="claude_code_exec",
         keys=agent_keys("path", "profile", "use_sdk", "effort", "max_thinking_tokens"),

@@ -1,6 +1,4 @@
-"""Claude Code (`claude`): Anthropic's agent, by key, by a token of `claude setup-token`, or in chat by the
-login it keeps itself.
-"""
+"""Claude Code (`claude`): Anthropic's agent, by key, by a token, or in chat by the login it keeps itself."""
 
 from __future__ import annotations
 
@@ -15,22 +13,10 @@ from skillopt.agents.claude_code import PLUGIN
 from skillopt.errors import Fault, Kind
 from skillopt.messages import Finish, Message
 from skillopt.process import Finished
-from skillopt.programs.events import (
-    call_message,
-    count,
-    events,
-    fault,
-    kind_of_status,
-    last,
-    no_result,
-    refuse_login_text,
-    tool_message,
-    transcripts,
-    usage_of,
-    with_read_files,
-)
-from skillopt.programs.port import OWN, Access, AgentPlace, AgentReport, AgentWork, Ask, Launch
+from skillopt.programs import events
+from skillopt.programs.port import OWN, AgentDriver, AgentPlace, AgentReport, AgentRun, AgentWork, Ask, Launch
 from skillopt.programs.settings import refuse_sdk, text_setting
+from skillopt.transcripts.blocks import mapping, objects, string
 
 _TOOLS = "Bash,Read,Edit,Write,Glob,Grep,Skill"
 _RETRIES = "3"
@@ -52,10 +38,11 @@ _FINISH: Mapping[str, Finish] = {
     "model_context_window_exceeded": "length",
 }
 _NO_SANDBOX = "Sandbox is required but failed to initialize"
+_HOME = ".claude"
 _LOADED = "Base directory for this skill: "
 
 
-class ClaudeCodeDriver:
+class ClaudeCodeDriver(AgentDriver):
     """Driver of `claude -p --output-format stream-json`."""
 
     name = "claude_code"
@@ -70,30 +57,22 @@ class ClaudeCodeDriver:
         *("--print", "--output-format", "--input-format", "--verbose", "--model", "--tools"),
         *("--strict-mcp-config", "--setting-sources", "--allowedTools"),
     )
-    help = ("--help",)
-    images = True
-    reports_usage = True
     forced_by = "`/name`"
     proven_by = "its transcript, or reading the file"
-    network = "on"
 
     def ask(self, ask: Ask) -> Launch:
-        """No tools, no skills, no settings: the model alone. With the user's own login in the user's home, in
-        its safe mode.
-        """
+        """No tools, skills or settings: the model alone. An own login is used at home, in safe mode."""
         system = ask.place.root / "system.md"
         own = ask.access.key is None
         arguments = [
-            *self._common(ask.access, ask.settings),
+            *self._common(ask),
             *("--system-prompt-file", str(system)),
             *("--tools", "", "--setting-sources", "", "--disable-slash-commands", "--no-session-persistence"),
             *(["--safe-mode"] if own else []),
             *(["--json-schema", json.dumps(ask.schema)] if ask.schema is not None else []),
             *(["--input-format", "stream-json"] if ask.images else []),
         ]
-        env = self._env(ask.access, ask.settings, ask.place) | {
-            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(ask.max_tokens)
-        }
+        env = self._env(ask) | {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(ask.max_tokens)}
         return Launch(
             arguments=tuple(arguments),
             env=env,
@@ -103,11 +82,9 @@ class ClaudeCodeDriver:
         )
 
     def work(self, work: AgentWork) -> Launch:
-        """In the workspace with its file and shell tools; a forced skill is invoked as the slash command it
-        is.
-        """
+        """In the workspace with file and shell tools; a forced skill is invoked as a slash command."""
         arguments = [
-            *self._common(work.access, work.settings),
+            *self._common(work),
             *("--permission-mode", "acceptEdits", "--tools", _TOOLS, "--allowedTools", _TOOLS),
             *("--setting-sources", "project"),
         ]
@@ -117,16 +94,16 @@ class ClaudeCodeDriver:
             prompt += f"\n\nImages that belong to this (read each of them first): {paths}"
         return Launch(
             arguments=tuple(arguments),
-            env=self._env(work.access, work.settings, work.place),
+            env=self._env(work),
             stdin=f"/{work.skill} {prompt}" if work.is_forced else prompt,
         )
 
     def report(self, done: Finished, place: AgentPlace, skill: str | None) -> AgentReport:
         """Read the stream; a result that says it is an error is one, whatever its text."""
-        told = events(done.stdout)
-        result = last(told, "result")
+        told = events.read(done.stdout)
+        result = events.last(told, "result")
         if result is None:
-            raise no_result(self.name, done)
+            raise events.no_result(self.name, done)
         answer = str(result.get("result") or "")
         subtype = str(result.get("subtype"))
         if result.get("is_error") and subtype != "error_max_turns":
@@ -134,7 +111,7 @@ class ClaudeCodeDriver:
         finish = "turns" if subtype == "error_max_turns" else _FINISH.get(str(result.get("stop_reason")))
         if finish is None:
             raise Fault("unavailable", f"{self.name}: its answer broke off with {result['stop_reason']!r}")
-        refuse_login_text(self.name, answer)
+        events.refuse_login_text(self.name, answer)
         if isinstance(result.get("structured_output"), (dict, list)):
             answer = json.dumps(result["structured_output"], ensure_ascii=False)
         messages = tuple(_messages(told))
@@ -146,43 +123,36 @@ class ClaudeCodeDriver:
             messages=messages,
             answer=answer,
             finish=finish,
-            calls=count(result.get("num_turns")) or 1,
-            usage=usage_of(
+            calls=events.count(result.get("num_turns")) or 1,
+            usage=events.usage_of(
                 result.get("usage"),
-                names={
-                    "input": "input_tokens",
-                    "output": "output_tokens",
-                    "cached": "cache_read_input_tokens",
-                    "cache_write": "cache_creation_input_tokens",
-                },
-                more_input=("cache_read_input_tokens", "cache_creation_input_tokens"),
+                ("cache_read_input_tokens", "cache_creation_input_tokens"),
+                cached="cache_read_input_tokens",
+                cache_write="cache_creation_input_tokens",
             ),
             usd=Fraction(str(usd)) if isinstance(usd, (int, float)) and not isinstance(usd, bool) else None,
-            model=str(
-                next((event.get("model") for event in told if event.get("subtype") == "init"), "") or ""
-            ),
+            model=events.model(told),
             loaded=() if skill is None else self._loaded(place, messages, skill),
         )
 
-    def _common(self, access: Access, settings: Mapping[str, Any]) -> list[str]:
-        refuse_sdk(self.name, settings)
-        effort = text_setting(settings, "effort") or access.effort
-        profile = text_setting(settings, "profile")
+    def _common(self, run: AgentRun) -> list[str]:
+        refuse_sdk(self.name, run.settings)
+        model, profile = run.access.model, text_setting(run.settings, "profile")
         return [
             *("--print", "--output-format", "stream-json", "--verbose", "--strict-mcp-config"),
-            *(["--model", access.model] if access.model else []),
-            *(["--effort", effort] if effort else []),
+            *(["--model", model] if model else []),
+            *(["--effort", run.effort] if run.effort else []),
             *(["--settings", profile] if profile else []),
         ]
 
-    def _env(self, access: Access, settings: Mapping[str, Any], place: AgentPlace) -> dict[str, str]:
+    def _env(self, run: AgentRun) -> dict[str, str]:
+        access, place = run.access, run.place
         env = {
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
             "DISABLE_TELEMETRY": "1",
             "DISABLE_ERROR_REPORTING": "1",
-            # A stray CLAUDE.md above the temporary folder, the skills it brings along and its memory are no
-            # part of the measurement.
+            # A stray CLAUDE.md, the skills it brings along and its memory are no part of the measurement.
             "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
             "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1",
             "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
@@ -190,54 +160,42 @@ class ClaudeCodeDriver:
             "CLAUDE_CODE_TMPDIR": str(place.temp),
         }
         if place.config is not None or access.key is not None:
-            env["CLAUDE_CONFIG_DIR"] = str(_config(place))
+            env["CLAUDE_CONFIG_DIR"] = str(place.configured(_HOME))
         if access.key is not None:
             is_token = access.provider == OWN and access.key.startswith(PLUGIN.token_prefix)
             env["CLAUDE_CODE_OAUTH_TOKEN" if is_token else "ANTHROPIC_API_KEY"] = access.key
         if access.base_url is not None:
             env["ANTHROPIC_BASE_URL"] = access.base_url.rstrip("/").removesuffix("/v1")
-        if (thinking := settings.get("max_thinking_tokens")) is not None:
+        if (thinking := run.settings.get("max_thinking_tokens")) is not None:
             env["MAX_THINKING_TOKENS"] = str(thinking)
         return env
 
     def _fault(self, result: Mapping[str, Any], told: list[dict[str, Any]], answer: str) -> Fault:
-        said = last([event for event in told if event.get("error")], "assistant") or {}
-        kind = _KINDS.get(str(said.get("error"))) or kind_of_status(result.get("api_error_status"))
-        return fault(
+        said = events.last([event for event in told if event.get("error")], "assistant") or {}
+        kind = _KINDS.get(str(said.get("error"))) or events.kind_of_status(result.get("api_error_status"))
+        return events.fault(
             self.name, answer or f"it ended with {result.get('subtype')}", otherwise="unavailable", kind=kind
         )
 
     def _loaded(self, place: AgentPlace, messages: tuple[Message, ...], skill: str) -> tuple[str, ...]:
-        """Its own transcript shows the skill's text where it was put before the model; reading the files is
-        proof as well.
+        """Its transcript shows the skill's text where it was put before the model; so does reading it.
 
-        A skill of this name in a home that is used in place goes before the one that is measured, and proves
-        nothing of it.
+        A skill of this name in a home that is used in place goes first, and proves nothing.
         """
-        found = []
-        for record in transcripts(_config(place) / "projects", "*/*.jsonl", place.workspace):
+        found: list[str] = []
+        ours = f"{_LOADED}{place.workspace / self.skills / skill}"
+        for record in events.transcripts(place.configured(_HOME) / "projects", "*/*.jsonl", place.workspace):
             content = record.get("message", {}).get("content") if record.get("type") == "user" else None
-            for block in content if isinstance(content, list) else []:
-                text = block.get("text") if isinstance(block, dict) else None
-                if (
-                    isinstance(text, str)
-                    and text.split("\n", 1)[0] == f"{_LOADED}{place.workspace / self.skills / skill}"
-                ):
-                    found.append("SKILL.md")
-        return with_read_files(found, messages, place, self.skills, skill)
-
-
-def _config(place: AgentPlace) -> Path:
-    return place.config or place.home / ".claude"
+            texts = (string(block.get("text")) for block in objects(content))
+            found += ["SKILL.md" for text in texts if text.split("\n", 1)[0] == ours]
+        return events.with_read_files(found, messages, place, self.skills, skill)
 
 
 def _messages(told: list[dict[str, Any]]) -> list[Message]:
     messages: list[Message] = []
     for event in told:
-        content = (
-            event.get("message", {}).get("content") if event.get("type") in ("assistant", "user") else None
-        )
-        blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+        is_said = event.get("type") in ("assistant", "user")
+        blocks = objects(mapping(event.get("message")).get("content")) if is_said else []
         if event.get("type") == "assistant":
             text = "".join(str(block.get("text") or "") for block in blocks if block.get("type") == "text")
             calls = [
@@ -246,18 +204,17 @@ def _messages(told: list[dict[str, Any]]) -> list[Message]:
                 if block.get("type") == "tool_use"
             ]
             if text or calls:
-                messages.append(call_message(text, calls))
+                messages.append(events.call_message(text, calls))
         for block in blocks:
             if block.get("type") == "tool_result":
-                messages.append(tool_message(str(block.get("tool_use_id")), _text(block.get("content"))))
+                call, text = str(block.get("tool_use_id")), _text(block.get("content"))
+                messages.append(events.tool_message(call, text))
     return messages
 
 
 def _text(content: Any) -> str:
     if isinstance(content, list):
-        return "\n".join(
-            str(block.get("text") or f"[{block.get('type')}]") for block in content if isinstance(block, dict)
-        )
+        return "\n".join(str(block.get("text") or f"[{block.get('type')}]") for block in objects(content))
     return str(content or "")
 
 

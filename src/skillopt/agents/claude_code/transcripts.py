@@ -25,9 +25,7 @@ class ClaudeCodeTranscripts(FileSource):
     name = "claude_code"
 
     def found(self) -> list[Path]:
-        """Every session of every project; sub-agents have files of their own, which are not sessions of a
-        person.
-        """
+        """Every session of every project, without those of sub-agents, which have files of their own."""
         home = self.homes.place(self.name, "CLAUDE_CONFIG_DIR", ".claude")
         files = listed(home / "projects", "**/*.jsonl")
         return [one for one in files if not one.name.startswith("agent-") and "subagents" not in one.parts]

@@ -1,8 +1,6 @@
 """Codex: OpenAI's agent."""
 
-from __future__ import annotations
-
-from skillopt.agents.port import Agent, lazily
+from skillopt.agents.port import Agent, lazily, own_login
 from skillopt.services import Service, agent_keys
 
 PLUGIN = Agent(
@@ -18,13 +16,7 @@ PLUGIN = Agent(
         " sandbox without network"
     ),
     login="codex_cli",
-    account=Service(
-        needs_name=False,
-        uses_own_login=True,
-        default_model="gpt-5.5",
-        keys={"api_key": "api_key"},
-        variables={"CODEX_API_KEY": "api_key", "CODEX_ACCESS_TOKEN": "api_key"},
-    ),
+    account=own_login("gpt-5.5", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN"),
     program=Service(
         prefix="codex_exec",
         keys=agent_keys(

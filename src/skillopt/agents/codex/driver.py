@@ -1,11 +1,8 @@
-"""Codex (`codex exec`): OpenAI's agent, by key, by an access token, or in chat by the login it
-keeps itself.
-"""
+"""Codex (`codex exec`): OpenAI's agent, by key, by an access token, or in chat by the login it keeps."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,32 +10,32 @@ from skillopt.agents.codex import PLUGIN
 from skillopt.errors import ConfigError, Fault
 from skillopt.messages import Message
 from skillopt.process import Finished
-from skillopt.programs.events import (
-    call_message,
-    events,
-    fault,
-    last,
-    last_words,
-    no_result,
-    refuse_login_text,
-    shown,
-    tool_message,
-    transcripts,
-    usage_of,
-    with_read_files,
+from skillopt.programs import events
+from skillopt.programs.port import (
+    OWN,
+    Access,
+    AgentDriver,
+    AgentPlace,
+    AgentReport,
+    AgentRun,
+    AgentWork,
+    Ask,
+    Launch,
 )
-from skillopt.programs.port import OWN, Access, AgentPlace, AgentReport, AgentWork, Ask, Launch
 from skillopt.programs.settings import choice, refuse_sdk, switch, text_setting
+from skillopt.transcripts.blocks import mapping, objects
+from skillopt.transcripts.records import decoded
 
 KEY_VARIABLE = "SKILLOPT_AGENT_KEY"
 _PROVIDER = "skillopt"
+_HOME = ".codex"
 _OFF = ("apps", "plugins", "remote_plugin", "multi_agent", "goals", "image_generation", "memories", "hooks")
 """Features that bring in what is no part of the measurement: other people's tools, helpers, notes."""
 _NO_TOOLS = ("shell_tool", "unified_exec", "view_image")
 _SECRETS = ["*KEY*", "*TOKEN*", "*SECRET*"]
 
 
-class CodexDriver:
+class CodexDriver(AgentDriver):
     """Driver of `codex exec --json`."""
 
     name = "codex"
@@ -54,19 +51,15 @@ class CodexDriver:
         *("--ignore-rules", "--image"),
     )
     help = ("exec", "--help")
-    images = True
-    reports_usage = True
     forced_by = "`$name`"
     proven_by = "its transcript, or reading the file"
     network = "off for commands"
 
     def ask(self, ask: Ask) -> Launch:
-        """No shell, nothing to read: the prompt and an answer. With the user's own login, but without the
-        user's settings.
-        """
+        """No shell, nothing to read: a prompt and an answer; the user's login, but not their settings."""
         schema = ask.place.root / "schema.json"
         arguments = [
-            *self._common(ask.access, ask.settings, ask.place, _OFF + _NO_TOOLS),
+            *self._common(ask, _OFF + _NO_TOOLS),
             *_images(ask.images),
             *("--sandbox", "read-only", "--ephemeral", "--ignore-user-config"),
             *_set("skills.include_instructions", False),
@@ -78,23 +71,21 @@ class CodexDriver:
         files = _home_files(ask.place) | ({} if ask.schema is None else {schema: json.dumps(ask.schema)})
         return Launch(
             arguments=tuple(arguments),
-            env=self._env(ask.access, ask.place),
+            env=self._env(ask),
             stdin=ask.whole,
             files=files,
             own_home=ask.access.key is None,
         )
 
     def work(self, work: AgentWork) -> Launch:
-        """In the workspace inside its own sandbox, without network; a forced skill is named with its dollar
-        sign.
-        """
+        """In the workspace in its own sandbox, without network; a forced skill is named with a dollar."""
         settings = work.settings
         sandbox = choice(
             settings, "sandbox", ("read-only", "workspace-write", "danger-full-access"), "workspace-write"
         )
         network = switch(settings, "network_access", False)
         arguments = [
-            *self._common(work.access, settings, work.place, _OFF),
+            *self._common(work, _OFF),
             *_images(work.images),
             *("--sandbox", sandbox),
             *_set("sandbox_workspace_write.network_access", network),
@@ -105,56 +96,45 @@ class CodexDriver:
         ]
         return Launch(
             arguments=tuple(arguments),
-            env=self._env(work.access, work.place),
+            env=self._env(work),
             stdin=f"${work.skill} {work.prompt}" if work.is_forced else work.prompt,
             files=_home_files(work.place),
         )
 
     def report(self, done: Finished, place: AgentPlace, skill: str | None) -> AgentReport:
-        """Read the events of the turn; a turn that failed has no answer, and a setting it ignored makes it
-        another measurement.
-        """
-        told = events(done.stdout)
-        items = [
-            event["item"]
-            for event in told
-            if event.get("type") == "item.completed" and isinstance(event.get("item"), dict)
-        ]
+        """Read the events of the turn; an ignored setting is an error, as it is another measurement."""
+        told = events.read(done.stdout)
+        items = objects([event.get("item") for event in told if event.get("type") == "item.completed"])
         for item in items:
             if item.get("type") == "error" and "unrecognized configuration" in str(item.get("message")):
-                raise fault(self.name, str(item["message"]), otherwise="contract", kind="contract")
-        if (failed := last(told, "turn.failed")) is not None:
-            raise self._fault(str(failed.get("error", {}).get("message") or "the turn failed"))
-        if (completed := last(told, "turn.completed")) is None:
-            error = last(told, "error")
-            raise no_result(self.name, done) if error is None else self._fault(str(error.get("message")))
+                raise events.fault(self.name, str(item["message"]), otherwise="contract", kind="contract")
+        if (failed := events.last(told, "turn.failed")) is not None:
+            error = failed.get("error")
+            words = error.get("message") if isinstance(error, dict) else error
+            raise self._fault(str(words or "the turn failed"))
+        if (completed := events.last(told, "turn.completed")) is None:
+            error = events.last(told, "error")
+            raise (
+                events.no_result(self.name, done) if error is None else self._fault(str(error.get("message")))
+            )
         messages = tuple(_messages(items))
-        answer = last_words(messages)
-        refuse_login_text(self.name, answer)
+        answer = events.last_words(messages)
+        events.refuse_login_text(self.name, answer)
         return AgentReport(
             messages=messages,
             answer=answer,
             finish="stop",
             calls=1 + sum(bool(message.tool_calls) for message in messages),
-            usage=usage_of(
-                completed.get("usage"),
-                names={
-                    "input": "input_tokens",
-                    "output": "output_tokens",
-                    "cached": "cached_input_tokens",
-                    "reasoning": "reasoning_output_tokens",
-                },
+            usage=events.usage_of(
+                completed.get("usage"), cached="cached_input_tokens", reasoning="reasoning_output_tokens"
             ),
             loaded=() if skill is None else self._loaded(place, messages, skill),
         )
 
-    def _common(
-        self, access: Access, settings: Mapping[str, Any], place: AgentPlace, off: tuple[str, ...]
-    ) -> list[str]:
+    def _common(self, run: AgentRun, off: tuple[str, ...]) -> list[str]:
+        access, settings = run.access, run.settings
         refuse_sdk(self.name, settings)
-        effort = (
-            text_setting(settings, "reasoning_effort") or text_setting(settings, "effort") or access.effort
-        )
+        effort = text_setting(settings, "reasoning_effort") or run.effort
         profile = text_setting(settings, "profile")
         if profile and not text_setting(settings, "home"):
             raise ConfigError(
@@ -164,7 +144,7 @@ class CodexDriver:
         policy = choice(settings, "approval_policy", ("never", "untrusted", "on-request"), "never")
         return [
             *("exec", "--json", "--color", "never", "--skip-git-repo-check", "--ignore-rules"),
-            *("--cd", str(place.workspace)),
+            *("--cd", str(run.place.workspace)),
             *(["--model", access.model] if access.model else []),
             *_set("approval_policy", policy),
             *_set("shell_environment_policy.exclude", _SECRETS),
@@ -185,49 +165,42 @@ class CodexDriver:
         table = ", ".join(f"{name}={json.dumps(value)}" for name, value in fields.items())
         return [*_set("model_provider", _PROVIDER), "--config", f"model_providers.{_PROVIDER}={{{table}}}"]
 
-    def _env(self, access: Access, place: AgentPlace) -> dict[str, str]:
-        env = {}
+    def _env(self, run: AgentRun) -> dict[str, str]:
+        access, place, env = run.access, run.place, {}
         if place.config is not None or access.key is not None or access.provider != OWN:
-            env["CODEX_HOME"] = str(_config(place))
+            env["CODEX_HOME"] = str(place.configured(_HOME))
         if access.key is not None:
             own = "CODEX_API_KEY" if access.key.startswith("sk-") else "CODEX_ACCESS_TOKEN"
             env[own if access.provider == OWN else KEY_VARIABLE] = access.key
         return env
 
     def _fault(self, message: str) -> Fault:
-        try:  # a refusal is sometimes the endpoint's own JSON
-            told = json.loads(message)
-        except (ValueError, RecursionError):
-            told = None
-        if isinstance(told, dict) and "error" in told:
-            error = told["error"] if isinstance(told["error"], dict) else {}
-            return fault(
-                self.name, shown(str(error.get("message") or message)), otherwise="contract", kind="contract"
+        told = mapping(decoded(message))  # a refusal is sometimes the endpoint's own JSON
+        if "error" in told:
+            error = mapping(told["error"])
+            return events.fault(
+                self.name,
+                events.shown(str(error.get("message") or message)),
+                otherwise="contract",
+                kind="contract",
             )
-        return fault(self.name, message, otherwise="unavailable")
+        return events.fault(self.name, message, otherwise="unavailable")
 
     def _loaded(self, place: AgentPlace, messages: tuple[Message, ...], skill: str) -> tuple[str, ...]:
         """Its own transcript holds the skill it put before the model; reading the files is proof as well."""
-        found = []
+        found: list[str] = []
         file = place.workspace / self.skills / skill / "SKILL.md"
         ours = f"<skill>\n<name>{skill}</name>\n<path>{file}</path>"
-        for record in transcripts(_config(place) / "sessions", "**/*.jsonl", place.workspace):
-            payload = record.get("payload") if record.get("type") == "response_item" else None
-            if isinstance(payload, dict) and payload.get("role") == "user":
-                parts = [part for part in payload.get("content") or [] if isinstance(part, dict)]
-                found += ["SKILL.md" for part in parts if str(part.get("text")).startswith(ours)]
-        return with_read_files(found, messages, place, self.skills, skill)
-
-
-def _config(place: AgentPlace) -> Path:
-    return place.config or place.home / ".codex"
+        for record in events.transcripts(place.configured(_HOME) / "sessions", "**/*.jsonl", place.workspace):
+            payload = mapping(record.get("payload")) if record.get("type") == "response_item" else {}
+            parts = objects(payload.get("content")) if payload.get("role") == "user" else []
+            found += ["SKILL.md" for part in parts if str(part.get("text")).startswith(ours)]
+        return events.with_read_files(found, messages, place, self.skills, skill)
 
 
 def _home_files(place: AgentPlace) -> dict[Path, str]:
-    """A fresh home must exist, so it holds settings that say nothing; one that is used in place stays as it
-    is.
-    """
-    return {} if place.config is not None else {_config(place) / "config.toml": ""}
+    """A fresh home must exist, so it holds settings that say nothing; one used in place stays as it is."""
+    return {} if place.config is not None else {place.configured(_HOME) / "config.toml": ""}
 
 
 def _messages(items: list[dict[str, Any]]) -> list[Message]:
@@ -235,16 +208,16 @@ def _messages(items: list[dict[str, Any]]) -> list[Message]:
     for item in items:
         number, kind = str(item.get("id")), item.get("type")
         if kind == "agent_message":
-            messages.append(call_message(str(item.get("text") or ""), []))
+            messages.append(events.call_message(str(item.get("text") or ""), []))
         elif kind == "command_execution":
-            messages.append(call_message("", [(number, "shell", {"command": item.get("command")})]))
+            messages.append(events.call_message("", [(number, "shell", {"command": item.get("command")})]))
             output = f"{item.get('aggregated_output') or ''}\n[exit code {item.get('exit_code')}]"
-            messages.append(tool_message(number, output))
+            messages.append(events.tool_message(number, output))
         elif kind in ("file_change", "mcp_tool_call", "web_search", "todo_list", "collab_tool_call"):
             outcome = {name: item[name] for name in ("status", "result", "error") if name in item}
             details = {name: item[name] for name in item if name not in ("id", "type", *outcome)}
-            messages.append(call_message("", [(number, str(kind), details)]))
-            messages.append(tool_message(number, json.dumps(outcome)))
+            messages.append(events.call_message("", [(number, str(kind), details)]))
+            messages.append(events.tool_message(number, json.dumps(outcome)))
     return messages
 
 
@@ -254,9 +227,7 @@ def _set(key: str, value: object) -> list[str]:
 
 
 def _images(paths: tuple[Path, ...]) -> list[str]:
-    """Not last: the flag takes all that follows it up to the next flag, also the dash that
-    stands for stdin.
-    """
+    """Not last: the flag takes all up to the next flag, also the dash that stands for stdin."""
     return [part for path in paths for part in ("--image", str(path))]
 
 

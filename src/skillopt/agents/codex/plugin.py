@@ -1,6 +1,4 @@
-"""Codex: the skill where it and many others look for skills, and the MCP server in our block of
-its settings.
-"""
+"""Codex: the skill where many look for skills, and the MCP server in our block of its settings."""
 
 from __future__ import annotations
 

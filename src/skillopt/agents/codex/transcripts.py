@@ -1,5 +1,4 @@
-"""Codex: one file of lines a thread, in `sessions/YYYY/MM/DD/` while active and in `archived_sessions/`
-afterwards, `.zst` when old.
+"""Codex: one file of lines a thread, in `sessions/YYYY/MM/DD/` or `archived_sessions/`, `.zst` when old.
 
 A line is `{timestamp, type, payload}`. Prompts and answers stand in a file up to three times - as `event_msg`
 of type `user_message` and

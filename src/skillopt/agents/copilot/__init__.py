@@ -1,8 +1,6 @@
 """GitHub Copilot CLI. Sessions of Copilot in VS Code are `copilot_chat`'s."""
 
-from __future__ import annotations
-
-from skillopt.agents.port import Agent, lazily
+from skillopt.agents.port import Agent, lazily, own_login
 from skillopt.services import Service, agent_keys
 
 PLUGIN = Agent(
@@ -16,17 +14,14 @@ PLUGIN = Agent(
         "GitHub Copilot CLI: the skill in `.claude/skills`, asked for in words and proven by its `skill` tool"
     ),
     login="copilot_cli",
-    account=Service(
-        needs_name=False,
-        uses_own_login=True,
-        default_model="",
-        keys={"api_key": "api_key"},
+    account=own_login(
+        "",
+        "COPILOT_GITHUB_TOKEN",
         further_keys={
             "copilot_chat_optimizer_model": ("optimizer", "name"),
             "copilot_chat_target_model": ("target", "name"),
             "copilot_chat_timeout": (None, "timeout"),
         },
-        variables={"COPILOT_GITHUB_TOKEN": "api_key"},
         backends=("copilot_chat", "copilot", "github_copilot"),
     ),
     program=Service(

@@ -11,24 +11,11 @@ from skillopt.agents.copilot import PLUGIN
 from skillopt.errors import ConfigError, Fault, Kind
 from skillopt.messages import Message, Usage
 from skillopt.process import Finished
-from skillopt.programs.events import (
-    call_message,
-    count,
-    events,
-    fault,
-    kind_of_status,
-    last,
-    last_words,
-    no_result,
-    refuse_login_text,
-    tool_message,
-    usage_of,
-    with_read_files,
-)
+from skillopt.programs import events
 from skillopt.programs.place import UNPACKED, unpacked
-from skillopt.programs.port import OWN, Access, AgentPlace, AgentReport, AgentWork, Ask, Launch
-from skillopt.programs.settings import switch, text_setting
-from skillopt.transcripts.blocks import mapping
+from skillopt.programs.port import OWN, AgentDriver, AgentPlace, AgentReport, AgentRun, AgentWork, Ask, Launch
+from skillopt.programs.settings import switch
+from skillopt.transcripts.blocks import mapping, objects
 
 _COMMON = (
     *("--output-format", "json", "--stream", "off", "--no-color", "--log-level", "none"),
@@ -48,7 +35,7 @@ _KINDS: Mapping[str, Kind] = {
 }
 
 
-class CopilotDriver:
+class CopilotDriver(AgentDriver):
     """Driver of `copilot --output-format json`, the prompt on stdin."""
 
     name = "copilot"
@@ -69,12 +56,8 @@ class CopilotDriver:
         "--usage-output-file",
         "--no-ask-user",
     )
-    help = ("--help",)
-    images = True
-    reports_usage = True
     forced_by = "asked for in words"
     proven_by = "its `skill` tool, or reading the file"
-    network = "on"
 
     def ask(self, ask: Ask) -> Launch:
         """No tools and no instructions of the user's; with the user's own login in the user's home."""
@@ -82,12 +65,8 @@ class CopilotDriver:
             raise ConfigError(
                 "copilot: the CLI takes no reply schema. Set structured_output to 'auto' or 'off'."
             )
-        arguments = [
-            *self._common(ask.access, ask.settings, ask.place),
-            f"--available-tools={_NO_TOOL}",
-            *_attached(ask.images),
-        ]
-        env = self._env(ask.access, ask.place)
+        arguments = [*self._common(ask), f"--available-tools={_NO_TOOL}", *_attached(ask.images)]
+        env = self._env(ask)
         if ask.access.provider != OWN:
             env["COPILOT_PROVIDER_MAX_OUTPUT_TOKENS"] = str(ask.max_tokens)
         return Launch(
@@ -99,34 +78,27 @@ class CopilotDriver:
         )
 
     def work(self, work: AgentWork) -> Launch:
-        """In the workspace with its tools. There is no way to invoke a skill from outside, so a forced one is
-        asked for in words.
-        """
+        """In the workspace with its tools. A skill cannot be invoked from outside, only asked for."""
         if not switch(work.settings, "allow_all_tools", True):
             raise ConfigError(
                 "copilot: without allow_all_tools the CLI refuses every tool. Remove the setting."
             )
         secret = "--secret-env-vars=COPILOT_PROVIDER_API_KEY,COPILOT_GITHUB_TOKEN"
-        arguments = [
-            *self._common(work.access, work.settings, work.place),
-            "--allow-all-tools",
-            secret,
-            *_attached(work.images),
-        ]
-        env = self._env(work.access, work.place)
+        arguments = [*self._common(work), "--allow-all-tools", secret, *_attached(work.images)]
+        env = self._env(work)
         links = {work.place.root / _PROGRAM: unpacked()}
         return Launch(arguments=tuple(arguments), env=env, stdin=work.demanding, links=links)
 
     def report(self, done: Finished, place: AgentPlace, skill: str | None) -> AgentReport:
         """Read the session's events and the usage file it wrote at the end."""
-        told = events(done.stdout)
-        if (error := last(told, "session.error", "abort")) is not None:
+        told = events.read(done.stdout)
+        if (error := events.last(told, "session.error", "abort")) is not None:
             raise self._fault(error.get("data"))
-        if done.code != 0 or last(told, "result") is None:
-            raise no_result(self.name, done)
+        if done.code != 0 or events.last(told, "result") is None:
+            raise events.no_result(self.name, done)
         messages = tuple(_messages(told))
-        answer = last_words(messages)
-        refuse_login_text(self.name, answer)
+        answer = events.last_words(messages)
+        events.refuse_login_text(self.name, answer)
         return AgentReport(
             messages=messages,
             answer=answer,
@@ -136,19 +108,20 @@ class CopilotDriver:
             loaded=() if skill is None else self._loaded(told, messages, place, skill),
         )
 
-    def _common(self, access: Access, settings: Mapping[str, Any], place: AgentPlace) -> list[str]:
-        effort = text_setting(settings, "effort") or access.effort
+    def _common(self, run: AgentRun) -> list[str]:
+        model = run.access.model
         return [
             *_COMMON,
-            *(["--model", access.model] if access.model else []),
-            *("--usage-output-file", str(place.root / _USAGE)),
-            *(["--reasoning-effort", effort] if effort else []),
+            *(["--model", model] if model else []),
+            *("--usage-output-file", str(run.place.root / _USAGE)),
+            *(["--reasoning-effort", run.effort] if run.effort else []),
         ]
 
-    def _env(self, access: Access, place: AgentPlace) -> dict[str, str]:
+    def _env(self, run: AgentRun) -> dict[str, str]:
+        access, place = run.access, run.place
         env = {"COPILOT_AUTO_UPDATE": "false"}
         if place.config is not None or access.provider != OWN or access.key is not None:
-            env["COPILOT_HOME"] = str(place.config or place.home / ".copilot")
+            env["COPILOT_HOME"] = str(place.configured(".copilot"))
             env[UNPACKED] = str(place.root / _PROGRAM)
         if access.provider == OWN:
             return env | ({"COPILOT_GITHUB_TOKEN": access.key} if access.key else {})
@@ -164,17 +137,15 @@ class CopilotDriver:
 
     def _fault(self, data: Any) -> Fault:
         error = mapping(data)
-        kind = _KINDS.get(str(error.get("errorType"))) or kind_of_status(error.get("statusCode"))
-        return fault(
+        kind = _KINDS.get(str(error.get("errorType"))) or events.kind_of_status(error.get("statusCode"))
+        return events.fault(
             self.name, str(error.get("message") or "the session failed"), otherwise="unavailable", kind=kind
         )
 
     def _loaded(
         self, told: list[dict[str, Any]], messages: tuple[Message, ...], place: AgentPlace, skill: str
     ) -> tuple[str, ...]:
-        """Its `skill` tool says that the skill was loaded, and from the workspace; reading the files is proof
-        as well.
-        """
+        """Its `skill` tool says that the skill was loaded, and from where; reading it is proof too."""
         refused = {
             message.tool_call_id
             for message in messages
@@ -188,13 +159,11 @@ class CopilotDriver:
         calls = [call for message in messages for call in message.tool_calls if call.id not in refused]
         loads = [json.loads(call.arguments).get("skill") for call in calls if call.name == "skill"]
         found = ["SKILL.md"] if skill in loads else []
-        return with_read_files(found, messages, place, self.skills, skill)
+        return events.with_read_files(found, messages, place, self.skills, skill)
 
 
 def _source(event: Mapping[str, Any]) -> str:
-    """Where a skill that was loaded lies: `project` is the workspace; empty for anything else
-    that happened.
-    """
+    """Where a loaded skill lies: `project` is the workspace; empty for anything else that happened."""
     telemetry = mapping(mapping(event.get("data")).get("toolTelemetry"))
     return str(mapping(telemetry.get("properties")).get("skillSource") or "")
 
@@ -204,17 +173,16 @@ def _messages(told: list[dict[str, Any]]) -> list[Message]:
     for event in told:
         data = mapping(event.get("data"))
         if event.get("type") == "assistant.message":
-            asked = [request for request in data.get("toolRequests") or [] if isinstance(request, dict)]
             calls = [
                 (str(one.get("toolCallId")), str(one.get("name")), one.get("arguments") or {})
-                for one in asked
+                for one in objects(data.get("toolRequests"))
             ]
             if data.get("content") or calls:
-                messages.append(call_message(str(data.get("content") or ""), calls))
+                messages.append(events.call_message(str(data.get("content") or ""), calls))
         elif event.get("type") == "tool.execution_complete":
             result = data.get("result") or data.get("error") or {}
             text = mapping(result).get("content") or mapping(result).get("message") or ""
-            messages.append(tool_message(str(data.get("toolCallId")), str(text)))
+            messages.append(events.tool_message(str(data.get("toolCallId")), str(text)))
     return messages
 
 
@@ -225,9 +193,11 @@ def _usage(file: Path) -> Usage | None:
     # An older version writes none, or another form: unknown.
     except (OSError, ValueError, RecursionError, KeyError, AttributeError, TypeError):
         return None
-    names = {"input": "inputTokens", "output": "outputTokens", "cached": "cacheReadTokens"}
-    total = {name: sum(count(one.get(name)) or 0 for one in used) for name in names.values()}
-    return usage_of(total, names=names) if used else None
+    given, written, cached = (
+        sum(events.count(one.get(name)) or 0 for one in used)
+        for name in ("inputTokens", "outputTokens", "cacheReadTokens")
+    )
+    return Usage(input_tokens=given, output_tokens=written, cached_tokens=cached) if used else None
 
 
 def _attached(images: tuple[Path, ...]) -> list[str]:

@@ -1,6 +1,4 @@
-"""GitHub Copilot: the MCP server and the skill for Copilot CLI; in a project, the server for VS Code and a
-few instructions.
-"""
+"""GitHub Copilot: MCP server and skill for the CLI; in a project, server for VS Code and instructions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Copilot CLI: one SQLite database of sessions and turns, and beside it a log of events a session, which
-tells of skills and tools.
-"""
+"""Copilot CLI: an SQLite database of sessions and turns, and a log of each session with skills and tools."""
 
 from __future__ import annotations
 
@@ -62,9 +60,7 @@ class CopilotCliTranscripts(FileSource):
                 yield draft
 
     def _events(self, log: Path, draft: SessionDraft, reader: SourceReader) -> dict[int, list[Call]]:
-        """The tools of each turn of a person; skills go straight into the draft. A session without a log has
-        none to tell.
-        """
+        """The tools of each turn of a person; skills go straight into the draft. No log, no tools."""
         calls: dict[int, list[Call]] = {}
         turn = -1
         if draft.id in ("", ".", "..") or draft.id != Path(draft.id).name or not log.is_file():

@@ -1,7 +1,5 @@
 """Copilot in VS Code, of which the sessions are read."""
 
-from __future__ import annotations
-
 from skillopt.agents.port import Agent, lazily
 
 PLUGIN = Agent(

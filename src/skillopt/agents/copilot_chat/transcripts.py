@@ -3,8 +3,7 @@
 A line changes the session's state: `{kind: 0, v}` sets all of it, `{kind: 1, k, v}` a place in it, `{kind: 2,
 k, v, i?}` cuts a list at
 `i` and appends, `{kind: 3, k}` deletes. Only the fields that are read are kept while the log is replayed.
-Left out: requests to other agents than Copilot, requests the editor started itself, and workspaces without a
-folder.
+Left out: requests to other agents or by the editor itself, and workspaces without a folder.
 """
 
 from __future__ import annotations
@@ -21,16 +20,11 @@ from skillopt.transcripts.source import FileSource, SourceReader, listed
 
 _EDITORS = ("Code", "Code - Insiders")
 _EXTENSION = "github.copilot-chat"
-_FIELDS = frozenset(
-    {
-        *("sessionId", "creationDate", "requests", "agent", "extensionId", "_lower", "value"),
-        *("isSystemInitiated", "message", "text", "timestamp"),
-    }
-    | {
-        *("modelState", "completedAt", "response", "kind", "toolId", "result", "errorDetails"),
-        *("invocationMessage", "pastTenseMessage", "uris"),
-    }
-)
+_FIELDS = {
+    *("sessionId", "creationDate", "requests", "agent", "extensionId", "_lower", "value"),
+    *("isSystemInitiated", "message", "text", "timestamp", "modelState", "completedAt", "response", "kind"),
+    *("toolId", "result", "errorDetails", "invocationMessage", "pastTenseMessage", "uris"),
+}
 _MOST_TEXT = 40_000
 _MOST_ITEMS = 20_000
 
@@ -122,8 +116,10 @@ def _changed(state: dict[str, Any], record: Mapping[str, Any]) -> dict[str, Any]
     place: Any = state
     for step in way:
         place = place[step]
-    if kind == 1:
-        _set(place, last, _pruned(record.get("v")))
+    if kind == 1 and isinstance(place, list) and last == len(place):
+        place.append(_pruned(record.get("v")))
+    elif kind == 1:
+        place[last] = _pruned(record.get("v"))
     elif kind == 3:
         del place[last]
     else:
@@ -136,17 +132,8 @@ def _changed(state: dict[str, Any], record: Mapping[str, Any]) -> dict[str, Any]
     return state
 
 
-def _set(place: Any, last: Any, value: Any) -> None:
-    if isinstance(place, list) and last == len(place):
-        place.append(value)
-    else:
-        place[last] = value
-
-
 def _pruned(value: Any) -> Any:
-    """A value without the fields that are not read, which hold most of a log: edits,
-    references, tool data.
-    """
+    """A value without the fields that are not read, which hold most of a log."""
     if isinstance(value, dict):
         return {key: _pruned(item) for key, item in value.items() if key in _FIELDS}
     if isinstance(value, list):

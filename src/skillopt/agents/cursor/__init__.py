@@ -1,8 +1,6 @@
 """Cursor, and its CLI."""
 
-from __future__ import annotations
-
-from skillopt.agents.port import Agent, lazily
+from skillopt.agents.port import Agent, lazily, own_login
 from skillopt.services import Service, agent_keys
 
 PLUGIN = Agent(
@@ -14,13 +12,7 @@ PLUGIN = Agent(
     driver=lazily("cursor.driver", "DRIVER"),
     runs="Cursor CLI: the skill in `.cursor/skills`, asked for in words and proven by reading it",
     login="cursor_cli",
-    account=Service(
-        needs_name=False,
-        uses_own_login=True,
-        default_model="composer-2.5",
-        keys={"api_key": "api_key"},
-        variables={"CURSOR_API_KEY": "api_key"},
-    ),
+    account=own_login("composer-2.5", "CURSOR_API_KEY"),
     program=Service(
         prefix="cursor_exec",
         keys=agent_keys("path", "sandbox"),

@@ -1,6 +1,4 @@
-"""Cursor CLI (`cursor-agent`): written after its documented output; no binary of it could be tried, see
-docs/agents.md.
-"""
+"""Cursor CLI (`cursor-agent`), after its documented output; no binary could be tried (docs/agents.md)."""
 
 from __future__ import annotations
 
@@ -12,19 +10,20 @@ from skillopt.agents.cursor import PLUGIN
 from skillopt.errors import ConfigError
 from skillopt.messages import Message
 from skillopt.process import Finished
-from skillopt.programs.events import (
-    call_message,
-    events,
-    fault,
-    last,
-    last_words,
-    no_result,
-    refuse_login_text,
-    tool_message,
-    with_read_files,
+from skillopt.programs import events
+from skillopt.programs.port import (
+    OWN,
+    Access,
+    AgentDriver,
+    AgentPlace,
+    AgentReport,
+    AgentRun,
+    AgentWork,
+    Ask,
+    Launch,
 )
-from skillopt.programs.port import OWN, Access, AgentPlace, AgentReport, AgentWork, Ask, Launch
 from skillopt.programs.settings import choice
+from skillopt.transcripts.blocks import mapping, objects
 
 _DENY_ALL = {
     "version": 1,
@@ -32,7 +31,7 @@ _DENY_ALL = {
 }
 
 
-class CursorDriver:
+class CursorDriver(AgentDriver):
     """Driver of `cursor-agent -p --output-format stream-json`, the prompt on stdin."""
 
     name = "cursor"
@@ -40,11 +39,9 @@ class CursorDriver:
     package = "see cursor.com/cli; the npm package of that name is another program"
     tested = "documented events only"
     skills = PLUGIN.skills
-    providers: frozenset[str] = frozenset()
     credentials = ("CURSOR_API_KEY",)
     settings = frozenset({"path", "sandbox", "activation"})
     flags = ("--print", "--output-format", "--model", "--workspace", "--trust", "--sandbox", "--force")
-    help = ("--help",)
     images = False
     reports_usage = False
     forced_by = "asked for in words"
@@ -52,13 +49,11 @@ class CursorDriver:
     network = "as its sandbox says"
 
     def ask(self, ask: Ask) -> Launch:
-        """In its mode that only answers, in an empty workspace, with a configuration that
-        denies every tool.
-        """
+        """In its mode that only answers, in an empty workspace, with every tool denied."""
         if ask.images or ask.schema is not None:
             raise ConfigError("cursor: the CLI takes neither images nor a reply schema.")
         folder = ask.place.home / ".cursor"
-        arguments = [*self._common(ask.access, ask.place), "--mode", "ask", "--sandbox", "enabled"]
+        arguments = [*self._common(ask), "--mode", "ask", "--sandbox", "enabled"]
         env = self._env(ask.access) | {"CURSOR_CONFIG_DIR": str(folder)}
         return Launch(
             arguments=tuple(arguments),
@@ -75,37 +70,43 @@ class CursorDriver:
             raise ConfigError(
                 "cursor: without its sandbox the CLI could edit anything here. Remove the setting."
             )
-        arguments = [*self._common(work.access, work.place), "--force", "--sandbox", "enabled"]
+        arguments = [*self._common(work), "--force", "--sandbox", "enabled"]
         env = self._env(work.access) | {"CURSOR_CONFIG_DIR": str(work.place.home / ".cursor")}
         return Launch(arguments=tuple(arguments), env=env, stdin=work.demanding)
 
     def report(self, done: Finished, place: AgentPlace, skill: str | None) -> AgentReport:
         """Read the stream; it reports no usage, so that stays unknown."""
-        told = events(done.stdout)
-        result = last(told, "result")
+        told = events.read(done.stdout)
+        result = events.last(told, "result")
         if result is None or done.code != 0:
-            raise no_result(self.name, done)
+            raise events.no_result(self.name, done)
         answer = str(result.get("result") or "")
         if result.get("is_error") or result.get("subtype") != "success":
-            raise fault(self.name, answer or "the session failed", otherwise="unavailable")
-        refuse_login_text(self.name, answer)
+            raise events.fault(self.name, answer or "the session failed", otherwise="unavailable")
+        events.refuse_login_text(self.name, answer)
         messages = tuple(_messages(told))
         return AgentReport(
             messages=messages,
-            answer=last_words(messages, answer),
+            answer=events.last_words(messages, answer),
             finish="stop",
             calls=1 + sum(bool(message.tool_calls) for message in messages),
             usage=None,
-            model=str(
-                next((event.get("model") for event in told if event.get("subtype") == "init"), "") or ""
-            ),
-            loaded=() if skill is None else with_read_files((), messages, place, self.skills, skill),
+            model=events.model(told),
+            loaded=() if skill is None else events.with_read_files((), messages, place, self.skills, skill),
         )
 
-    def _common(self, access: Access, place: AgentPlace) -> list[str]:
+    def _common(self, run: AgentRun) -> list[str]:
+        model = run.access.model
         return [
-            *("--print", "--output-format", "stream-json", "--trust", "--workspace", str(place.workspace)),
-            *(["--model", access.model] if access.model else []),
+            *(
+                "--print",
+                "--output-format",
+                "stream-json",
+                "--trust",
+                "--workspace",
+                str(run.place.workspace),
+            ),
+            *(["--model", model] if model else []),
         ]
 
     def _env(self, access: Access) -> dict[str, str]:
@@ -116,18 +117,15 @@ def _messages(told: list[dict[str, Any]]) -> list[Message]:
     messages: list[Message] = []
     for event in told:
         if event.get("type") == "assistant":
-            content = event.get("message", {}).get("content")
-            blocks = (
-                [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-            )
+            blocks = objects(mapping(event.get("message")).get("content"))
             if text := "".join(str(block.get("text") or "") for block in blocks):
-                messages.append(call_message(text, []))
+                messages.append(events.call_message(text, []))
         elif event.get("type") == "tool_call" and event.get("subtype") == "completed":
             name, call = _tool(event.get("tool_call"))
             number = str(event.get("call_id"))
             arguments = call.get("args") or call.get("arguments") or {}
-            messages.append(call_message("", [(number, name, arguments)]))
-            messages.append(tool_message(number, json.dumps(call.get("result"), ensure_ascii=False)))
+            messages.append(events.call_message("", [(number, name, arguments)]))
+            messages.append(events.tool_message(number, json.dumps(call.get("result"), ensure_ascii=False)))
     return messages
 
 

@@ -2,8 +2,7 @@
 
 A line is `{role, message: {content}}`, in between `{type: turn_ended, status}`. There are no times but the
 `<timestamp>` tag in front of a query, by which `Tuesday, Jul 21, 2026, 1:11 PM (UTC+3)` is meant; the rest is
-dated by the file. There are no tool results either. Left out: `subagents/`, and the `[REDACTED]` that stands
-for thinking.
+dated by the file. There are no tool results. Left out: `subagents/`, and `[REDACTED]` for thinking.
 """
 
 from __future__ import annotations
@@ -77,9 +76,7 @@ def _stamp(text: str) -> datetime | None:
 
 
 def _project(folder: Path) -> str:
-    """The workspace from Cursor's own note; its folder's name alone loses which characters were dashes, so it
-    is no path.
-    """
+    """The workspace from Cursor's own note; the folder's name alone does not tell dashes apart."""
     try:
         with (folder / ".workspace-trusted").open("rb") as file:
             note = decoded(file.read(1 << 16))

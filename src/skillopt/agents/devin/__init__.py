@@ -1,7 +1,5 @@
 """Devin."""
 
-from __future__ import annotations
-
 from skillopt.agents.port import Agent, lazily
 
 PLUGIN = Agent(

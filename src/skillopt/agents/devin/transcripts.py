@@ -1,8 +1,7 @@
 """Devin: one file a session in the trajectory format ATIF, `cli/transcripts/*.json` of its data folder.
 
 The file is `{schema_version: "ATIF...", session_id, steps: [{source: user|agent|system, message, timestamp,
-tool_calls, observation}]}`. Left out: system steps, steps marked as copied context, and trajectories that
-another one started.
+tool_calls, observation}]}`. Left out: system steps, copied context, and trajectories of another one.
 """
 
 from __future__ import annotations

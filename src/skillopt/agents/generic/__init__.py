@@ -1,7 +1,5 @@
 """Any agent that reads AGENTS.md, and skills in `.agents/skills`."""
 
-from __future__ import annotations
-
 from skillopt.agents.port import Agent, lazily
 
 PLUGIN = Agent(

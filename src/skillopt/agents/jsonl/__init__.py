@@ -1,7 +1,5 @@
 """Sessions in the plain form that anybody can write: one JSON object a line."""
 
-from __future__ import annotations
-
 from skillopt.agents.port import Agent, lazily
 
 PLUGIN = Agent(

@@ -1,11 +1,9 @@
-"""Plain lines of anybody's making: `*.jsonl` in `~/.skillopt-sleep/sessions/`, or the file or folder that is
-named.
+"""Plain lines of anybody's making: `*.jsonl` in `~/.skillopt-sleep/sessions/`, or what is named.
 
 A line is one turn, `{"session": "s1", "project": "/path", "role": "user", "text": "...", "time":
 "2026-11-15T09:00:00Z"}`, or a whole session, `{"id": "s1", "project": "/path", "time": "...", "messages":
 [{"role": "user", "content": "..."}]}`. Without `session` all turns of a file are one. Turns of one session
-stand together; `content` and `timestamp` are read like `text` and `time`; an assistant's turn may name
-`tools` and `skills`.
+stand together; `content` and `timestamp` are other names; an assistant's turn may name `tools`, `skills`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """OpenCode."""
 
-from __future__ import annotations
-
 from skillopt.agents.port import Agent, lazily
 
 PLUGIN = Agent(

@@ -13,21 +13,9 @@ from skillopt.agents.opencode import PLUGIN
 from skillopt.errors import ConfigError, Fault
 from skillopt.messages import Finish, Message, Usage
 from skillopt.process import Finished
-from skillopt.programs.events import (
-    call_message,
-    count,
-    events,
-    fault,
-    kind_of_status,
-    last_words,
-    no_result,
-    refuse_login_text,
-    tool_message,
-    with_read_files,
-)
-from skillopt.programs.port import Access, AgentPlace, AgentReport, AgentWork, Ask, Launch
-from skillopt.programs.settings import text_setting
-from skillopt.transcripts.blocks import mapping
+from skillopt.programs import events
+from skillopt.programs.port import Access, AgentDriver, AgentPlace, AgentReport, AgentWork, Ask, Launch
+from skillopt.transcripts.blocks import mapping, objects
 
 KEY_VARIABLE = "SKILLOPT_AGENT_KEY"
 _PROVIDER = "skillopt"
@@ -49,7 +37,7 @@ _FINISH: Mapping[str, Finish] = {
 _LOADED = "Base directory for this skill: "
 
 
-class OpenCodeDriver:
+class OpenCodeDriver(AgentDriver):
     """Driver of `opencode run --format json`, the prompt on stdin."""
 
     name = "opencode"
@@ -58,36 +46,27 @@ class OpenCodeDriver:
     tested = "1.18.33"
     skills = PLUGIN.skills
     providers = frozenset(_PACKAGES)
-    credentials: tuple[str, ...] = ()
     settings = frozenset({"path", "effort", "activation"})
     flags = ("--format", "--model", "--pure", "--command", "--title", "--file")
     help = ("run", "--help")
-    images = True
-    reports_usage = True
     forced_by = "`--command name`; beside images asked for in words"
     proven_by = "its database, or reading the file"
-    network = "on"
 
     def ask(self, ask: Ask) -> Launch:
-        """Not offered: this CLI has a login for many services and none of its own, so the service itself is
-        the better door.
-        """
+        """Not offered: this CLI has no service of its own, so the one behind it is the better door."""
         raise ConfigError(
             "opencode is no chat provider. Name the service behind it, such as 'anthropic:MODEL' or"
             " 'compatible:MODEL@URL'."
         )
 
     def work(self, work: AgentWork) -> Launch:
-        """In the workspace with its tools; a forced skill is run as the command that every skill is, beside
-        images asked for in words.
-        """
+        """In the workspace with its tools; a forced skill is a command, beside images a request."""
         access, config = work.access, work.place.root / "opencode.json"
         if access.provider not in _PACKAGES:
             raise ConfigError(
                 "opencode needs a provider, such as 'opencode/anthropic:MODEL' or"
                 " 'opencode/compatible:MODEL@URL'."
             )
-        effort = text_setting(work.settings, "effort") or access.effort
         is_command = work.is_forced and not work.images  # a command leaves out the files that come with it
         if is_command and work.skill in _COMMANDS:
             raise ConfigError(
@@ -97,7 +76,7 @@ class OpenCodeDriver:
         arguments = [
             *("run", "--pure", "--format", "json", "--title", "rollout"),
             *("--model", f"{_PROVIDER}/{access.model}"),
-            *(["--variant", effort] if effort else []),
+            *(["--variant", work.effort] if work.effort else []),
             *(["--command", str(work.skill)] if is_command else []),
             *(f"--file={path}" for path in work.images),
         ]
@@ -124,24 +103,20 @@ class OpenCodeDriver:
 
     def report(self, done: Finished, place: AgentPlace, skill: str | None) -> AgentReport:
         """Read the parts it printed; an error among them is the end of the session."""
-        told = events(done.stdout)
+        told = events.read(done.stdout)
         error = next((event for event in told if event.get("type") == "error"), None)
         if error is not None:
             raise self._fault(error.get("error"))
-        finished = [
-            event["part"]
-            for event in told
-            if event.get("type") == "step_finish" and isinstance(event.get("part"), dict)
-        ]
+        finished = objects([event.get("part") for event in told if event.get("type") == "step_finish"])
         if done.code != 0 or not finished:
-            raise no_result(self.name, done)
+            raise events.no_result(self.name, done)
         reason = finished[-1].get("reason")
         finish = _FINISH.get(str(reason))
         if finish is None:
             raise Fault("unavailable", f"{self.name}: its answer broke off with {reason!r}")
         messages = tuple(_messages(told))
-        answer = last_words(messages)
-        refuse_login_text(self.name, answer)
+        answer = events.last_words(messages)
+        events.refuse_login_text(self.name, answer)
         return AgentReport(
             messages=messages,
             answer=answer,
@@ -153,29 +128,25 @@ class OpenCodeDriver:
 
     def _fault(self, error: Any) -> Fault:
         data = mapping(mapping(error).get("data"))
-        return fault(
+        return events.fault(
             self.name,
             str(data.get("message") or error),
             otherwise="unavailable",
-            kind=kind_of_status(data.get("statusCode")),
+            kind=events.kind_of_status(data.get("statusCode")),
         )
 
     def _loaded(self, place: AgentPlace, messages: tuple[Message, ...], skill: str) -> tuple[str, ...]:
-        """Its own database holds the prompt with the skill's text in it; reading the files is
-        proof as well.
-        """
+        """Its database holds the prompt with the skill's text in it; reading the files is proof too."""
         database = place.home / ".local" / "share" / "opencode" / "opencode.db"
         wanted = f"{_LOADED}{place.workspace / self.skills / skill}"
         calls = [call for message in messages for call in message.tool_calls if call.name == "skill"]
         is_called = skill in [json.loads(call.arguments).get("name") for call in calls]
         is_loaded = is_called or any(wanted in text for text in _parts(database))
-        return with_read_files(["SKILL.md"] if is_loaded else [], messages, place, self.skills, skill)
+        return events.with_read_files(["SKILL.md"] if is_loaded else [], messages, place, self.skills, skill)
 
 
 def _config(access: Access, has_images: bool) -> Mapping[str, Any]:
-    """Its whole configuration. It leaves images out, without a word to us, for a model of which it does not
-    know that it takes them.
-    """
+    """Its whole configuration. It drops images silently unless it is told that the model takes them."""
     options = {"baseURL": access.base_url} if access.base_url else {}
     if access.key:
         options["apiKey"] = f"{{env:{KEY_VARIABLE}}}"
@@ -198,9 +169,7 @@ def _config(access: Access, has_images: bool) -> Mapping[str, Any]:
 
 
 def _parts(database: Path) -> list[str]:
-    """The texts of its messages; none where the database has another form, which is no proof and not an
-    error.
-    """
+    """The texts of its messages; none where the database has another form, which is no error."""
     try:
         with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
             rows = connection.execute("SELECT data FROM part")
@@ -214,24 +183,26 @@ def _messages(told: list[dict[str, Any]]) -> list[Message]:
     for event in told:
         part = mapping(event.get("part"))
         if event.get("type") == "text" and part.get("text"):
-            messages.append(call_message(str(part["text"]), []))
+            messages.append(events.call_message(str(part["text"]), []))
         elif event.get("type") == "tool_use":
             state = mapping(part.get("state"))
             number = str(part.get("callID"))
-            messages.append(call_message("", [(number, str(part.get("tool")), state.get("input") or {})]))
-            messages.append(tool_message(number, str(state.get("output") or state.get("error") or "")))
+            messages.append(
+                events.call_message("", [(number, str(part.get("tool")), state.get("input") or {})])
+            )
+            messages.append(events.tool_message(number, str(state.get("output") or state.get("error") or "")))
     return messages
 
 
 def _usage(finished: list[dict[str, Any]]) -> Usage | None:
-    steps = [part["tokens"] for part in finished if isinstance(part.get("tokens"), dict)]
+    steps = objects([part.get("tokens") for part in finished])
     if len(steps) != len(finished) or any(
-        count(one.get("input")) is None or count(one.get("output")) is None for one in steps
+        events.count(one.get("input")) is None or events.count(one.get("output")) is None for one in steps
     ):
         return None
-    cached = sum(count(mapping(one.get("cache")).get("read")) or 0 for one in steps)
-    written = sum(count(mapping(one.get("cache")).get("write")) or 0 for one in steps)
-    reasoning = sum(count(one.get("reasoning")) or 0 for one in steps)
+    cached = sum(events.count(mapping(one.get("cache")).get("read")) or 0 for one in steps)
+    written = sum(events.count(mapping(one.get("cache")).get("write")) or 0 for one in steps)
+    reasoning = sum(events.count(one.get("reasoning")) or 0 for one in steps)
     return Usage(
         input_tokens=sum(one["input"] for one in steps) + cached + written,
         output_tokens=sum(one["output"] for one in steps) + reasoning,

@@ -1,7 +1,6 @@
 """OpenCode: one SQLite database with the tables `session`, `message` and `part`; the last two hold JSON.
 
-Left out: sessions with a parent (sub-agents), parts that are `synthetic` or `ignored`, summaries of
-compactions, and reasoning.
+Left out: sessions of sub-agents, parts that are `synthetic` or `ignored`, summaries, and reasoning.
 """
 
 from __future__ import annotations

@@ -1,12 +1,5 @@
 """pi, of which the sessions are read."""
 
-from __future__ import annotations
-
 from skillopt.agents.port import Agent, lazily
 
-PLUGIN = Agent(
-    name="pi",
-    title="pi",
-    source="pi",
-    transcripts=lazily("pi.transcripts", "PiTranscripts"),
-)
+PLUGIN = Agent(name="pi", title="pi", source="pi", transcripts=lazily("pi.transcripts", "PiTranscripts"))

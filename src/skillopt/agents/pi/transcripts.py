@@ -1,5 +1,4 @@
-"""Pi: one file of lines a session, below `sessions/` of its agent folder; the lines form a tree by `id` and
-`parentId`.
+"""Pi: one file of lines a session, below `sessions/` of its agent folder; `id` and `parentId` form a tree.
 
 Only the branch that leads to the last entry is the session: what was tried and left is another story. Version
 1 has no tree and is read as it stands. Left out: compaction and branch summaries, messages of extensions, and
@@ -26,11 +25,9 @@ class PiTranscripts(FileSource):
     def found(self) -> list[Path]:
         """The sessions of every folder."""
         named = self.homes.places.get(self.name)
-        agent = (
-            named / "agent"
-            if named is not None
-            else self.homes.folder("PI_CODING_AGENT_DIR", self.homes.home / ".pi" / "agent")
-        )
+        agent = (named or self.homes.home / ".pi") / "agent"
+        if named is None:
+            agent = self.homes.folder("PI_CODING_AGENT_DIR", agent)
         return listed(agent / "sessions", "**/*.jsonl")
 
     def read(self, path: Path, reader: SourceReader) -> Iterator[SessionDraft]:
@@ -47,8 +44,7 @@ class PiTranscripts(FileSource):
             message = record.get("message")
             if isinstance(message, dict):
                 time = when(record.get("timestamp")) or when(message.get("timestamp"))
-                # Ids are eight characters, so only together with the time do they name one entry among all
-                # files.
+                # Ids are eight characters: only with the time do they name one entry among all files.
                 id = string(record.get("id"))
                 if id and not reader.first_time(f"{id} {record.get('timestamp')}"):
                     reader.tally.skip("copy of an earlier record")
@@ -68,8 +64,7 @@ class PiTranscripts(FileSource):
 
 
 def _branch(path: Path, reader: SourceReader) -> set[int] | None:
-    """The numbers of the records that lead from the root to the last entry; None where there is no tree to
-    walk.
+    """The numbers of the records from the root to the last entry; None where there is no tree.
 
     A broken link ends the walk: what is below it is still the branch.
     """

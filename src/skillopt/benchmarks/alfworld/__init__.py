@@ -28,13 +28,10 @@ _text = partial(package_text, folder="alfworld")
 class ALFWorldSettings(CommonSettings):
     """The `env.*` keys of ALFWorld."""
 
-    data_root: Path | None = Field(
-        default=None,
-        description="Folder that game files are named from; unset is the one that ALFWORLD_DATA names.",
-    )
-    max_steps: int = Field(
-        default=50, ge=1, description="Actions of one episode; a target that needs more has failed."
-    )
+    data_root: Path | None = None
+    """Folder that game files are named from; unset is the one that ALFWORLD_DATA names."""
+    max_steps: int = Field(default=50, ge=1)
+    """Actions of one episode; a target that needs more has failed."""
 
 
 class _Plugin:

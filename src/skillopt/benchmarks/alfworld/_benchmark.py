@@ -1,6 +1,4 @@
-"""ALFWorld as a benchmark: a fresh game for every rollout, and a score that is read off what
-the game said.
-"""
+"""ALFWorld as a benchmark: a fresh game for every rollout, and a score read off what the game said."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from skillopt.benchmarks.alfworld._names import short_names
+from skillopt.benchmarks.alfworld._load import short_names
 from skillopt.executors import Executor, Handle
 from skillopt.executors.in_process import InProcess
 from skillopt.messages import Message, Tool
@@ -158,18 +156,14 @@ class Room:
         if self._left <= 0:
             self.done, self.failure = True, "turns"
             return f"{seen.text}\n\nNo actions are left, and the task is not done."
-        return f"{seen.text}\n\n{_possible(seen.possible)}"
+        # The many places to go to are known from the task.
+        near = [action for action in seen.possible if not action.startswith(_GO)]
+        return f"{seen.text}\n\nPossible here: {'; '.join(near)}. Also: go to any other place."
 
 
 def plain(action: str) -> str:
     """An action as the game knows it: small letters, single spaces, no quotes or full stop around it."""
     return " ".join(action.lower().split()).strip("\"'`. ")[:_SHOWN]
-
-
-def _possible(actions: Sequence[str]) -> str:
-    """The actions that would do something; the many places to go to are known from the task."""
-    near = [action for action in actions if not action.startswith(_GO)]
-    return f"Possible here: {'; '.join(near)}. Also: go to any other place."
 
 
 class ALFWorld(SplitBenchmark):
@@ -195,9 +189,7 @@ class ALFWorld(SplitBenchmark):
         return Room(executor, self._root / task.data["gamefile"], self._max_steps)
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
-        """1 for a game that was won. Only the game writes what is read here: the target's own words do not
-        count.
-        """
+        """1 for a game that was won, as the game says: the target's own words do not count."""
         shown = [message.content for message in trajectory.messages if message.role in ("tool", "user")]
         if any(text.endswith(WON) for text in shown):
             return Score(hard=1.0, soft=1.0, feedback=f"Won after {_times(trajectory.messages)}.")

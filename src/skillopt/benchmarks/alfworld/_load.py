@@ -1,18 +1,47 @@
-"""Reads rows and game files into tasks: what is to be done, which places there are, and a digest of the whole
-game.
-"""
+"""Reads rows and game files into tasks: the goal, the places by their short names, a digest of the game."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
-from skillopt.benchmarks.alfworld._names import by_number, short_names
 from skillopt.tasks.rows import DataRow
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
+
+_BAR = "_bar_"
+
+
+def short_names(ids: Iterable[str]) -> dict[str, str]:
+    """Short name of every id, as ALFWorld numbers them: the first in the alphabet has the highest."""
+    ordered = sorted(set(ids))
+    left = Counter(_kind(one) for one in ordered if _BAR in one)
+    names = {}
+    for one in ordered:
+        if _BAR not in one:
+            names[one] = one
+            continue
+        kind = _kind(one)
+        names[one] = f"{kind} {left[kind]}"
+        left[kind] -= 1
+    return names
+
+
+def by_number(name: str) -> tuple[str, int]:
+    """Sorts `cabinet 2` before `cabinet 10`."""
+    kind, _, number = name.rpartition(" ")
+    return (kind, int(number)) if re.fullmatch(r"\d+", number) else (name, 0)
+
+
+def _kind(one: str) -> str:
+    kind = one.partition(_BAR)[0]
+    # `sink_bar_..._bar_sinkbasin` is the basin, and has places to go to
+    return f"{kind}basin" if "basin" in one else kind
+
 
 _PARTS = ("pddl_domain", "pddl_problem", "grammar")
 _GOAL = re.compile(r'"rhs":\s*"Your task is to: ([^"]+?)\s*"')

@@ -40,26 +40,18 @@ class OfficeQASettings(CommonSettings):
 
     usual = Path("data/officeqa_split")
 
-    data_dirs: list[str] = Field(
-        default_factory=list,
-        description="Folders with the documents; unset is the one that OFFICEQA_DOCS_DIR names.",
-    )
-    search_mode: Literal["offline"] = Field(
-        default="offline", description="Where evidence comes from: the documents, never the network."
-    )
-    use_local_tools: bool = Field(
-        default=True, description="Let the target list, read and search the documents; off is one reply."
-    )
-    max_tool_turns: int = Field(
-        default=24, ge=1, description="Replies of the target; one that needs more has failed."
-    )
-    oracle_pages: bool = Field(
-        default=True,
-        description="Show the pages that a row's source_docs name, where parsed documents are in jsons/.",
-    )
-    tolerance: float = Field(
-        default=TOLERANCE, ge=0, description="Relative error of an amount that still counts as right."
-    )
+    data_dirs: list[str] = Field(default_factory=list)
+    """Folders with the documents; unset is the one that OFFICEQA_DOCS_DIR names."""
+    search_mode: Literal["offline"] = "offline"
+    """Where evidence comes from: the documents, never the network."""
+    use_local_tools: bool = True
+    """Let the target list, read and search the documents; off is one reply."""
+    max_tool_turns: int = Field(default=24, ge=1)
+    """Replies of the target; one that needs more has failed."""
+    oracle_pages: bool = True
+    """Show the pages that a row's source_docs name, where parsed documents are in jsons/."""
+    tolerance: float = Field(default=TOLERANCE, ge=0)
+    """Relative error of an amount that still counts as right."""
 
 
 class OfficeQA(QuestionBenchmark):
@@ -71,9 +63,7 @@ class OfficeQA(QuestionBenchmark):
         self._max_turns = max_turns
 
     def open(self, task: Task) -> Environment | None:
-        """The tools over the documents of this task alone, or these documents themselves for an agent that
-        has tools.
-        """
+        """The tools over this task's documents, or these themselves for an agent with tools."""
         return None if self._max_turns is None else DocumentTools(task.files, self._max_turns)
 
 

@@ -1,5 +1,4 @@
-"""The tools of a question: list, read and search its own documents. A name is looked up among them; no path
-is ever followed.
+"""The tools of a question: list, read and search its own documents, by name; no path is followed.
 
 An agent that brings its own tools gets the documents themselves (`DocumentTools.documents`) instead.
 """
@@ -20,9 +19,7 @@ _PARSED = ("jsons", "treasury_bulletins_parsed/jsons")
 
 
 class Library:
-    """The folders with documents: their texts beside each other or in `transformed/`, parsed ones in
-    `jsons/`.
-    """
+    """The folders with documents: texts side by side or in `transformed/`, parsed ones in `jsons/`."""
 
     def __init__(self, roots: Sequence[Path]) -> None:
         for root in roots:

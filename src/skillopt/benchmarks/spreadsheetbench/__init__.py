@@ -34,24 +34,18 @@ _text = partial(package_text, folder="spreadsheetbench")
 class SpreadsheetSettings(CommonSettings):
     """The `env.*` keys of SpreadsheetBench."""
 
-    mode: Literal["single", "multi", "react"] = Field(
-        default="multi",
-        description="How a program is written: in one reply, in several with errors told, or with tools.",
-    )
-    max_turns: int = Field(
-        default=30, ge=1, description="Replies of the target in the modes multi and react."
-    )
-    data_root: Path | None = Field(
-        default=None, description="Folder with the workbooks; unset is the folder of the tasks file."
-    )
-    sandbox: Mode = Field(
-        default="bubblewrap",
-        description="How programs are shut in; with 'limits' they see your files and the network.",
-    )
-    code_timeout: float = Field(
-        default=120.0, gt=0, description="Seconds one program may run on one workbook."
-    )
-    code_memory: int = Field(default=2048, ge=256, description="Megabytes one program may use.")
+    mode: Literal["single", "multi", "react"] = "multi"
+    """How a program is written: in one reply, in several with errors told, or with tools."""
+    max_turns: int = Field(default=30, ge=1)
+    """Replies of the target in the modes multi and react."""
+    data_root: Path | None = None
+    """Folder with the workbooks; unset is the folder of the tasks file."""
+    sandbox: Mode = "bubblewrap"
+    """How programs are shut in; with 'limits' they see your files and the network."""
+    code_timeout: float = Field(default=120.0, gt=0)
+    """Seconds one program may run on one workbook."""
+    code_memory: int = Field(default=2048, ge=256)
+    """Megabytes one program may use."""
 
 
 class _Plugin:

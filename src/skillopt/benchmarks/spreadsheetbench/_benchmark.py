@@ -1,6 +1,4 @@
-"""Decides how a program is scored: run on every workbook in the sandbox, its cells read there too, and
-compared with the golden ones.
-"""
+"""Scores a program: run on every workbook in the sandbox, its cells read there and compared."""
 
 from __future__ import annotations
 
@@ -17,9 +15,16 @@ from importlib.resources import files
 from typing import Any, TypeAlias
 
 from skillopt.aio import together
-from skillopt.benchmarks.spreadsheetbench._code import OUTPUT, clipped, run_code, solution_of, trouble_of
+from skillopt.benchmarks.spreadsheetbench._code import (
+    OUTPUT,
+    SpreadsheetTools,
+    Trial,
+    clipped,
+    run_code,
+    solution_of,
+    trouble_of,
+)
 from skillopt.benchmarks.spreadsheetbench._load import Problem
-from skillopt.benchmarks.spreadsheetbench._tools import SpreadsheetTools, Trial
 from skillopt.errors import ConfigError, ScoringError
 from skillopt.executors import Executor
 from skillopt.executors.port import run_again
@@ -84,9 +89,7 @@ class SpreadsheetBench(SplitBenchmark):
         )
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
-        """Run the program on every case. Hard is all of them, soft the share; what the program did wrong is a
-        score.
-        """
+        """Run the program on every case. Hard is all of them, soft the share that is right."""
         if trajectory.failure is not None:
             return no_answer(trajectory.failure)
         code = solution_of(trajectory)
@@ -112,9 +115,7 @@ class SpreadsheetBench(SplitBenchmark):
         return [_complaint(golden[number], read) for number, read in zip(workbooks, found, strict=True)]
 
     async def _golden_of(self, task_id: str, problem: Problem) -> list[_Read]:
-        """The cells that should come out, read once a task: alone, so that no workbook of a program is ever
-        near them.
-        """
+        """The cells that should come out, read once a task and apart from workbooks of programs."""
         if task_id not in self._golden:
             self._golden[task_id] = asyncio.ensure_future(self._read_golden(task_id, problem))
         waiting = self._golden[task_id]
@@ -138,9 +139,7 @@ class SpreadsheetBench(SplitBenchmark):
     async def _read(
         self, workbooks: Sequence[bytes], problem: Problem, first_sheet: str | None
     ) -> list[_Read]:
-        """The cells of workbooks, read in the sandbox. One that spoils the reading of all is found by reading
-        each alone.
-        """
+        """The cells of workbooks, read in the sandbox; each alone where one spoils the reading of all."""
         if not workbooks:
             return []
         areas = [replace(area, sheet=area.sheet or first_sheet).as_json() for area in problem.areas]
@@ -228,9 +227,7 @@ class Wrong:
 
 
 def differences(expected: Cells, got: Cells) -> list[Wrong]:
-    """Every cell that is not the same, in the order of the expected workbook, then those that should be
-    empty.
-    """
+    """Every cell that is not the same, in the order of the expected workbook, then surplus ones."""
     addresses = dict.fromkeys([*expected, *got])
     pairs = ((address, expected.get(address), got.get(address)) for address in addresses)
     return [

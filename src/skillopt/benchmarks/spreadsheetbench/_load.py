@@ -1,6 +1,4 @@
-"""Decides how a row of SpreadsheetBench becomes a task: its workbooks in pairs, its cells, and what the
-target is shown of them.
-"""
+"""How a row of SpreadsheetBench becomes a task: its workbooks in pairs, its cells, and a preview."""
 
 from __future__ import annotations
 
@@ -186,9 +184,7 @@ _LAST_COLUMN, _LAST_ROW = 16_384, 1_048_576
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Area:
-    """A rectangle of cells on a sheet, counted from 1; `sheet` None is the first one, an open end reaches as
-    far as there are cells.
-    """
+    """A rectangle of cells, counted from 1; `sheet` None is the first, an open end is that of the cells."""
 
     sheet: str | None
     first_column: int
@@ -202,9 +198,7 @@ class Area:
 
 
 def parse_position(text: str, sheet: str | None = None) -> tuple[Area, ...]:
-    """The areas of `'Sheet 1'!A1:B3, C4` or `A:C`, on `sheet` where the text names none. Raises `ValueError`
-    that says what is wrong.
-    """
+    """The areas of `'Sheet 1'!A1:B3, C4` or `A:C`, else on `sheet`. Raises `ValueError` with a reason."""
     areas = []
     at = 0
     while at < len(text):

@@ -1,7 +1,5 @@
 """The pages of the dashboard, one file each. The folder is the registry."""
 
-from __future__ import annotations
-
 from skillopt.registry import Registry
 
 pages = Registry("page", "skillopt.dashboard.pages")

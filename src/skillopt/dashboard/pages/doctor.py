@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from multidict import MultiMapping
 
 from skillopt.config import load, packaged_names
-from skillopt.dashboard._forms import box, choice, field
-from skillopt.dashboard._page import ActionReply, Checkup, Page, Parts, Surroundings, Visit
+from skillopt.dashboard._forms import actions, box, button, choice, field
+from skillopt.dashboard._page import ActionReply, Checkup, Page, Parts, Visit
 from skillopt.doctor import CheckResult, Examination, Subject, examine
 from skillopt.errors import UsageError
 from skillopt.render.markup import Markup, Tone, card, chip, joined, soft, tag, verbatim
@@ -26,8 +26,7 @@ async def build(visit: Visit) -> Parts:
     """The form, and the place for what is found."""
     names = {"": "(none)", **{name: name for name in packaged_names()}}
     about = (
-        "Checks models, logins, prices, agent programs, sandbox and data of a configuration. Nothing is"
-        " written."
+        "Checks models, logins, prices, programs, sandbox and data of a configuration. Nothing is written."
     )
     form = tag(
         "form",
@@ -38,11 +37,7 @@ async def build(visit: Visit) -> Parts:
             cls="fields",
         ),
         box("calls", "Ask each model a few tiny questions; this may cost a little"),
-        tag(
-            "div",
-            tag("button", "Run the checks", name="verb", value="examine", cls="main"),
-            cls="actions",
-        ),
+        actions(button("examine", "Run the checks", main=True)),
         method="post",
     )
     return {"form": card("Examine", tag("p", about), form), "found": _found(visit.around.checkup)}
@@ -54,7 +49,12 @@ async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
     if checkup.is_at_work:
         raise UsageError("The checks are running already; what they find is shown below.")
     name = form.get("file", "").strip() or form.get("packaged", "") or None
-    subject = _subject(visit.around, name)
+    around = visit.around
+    try:
+        resolved = load(name, flags={}, options=[], environ=around.environ, cwd=around.cwd)
+        subject = Subject(resolved=resolved, environ=around.environ)
+    except UsageError as error:  # the machine can be examined all the same
+        subject = Subject(resolved=None, environ=around.environ, problem=str(error))
     checkup.under_way.clear()
     checkup.found.clear()
 
@@ -67,14 +67,6 @@ async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
 
     checkup.ended = asyncio.create_task(examine(subject, calls=bool(form.get("calls")), news=news))
     return ActionReply(parts={"found": _found(checkup)})
-
-
-def _subject(around: Surroundings, name: str | None) -> Subject:
-    try:
-        resolved = load(name, flags={}, options=[], environ=around.environ, cwd=around.cwd)
-    except UsageError as error:  # the machine can be examined all the same
-        return Subject(resolved=None, environ=around.environ, problem=str(error))
-    return Subject(resolved=resolved, environ=around.environ)
 
 
 def _found(checkup: Checkup) -> Markup:

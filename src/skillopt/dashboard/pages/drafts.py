@@ -10,11 +10,13 @@ from typing import Any
 
 from multidict import MultiMapping
 
-from skillopt.build.draft_file import as_kept, draft_files, is_draft, read_rows, write_rows
+from skillopt.build.drafting import as_kept, draft_files, is_draft, read_rows, write_rows
+from skillopt.dashboard._forms import actions, button, hidden
 from skillopt.dashboard._page import ActionReply, Page, Parts, Visit
 from skillopt.errors import UsageError
-from skillopt.render.markup import Markup, card, sentence, soft, tag
+from skillopt.render.markup import Markup, card, empty, sentence, soft, tag
 from skillopt.runs.words import count
+from skillopt.transcripts.records import decoded
 
 _ABOUT = (
     "`skillopt tasks draft SKILL` lets the optimizer model write tasks with checks from a skill alone."
@@ -32,7 +34,7 @@ async def build(visit: Visit) -> Parts:
         parts[f"file-{_digest(name)}"] = tag("section", tag("h2", name), soft(told), aria_label=name)
         parts |= {_part(name, row): _card(name, row) for row in drafts}
     if len(parts) == 1:
-        parts["none"] = tag("p", f"No draft waits in {visit.around.cwd}.", cls="empty")
+        parts["none"] = empty(f"No draft waits in {visit.around.cwd}.")
     return parts
 
 
@@ -61,10 +63,7 @@ def _files(visit: Visit) -> dict[str, Path]:
 
 
 def _checks(text: str) -> list[Any]:
-    try:
-        checks = json.loads(text)
-    except ValueError:
-        checks = None
+    checks = decoded(text)
     if not isinstance(checks, list) or not checks:
         raise UsageError('Checks are a JSON list such as [{"op": "contains", "arg": "..."}].')
     return checks
@@ -86,18 +85,13 @@ def _card(name: str, row: Mapping[str, Any]) -> Markup:
         str(row.get("id", "")),
         tag(
             "form",
-            tag("input", type="hidden", name="file", value=name),
-            tag("input", type="hidden", name="draft", value=_part(name, row)),
+            hidden("file", name),
+            hidden("draft", _part(name, row)),
             *(
                 tag("label", label, tag("textarea", text, name=key, rows=min(8, 2 + text.count("\n"))))
                 for key, label, text in fields
             ),
-            tag(
-                "div",
-                tag("button", "Keep", name="verb", value="keep", cls="main"),
-                tag("button", "Drop", name="verb", value="drop"),
-                cls="actions",
-            ),
+            actions(button("keep", "Keep", main=True), button("drop", "Drop")),
             method="post",
         ),
     )

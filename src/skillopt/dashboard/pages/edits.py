@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from skillopt.dashboard._forms import choice, field, pager
+from skillopt.dashboard._forms import choice, field, filters, pager
 from skillopt.dashboard._page import Page, Parts, Visit
 from skillopt.render.markup import card, tag
 from skillopt.render.steps import steps
@@ -27,13 +27,10 @@ async def build(visit: Visit) -> Parts:
     state, words = visit.query.get("state", _ALL), visit.query.get("words", "")
     step = visit.query.get("step", _ALL)
     names = {one.short: f"{one.name} · {outcome(one.action)}" for one in changes[:LONGEST_STEPS]}
-    form = tag(
-        "form",
+    wanted = filters(
         choice("state", "State", states, state),
         choice("step", "Step", {_ALL: "all", **names}, step),
         field("words", "Words in the edit", words),
-        data_swap=True,
-        cls="filter",
     )
     chosen = [change for change in changes if step in (_ALL, change.short)]
     if state != _ALL or words:
@@ -42,7 +39,7 @@ async def build(visit: Visit) -> Parts:
     part, pages = pager(visit, len(chosen), SIZE, "steps")
     edits = sum(len(change.edits) for change in chosen)
     said = tag("p", f"{edits:,} edits in {len(chosen):,} steps.", cls="soft", role="status")
-    return {"filter": tag("div", form, cls="card"), "steps": card("Steps", said, steps(chosen[part]), pages)}
+    return {"filter": wanted, "steps": card("Steps", said, steps(chosen[part]), pages)}
 
 
 def _with(change: SkillChange, state: str, words: list[str]) -> SkillChange:

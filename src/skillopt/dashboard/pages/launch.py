@@ -1,6 +1,4 @@
-"""The page Launch: pick a config, change what matters, see what it would cost, and start, stop and resume
-runs.
-"""
+"""The page Launch: pick a config, change it, see what it would cost; start, stop and resume runs."""
 
 from __future__ import annotations
 
@@ -11,11 +9,11 @@ from typing import Any
 from multidict import MultiMapping
 
 from skillopt.config import Resolved, describe, packaged_names, render
-from skillopt.dashboard._forms import choice, field
+from skillopt.dashboard._forms import actions, button, choice, field, hidden, stop_button, stop_or_resume
 from skillopt.dashboard._launch import Launched, Launches, LaunchRequest, chosen_options
 from skillopt.dashboard._page import ActionReply, Page, Parts, Visit
 from skillopt.errors import SkillOptError
-from skillopt.render.markup import Markup, card, chip, joined, soft, table, tag, trouble, verbatim
+from skillopt.render.markup import Markup, card, chip, empty, joined, soft, table, tag, trouble, verbatim
 from skillopt.runs.reader import is_run
 
 FIELDS = (
@@ -42,7 +40,9 @@ _HINTS = {
     "env.out_root": "Unset: one named after the config and the time.",
 }
 _SHOWN = 6
-_STOP = "Nothing further is sent; what was sent is waited for and kept. Resume goes on at the same place."
+_NONE = (
+    "Nothing was started from here yet. Runs go on when the dashboard is closed, and are found here again."
+)
 
 
 async def build(visit: Visit) -> Parts:
@@ -51,18 +51,8 @@ async def build(visit: Visit) -> Parts:
     if cwd not in forms:
         forms[cwd] = _form(visit.around.launches)
     started = await asyncio.to_thread(_look, visit.around.launches)
-    empty = (
-        "Nothing was started from here yet. Runs go on when the dashboard is closed, and are found here"
-        " again."
-    )
-    return {
-        "form": forms[cwd],
-        "started": card(
-            "Started from here",
-            *([] if started else [tag("p", empty, cls="empty")]),
-            *(_entry(visit, *one) for one in started),
-        ),
-    }
+    entries = [_entry(visit, *one) for one in started] or [empty(_NONE)]
+    return {"form": forms[cwd], "started": card("Started from here", *entries)}
 
 
 def _form(desk: Launches) -> Markup:
@@ -121,33 +111,13 @@ def _hints(resolved: Resolved) -> dict[str, str]:
 def _verdict(wish: LaunchRequest, resolved: Resolved | None, wrong: str = "") -> Markup:
     """What the loader says to the form, and the buttons, which wait until it is right."""
     limit = None if resolved is None else resolved.config.budget
-    money = (
-        "It may spend money; no budget is set, so there is no limit."
-        if limit is None
-        else (f"It may spend money, up to the budget: {limit}.")
-    )
-    buttons = tag(
-        "div",
-        tag(
-            "button",
-            "Estimate the cost",
-            name="verb",
-            value="estimate",
-            disabled=bool(wrong),
-            data_busy="Estimating.",
-        ),
-        tag(
-            "button",
-            "Start the run",
-            name="verb",
-            value="start",
-            cls="main",
-            disabled=bool(wrong),
-            data_ask="Start this run?",
-            data_detail=f"{wish.spoken}. {money}",
-            data_yes="Start",
-        ),
-        cls="actions",
+    money = "It may spend money; no budget is set, so there is no limit."
+    if limit is not None:
+        money = f"It may spend money, up to the budget: {limit}."
+    is_wrong, told = bool(wrong), f"{wish.spoken}. {money}"
+    buttons = actions(
+        button("estimate", "Estimate the cost", disabled=is_wrong, data_busy="Estimating."),
+        button("start", "Start the run", "Start this run?", told, "Start", main=True, disabled=is_wrong),
     )
     if wrong or resolved is None:
         return joined([trouble(wrong), buttons])
@@ -165,14 +135,8 @@ def _verdict(wish: LaunchRequest, resolved: Resolved | None, wrong: str = "") ->
 async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
     """Check the form, estimate or start what it says; stop or resume what was started."""
     desk, verb = visit.around.launches, form.get("verb")
-    if verb == "stop":
-        return ActionReply(
-            said=f"Asked process {desk.stop(Path(desk.load(form.get('id', '')).folder))} to stop."
-        )
-    if verb == "resume":
-        return ActionReply(
-            said=f"Started as process {desk.resume(Path(desk.load(form.get('id', '')).folder)).pid}."
-        )
+    if verb in ("stop", "resume"):
+        return stop_or_resume(desk, verb, Path(desk.load(form.get("id", "")).folder))
     try:
         wish = _wish(form)
         resolved = desk.look(wish)
@@ -205,27 +169,16 @@ def _entry(visit: Visit, one: Launched, state: str, output: str, is_there: bool)
         opened,
         cls="row-of",
     )
-    button: Markup | str = ""
+    verb = Markup()
     if state == "running":
-        button = tag(
-            "button",
-            "Stop",
-            name="verb",
-            value="stop",
-            data_ask="Stop this run?",
-            data_detail=_STOP,
-            data_yes="Stop",
-        )
+        verb = stop_button()
     elif state not in ("starting", "finished"):
-        button = tag("button", "Resume", name="verb", value="resume")
-    hidden = tag("input", type="hidden", name="id", value=one.id)
-    form = tag("form", hidden, button, method="post", cls="actions") if button else ""
-    tail = (
-        verbatim("\n".join(output.splitlines()[-8:]), f"Output of {Path(one.folder).name}") if output else ""
-    )
-    return tag(
-        "article", head, tail, form, cls="card", aria_label=f"Started {one.started:%Y-%m-%d %H:%M:%S} UTC"
-    )
+        verb = button("resume", "Resume")
+    form = tag("form", hidden("id", one.id), verb, method="post", cls="actions") if verb else ""
+    tail = "\n".join(output.splitlines()[-8:])
+    shown = verbatim(tail, f"Output of {Path(one.folder).name}") if output else ""
+    label = f"Started {one.started:%Y-%m-%d %H:%M:%S} UTC"
+    return tag("article", head, shown, form, cls="card", aria_label=label)
 
 
 def _estimate(told: dict[str, Any]) -> Markup:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from pathlib import Path
 
 from multidict import MultiMapping
 
 from skillopt.adoption import adopt, is_adopted, plan_adoption, undo_adoption
+from skillopt.dashboard._forms import button, stop_button, stop_or_resume
 from skillopt.dashboard._page import ActionReply, Page, Parts, Visit
 from skillopt.errors import UsageError
 from skillopt.render import run as draw
@@ -40,10 +40,8 @@ async def build(visit: Visit) -> Parts:
     reader = await visit.look()
     facts = reader.facts()
     if facts is None:
-        return {
-            "head": _head(visit, reader, None),
-            "now": tag("p", "Waiting for the run to begin.", cls="empty", role="status"),
-        }
+        waiting = tag("p", "Waiting for the run to begin.", cls="empty", role="status")
+        return {"head": _head(visit, reader, None), "now": waiting}
     drawn, at = visit.around.drawn, (reader.decided, reader.state)
     if reader.folder not in drawn or drawn[reader.folder][0] != at:
         drawn[reader.folder] = (at, await asyncio.to_thread(_decided, visit, facts))
@@ -77,49 +75,27 @@ def _head(visit: Visit, reader: RunReader, facts: Facts | None) -> Markup:
     id = visit.run.id
     verbs: list[Markup] = []
     if reader.state == "running":
-        ask = (
-            "Nothing further is sent; what was sent is waited for and kept. Resume goes on at the same place."
-        )
-        verbs.append(_verb("stop", "Stop", ask="Stop this run?", detail=ask))
+        verbs.append(stop_button())
     elif reader.state == "stopped":
-        verbs.append(_verb("resume", "Resume", main=True))
+        verbs.append(button("resume", "Resume", main=True))
     stands = is_adopted(reader.folder)
     if facts is not None and facts.best_diff and reader.state != "running":
-        verbs.append(_verb("adopt", "Adopt", ask="Adopt the best skill?", detail=_ADOPT))
+        verbs.append(button("adopt", "Adopt", "Adopt the best skill?", _ADOPT, "Adopt"))
     if stands:
-        verbs.append(_verb("undo", "Undo the adoption", ask="Undo the last adoption?", detail=_UNDO))
+        verbs.append(
+            button("undo", "Undo the adoption", "Undo the last adoption?", _UNDO, "Undo the adoption")
+        )
     verbs.append(tag("a", "Compare", href=visit.url("runs", run=id), cls="button"))
     if facts is not None and facts.baseline is not None:
-        verbs.append(tag("a", "Report", href=f"{visit.url('run')}/report.html", cls="button", download=True))
-        verbs.append(
-            tag(
-                "a",
-                "Export skill",
-                href=f"{visit.url('run')}/best_skill.md",
-                cls="button main",
-                download=True,
-            )
-        )
-    about = (
-        tag("span", reader.status.what(), cls="soft")
-        if facts is None
-        else draw.subject(facts, is_adopted=stands)
-    )
+        here = visit.url("run")
+        verbs.append(tag("a", "Report", href=f"{here}/report.html", cls="button", download=True))
+        skill = f"{here}/best_skill.md"
+        verbs.append(tag("a", "Export skill", href=skill, cls="button main", download=True))
+    about = tag("span", reader.status.what(), cls="soft")
+    if facts is not None:
+        about = draw.subject(facts, is_adopted=stands)
     form = tag("form", *verbs, method="post", cls="actions", aria_label="What can be done with this run")
     return tag("div", about, tag("span", cls="spread"), form, cls="row-of")
-
-
-def _verb(verb: str, name: str, *, main: bool = False, ask: str = "", detail: str = "") -> Markup:
-    return tag(
-        "button",
-        name,
-        name="verb",
-        value=verb,
-        cls="main" if main else "",
-        data_ask=ask or None,
-        data_detail=detail or None,
-        data_yes=name,
-    )
 
 
 def _now(visit: Visit, reader: RunReader) -> Markup:
@@ -127,7 +103,8 @@ def _now(visit: Visit, reader: RunReader) -> Markup:
     status, paid = reader.status, reader.spending.settled()
     if reader.state == "stopped":
         started = visit.around.launches.of(reader.folder)
-        command = started.wish.spoken if started else _goes_on(reader.folder)
+        goes_on = shlex.join(["skillopt", "train", str(reader.folder)])
+        command = started.wish.spoken if started else goes_on
         said = "No process works on this run. Resume goes on at the same place, and so does its command:"
         return card("Stopped", tag("p", said), tag("pre", command), id="now")
     if reader.state != "running":
@@ -142,37 +119,22 @@ def _now(visit: Visit, reader: RunReader) -> Markup:
         ("time so far", duration(reader.seconds())),
         ("time left", status.left_in_words()),
     ]
-    progress = (
-        tag("div", _bar(status), tag("span", status.rows(), cls="soft"), cls="row-of") if status.total else ""
-    )
+    rows = tag("progress", value=status.done, max=status.total, aria_label="Rows of this stage that are in")
+    told = tag("span", status.rows(), cls="soft")
+    progress = tag("div", rows, told, cls="row-of") if status.total else ""
     slowed = tag("p", status.slowed(), cls="note") if status.slowed() else ""
     flights = [
         (one.role, one.stage, str(one.calls), f"{one.oldest:.0f} s") for one in reader.spending.flights()
     ]
-    waiting = (
-        table("Calls in flight", ("role", "stage", "calls", "longest wait"), flights, numbers=2)
-        if flights
-        else ""
-    )
-    return card(
-        "Now",
-        tag("p", status.position(), role="status"),
-        _strip(status),
-        progress,
-        slowed,
-        pairs(figures),
-        waiting,
-        id="now",
-    )
+    heads = ("role", "stage", "calls", "longest wait")
+    waiting = table("Calls in flight", heads, flights, numbers=2) if flights else ""
+    where = tag("p", status.position(), role="status")
+    return card("Now", where, _strip(status), progress, slowed, pairs(figures), waiting, id="now")
 
 
 def _val(status: RunStatus) -> str:
     state = status.fold.result
     return score(None) if state is None else f"{score(state.baseline_score)} → {score(state.score)}"
-
-
-def _bar(status: RunStatus) -> Markup:
-    return tag("progress", value=status.done, max=status.total, aria_label="Rows of this stage that are in")
 
 
 def _strip(status: RunStatus) -> Markup:
@@ -201,8 +163,8 @@ def _log(lines: list[LogLine]) -> Markup:
 async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
     """Stop or resume the run; adopt its best skill, or take that back."""
     launches, folder, verb = visit.around.launches, visit.run.folder, form.get("verb")
-    if verb == "stop":
-        return ActionReply(said=f"Asked process {launches.stop(folder)} to stop.")
+    if verb in ("stop", "resume"):
+        return stop_or_resume(launches, verb, folder)
     if verb == "adopt":
         plan = await asyncio.to_thread(plan_adoption, folder)
         if plan.doubts:
@@ -214,13 +176,7 @@ async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
     if verb == "undo":
         back = await asyncio.to_thread(undo_adoption, folder)
         return ActionReply(said=f"Undone: {', '.join(map(str, back))} is as it was before.")
-    if verb == "resume":
-        return ActionReply(said=f"Started as process {launches.resume(folder).pid}.")
     raise UsageError(f"There is no verb {str(verb)[:40]!r} here.")
-
-
-def _goes_on(folder: Path) -> str:
-    return shlex.join(["skillopt", "train", str(folder)])
 
 
 def _report(visit: Visit) -> str:

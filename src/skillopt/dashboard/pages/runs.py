@@ -11,7 +11,7 @@ from typing import Any
 from multidict import MultiMapping
 
 from skillopt.adoption import is_adopted
-from skillopt.dashboard._forms import choice, field, pager
+from skillopt.dashboard._forms import actions, button, choice, field, filters, pager
 from skillopt.dashboard._launch import LaunchRequest
 from skillopt.dashboard._page import ActionReply, Page, Parts, Visit
 from skillopt.dashboard._runs import RunPlace
@@ -21,6 +21,7 @@ from skillopt.runs.words import change, marks, money, score
 
 SIZE = 25
 _STATES = ("all", "running", "finished", "stopped")
+_HEADS = ("run", "status", "benchmark, target", "steps", "val", "sealed test", "change", "cost", "changed")
 _listing = Listing()
 Row = tuple[RunPlace, RunOverview]
 _COLUMNS: dict[str, Callable[[Row], Any]] = {
@@ -46,18 +47,12 @@ async def build(visit: Visit) -> Parts:
     rows.sort(key=_COLUMNS.get(order, _COLUMNS["changed"]))
     part, pages = pager(visit, len(rows), SIZE, "runs")
     running = sum(one.status == "running" for _, one in found)
-    filters = tag(
-        "form",
+    wanted = filters(
         field("words", "Filter by name, benchmark or model", visit.query.get("words", "")),
         choice("status", "Status", {name: name for name in _STATES}, state),
-        data_swap=True,
-        cls="filter",
     )
     said = tag("p", f"{len(found):,} runs, {running:,} running.", cls="soft", role="status")
-    return {
-        "filter": tag("div", filters, cls="card"),
-        "runs": card("All runs", said, _table(visit, rows[part], order), pages),
-    }
+    return {"filter": wanted, "runs": card("All runs", said, _table(visit, rows[part], order), pages)}
 
 
 def _read(visit: Visit) -> list[Row]:
@@ -80,17 +75,7 @@ def _gained(one: RunOverview) -> float | None:
 
 def _table(visit: Visit, rows: list[Row], order: str) -> Markup:
     heads = [tag("th", tag("span", "compare", cls="unseen"), scope="col")]
-    for name in (
-        "run",
-        "status",
-        "benchmark, target",
-        "steps",
-        "val",
-        "sealed test",
-        "change",
-        "cost",
-        "changed",
-    ):
+    for name in _HEADS:
         inside: str = name
         if name in _COLUMNS:
             inside = tag("a", name, href=visit.here(sort=name, page=None), data_swap=True)
@@ -100,8 +85,8 @@ def _table(visit: Visit, rows: list[Row], order: str) -> Markup:
     chosen = set(visit.query.getall("run", []))
     body = tag("tbody", *(_row(visit, *row, row[0].id in chosen) for row in rows))
     made = tag("table", tag("thead", tag("tr", *heads)), body, cls="plain stack")
-    button = tag("button", "Compare the chosen runs")
-    return tag("form", region("Runs", made), tag("div", button, cls="actions"), action=visit.url("compare"))
+    verbs = actions(tag("button", "Compare the chosen runs"))
+    return tag("form", region("Runs", made), verbs, action=visit.url("compare"))
 
 
 def _kind(name: str) -> str:
@@ -112,7 +97,7 @@ def _row(visit: Visit, place: RunPlace, one: RunOverview, is_chosen: bool) -> Ma
     label = f"Compare {place.name}"
     box = tag("input", type="checkbox", name="run", value=place.id, aria_label=label, checked=is_chosen)
     name = tag("a", place.name, href=visit.url("run", run=place.id))
-    test = one.test
+    test, best = one.test, one.test.get("best")
     states = [one.status, *["simulated"] * one.simulated, *["adopted"] * is_adopted(one.folder)]
     moment = datetime.fromtimestamp(one.changed, timezone.utc).isoformat()
     cells: list[tuple[str, str]] = [
@@ -120,11 +105,8 @@ def _row(visit: Visit, place: RunPlace, one: RunOverview, is_chosen: bool) -> Ma
         ("benchmark, target", one.trouble or f"{one.benchmark} · {one.target}"),
         ("steps", f"{one.step}/{one.steps} {marks(one.actions[-12:])}"),
         ("val", "" if one.baseline is None else f"{score(one.baseline)} → {score(one.best)}"),
-        (
-            "sealed test",
-            "" if test.get("best") is None else f"{score(test.get('seed'))} → {score(test['best'])}",
-        ),
-        ("change", change(test.get("seed"), test.get("best"))),
+        ("sealed test", "" if best is None else f"{score(test.get('seed'))} → {score(best)}"),
+        ("change", change(test.get("seed"), best)),
         ("cost", money(one.usd)),
         ("changed", tag("time", moment[:16], datetime=moment, data_short="1") if one.changed else ""),
     ]
@@ -135,10 +117,8 @@ def _row(visit: Visit, place: RunPlace, one: RunOverview, is_chosen: bool) -> Ma
 def _empty(visit: Visit) -> Markup:
     """What stands there before the first run: the demo, which needs no key, as a button."""
     told = f"No run below {visit.around.roots.spoken}. Start one under Launch, or by 'skillopt train'."
-    button = tag(
-        "button", "Train the demo: simulated, no key, some seconds", name="verb", value="demo", cls="main"
-    )
-    form = tag("form", button, method="post", cls="actions")
+    demo = button("demo", "Train the demo: simulated, no key, some seconds", main=True)
+    form = tag("form", demo, method="post", cls="actions")
     return tag("div", tag("p", told), form, cls="empty")
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from skillopt.dashboard._forms import choice
+from skillopt.dashboard._forms import choice, filters
 from skillopt.dashboard._page import Page, Parts, Visit
-from skillopt.render.markup import Markup, card, diff, region, soft, tag, verbatim
+from skillopt.render.markup import Markup, card, diff, empty, region, soft, tag, verbatim
 from skillopt.runs.provenance import SkillVersion, skill_versions
 from skillopt.runs.words import outcome, score
 from skillopt.skill.diff import unified
@@ -24,11 +24,7 @@ async def build(visit: Visit) -> Parts:
     facts = (await visit.look()).facts()
     found = [] if facts is None else skill_versions(facts)
     if not found:
-        return {
-            "empty": tag(
-                "p", "Nothing was measured yet: the seed appears here with the baseline.", cls="empty"
-            )
-        }
+        return {"empty": empty("Nothing was measured yet: the seed appears here with the baseline.")}
     rejected = [one.short for one in found if not one.is_taken][-MOST_REJECTED:]
     versions = {one.short: one for one in reversed(found) if one.is_taken or one.short in rejected}
     best = next((one.short for one in found if one.is_best), "seed")
@@ -36,19 +32,13 @@ async def build(visit: Visit) -> Parts:
     against = visit.query.get("against", "seed" if "version" not in visit.query else BASE)
     other, view = versions.get(against), visit.query.get("view", "inline")
     offered = {short: _named(version) for short, version in versions.items()}
-    form = tag(
-        "form",
+    wanted = filters(
         choice("version", "Version", offered, one.short),
         choice("against", "Compared with", {BASE: "the skill it was made from", **offered}, against),
         choice("view", "Shown", _VIEWS, view),
-        data_swap=True,
-        cls="filter",
     )
     before, name = (one.base, "before") if other is None else (other.text, other.name)
-    return {
-        "filter": tag("div", form, cls="card"),
-        "text": card("What changed", *_text(one, before, name, view)),
-    }
+    return {"filter": wanted, "text": card("What changed", *_text(one, before, name, view))}
 
 
 def _named(one: SkillVersion) -> str:
@@ -62,11 +52,9 @@ def _text(one: SkillVersion, before: str, name: str, view: str) -> list[Markup]:
     if view == "text":
         return [said, verbatim(one.text or "The log does not hold this text.", f"The skill of {one.name}")]
     if before == one.text:
-        same = (
-            f"{one.name} reads the same as {name}."
-            if one.short != "seed"
-            else "The run began with this skill."
-        )
+        same = "The run began with this skill."
+        if one.short != "seed":
+            same = f"{one.name} reads the same as {name}."
         return [said, soft(same), verbatim(one.text, f"The skill of {one.name}")]
     if view == "sides":
         label = f"{name} on the left, {one.name} on the right"
@@ -76,9 +64,7 @@ def _text(one: SkillVersion, before: str, name: str, view: str) -> list[Markup]:
 
 
 def side_by_side(before: str, after: str) -> list[Markup]:
-    """Two texts in two columns; lines that are gone have a minus, new ones a plus, so that colour says
-    nothing alone.
-    """
+    """Two texts in two columns; lines have a minus or a plus, so that colour says nothing alone."""
     old, new = before.splitlines(), after.splitlines()
     rows: list[Markup] = []
     groups = difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_grouped_opcodes(_CONTEXT)

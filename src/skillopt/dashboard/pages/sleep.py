@@ -1,6 +1,4 @@
-"""The page Sleep: what the last night proposes, the answers before and after, and the place to adopt, undo
-or discard it edit by edit.
-"""
+"""The page Sleep: what a night proposes, answers before and after, and adopt, undo or discard by edit."""
 
 from __future__ import annotations
 
@@ -15,6 +13,7 @@ from multidict import MultiMapping
 from skillopt.changes.adoption import Adoption, Done
 from skillopt.changes.proposal import Judgement, ProposedEdit, ProposedFile
 from skillopt.changes.status import ProposalsStatus, ProposalStatus
+from skillopt.dashboard._forms import actions, button, hidden
 from skillopt.dashboard._page import ActionReply, Page, Parts, Visit
 from skillopt.errors import UsageError
 from skillopt.night import NightContext, ProjectState, open_context
@@ -23,6 +22,7 @@ from skillopt.render.markup import (
     card,
     chip,
     diff,
+    empty,
     joined,
     pairs,
     sentence,
@@ -35,6 +35,10 @@ from skillopt.runs.words import count, money, score
 
 _VERBS = {"adopt": "Adopted", "undo": "Undone", "discard": "Discarded"}
 _SHOWN = 20
+_ADOPT = "The live files change now. What was there before is kept, and undo puts it back byte for byte."
+_UNDO = (
+    "The live files get back, byte for byte, what they held before. A file that was edited since is refused."
+)
 
 
 async def build(visit: Visit) -> Parts:
@@ -83,6 +87,7 @@ def _told(done: Done) -> str:
     named = "edit" if len(done.edits) == 1 else "edits"
     parts = [*done.recovered, f"{_VERBS[done.action]}: {named} {', '.join(map(str, done.edits))}."]
     parts += [f"Wrote {path}." for path in done.written]
+    parts += [f"{finding}." for finding in done.findings if done.action == "adopt"]
     parts += [f"Left {name} as it is: somebody else changed it at the last moment." for name in done.left_out]
     return " ".join(parts)
 
@@ -114,13 +119,9 @@ def _proposal(one: ProposalStatus) -> Markup:
 
 
 def _target(target: ProposedFile, disk: str, note: str, decided: Mapping[int, str]) -> Iterator[Markup]:
-    what = (
-        "Our block in the memory file"
-        if target.kind == "memory"
-        else "A new skill"
-        if target.before is None
-        else "The skill"
-    )
+    what = "The skill" if target.before is not None else "A new skill"
+    if target.kind == "memory":
+        what = "Our block in the memory file"
     yield tag("h3", target.name)
     yield soft(f"{what} {target.path}; on disk is the {disk} text. {note}".rstrip())
     yield from _judgement(target.judgement)
@@ -129,8 +130,7 @@ def _target(target: ProposedFile, disk: str, note: str, decided: Mapping[int, st
 
 def _judgement(judged: Judgement) -> Iterator[Markup]:
     chips = [chip(judged.action, "good" if judged.action.startswith("accept") else "plain")]
-    if not judged.verified:
-        chips.append(chip("unverified suggestion", "warn"))
+    chips.append(chip(judged.standing, "good" if judged.standing == "shown" else "warn"))
     if not judged.gate_on:
         chips.append(chip("the gate was switched off", "warn"))
     if judged.before is not None or judged.after is not None:
@@ -139,6 +139,7 @@ def _judgement(judged: Judgement) -> Iterator[Markup]:
             tag("span", f"Held-out {judged.metric or 'score'} {scores}, policy {judged.policy or 'strict'}")
         )
     yield tag("div", *chips, cls="row-of")
+    yield tag("p", f"Held-out tasks: {judged.finding}.")
     yield tag("p", judged.why)
     if judged.example is not None:
         boxes = (tag("div", tag("strong", title), tag("pre", text)) for title, text in judged.example.parts())
@@ -173,8 +174,7 @@ def _edit(target: ProposedFile, edit: ProposedEdit, decided: str) -> Markup:
 
 def _evidence(edit: ProposedEdit) -> Iterator[Markup]:
     for one in edit.evidence:
-        reason = one.why or str(one.edit.get("rationale", "") or one.edit.get("reason", ""))
-        yield tag("p", reason or "No reason was given.")
+        yield tag("p", one.reason or "No reason was given.")
         yield from (tag("p", f"You said: {words}") for words in one.said)
         seen = [
             f"from step {one.place}" if one.place else "",
@@ -188,57 +188,35 @@ def _evidence(edit: ProposedEdit) -> Iterator[Markup]:
 def _buttons(one: ProposalStatus) -> Markup:
     states = set(one.edits.values())
     asked = [
-        (
-            "pending",
-            "adopt",
-            "Adopt the chosen edits",
-            "The live files change now. What was there before is kept, and undo puts it back byte for byte.",
-        ),
+        ("pending", "adopt", "Adopt the chosen edits", _ADOPT),
         (
             "pending",
             "discard",
             "Discard the chosen edits",
             "No live file is touched; the next night is told.",
         ),
-        (
-            "adopted",
-            "undo",
-            "Undo the last adoption",
-            "The live files get back, byte for byte, what they held before. A file that was edited since is"
-            " refused.",
-        ),
+        ("adopted", "undo", "Undo the last adoption", _UNDO),
     ]
     buttons = (
-        tag(
-            "button",
-            name,
-            name="verb",
-            value=verb,
-            cls="main" if verb == "adopt" else "",
-            data_ask=f"{name}?",
-            data_detail=detail,
-            data_yes=verb.capitalize(),
-        )
+        button(verb, name, f"{name}?", detail, verb.capitalize(), main=verb == "adopt")
         for state, verb, name, detail in asked
         if state in states
     )
-    id = tag("input", type="hidden", name="proposal", value=one.proposal.id)
-    return tag("div", id, *buttons, cls="actions")
+    return actions(hidden("proposal", one.proposal.id), *buttons)
 
 
 def _list(visit: Visit, status: ProposalsStatus, shown: str | None) -> Markup:
-    empty = "No proposal is staged. A night makes one when a change holds up on tasks it was not made from."
+    none = "No proposal is staged. A night makes one when a change holds up on tasks it was not made from."
     rows = []
     for one in status.proposals[:_SHOWN]:
         edits = ", ".join(f"{number} {word}" for word, number in Counter(one.edits.values()).items())
         id = one.proposal.id
-        link = tag(
-            "a", id, href=visit.url("sleep", proposal=id), aria_current="true" if id == shown else None
-        )
+        is_shown = "true" if id == shown else None
+        link = tag("a", id, href=visit.url("sleep", proposal=id), aria_current=is_shown)
         rows.append((link, chip(one.state), edits, ", ".join(target.name for target in one.targets)))
     listed = table("All proposals", ("proposal", "state", "edits", "targets"), rows) if rows else None
     refused = (trouble(f"Refused {id}: {why}") for id, why in status.refused.items())
-    return card("Proposals", listed or tag("p", empty, cls="empty"), *refused)
+    return card("Proposals", listed or empty(none), *refused)
 
 
 def _nights(nights: NightContext, kept: ProjectState) -> Markup:
@@ -246,11 +224,11 @@ def _nights(nights: NightContext, kept: ProjectState) -> Markup:
     if kept.open is not None:
         parts.append(sentence(f"Night {kept.open} is open: `skillopt sleep run` goes on with it."))
     if not kept.nights:
-        empty = (
+        none = (
             "No night has ended yet. `skillopt sleep dry-run` says what one would work on and cost;"
             " `skillopt sleep run` runs it."
         )
-        return card("Nights", *parts, sentence(empty, cls="empty"))
+        return card("Nights", *parts, sentence(none, cls="empty"))
     heads = ("night", "ended", "outcome", "sessions", "tasks", "cost")
     rows: list[Sequence[str]] = [
         (

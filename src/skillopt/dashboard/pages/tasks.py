@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from skillopt.dashboard._forms import box, choice, field, pager
+from skillopt.dashboard._forms import box, choice, field, filters, pager
 from skillopt.dashboard._page import Page, Parts, Visit
-from skillopt.render.markup import card, tag
+from skillopt.render.markup import card, empty, tag
 from skillopt.render.run import heat
 from skillopt.runs.answers import stored_tasks
 from skillopt.runs.matrix import MARKS, TaskMatrix, matrix
@@ -28,9 +28,7 @@ async def build(visit: Visit) -> Parts:
     """The part of the table that was asked for, and the task that was pressed."""
     facts = (await visit.look()).facts()
     if facts is None or not facts.tasks:
-        return {
-            "tasks": tag("p", "No task was measured yet: the table begins with the baseline.", cls="empty")
-        }
+        return {"tasks": empty("No task was measured yet: the table begins with the baseline.")}
     found, taken = matrix(facts), _taken(facts)
     kinds = {one.id: one.kind for one in stored_tasks(visit.run.folder) if one.kind}
     show, words, kind = (visit.query.get(name, "") for name in ("show", "words", "kind"))
@@ -54,7 +52,7 @@ async def build(visit: Visit) -> Parts:
     query = [(key, value) for key, value in visit.query.items() if key not in ("task", "version")]
     base = f"{visit.page.url(visit.run.id)}?{urlencode(query)}"
     return {
-        "filter": tag("div", tag("form", *fields, data_swap=True, cls="filter"), cls="card"),
+        "filter": filters(*fields),
         "tasks": card("Tasks and versions", heat(found, rows[part], columns[across], base), pages, versions),
         "rollout": card("Rollout", tag("div", id="task", data_part="task")),
         "task": await visit.task(facts) or tag("p", "Choose a cell of the table to see what the target did."),

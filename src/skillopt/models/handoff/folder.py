@@ -1,6 +1,4 @@
-"""A folder of questions and answers as files: what a round looks like on disk, and which
-answers may be used.
-"""
+"""A folder of questions and answers as files: what a round looks like, and which answers may be used."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from typing import Any
 
 from skillopt.errors import RunConflict
 from skillopt.files import read_text, write_bytes, write_json, write_text
-from skillopt.messages import Reply, Request, ToolCall, as_plain
+from skillopt.messages import Finish, Reply, Request, ToolCall, as_plain
 from skillopt.models.handoff.page import TOOL_REPLY, guide, misfits, page
 
 FORMAT = "skillopt.handoff.v1"
@@ -44,9 +42,7 @@ class Question:
 
 
 class QuestionFolder:
-    """All rounds of one folder: `round-001/` with one page a question, an index for programs, and the answers
-    beside them.
-    """
+    """All rounds of one folder: `round-001/` with a page a question, an index, and answers beside."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -62,9 +58,7 @@ class QuestionFolder:
         return hash(self.folder)
 
     def look(self, request: Request) -> Reply | str:
-        """The answer to a question, or why there is none that can be used; the empty text says that nobody
-        answered yet.
-        """
+        """The answer to a question, or why none can be used; the empty text: nobody answered yet."""
         question = self._questions.get(question_id(request))
         if question is None or not question.answer_path.exists():
             return ""
@@ -83,16 +77,11 @@ class QuestionFolder:
         return _reply(request, text, question.answer_path)
 
     def publish(self, requests: Sequence[Request]) -> None:
-        """Put questions into the folder: those that are there already stay, the others become a
-        new round, whole or not at all.
-        """
+        """Put questions into the folder: new ones become a round, whole or not at all."""
         for request in requests:
             self._restore(request)
-        fresh = {
-            question_id(request): request
-            for request in requests
-            if question_id(request) not in self._questions
-        }
+        asked = {question_id(request): request for request in requests}
+        fresh = {key: request for key, request in asked.items() if key not in self._questions}
         if not fresh:
             return
         number = 1 + max((_number(folder) for folder in self._rounds()), default=0)
@@ -119,9 +108,7 @@ class QuestionFolder:
         return [f"{folder} ({count} open)" for folder, count in sorted(counts.items())]
 
     def strays(self) -> list[Path]:
-        """Files in the rounds that are neither ours nor the answer to any question: answers under a wrong
-        name, most likely.
-        """
+        """Files in the rounds that are neither ours nor an answer: answers under a wrong name, mostly."""
         ours = {
             path for question in self._questions.values() for path in (question.page, question.answer_path)
         }
@@ -178,23 +165,21 @@ def _write(folder: Path, name: str, request: Request) -> dict[str, Any]:
     answer = f"{name}.answer.{'md' if schema is None else 'json'}"
     text = page(request, name=name, answer=answer, schema=schema, images=files)
     write_text(folder / f"{name}.md", text)
-    entry: dict[str, Any] = {
+    return {
         "id": question_id(request),
         "page": f"{name}.md",
         "answer": answer,
         "role": request.role,
-    }
-    if request.role == "optimizer":  # a target's stage would say which questions are the sealed test
-        entry["stage"] = request.stage
-    entry |= {
+        # A target's stage would say which questions are the sealed test.
+        **({"stage": request.stage} if request.role == "optimizer" else {}),
         "place": request.place,
         "draw": request.draw,
         "max_tokens": request.max_tokens,
         "schema": schema,
         "images": files,
+        "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+        "sha256": hashlib.sha256(text.encode()).hexdigest(),
     }
-    entry["messages"] = [{"role": message.role, "content": message.content} for message in request.messages]
-    return {**entry, "sha256": hashlib.sha256(text.encode()).hexdigest()}
 
 
 def _read_index(folder: Path) -> Iterator[tuple[str, Question]]:
@@ -211,7 +196,7 @@ def _read_index(folder: Path) -> Iterator[tuple[str, Question]]:
                 images=tuple(entry["images"]),
             )
             yield str(entry["id"]), question
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunConflict(
             f"{folder / INDEX} cannot be used: {error!r}. Put the file back as it was, or take the whole"
             " folder away: its questions are then asked again, and answers that were used already are kept"
@@ -225,6 +210,9 @@ def _reply(request: Request, text: str, path: Path) -> Reply | str:
         return Reply(text=text, finish="stop", usage=None, model="handoff")
     try:
         value = json.loads(text)
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return f"{path} holds half of a surrogate pair, which is no text; write the character itself"
     except (ValueError, RecursionError) as error:
         return f"{path} is no JSON ({error}); it must hold one JSON object and nothing else"
     problems = list(misfits(value, schema))
@@ -233,19 +221,12 @@ def _reply(request: Request, text: str, path: Path) -> Reply | str:
         return f"{path} does not fit the schema on its page: {'; '.join(problems[:MOST_MISFITS])}{more}"
     if not request.tools:
         return Reply(text=text, finish="stop", usage=None, model="handoff")
+    said = [(call["name"], json.dumps(call["arguments"], ensure_ascii=False)) for call in value["tool_calls"]]
     calls = tuple(
-        ToolCall(
-            id=f"call-{index}", name=call["name"], arguments=json.dumps(call["arguments"], ensure_ascii=False)
-        )
-        for index, call in enumerate(value["tool_calls"])
+        ToolCall(id=f"call-{index}", name=name, arguments=given) for index, (name, given) in enumerate(said)
     )
-    return Reply(
-        text=value["content"],
-        finish="tool_calls" if calls else "stop",
-        usage=None,
-        tool_calls=calls,
-        model="handoff",
-    )
+    finish: Finish = "tool_calls" if calls else "stop"
+    return Reply(text=value["content"], finish=finish, usage=None, tool_calls=calls, model="handoff")
 
 
 def _digest_of(path: Path) -> str:

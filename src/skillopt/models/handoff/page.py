@@ -27,9 +27,7 @@ TOOL_REPLY: Mapping[str, Any] = {
     "required": ["content", "tool_calls"],
     "additionalProperties": False,
 }
-"""The answer to a question with tools: what is said, and the calls that are wanted. No calls: the work is
-done.
-"""
+"""The answer to a question with tools: what is said, and the calls that are wanted. No calls: it is done."""
 
 
 def page(
@@ -106,23 +104,22 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def misfits(value: Any, schema: Mapping[str, Any]) -> Iterator[str]:
-    """One sentence for each place where the value does not fit; none if it does."""
-    yield from _misfits(value, schema, schema, "the answer")
-
-
-def _misfits(value: Any, schema: Any, root: Mapping[str, Any], where: str) -> Iterator[str]:
+def misfits(
+    value: Any, schema: Any, root: Mapping[str, Any] | None = None, where: str = "the answer"
+) -> Iterator[str]:
+    """One sentence for each place where the value does not fit a part of the schema `root`."""
     if not isinstance(schema, Mapping):
         return
+    root = schema if root is None else root
     if "$ref" in schema:
-        yield from _misfits(value, _resolved(str(schema["$ref"]), root), root, where)
+        yield from misfits(value, _resolved(str(schema["$ref"]), root), root, where)
         return
     for key in ("anyOf", "oneOf"):
-        if key in schema and all(any(_misfits(value, option, root, where)) for option in schema[key]):
+        if key in schema and all(any(misfits(value, option, root, where)) for option in schema[key]):
             yield f"{where} fits none of the allowed forms"
             return
     for part in schema.get("allOf", ()):
-        yield from _misfits(value, part, root, where)
+        yield from misfits(value, part, root, where)
     if "enum" in schema and value not in schema["enum"]:
         yield f"{where} must be one of {', '.join(map(repr, schema['enum']))}"
         return
@@ -139,7 +136,7 @@ def _misfits(value: Any, schema: Any, root: Mapping[str, Any], where: str) -> It
         yield from _in_object(value, schema, root, where)
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _misfits(item, schema.get("items"), root, f"{where}[{index}]")
+            yield from misfits(item, schema.get("items"), root, f"{where}[{index}]")
 
 
 def _in_object(
@@ -152,11 +149,11 @@ def _in_object(
     further = schema.get("additionalProperties", True)
     for name, item in value.items():
         if name in known:
-            yield from _misfits(item, known[name], root, f"{where}.{name}")
+            yield from misfits(item, known[name], root, f"{where}.{name}")
         elif further is False:
             yield f"{where} has an unknown field {name!r}"
         else:
-            yield from _misfits(item, further, root, f"{where}.{name}")
+            yield from misfits(item, further, root, f"{where}.{name}")
 
 
 def _is(value: Any, name: str) -> bool:

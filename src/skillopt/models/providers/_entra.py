@@ -20,16 +20,10 @@ DEFAULT_SCOPE = "https://cognitiveservices.azure.com/.default"
 REFRESH_BEFORE = 300.0
 """Seconds before its end in which a token is no longer used."""
 AZ_TIMEOUT = 60.0
-_HOSTS = (
-    ".openai.azure.com",
-    ".cognitiveservices.azure.com",
-    ".services.ai.azure.com",
-    ".openai.azure.us",
-    ".cognitiveservices.azure.us",
-    ".services.ai.azure.us",
-    ".openai.azure.cn",
-    ".cognitiveservices.azure.cn",
-    ".services.ai.azure.cn",
+_HOSTS = tuple(
+    f".{service}.azure.{cloud}"
+    for cloud in ("com", "us", "cn")
+    for service in ("openai", "cognitiveservices", "services.ai")
 )
 
 

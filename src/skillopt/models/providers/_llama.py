@@ -60,8 +60,7 @@ class Llama:
         """Send a body and return the chunks of its answer. Time in line does not count.
 
         What stands before a last message of the user is kept in memory for the next call. The answer is the
-        same with and without it: the memory is always cut exactly there, and filled anew for another
-        beginning.
+        same with and without it: the memory is always cut exactly there, and filled anew for another.
         """
         call = _Call(body=body, timeout=timeout)
         try:
@@ -186,6 +185,10 @@ def _load(build: Build) -> Any:
     params.cache_ram_mib = 0  # one beginning is kept, and no older prompts
     params.hostnames = ["127.0.0.1"]
     params.api_keys = [secrets.token_hex()]  # it also listens on a port, and nobody is to use it
+    try:
+        return xllamacpp.Server(params)
+    except RuntimeError:
+        pass  # on a busy machine its server was seen to fail once and to come up the next time
     try:
         return xllamacpp.Server(params)
     except RuntimeError as error:

@@ -10,42 +10,42 @@ from skillopt.errors import ConfigError
 from skillopt.messages import Reply, Request
 from skillopt.models.port import BatchApi, ModelSpec
 from skillopt.models.wires.chat import ChatModel
+from skillopt.models.wires.http import Wire
 from skillopt.models.wires.responses import ResponsesModel
+from skillopt.models.wires.structured import Form, Structure, WireModel
 
 Api = Literal["auto", "chat", "responses"]
 
 # What OpenAI documents about its models, and what `auto` makes of it:
-#
-#   model                                     question                       asked through   because
-# *-codex*, codex-*, *-pro, *-deep-research any                            Responses       they have no Chat
-# Completions o1 o3 o4 ..., gpt-5 and later             with tools, effort not `none`  Responses       since
-# gpt-5.4 Chat Completions refuses the two any other, and these without tools        any
-# Chat            every parameter is there, `seed` too
+#   *-codex*, codex-*, *-pro, *-deep-research    Responses: they have no Chat Completions
+#   o1 o3 o4 ..., gpt-5 and later, with tools    Responses, unless the effort is `none`: since gpt-5.4 Chat
+#                                                Completions refuses the two together
+#   any other, and these without tools           Chat Completions: every parameter is there, `seed` too
 _ONLY_RESPONSES = re.compile(r"(?:^|-)codex(?:-|$)|-pro(?:-20\d\d|$)|-deep-research|^computer-use")
 _REASONING = re.compile(r"^(?:o\d|gpt-(?:[5-9]|\d\d))(?!.*-chat)")
 
 
-class OpenAIModel:
+class OpenAIModel(WireModel):
     """A model of the OpenAI API behind whichever wire format fits the question."""
 
     def __init__(
         self,
         spec: ModelSpec,
-        chat: ChatModel,
-        responses: ResponsesModel,
+        wire: Wire,
         *,
         api: Api = "auto",
+        chat_path: str = "/chat/completions",
         tools_move: bool = True,
     ) -> None:
         """`tools_move`: questions with tools go to Responses where the model reasons."""
-        self._spec = spec
-        self._chat = chat
-        self._responses = responses
+        structure = Structure(spec)
+        super().__init__(spec, wire, chat_path, structure, [] if api == "auto" else ["api"])
+        self._chat = ChatModel(
+            spec, wire, cap_field="max_completion_tokens", path=chat_path, structure=structure
+        )
+        self._responses = ResponsesModel(spec, wire, structure=structure)
         self._api = api
         self._tools_move = tools_move
-        self.endpoint = chat.endpoint
-        self.fingerprint = chat.fingerprint
-        self.limits = chat.limits
         self.batches: BatchApi | None = None
         """Set where the vendor has them."""
         if spec.seed is not None and (api == "responses" or (api == "auto" and only_responses(spec.name))):
@@ -53,10 +53,6 @@ class OpenAIModel:
                 f"{spec.provider}:{spec.name} is asked through the Responses API, which has no seed. Unset"
                 " the seed."
             )
-
-    def open(self) -> None:
-        """Load what the first call needs."""
-        self._chat.open()
 
     def api(self, request: Request) -> Literal["chat", "responses"]:
         """The wire format for this request: a function of model, settings and request alone."""
@@ -68,21 +64,15 @@ class OpenAIModel:
         moves = self._tools_move and bool(request.tools) and reasons and self._spec.seed is None
         return "responses" if moves else "chat"
 
-    async def complete(self, request: Request) -> Reply:
-        """One attempt; see `Model`."""
-        return await (self._responses if self.api(request) == "responses" else self._chat).complete(request)
+    def format_of(self, request: Request) -> WireModel:
+        return self._responses if self.api(request) == "responses" else self._chat
 
-    def body(self, request: Request) -> dict[str, Any]:
-        """What is sent of a request whose reply has no form."""
-        return (self._responses if self.api(request) == "responses" else self._chat).body(request)
+    def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
+        return self.format_of(request).body(request, form)
 
     def read(self, answer: Mapping[str, Any]) -> Reply:
         """The reply that an answer of either format holds."""
         return (self._responses if answer.get("object") == "response" else self._chat).read(answer)
-
-    async def close(self) -> None:
-        """Close the connections, which both formats share."""
-        await self._chat.close()
 
 
 def only_responses(name: str) -> bool:

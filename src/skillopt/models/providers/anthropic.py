@@ -12,7 +12,7 @@ from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall, 
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.prices import by_address
 from skillopt.models.providers._batches import AnthropicBatches
-from skillopt.models.wires.http import Wire, clean_text, count
+from skillopt.models.wires.http import Wire, count
 from skillopt.models.wires.structured import Form, Structure, WireModel, closed
 
 BASE_URL = "https://api.anthropic.com"
@@ -73,13 +73,7 @@ class AnthropicModel(WireModel):
         finish = _FINISH.get(str(reason))
         if finish is None or (finish == "tool_calls" and not calls):
             raise self._wire.broken_off(reason, usage)
-        return Reply(
-            text=clean_text("".join(texts)),
-            finish=finish,
-            usage=usage,
-            tool_calls=tuple(calls),
-            model=str(answer.get("model") or ""),
-        )
+        return self._reply(answer, "".join(texts), finish, usage, calls)
 
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
         spec = self._spec
@@ -87,21 +81,17 @@ class AnthropicModel(WireModel):
             "model": spec.name,
             "max_tokens": request.max_tokens,
             "messages": self._turns(request.messages),
+            **spec.sampling("temperature", "top_p"),
         }
         system = [
             message.content for message in request.messages if message.role == "system" and message.content
         ]
         if system:
-            # The part that all questions of a stage share; a prompt too short for the cache is taken as it
-            # is.
+            # The part that all questions of a stage share; one too short for the cache is taken as it is.
             body["system"] = [{"type": "text", "text": "\n\n".join(system), "cache_control": dict(_CACHED)}]
         if any(message.role == "tool" for message in request.messages):
             # marks the last block: the next turn of this conversation starts with all of it
             body["cache_control"] = dict(_CACHED)
-        if spec.temperature is not None:
-            body["temperature"] = spec.temperature
-        if spec.top_p is not None:
-            body["top_p"] = spec.top_p
         output = self._think(body, request)
         if form == "schema" and (schema := self._schema(request)) is not None:
             output["format"] = {"type": "json_schema", "schema": schema}
@@ -242,10 +232,7 @@ def _usage(usage: Any) -> Usage | None:
     uncached, output = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
     if uncached is None or output is None:
         return None
-    read, written = (
-        count(usage.get("cache_read_input_tokens")),
-        count(usage.get("cache_creation_input_tokens")),
-    )
+    read, written = (count(usage.get(f"cache_{what}_input_tokens")) for what in ("read", "creation"))
     details = usage.get("output_tokens_details")
     return Usage(
         input_tokens=uncached + (read or 0) + (written or 0),

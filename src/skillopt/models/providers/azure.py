@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import quote, urlsplit
 
 from pydantic import Field
@@ -20,34 +19,11 @@ from skillopt.models.providers._entra import (
     require_azure_host,
 )
 from skillopt.models.providers._openai import OpenAIModel
-from skillopt.models.wires.chat import ChatModel
 from skillopt.models.wires.client import is_loopback
 from skillopt.models.wires.http import Wire
-from skillopt.models.wires.responses import ResponsesModel
-from skillopt.models.wires.structured import Structure
 from skillopt.services import Options
 
-_BY_KEY = ("api_key", "openai_compatible")
 API_VERSION = "2024-12-01-preview"
-
-
-class KeyLogin:
-    """An API key in the header Azure reads it from."""
-
-    def __init__(self, key: str) -> None:
-        self._key = key
-
-    async def headers(self) -> Mapping[str, str]:
-        """The key."""
-        return {"api-key": self._key}
-
-    def heard(self, status: int, sent: Mapping[str, str]) -> bool:
-        """A key is never renewed."""
-        return False
-
-    def secrets(self) -> Iterable[str]:
-        """The key."""
-        return (self._key,)
 
 
 class AzureOptions(Options):
@@ -76,16 +52,12 @@ def build(spec: ModelSpec, *, token_source: TokenSource | None = None) -> Model:
     if spec.base_url is None:
         raise ConfigError(f"{shown} needs an endpoint. Set AZURE_OPENAI_ENDPOINT.")
     mode = spec.options.get("auth_mode") or ("azure_cli" if spec.api_key is None else "api_key")
-    structure = Structure(spec)
     if mode == "openai_compatible":
-        wire = Wire(spec, base_url=spec.base_url)
-        chat = ChatModel(spec, wire, cap_field="max_completion_tokens", structure=structure)
-        return OpenAIModel(spec, chat, ResponsesModel(spec, wire, structure=structure))
+        return OpenAIModel(spec, Wire(spec, base_url=spec.base_url))
     login = None if mode == "api_key" else TokenLogin(_source(spec, shown, str(mode), token_source))
     base_url, query, chat_path = _address(spec)
-    wire = Wire(spec, base_url=base_url, login=login or KeyLogin(spec.api_key or ""), query=query)
-    chat = ChatModel(spec, wire, cap_field="max_completion_tokens", structure=structure, path=chat_path)
-    return OpenAIModel(spec, chat, ResponsesModel(spec, wire, structure=structure), tools_move=not query)
+    wire = Wire(spec, base_url=base_url, key_header="api-key", login=login, query=query)
+    return OpenAIModel(spec, wire, chat_path=chat_path, tools_move=not query)
 
 
 def _source(spec: ModelSpec, shown: str, mode: str, given: TokenSource | None) -> TokenSource:
@@ -110,16 +82,12 @@ def _address(spec: ModelSpec) -> tuple[str, dict[str, str], str]:
     return base_url, {"api-version": version}, f"/deployments/{quote(spec.name, safe='')}/chat/completions"
 
 
-def _needs_key(options: Mapping[str, Any]) -> bool:
-    """Unset, the login of the Azure CLI takes the place of a missing key."""
-    return options.get("auth_mode") in _BY_KEY
-
-
 PLUGIN = Provider(
     open=build,
     Options=AzureOptions,
     routing=frozenset(AzureOptions.model_fields),
-    needs_key=_needs_key,
+    # Where no mode is set, the login of the Azure CLI takes the place of a missing key.
+    needs_key=lambda options: options.get("auth_mode") in ("api_key", "openai_compatible"),
     needs_url=True,
     uses_own_login=True,
     default_model="gpt-5.5",

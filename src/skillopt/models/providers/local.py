@@ -16,7 +16,8 @@ from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.prices import per_million
 from skillopt.models.providers._llama import Build, Llama, digest, require_gguf, require_xllamacpp
 from skillopt.models.wires.chat import calls_made, finish_of, tools_on_offer
-from skillopt.models.wires.http import clean_text, usage_of
+from skillopt.models.wires.http import usage_of
+from skillopt.printable import clean_text
 from skillopt.services import Options
 
 N_CTX = 4096
@@ -98,8 +99,11 @@ class LocalModel:
                 delta = choice.get("delta") or {}
                 text.append(delta.get("content") or "")
                 for part in delta.get("tool_calls") or ():
-                    empty = {"id": "", "name": "", "arguments": ""}
-                    _extend(calls.setdefault(part.get("index", 0), empty), part)
+                    call = calls.setdefault(part.get("index", 0), {"id": "", "name": "", "arguments": ""})
+                    function = part.get("function") or {}
+                    call["id"] = call["id"] or part.get("id") or ""
+                    call["name"] += function.get("name") or ""
+                    call["arguments"] += function.get("arguments") or ""
                 reason = choice.get("finish_reason") or reason
             usage = usage_of(chunk.get("usage"), "prompt", "completion") or usage
         finish = finish_of(reason)
@@ -142,12 +146,8 @@ class LocalModel:
             return {}
         if mode == "json" or self._refuses_schemas:
             return {"response_format": {"type": "json_object"}}
-        return {
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": "reply", "schema": _tight(request.schema)},
-            }
-        }
+        named = {"name": "reply", "schema": _tight(request.schema)}
+        return {"response_format": {"type": "json_schema", "json_schema": named}}
 
     def _message(self, message: Message) -> dict[str, Any]:
         if message.images:
@@ -183,8 +183,7 @@ def build(spec: ModelSpec) -> Model:
     path = _file(spec.name)
     require_gguf(path)
     options = LocalOptions.model_validate(dict(spec.options))
-    # All cores but one: with as many threads as cores every other process makes all of them wait for each
-    # other.
+    # All cores but one: with as many threads as cores every other process makes all of them wait.
     threads = options.threads or max(1, (os.cpu_count() or 1) - 1)
     return LocalModel(
         spec,
@@ -233,10 +232,3 @@ def _tight(schema: Any) -> Any:
             if not (key == "additionalProperties" and value is True)
         }
     return [_tight(item) for item in schema] if isinstance(schema, (list, tuple)) else schema
-
-
-def _extend(call: dict[str, str], part: Mapping[str, Any]) -> None:
-    function = part.get("function") or {}
-    call["id"] = call["id"] or part.get("id") or ""
-    call["name"] += function.get("name") or ""
-    call["arguments"] += function.get("arguments") or ""

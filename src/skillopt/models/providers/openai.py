@@ -8,10 +8,7 @@ from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.prices import by_address
 from skillopt.models.providers._batches import OpenAIBatches
 from skillopt.models.providers._openai import Api, OpenAIModel
-from skillopt.models.wires.chat import ChatModel
 from skillopt.models.wires.http import Wire
-from skillopt.models.wires.responses import ResponsesModel
-from skillopt.models.wires.structured import Structure
 from skillopt.services import ENDPOINT, Options
 
 BASE_URL = "https://api.openai.com/v1"
@@ -29,14 +26,7 @@ def build(spec: ModelSpec) -> Model:
     """A model of the OpenAI API."""
     api: Api = spec.options.get("api") or "auto"
     wire = Wire(spec, base_url=spec.base_url or BASE_URL)
-    structure = Structure(spec)
-    chosen = [] if api == "auto" else ["api"]
-    model = OpenAIModel(
-        spec,
-        ChatModel(spec, wire, cap_field="max_completion_tokens", structure=structure, options=chosen),
-        ResponsesModel(spec, wire, structure=structure),
-        api=api,
-    )
+    model = OpenAIModel(spec, wire, api=api)
     model.batches = OpenAIBatches(model, wire)
     return model
 

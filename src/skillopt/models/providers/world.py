@@ -51,20 +51,16 @@ class World:
 
     def answer(self, request: Request) -> str:
         """What the simulated target or optimizer says: a function of the request and its place alone."""
-        return self._solve(request) if request.role == "target" else self._propose(request)
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-    def _solve(self, request: Request) -> str:
+        if request.role != "target":
+            return json.dumps(propose(request, self.rules), ensure_ascii=False)
         (case,) = set(CASE.findall(request.messages[-1].content)) or {"W000000"}
         solved = is_solved(case, request.messages[0].content)
         if chance("noise", self.rules.seed, request.place, request.draw) < self.rules.noise:
             solved = not solved
         return f"<answer>{code_of(case) if solved else 'unknown'}</answer>"
 
-    def _propose(self, request: Request) -> str:
-        return json.dumps(propose(request, self.rules), ensure_ascii=False)
+    async def close(self) -> None:
+        """Nothing is open."""
 
 
 def _parse(text: str) -> WorldRules:

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall
 from skillopt.models.port import DEFAULT_MAX_TOKENS, ModelSpec
-from skillopt.models.wires.http import HttpRefusal, Wire, clean_text, usage_of
-from skillopt.models.wires.structured import Form, Structure, WireModel, is_strict, schema_name
+from skillopt.models.wires.http import HttpRefusal, Wire, usage_of
+from skillopt.models.wires.structured import Form, Structure, WireModel, named_schema
+from skillopt.printable import clean_text
 
 CapField = Literal["max_tokens", "max_completion_tokens"]
 # Every way in which a server that speaks Chat Completions is known to end an answer. Together says `eos`, TGI
@@ -69,11 +70,8 @@ class ChatModel(WireModel):
         text = self._text(message.get("content"))
         if self._thinks_in_text:
             text = without_thinking(text)
-        usage, wrong, reason = (
-            usage_of(answer.get("usage"), "prompt", "completion"),
-            choices[0].get("error"),
-            self.ending(answer),
-        )
+        usage = usage_of(answer.get("usage"), "prompt", "completion")
+        wrong, reason = choices[0].get("error"), self.ending(answer)
         finish = finish_of(reason)
         if finish is None or wrong or (finish == "tool_calls" and not calls and not text):
             raise self._wire.broken_off(reason, usage, wrong)
@@ -81,13 +79,7 @@ class ChatModel(WireModel):
             finish, text = "refusal", text or str(refusal)
         elif calls and finish == "stop":
             finish = "tool_calls"  # some compatible servers end a tool call with "stop"
-        return Reply(
-            text=clean_text(text),
-            finish=finish,
-            usage=usage,
-            tool_calls=calls,
-            model=str(answer.get("model") or ""),
-        )
+        return self._reply(answer, text, finish, usage, calls)
 
     def check(self, answer: Mapping[str, Any]) -> None:
         """Raise what this vendor reports inside a success status; most report nothing there."""
@@ -109,9 +101,7 @@ class ChatModel(WireModel):
         if request.tools:
             body["tools"] = tools_on_offer(request)
         if form == "schema" and request.schema is not None:
-            schema = dict(request.schema)
-            named = {"name": schema_name(schema), "schema": schema, "strict": is_strict(schema)}
-            body["response_format"] = {"type": "json_schema", "json_schema": named}
+            body["response_format"] = {"type": "json_schema", "json_schema": named_schema(request.schema)}
         elif form == "json":
             body["response_format"] = {"type": "json_object"}
         return body
@@ -134,11 +124,7 @@ class ChatModel(WireModel):
         return False
 
     def _message(self, message: Message) -> dict[str, Any]:
-        if message.images and message.role != "user":
-            raise self._wire.error(
-                "contract",
-                f"a {message.role} message cannot carry images in this format, only a user message can",
-            )
+        self._check_images(message)
         wire: dict[str, Any] = {"role": message.role, "content": message.content}
         if message.images:
             images = [{"type": "image_url", "image_url": _image_url(image)} for image in message.images]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import ipaddress
 import os
 import ssl
@@ -41,14 +42,27 @@ class HttpClient:
     async def send(
         self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]
     ) -> tuple[int, Mapping[str, str], str]:
-        """Status, headers and text of the answer."""
+        """Status, headers and text of the answer. An answer with a success status that cannot be decoded
+        raises `UnicodeDecodeError`: with letters replaced it would be something the model never said.
+        """
         async with self._client.request(
             method, url, data=content, headers=headers, proxy=self._proxy, allow_redirects=False
         ) as response:
-            return response.status, response.headers, (await response.read()).decode("utf-8", "replace")
+            content = await response.read()
+            errors = "replace" if response.status >= 300 else "strict"
+            return response.status, response.headers, content.decode(_charset(response.charset), errors)
 
     async def close(self) -> None:
         await self._client.close()
+
+
+def _charset(declared: str | None) -> str:
+    """The encoding of an answer: as declared, or UTF-8; a byte order mark is no part of it."""
+    try:
+        name = codecs.lookup(declared or "utf-8").name
+    except LookupError:
+        name = "utf-8"
+    return "utf-8-sig" if name == "utf-8" else name
 
 
 def open_client(url: str, timeout: float, connections: int, *, direct: bool) -> HttpClient:

@@ -18,6 +18,7 @@ from skillopt.messages import Request, Usage
 from skillopt.models.port import ModelSpec
 from skillopt.models.stack.rate_limits import RateLimits
 from skillopt.models.wires.client import HttpClient, is_loopback, open_client
+from skillopt.printable import clean_text
 from skillopt.redact import Scrubber, redact_patterns
 
 PLACE_HEADER = "x-skillopt-place"
@@ -143,6 +144,8 @@ class Wire:
             yield
         except asyncio.TimeoutError:
             raise self.error("timeout", f"no answer within {self._spec.timeout:g} s") from None
+        except UnicodeDecodeError as error:
+            raise self.malformed(f"byte {error.start} is no {error.encoding} ({error.reason})") from None
         except client.failures as error:
             # A connection that was never made carried no request, so nothing can have been billed.
             why = f"connection failed: {error or type(error).__name__}"
@@ -303,11 +306,6 @@ def usage_of(told: Any, read: str, written: str) -> Usage | None:
         cached_tokens=count(of_asked.get("cached_tokens")) if isinstance(of_asked, Mapping) else None,
         reasoning_tokens=count(of_said.get("reasoning_tokens")) if isinstance(of_said, Mapping) else None,
     )
-
-
-def clean_text(text: str) -> str:
-    """Text that can be stored as UTF-8: half of a surrogate pair becomes a replacement character."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def fingerprint(spec: ModelSpec, options: Iterable[str] = ()) -> dict[str, Any]:

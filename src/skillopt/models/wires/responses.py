@@ -7,8 +7,9 @@ from typing import Any
 
 from skillopt.messages import Finish, Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import ModelSpec
-from skillopt.models.wires.http import Wire, clean_text, usage_of
-from skillopt.models.wires.structured import Form, Structure, WireModel, is_strict, schema_name
+from skillopt.models.wires.http import Wire, usage_of
+from skillopt.models.wires.structured import Form, Structure, WireModel, named_schema
+from skillopt.printable import clean_text
 
 _INCOMPLETE: Mapping[str, Finish] = {"max_output_tokens": "length", "content_filter": "refusal"}
 
@@ -25,28 +26,19 @@ class ResponsesModel(WireModel):
             raise self._wire.malformed("it has no output")
         texts, refusals, calls = self._parts(output)
         usage = usage_of(answer.get("usage"), "input", "output")
-        return Reply(
-            text=clean_text("".join(texts) or "".join(refusals)),
-            finish=self._finish(answer, usage, refused=bool(refusals), called=bool(calls)),
-            usage=usage,
-            tool_calls=tuple(calls),
-            model=str(answer.get("model") or ""),
-        )
+        finish = self._finish(answer, usage, refused=bool(refusals), called=bool(calls))
+        return self._reply(answer, "".join(texts) or "".join(refusals), finish, usage, calls)
 
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
         spec = self._spec
-        # Chat Completions keeps nothing on the server unless asked to, Responses keeps everything: `store`
-        # makes them alike.
+        # Chat Completions keeps nothing on the server unless asked to; `store` makes Responses alike.
         body: dict[str, Any] = {
             "model": spec.name,
             "input": self._items(request.messages),
             "max_output_tokens": request.max_tokens,
+            "store": False,
+            **spec.sampling("temperature", "top_p"),
         }
-        body["store"] = False
-        if spec.temperature is not None:
-            body["temperature"] = spec.temperature
-        if spec.top_p is not None:
-            body["top_p"] = spec.top_p
         if spec.reasoning_effort is not None:
             body["reasoning"] = {"effort": spec.reasoning_effort}
         if request.tools:
@@ -62,9 +54,7 @@ class ResponsesModel(WireModel):
                 for tool in request.tools
             ]
         if form == "schema" and request.schema is not None:
-            schema = dict(request.schema)
-            named = {"name": schema_name(schema), "schema": schema, "strict": is_strict(schema)}
-            body["text"] = {"format": {"type": "json_schema", **named}}
+            body["text"] = {"format": {"type": "json_schema", **named_schema(request.schema)}}
         elif form == "json":
             body["text"] = {"format": {"type": "json_object"}}
         return body
@@ -72,11 +62,7 @@ class ResponsesModel(WireModel):
     def _items(self, messages: tuple[Message, ...]) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
         for message in messages:
-            if message.images and message.role != "user":
-                raise self._wire.error(
-                    "contract",
-                    f"a {message.role} message cannot carry images in this format, only a user message can",
-                )
+            self._check_images(message)
             if message.role == "tool":
                 items.append(
                     {
@@ -99,8 +85,7 @@ class ResponsesModel(WireModel):
                 items.append({"role": message.role, "content": [*text, *images]})
             elif message.content or not message.tool_calls:
                 items.append({"role": message.role, "content": message.content})
-            # Without the id of the output item the API does not ask for the reasoning item that came before
-            # it.
+            # Without the id of the output item the API does not ask for the reasoning item before it.
             items += [
                 {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
                 for call in message.tool_calls

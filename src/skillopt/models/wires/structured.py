@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from skillopt.errors import ConfigError, suggest
-from skillopt.messages import Reply, Request
+from skillopt.messages import Finish, Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import ModelSpec
 from skillopt.models.wires.http import HttpRefusal, Wire, fingerprint
+from skillopt.printable import clean_text
 
 Form = Literal["schema", "json", "off"]
 SETTINGS = ("auto", "schema", "json", "off")
@@ -23,19 +24,8 @@ _ABOUT_FORM = re.compile(
     r"response_?format|json_?(?:schema|object)|json"
     r" mode|structured|output_(?:config|format)|text\.format|schema|grammar|guided"
 )
-_UNENFORCED = frozenset(
-    {
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "multipleOf",
-        "minLength",
-        "maxLength",
-        "maxItems",
-        "uniqueItems",
-    }
-)
+_BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+_UNENFORCED = _BOUNDS | {"minLength", "maxLength", "maxItems", "uniqueItems"}
 _NAME_LENGTH = 64
 
 
@@ -94,15 +84,26 @@ class WireModel:
 
     async def complete(self, request: Request) -> Reply:
         """One attempt; see `Model`."""
-        form = self._structure.form(request)
-        sent = self.body(request, form)
+        form, asked = self._structure.form(request), self.format_of(request)
+        sent = asked.body(request, form)
         try:
-            answer = await self._wire.post(self._path, sent, request)
+            answer = await self._wire.post(asked._path, sent, request)
         except HttpRefusal as refusal:
             refusal.again |= self._structure.refused(form, refusal.status, refusal.said)
             refusal.again |= self._steps_down(refusal, sent)
             raise
-        return self.read(answer)
+        reply = asked.read(answer)
+        if reply.tool_calls and not request.tools and not reply.text.strip():
+            # A server's template, or a gateway's own tools: nothing was said that could be scored.
+            names = ", ".join(sorted({repr(call.name) for call in reply.tool_calls}))
+            raise self._wire.broken_off(
+                reply.finish, reply.usage, f"it calls {names}, and no tool was offered"
+            )
+        return reply
+
+    def format_of(self, request: Request) -> WireModel:
+        """Whose body, path and reading fit this request: its own, unless it chooses among several."""
+        return self
 
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
         """Exactly what is sent: conversation, cap, the knobs that are set, and the form of the reply."""
@@ -111,6 +112,24 @@ class WireModel:
     def read(self, answer: Mapping[str, Any]) -> Reply:
         """The reply that an answer holds; raises `ModelError` where it holds none."""
         raise NotImplementedError
+
+    def _reply(
+        self,
+        answer: Mapping[str, Any],
+        text: str,
+        finish: Finish,
+        usage: Usage | None,
+        calls: Iterable[ToolCall],
+    ) -> Reply:
+        model = str(answer.get("model") or "")
+        return Reply(text=clean_text(text), finish=finish, usage=usage, tool_calls=tuple(calls), model=model)
+
+    def _check_images(self, message: Message) -> None:
+        if message.images and message.role != "user":
+            raise self._wire.error(
+                "contract",
+                f"a {message.role} message cannot carry images in this format, only a user message can",
+            )
 
     def _steps_down(self, refusal: HttpRefusal, sent: Mapping[str, Any]) -> bool:
         """Whether the question is worth asking again, for another reason than its form."""
@@ -121,9 +140,10 @@ class WireModel:
         await self._wire.close()
 
 
-def schema_name(schema: Mapping[str, Any]) -> str:
-    """A name for the schema as the OpenAI APIs want one."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", str(schema.get("title") or "reply"))[:_NAME_LENGTH] or "reply"
+def named_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema under a name, as the OpenAI APIs want one."""
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", str(schema.get("title") or "reply"))[:_NAME_LENGTH]
+    return {"name": name, "schema": dict(schema), "strict": is_strict(schema)}
 
 
 def is_strict(schema: Mapping[str, Any]) -> bool:

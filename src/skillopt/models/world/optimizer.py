@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from skillopt.errors import ConfigError
 from skillopt.messages import Request
 from skillopt.models.world.rules import (
     ANCHOR,
@@ -29,7 +30,14 @@ ALL_RULES = (*(rule for pair in FAMILIES.values() for rule in pair), *HARMFUL, *
 
 
 def propose(request: Request, settings: WorldRules) -> dict[str, Any]:
-    """The simulated answer: a function of the request and its place alone."""
+    """The simulated answer: a function of the request and its place alone. Raises at a stage it knows nothing
+    of, such as drafting tasks.
+    """
+    if request.stage not in _STAGES:
+        raise ConfigError(
+            f"The simulated optimizer proposes edits, and knows nothing of {request.stage!r}. Name a real"
+            " model: --optimizer PROVIDER:MODEL."
+        )
     asked = "\n".join(message.content for message in request.messages)
     return _STAGES[request.stage](
         _Question(asked=asked, schema=json.dumps(request.schema), dice=_Dice(settings.seed, request.place)),

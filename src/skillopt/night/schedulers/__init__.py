@@ -11,13 +11,17 @@ from pathlib import Path
 from skillopt.errors import Fault, UnknownName
 from skillopt.night.schedulers import launchd, task_scheduler
 from skillopt.night.schedulers.cron import Cron
-from skillopt.night.schedulers.port import RunProgram, Schedule, Scheduler
+from skillopt.night.schedulers.port import RunProgram, Schedule
 from skillopt.night.schedulers.systemd import Systemd
 from skillopt.process import Finished, minimal_env, run_process
 
 PRINTED = {"launchd": launchd, "task_scheduler": task_scheduler}
 """Schedulers whose definition is printed: `how_to_install(schedule, home)`, `how_to_look(id)` and
 `how_to_remove(id, home)`.
+"""
+Scheduler = Cron | Systemd
+"""Installs in the user's name. `entries` are ours, `install` puts one in place of an earlier one with its id,
+`uninstall` says whether there was one; what we did not write is never touched, and raises `UsageError`.
 """
 KINDS = ("systemd", "cron", *PRINTED)
 _KEPT = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "XDG_CONFIG_HOME", "USER", "LOGNAME")

@@ -1,11 +1,11 @@
-"""What is to run every night, whatever starts it, and what a scheduler has to do."""
+"""What is to run every night, whatever starts it."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -72,25 +72,6 @@ class Schedule(BaseModel):
             return cls.model_validate_json(line.removeprefix("# "))
         except (ValueError, ConfigError):
             return None
-
-
-class Scheduler(Protocol):
-    """A scheduler that installs in the user's name; only our own entries are ever touched."""
-
-    @property
-    def name(self) -> str: ...
-
-    def entries(self) -> tuple[Schedule, ...]:
-        """Our entries. Raises `UsageError` when what is there cannot be read or is not what we wrote."""
-        ...
-
-    def install(self, schedule: Schedule) -> None:
-        """Put the entry in, in place of an earlier one with the same id, and see that it is there."""
-        ...
-
-    def uninstall(self, id: str) -> bool:
-        """Take exactly this entry out; False when there is none."""
-        ...
 
 
 def make_log_folder(schedule: Schedule) -> None:

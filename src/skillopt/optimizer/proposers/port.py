@@ -9,17 +9,31 @@ from typing import Protocol
 from skillopt.evaluation.runner import Evaluator
 from skillopt.models.port import Model
 from skillopt.optimizer.minibatches import Studied
-from skillopt.optimizer.proof import DeadEdit
 from skillopt.skill.edits import Edit
 from skillopt.skill.folder import Skill
 from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 from skillopt.step import Step
 from skillopt.tasks.benchmark import Benchmark
+from skillopt.tasks.rollout import Scored
+from skillopt.tasks.task import Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadEdit:
+    """An edit that was tried and fixed nothing, with what the target answered under it."""
+
+    edit: Edit
+    answers: tuple[tuple[Task, Scored], ...] = ()
+
+    def is_about(self, chunk: Sequence[Studied]) -> bool:
+        """Whether it was meant for, or tried on, one of these tasks."""
+        tasks = {*map(str, self.edit.evidence.get("tasks") or ()), *(task.id for task, _ in self.answers)}
+        return any(one.task.id in tasks for one in chunk)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Everything that a proposer may know of a step beside its `Step`; of train tasks alone."""
+    """Everything that whoever proposes may know of a step beside its `Step`; of train tasks alone."""
 
     failed: tuple[Studied, ...]
     passed: tuple[Studied, ...] = ()

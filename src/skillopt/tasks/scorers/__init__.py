@@ -31,10 +31,9 @@ from pydantic import TypeAdapter, ValidationError
 from skillopt.errors import ConfigError, suggest
 from skillopt.registry import Registry
 from skillopt.tasks.functions import load_function
-from skillopt.tasks.scorers._checks import Checks
+from skillopt.tasks.scorers._checks import MOST_CHECKS, Checks, kept_rules, read_rules
 from skillopt.tasks.scorers._command import CommandScorer, command_scorer
 from skillopt.tasks.scorers._function import function_scorer
-from skillopt.tasks.scorers._given import MOST_CHECKS, kept_rules, read_rules
 from skillopt.tasks.scorers._judge import JudgeScorer
 from skillopt.tasks.scorers._label import MultipleChoice
 from skillopt.tasks.scorers._regex import Regex
@@ -44,6 +43,7 @@ from skillopt.tasks.scorers._scorer import (
     Scorer,
     as_text,
     extract_answer,
+    given_references,
     missed,
     no_answer,
     references,
@@ -70,6 +70,7 @@ __all__ = [
     "as_text",
     "extract_answer",
     "get_scorer",
+    "given_references",
     "kept_rules",
     "missed",
     "no_answer",
@@ -105,9 +106,7 @@ def get_scorer(
     graded: bool | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Scorer:
-    """The scorer that `spec` means. What cannot work - no such name, function, program or option - is an
-    error here, not later.
-    """
+    """The scorer that `spec` means; what cannot work is an error here, not later."""
     if pass_at is not None and not 0 < pass_at <= 1:
         raise ConfigError(f"pass_at is {pass_at:g}; a score passes at some value above 0 and up to 1.")
     if graded and pass_at is not None:

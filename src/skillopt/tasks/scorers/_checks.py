@@ -1,5 +1,5 @@
-"""Scores by rules that a task brings along: each is read, and shown that it can pass and can fail, before
-anything is paid.
+"""Scores by rules that a task brings along: each check is read into a rule, strictly or one by one where
+nobody vouches for it, and shown that it can pass and can fail, before anything is paid.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from skillopt.errors import ConfigError, TaskError
+from skillopt.errors import ConfigError, TaskError, suggest
 from skillopt.tasks.protected import Protected
 from skillopt.tasks.rollout import Score, Trajectory
-from skillopt.tasks.scorers._given import kept_rules, rule_of
-from skillopt.tasks.scorers._regex import DEFAULT_TIMEOUT
+from skillopt.tasks.scorers._regex import DEFAULT_TIMEOUT, fits_schema, matches
 from skillopt.tasks.scorers._rules import (
+    NO_JSON,
+    RULES,
     CheckedWork,
     ContainsRule,
+    JsonSchema,
     MaxChars,
     MinChars,
     NotContains,
@@ -28,6 +30,14 @@ from skillopt.tasks.scorers._rules import (
 )
 from skillopt.tasks.scorers._scorer import NamedScorer, extract_answer
 from skillopt.tasks.task import Task
+
+MOST_CHECKS = 12
+"""Checks of one task that are taken where nobody vouches for them."""
+_LONGEST = 400
+_LARGEST = 1_000_000_000
+_LITERAL = ("regex", "tool_called")
+"""Rules whose text means what it says, spaces included."""
+_FIELDS = ("op", "arg", "passes", "fails")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +50,7 @@ class Checks(NamedScorer):
     """
 
     name: ClassVar[str] = "checks"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
     checks: list[dict[str, Any]] = field(default_factory=list)
     timeout: Annotated[float, Field(gt=0)] = DEFAULT_TIMEOUT
 
@@ -68,9 +78,7 @@ class Checks(NamedScorer):
         return [rule_of(check) for check in self._given(task)]
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
-        """Try every rule on the answer and the tools that were called; patterns in a child process that is
-        killed when its time is up.
-        """
+        """Try every rule on the answer and the tools called; patterns in a child with a time limit."""
         called = tuple(call.name for message in trajectory.messages for call in message.tool_calls)
         work = CheckedWork(answer=extract_answer(trajectory.answer), tools=called)
         rules = self.rules(task)
@@ -114,9 +122,7 @@ def _try_out(rule: Rule, check: Mapping[str, Any]) -> None:
 
 
 def _contradiction(rules: Sequence[Rule]) -> str:
-    """Two rules that no answer keeps together, as far as that can be told from their arguments; empty where
-    none was found.
-    """
+    """Two rules that no answer keeps together, as far as their arguments tell; or nothing."""
     least: list[tuple[Rule, int]] = [(rule, rule.arg) for rule in rules if isinstance(rule, MinChars)]
     least += [(rule, len(rule.wanted)) for rule in rules if isinstance(rule, ContainsRule)]
     texts = [rule for rule in rules if isinstance(rule, (ContainsRule, SectionPresent, SectionContains))]
@@ -129,3 +135,70 @@ def _contradiction(rules: Sequence[Rule]) -> str:
         if clash is not None:
             return f"{rule} and {clash}"
     return ""
+
+
+def rule_of(check: Any) -> Rule:
+    """The rule that a check means. Raises `ValueError` in words: an unknown op is never kept."""
+    if not isinstance(check, Mapping) or not isinstance(check.get("op"), str):
+        raise ValueError(f'{check!r} is no check; write an object such as {{"op": "contains", "arg": "..."}}')
+    op = check["op"]
+    if op not in RULES:
+        raise ValueError(f"no rule is named {op!r}. {suggest(op, RULES)}".rstrip("."))
+    for key in check:
+        if key not in _FIELDS:
+            raise ValueError(f"{op!r} has no field {key!r}. {suggest(key, _FIELDS)}".rstrip("."))
+    try:
+        return RULES[op](check.get("arg"))
+    except ValueError as error:
+        raise ValueError(f"{op!r} {error}, not {check.get('arg')!r}") from error
+
+
+def read_rules(raw: Any) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
+    """The rules of a list that anybody wrote, none twice, and a sentence for each entry that is none."""
+    if not isinstance(raw, list):
+        return (), (f"checks are a list, not {type(raw).__name__}",)
+    found: dict[Rule, None] = {}
+    problems: list[str] = []
+    for place, item in enumerate(raw, start=1):
+        try:
+            found[_anybodys(item)] = None
+        except ValueError as error:
+            problems.append(f"check {place}: {str(error)[:300]}")
+    if len(found) > MOST_CHECKS:
+        problems.append(f"{len(found)} checks are more than {MOST_CHECKS}; the rest is left out")
+    return tuple(found)[:MOST_CHECKS], tuple(problems)
+
+
+async def kept_rules(
+    rules: Sequence[Rule], work: CheckedWork, *, whose: str, timeout: float = DEFAULT_TIMEOUT
+) -> list[bool]:
+    """Whether the work keeps each rule. Patterns run in a child; out of time is a `ScoringError`."""
+    patterns = [rule.arg for rule in rules if isinstance(rule, Pattern)]
+    found = iter(await matches(patterns, work.answer, whose=whose, timeout=timeout) if patterns else ())
+    kept: list[bool] = []
+    for rule in rules:
+        if isinstance(rule, Pattern):
+            kept.append(next(found))
+        elif isinstance(rule, JsonSchema) and (value := rule.value(work)) is not NO_JSON:
+            kept.append(await fits_schema(rule.arg, value, whose=whose, timeout=timeout))
+        else:
+            kept.append(rule.keeps(work))
+    return kept
+
+
+def _anybodys(item: Any) -> Rule:
+    """A rule that may be tried whoever wrote it: of bounded size, whole numbers also as 1200.0."""
+    if not isinstance(item, Mapping) or not isinstance(item.get("op"), str):
+        return rule_of(item)
+    op, arg = item["op"], item.get("arg")
+    if op in RULES and not RULES[op].is_for_anybody:
+        raise ValueError(f"{op} is only for checks that you wrote yourself")
+    if isinstance(arg, str):
+        if len(arg) > _LONGEST or "\0" in arg:
+            raise ValueError(f"{op} takes a text of at most {_LONGEST} characters")
+        arg = arg if op in _LITERAL else arg.strip()
+    elif isinstance(arg, float) and arg.is_integer():
+        arg = int(arg)
+    if isinstance(arg, int) and arg >= _LARGEST:
+        raise ValueError(f"{op} takes a number below {_LARGEST:,}")
+    return rule_of({"op": op, "arg": None if op == "no_refusal" else arg})

@@ -12,7 +12,7 @@ from skillopt.errors import ScoringError
 from skillopt.tasks.judge import Judge
 from skillopt.tasks.protected import Protected
 from skillopt.tasks.rollout import Score, Trajectory
-from skillopt.tasks.scorers._scorer import NamedScorer, as_text, clip
+from skillopt.tasks.scorers._scorer import NamedScorer, clip, given_references
 from skillopt.tasks.task import Task
 
 _FITS = "The answer agrees with the reference."
@@ -45,7 +45,7 @@ class JudgeScorer(NamedScorer):
     def protected(self, task: Task) -> Protected:
         """The words of the rubric, and the reference."""
         own = tuple(_texts(task.data.get("rubric"), task))
-        return Protected(references=tuple(_references(task)), rubrics=own)
+        return Protected(references=given_references(task), rubrics=own)
 
     def criteria(self, task: Task) -> list[str]:
         """What the answer of a task must keep."""
@@ -86,14 +86,9 @@ class JudgeScorer(NamedScorer):
         return [*_texts(self.rubric, task), *_texts(task.data.get("rubric"), task)]
 
 
-def _references(task: Task) -> list[str]:
-    given = task.reference if isinstance(task.reference, (list, tuple)) else [task.reference]
-    return [text for text in map(as_text, given) if text.strip()]
-
-
 def _reference(task: Task) -> str:
     """The reference to compare with: of several acceptable ones the first."""
-    return next(iter(_references(task)), "")
+    return next(iter(given_references(task)), "")
 
 
 def _texts(value: Any, task: Task) -> list[str]:

@@ -17,21 +17,25 @@ from skillopt.tasks.task import Task
 _THINKING = re.compile(r"<think(?:ing)?>(?:(?!<think).)*?</think(?:ing)?>", re.IGNORECASE | re.DOTALL)
 _ANSWER = re.compile(r"<answer>", re.IGNORECASE)
 _LATEX = re.compile(r"\\(?:boxed|text\w*|math\w*|mbox|fbox|bf|rm)\b")
+_SEAM = re.compile(
+    r"(?<=[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7a3])(?=[A-Za-z0-9])"
+)  # no blank is written there
 _DRESS = re.compile(r"[*`$_#{}]|^[ \t]*>", re.MULTILINE)
 
-_CUE = r"""(?<!\w)(?:
+_CUE = r"""(?:(?<!\w)(?:
     answer | (?:correct|right|best|final|my|only)\ (?:option|choice|one)
   | (?:choose|chose|pick|select|selected|take|go\ with|going\ with|went\ with|leaves|leaving)
   | (?:must|should|would|has\ to)\ be | it's | it\ is
-  | therefore | thus | hence | so | (?:final|no)(?=[ ]?:)
-  | antwort | respuesta | réponse | risposta | 答案
-)(?!\w)"""
+  | therefore | thus | hence | so | actually | (?:final|no)(?=[ ]?:)
+  | antwort | antwoord | respuesta | réponse | risposta | resposta | ответ | odpowiedź
+)(?!\w) | 答案 | 答え | 正解 | 정답)"""
 """Words after which a label is meant as the answer."""
 
 _GLUE = r"""(?:
     [ \t"'()\[:=,>→–-]
   | (?:is|be|are|it|must|should|would|has|to|the|letter|option|choice|number|one|i|my|with|choose)(?!\w)
   | (?:answer|correct|final|\w{2,20}ly)(?!\w)
+  | (?:ist|lautet|es|est|è|é|la|die|der|to|это)(?!\w) | 是 | 为 | 為 | は | 은
 ){0,16}"""
 """What may stand between such words and the label; bounded, so that reading stays linear."""
 
@@ -39,7 +43,8 @@ _APPROVED = r"\ (?:is|seems|looks)\ (?:the\ )?(?:\w{2,20}ly\ )?(?:correct|right|
 
 _ENDS = rf"""(?=
     [)\]"']{{0,4}} (?:
-        \s* (?: $ | [.!?;:,()\]"'—–-] (?!\d) | (?:because|since|as|for|which|given)(?!\w) )
+        \s* (?: $ | [.!?;:,()\]"'—–。、-] (?!\d) | (?:because|since|as|for|which|given)(?!\w)
+            | です | 입니다 )
       | {_APPROVED}
     )
 )"""
@@ -52,9 +57,7 @@ _DOUBTED = re.compile(
 
 
 def read_label(answer: str, choices: Mapping[str, str]) -> str | None:
-    """The label that the answer commits to last, or None. Without known choices any letter or small number
-    can be a label.
-    """
+    """The label that the answer commits to last, or None; unknown choices are letters or small numbers."""
     text = _undressed(answer)
     if alone := re.fullmatch(rf"[\W_]*({_one_of(choices)})[\W_]*", text, re.IGNORECASE):
         return alone[1]
@@ -91,9 +94,7 @@ def fold(text: str) -> str:
 
 
 def _commitments(text: str, choices: Mapping[str, str]) -> Iterator[tuple[int, str | None]]:
-    """Every place where the text settles on an answer, as position and label; the label is None where it
-    names several at once.
-    """
+    """Every place where the text settles on an answer, with its label; None where it names several."""
     label = _one_of(choices)
     flags = re.IGNORECASE | re.VERBOSE
     several = _several(label)
@@ -159,7 +160,7 @@ def _several(label: str) -> re.Pattern[str]:
 def _undressed(answer: str) -> str:
     """The text without thinking, tags and the marks of Markdown and LaTeX."""
     text = _ANSWER.split(_THINKING.sub("", unicodedata.normalize("NFKC", answer)))[-1]
-    return _DRESS.sub("", _LATEX.sub("", text)).strip()
+    return _SEAM.sub(" ", _DRESS.sub("", _LATEX.sub("", text))).strip()
 
 
 def _bare(text: str) -> str:
@@ -181,7 +182,7 @@ class MultipleChoice(TextScorer):
     """
 
     name: ClassVar[str] = "multiple_choice"
-    revision: ClassVar[int] = 3
+    revision: ClassVar[int] = 4
 
     def check_task(self, task: Task) -> None:
         """Every reference names a choice; a bare number beside a list of choices is refused, since it could

@@ -1,38 +1,25 @@
-"""The rules a check can ask for: what each takes, when an answer keeps it, and a text that keeps it and one
-that breaks it.
-"""
+"""The rules a check can ask for: what each takes, when it is kept, and texts that keep and break it."""
 
 from __future__ import annotations
 
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 from skillopt.errors import ConfigError
 from skillopt.tasks.scorers._example import example
+from skillopt.tasks.scorers._refusals import is_refusal
 from skillopt.tasks.scorers._regex import trouble_with
+from skillopt.tasks.scorers._scorer import last_block, same_signs
 
-_SHORT_REFUSAL = 600
-"""Characters from which a text is no mere refusal, however it begins."""
-_UNABLE = (
-    r"(?:can(?:no|['’])t|can not|could(?:n['’]t| not)|won['’]?t|will not|must decline|decline|refuse"
-    r"|(?:un|not )able|not (?:possible|allowed|permitted)|no)\b"
-)
-_APOLOGY = r"(?:(?:i['’]?m|i am|we['’]?re|we are) (?:very |so |really )?sorry|sorry|i apologi[sz]e|apologies)"
-# An apology is a refusal only if its own sentence says so, or if nothing follows it.
-_REFUSAL = re.compile(
-    rf"(?:{_APOLOGY}\b(?:[^.!?\n]*?\b{_UNABLE}|[^.!?:\d\n]{{0,40}}[.!?]?\s*\Z)"
-    r"|(?:unfortunately,? |(?:i['’]?m|i am) afraid,? (?:that )?)?(?:i|we)(?:['’]?m| am|['’]re| are)? "
-    rf"{_UNABLE}(?! (?:believe|recommend|stress|overstate|imagine|wait)\b)|as an ai\b)",
-    re.IGNORECASE,
-)
-_MARKS = re.compile(r"^[\s>#*_`\-]+")
 _TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}(?:\.[A-Za-z0-9_-]{1,63}){0,3}")
 _BOLD = re.compile(r"(?:[-*+]\s+|\d+[.)]\s+)?(\*\*|__)(.+?)\1")
-_FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_UNDERLINE = re.compile(r"=+|-{3,}")
+_STRAIGHT = str.maketrans("’‘“”", "''\"\"")
 NO_JSON = object()
 _PROBES = ("", "x", "0", "\n", " ", "?!", "Ab 1")
 """Texts of which a pattern that can fail at all is missing in at least one."""
@@ -89,7 +76,7 @@ class _Text(Rule):
 
     @property
     def wanted(self) -> str:
-        return str(self.arg).strip().casefold()
+        return _folded(str(self.arg)).strip()
 
 
 class ContainsRule(_Text):
@@ -98,7 +85,7 @@ class ContainsRule(_Text):
     name = "contains"
 
     def keeps(self, work: CheckedWork) -> bool:
-        return self.wanted in work.answer.casefold()
+        return self.wanted in _folded(work.answer)
 
     def samples(self) -> tuple[CheckedWork, CheckedWork]:
         return CheckedWork(answer=self.arg), CheckedWork(answer="")
@@ -110,7 +97,7 @@ class NotContains(_Text):
     name = "not_contains"
 
     def keeps(self, work: CheckedWork) -> bool:
-        return self.wanted not in work.answer.casefold()
+        return self.wanted not in _folded(work.answer)
 
     def samples(self) -> tuple[CheckedWork, CheckedWork]:
         return CheckedWork(answer=""), CheckedWork(answer=self.arg)
@@ -125,12 +112,12 @@ class SectionPresent(_Text):
     is_shape = True
 
     def keeps(self, work: CheckedWork) -> bool:
-        return any(self._titles(line.strip().casefold()) for line in work.answer.splitlines())
+        return any(self._titles(_folded(line.strip())) for line in _marked(work.answer))
 
     def _titles(self, line: str) -> bool:
         marks = len(line) - len(line.lstrip("#"))
         # Stripped and not matched: a line of marks and spaces would make a pattern try every end of it.
-        ends = line.strip(" \t#*_:").endswith(self.wanted.strip(" *_:"))
+        ends = _without_end(line).endswith(_without_end(self.wanted))
         if ends and 1 <= marks <= 6 and line[marks : marks + 1].isspace():
             return True
         bold = _BOLD.match(line)
@@ -148,8 +135,8 @@ class SectionContains(_Text):
     is_shape = True
 
     def keeps(self, work: CheckedWork) -> bool:
-        headings = re.findall(r"^ {0,3}#{1,6}[ \t]+(.*)$", work.answer, re.MULTILINE)
-        return any(self.wanted in heading.casefold() for heading in headings)
+        headings = (line for line in _marked(work.answer) if re.match(r" {0,3}#{1,6}[ \t]", line))
+        return any(self.wanted in _folded(heading) for heading in headings)
 
     def samples(self) -> tuple[CheckedWork, CheckedWork]:
         return CheckedWork(answer=f"## {str(self.arg).strip()}"), CheckedWork(answer=str(self.arg))
@@ -220,8 +207,7 @@ class NoRefusal(Rule):
             raise ValueError("takes no argument")
 
     def keeps(self, work: CheckedWork) -> bool:
-        text = _MARKS.sub("", work.answer).strip()
-        return bool(text) and not (len(text) < _SHORT_REFUSAL and _REFUSAL.match(text))
+        return not is_refusal(work.answer)
 
     def samples(self) -> tuple[CheckedWork, CheckedWork]:
         return CheckedWork(answer="Here it is."), CheckedWork(answer="I cannot help with that.")
@@ -272,9 +258,8 @@ class JsonSchema(Rule):
 
     def value(self, work: CheckedWork) -> Any:
         """The JSON value of the answer, or NO_JSON."""
-        blocks = _FENCE.findall(work.answer)
         try:
-            return json.loads(blocks[-1] if blocks else work.answer)
+            return json.loads(last_block(work.answer))
         except (ValueError, RecursionError):
             return NO_JSON
 
@@ -295,6 +280,27 @@ RULES: Mapping[str, type[Rule]] = {
     )
 }
 """Every rule by the name a check gives it."""
+
+
+def _folded(text: str) -> str:
+    """Text without the differences that a person reading it aloud would not hear."""
+    return same_signs(text).casefold().translate(_STRAIGHT)
+
+
+def _without_end(title: str) -> str:
+    """A title without its last marks, such as a colon or a picture; all of it where it has nothing else."""
+    end = len(title)
+    while end and not title[end - 1].isalnum():
+        end -= 1
+    return title[:end] or title
+
+
+def _marked(text: str) -> Iterator[str]:
+    """The lines of a text; a heading that is underlined comes with the mark of one."""
+    lines = text.splitlines()
+    for line, below in zip_longest(lines, lines[1:], fillvalue=""):
+        is_heading = line[:1].isalnum() and _UNDERLINE.fullmatch(below.strip()) is not None
+        yield f"# {line}" if is_heading else line
 
 
 def _jsonschema() -> Any:

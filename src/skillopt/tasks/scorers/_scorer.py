@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import numbers
 import re
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
@@ -18,6 +20,8 @@ from skillopt.tasks.task import Task
 
 # An opening tag ends the text before it, so the innermost pair wins and many unclosed tags stay cheap.
 _ANSWER = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.IGNORECASE | re.DOTALL)
+_FENCE = re.compile(r"^ {0,3}(```|~~~)[^\n]*\n(.*?)^ {0,3}\1", re.DOTALL | re.MULTILINE)
+_BLANKS = str.maketrans(dict.fromkeys("\u00a0\u2007\u2009\u202f", " "))
 _SHOWN = 300
 NO_REFERENCE = "has no reference to compare with. Give it one, or use a scorer that needs none."
 
@@ -92,13 +96,24 @@ def extract_answer(text: str) -> str:
 
 
 def extract_short_answer(text: str) -> str:
-    """Like `extract_answer`, but without tags only the last line that holds anything: for answers of a few
-    words.
-    """
+    """Like `extract_answer`, but without tags the last line that holds anything: for a few words."""
     found = _ANSWER.findall(text)
     if found:
         return str(found[-1]).strip()
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def last_block(text: str) -> str:
+    """The last fenced block of a text, or all of it."""
+    blocks = _FENCE.findall(text)
+    return str(blocks[-1][1] if blocks else text)
+
+
+def same_signs(text: str) -> str:
+    """Text in which what looks the same is the same: letters with their accents in one piece, blanks that
+    do not break as blanks, no byte order mark.
+    """
+    return unicodedata.normalize("NFC", text).translate(_BLANKS).replace("\ufeff", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,21 +143,28 @@ class TextScorer(NamedScorer):
     """A scorer of ours that needs nothing but the text of the answer."""
 
     __slots__ = ()
+    is_short: ClassVar[bool] = False
+    """Whether an answer is a few words: without tags it is then the last line."""
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
         """Read the answer and grade it."""
-        return self.grade(task, extract_answer(trajectory.answer))
+        read = extract_short_answer if self.is_short else extract_answer
+        return self.grade(task, read(trajectory.answer))
 
     @abstractmethod
     def grade(self, task: Task, answer: str) -> Score:
         """The score of an answer that was read out of a reply."""
 
 
-def references(task: Task) -> tuple[str, ...]:
+def given_references(task: Task) -> tuple[str, ...]:
     """The acceptable answers as text: a reference is one value or a list of them; empty ones do not count."""
     given = task.reference if isinstance(task.reference, (list, tuple)) else [task.reference]
-    texts = tuple(text for text in map(as_text, given) if text.strip())
-    if not texts:
+    return tuple(text for text in map(as_text, given) if text.strip())
+
+
+def references(task: Task) -> tuple[str, ...]:
+    """The acceptable answers; raises `TaskError` where there is none."""
+    if not (texts := given_references(task)):
         raise task.error(NO_REFERENCE)
     return texts
 
@@ -192,7 +214,10 @@ def _unit(value: Any, who: str) -> float:
             "contract",
             f"{who} returned {clip(repr(value))}; a score is True, False, a number from 0 to 1, or a Score",
         )
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number that no float can hold
+        number = math.inf
     if not 0 <= number <= 1:  # also true of NaN
         raise ScoringError("contract", f"{who} returned {number:g}; a score lies between 0 and 1")
     return number

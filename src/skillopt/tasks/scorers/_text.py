@@ -10,8 +10,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from skillopt.tasks.rollout import Score, Trajectory
-from skillopt.tasks.scorers._scorer import TextScorer, extract_short_answer, missed, passed, references
+from skillopt.tasks.rollout import Score
+from skillopt.tasks.scorers._scorer import TextScorer, missed, passed, references, same_signs
 from skillopt.tasks.task import Task
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -23,15 +23,14 @@ class ExactMatch(TextScorer):
     """The answer equals an acceptable one, apart from white space at the ends."""
 
     name: ClassVar[str] = "exact_match"
+    revision: ClassVar[int] = 2
     ignore_case: bool = False
 
     def grade(self, task: Task, answer: str) -> Score:
         """All or nothing."""
         wanted = references(task)
-        equal = (
-            _cased(text.strip(), self.ignore_case) == _cased(answer, self.ignore_case) for text in wanted
-        )
-        return passed(any(equal), answer, wanted)
+        said = _cased(answer, self.ignore_case)
+        return passed(any(_cased(text, self.ignore_case) == said for text in wanted), answer, wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +38,14 @@ class Contains(TextScorer):
     """The answer contains an acceptable one (with `every`, all of them)."""
 
     name: ClassVar[str] = "contains"
+    revision: ClassVar[int] = 2
     ignore_case: bool = False
     every: bool = False
 
     def grade(self, task: Task, answer: str) -> Score:
         """All or nothing."""
         wanted = references(task)
-        hits = (_cased(text.strip(), self.ignore_case) in _cased(answer, self.ignore_case) for text in wanted)
+        hits = (_cased(text, self.ignore_case) in _cased(answer, self.ignore_case) for text in wanted)
         return passed(all(hits) if self.every else any(hits), answer, wanted)
 
 
@@ -56,15 +56,12 @@ class Squad(TextScorer):
     """
 
     name: ClassVar[str] = "squad"
-
-    async def score(self, task: Task, trajectory: Trajectory) -> Score:
-        """Read a short answer and grade it."""
-        return self.grade(task, extract_short_answer(trajectory.answer))
+    is_short: ClassVar[bool] = True
 
     def grade(self, task: Task, answer: str) -> Score:
         """Exact match and F1, each against the acceptable answer that fits best."""
         wanted = references(task)
-        hard = max(squad_exact(answer, text) for text in wanted)
+        hard = float(any(squad_normal(answer) == squad_normal(text) for text in wanted))
         soft = max(squad_f1(answer, text) for text in wanted)
         return Score(hard=hard, soft=soft, feedback="" if hard else missed(answer, wanted))
 
@@ -74,15 +71,8 @@ def squad_normal(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
-def squad_exact(answer: str, reference: str) -> float:
-    """1 when both are the same after normalising."""
-    return float(squad_normal(answer) == squad_normal(reference))
-
-
 def squad_f1(answer: str, reference: str) -> float:
-    """F1 of the token multisets. When one side is empty after normalising, it is 1 only if both are (SQuAD
-    2.0).
-    """
+    """F1 of the token multisets; where a side is empty after normalising, 1 if both are (SQuAD 2.0)."""
     ours, theirs = squad_normal(answer).split(), squad_normal(reference).split()
     if not ours or not theirs:
         return float(ours == theirs)
@@ -91,6 +81,7 @@ def squad_f1(answer: str, reference: str) -> float:
 
 
 def _cased(text: str, ignore_case: bool) -> str:
+    text = same_signs(text).strip()
     return text.casefold() if ignore_case else text
 
 
@@ -107,11 +98,8 @@ class Anls(TextScorer):
     """
 
     name: ClassVar[str] = "anls"
+    is_short: ClassVar[bool] = True
     threshold: Annotated[float, Field(ge=0, lt=1)] = 0.5
-
-    async def score(self, task: Task, trajectory: Trajectory) -> Score:
-        """Read a short answer and grade it."""
-        return self.grade(task, extract_short_answer(trajectory.answer))
 
     def grade(self, task: Task, answer: str) -> Score:
         """The acceptable answer that fits best decides."""

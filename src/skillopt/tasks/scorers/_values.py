@@ -4,52 +4,29 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NoReturn
 
 from pydantic import Field
 
 from skillopt.tasks.rollout import Score
-from skillopt.tasks.scorers._scorer import NO_REFERENCE, TextScorer, as_text, passed, references
+from skillopt.tasks.scorers._numbers import Quantity, read_quantity
+from skillopt.tasks.scorers._scorer import NO_REFERENCE, TextScorer, as_text, last_block, passed, references
 from skillopt.tasks.task import Task
-
-_CORE = r"""
-    (?P<sign>(?<![\w.)])[-+−])? \s* (?:[$€£¥] \s* (?P<inner>[-+−](?=[\d.]))?)?
-    (?P<digits> (?<![\w.]) (?: \d{1,3}(?:,\d{3})+(?!\d) | \d+ ) (?:\.\d+)? | (?<![\w.])\.\d+ )
-    (?P<power>[eE][-+]?\d+)?
-    \s* (?P<percent>%)? \s* (?P<scale>\b(?:thousand|million|billion|trillion)s?\b)?
-"""
-_NUMBER = re.compile(_CORE, re.VERBOSE | re.IGNORECASE)
-_BRACKETED = re.compile(rf"\s*[$€£¥]?\s*\({_CORE}\)\s*%?\s*", re.VERBOSE | re.IGNORECASE)
-_SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
-_FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantity:
-    """A number as written, and whether a percent sign stood behind it."""
-
-    value: float
-    percent: bool
-
-    def readings(self, other: Quantity) -> tuple[float, ...]:
-        """The values this may stand for beside `other`: `12%` against a plain number is 12 (same unit) or
-        0.12.
-        """
-        return (self.value, self.value / 100) if self.percent and not other.percent else (self.value,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numeric(TextScorer):
     """The answer's number is within `absolute` or `relative` tolerance of an acceptable one.
 
-    Thousands commas, a currency sign, `%`, scale words (thousand to trillion) and an answer that is a number
-    in brackets (negative, as in accounts) are understood; scale words count, so 5 million is not 5 billion.
-    Of several numbers the last one is the answer.
+    Groups of thousands (1,234; 1 234 567; 1.234,56), decimals with a point or a comma, fractions, powers of
+    ten, LaTeX, a currency sign, `%`, scale words (thousand to trillion) and an answer that is a number in
+    brackets (negative, as in accounts) are understood; scale words count, so 5 million is not 5 billion. Of
+    several numbers the one that is boxed or called the answer counts, else the last one.
     """
 
     name: ClassVar[str] = "numeric"
+    revision: ClassVar[int] = 2
     absolute: Annotated[float, Field(ge=0)] = 1e-9
     relative: Annotated[float, Field(ge=0)] = 1e-6
 
@@ -76,21 +53,6 @@ class Numeric(TextScorer):
         )
 
 
-def read_quantity(text: str) -> Quantity | None:
-    """The number an answer gives: the last one in it, or None."""
-    text = " ".join(text.split())  # long runs of white space would make the pattern backtrack
-    bracketed = _BRACKETED.fullmatch(text)
-    match = bracketed or next(iter(reversed(list(_NUMBER.finditer(text)))), None)
-    if match is None:
-        return None
-    value = float(match["digits"].replace(",", "") + (match["power"] or "")) * _SCALES.get(
-        (match["scale"] or "").lower().removesuffix("s"), 1.0
-    )
-    signs = [sign for sign in (match["sign"], match["inner"]) if sign in ("-", "−")]
-    negative = bool(signs) or bracketed is not None
-    return Quantity(value=-value if negative else value, percent="%" in match[0])
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonEqual(TextScorer):
     """The answer is JSON of the same value: key order and spacing do not count, 1 equals 1.0, true is not 1.
@@ -100,6 +62,7 @@ class JsonEqual(TextScorer):
     """
 
     name: ClassVar[str] = "json_equal"
+    revision: ClassVar[int] = 2
 
     def check_task(self, task: Task) -> None:
         """The reference is JSON."""
@@ -115,9 +78,8 @@ class JsonEqual(TextScorer):
     def grade(self, task: Task, answer: str) -> Score:
         """All or nothing."""
         expected = _expected(task)
-        blocks = _FENCE.findall(answer)
         try:
-            given = _loads(blocks[-1] if blocks else answer)
+            given = _loads(last_block(answer))
         except (ValueError, RecursionError) as error:
             return passed(False, answer, [as_text(expected)], f"The answer is not JSON: {error}.")
         return passed(_same(given, expected), answer, [as_text(expected)])

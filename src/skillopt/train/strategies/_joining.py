@@ -38,7 +38,7 @@ class Lanes(Reflection):
     """Tasks that come right with all proven edits together."""
     noise: float
     """Chance that the target answers differently to the same question; 0 where that was not seen."""
-    batch: tuple[Row, ...]
+    batch: Sequence[Row]
     search: LaneSearch
     """What studied them, for another look."""
 

@@ -11,7 +11,8 @@ from skillopt.evaluation.leaks import LeakGuard, why
 from skillopt.evaluation.runner import Row
 from skillopt.gate.decision import RowId
 from skillopt.optimizer.minibatches import Studied
-from skillopt.optimizer.proof import DeadEdit, LaneAnalyst
+from skillopt.optimizer.proof import LaneAnalyst
+from skillopt.optimizer.proposers.port import DeadEdit, Evidence
 from skillopt.optimizer.reflect import Minibatch
 from skillopt.optimizer.small import SmallLaneAnalyst
 from skillopt.optimizer.whole_batch import WholeBatch
@@ -157,9 +158,8 @@ class LaneSearch:
             before={(one.task.id, 0): self.trials.worth(one.tries[-1]) for one in chunk},
         )
         known = [one for one in dead if one.is_about(chunk)]
-        lane.look = await self.analyst.study(
-            self.step, name, chunk, dead=known, harmful=harmful, kinds=self.kinds
-        )
+        evidence = Evidence(failed=tuple(chunk), dead=tuple(known), harmful=tuple(harmful), kinds=self.kinds)
+        lane.look = await self.analyst.study(self.step, name, evidence)
         await self._try(lane, known, chunk)
         self.done.append(lane)
         if lane.proven:

@@ -15,7 +15,7 @@ from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Blamed, Reflected
 from skillopt.events.state import MemoryEntry, State
 from skillopt.optimizer.aggregate import Merged
-from skillopt.optimizer.proof import DeadEdit
+from skillopt.optimizer.proposers.port import DeadEdit
 from skillopt.optimizer.reflect import Reflection, patch_fact
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update, by_edits
@@ -260,7 +260,8 @@ class Proof:
         left = len(plan.train) - len(set(state.settled))
         least = min(self._remaining, math.ceil(len(plan.train) / 4))
         if left < least:
-            return f"{left} train tasks are neither solved nor fixed by an accepted edit, fewer than {least}"
+            are = "task is" if left == 1 else "tasks are"
+            return f"{left} train {are} neither solved nor fixed by an accepted edit, fewer than {least}"
         if state.step - state.best_step >= plan.steps_per_epoch:
             return "the last pass over the train tasks brought nothing better than the best skill"
         return ""
