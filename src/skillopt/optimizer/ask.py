@@ -108,8 +108,7 @@ class OptimizerModel:
             ) from fault
 
     def _cap(self, stage: str) -> int:
-        # Prompt and reply share the window: in a small one a reply may take a quarter of it, in a large one
-        # half.
+        # Prompt and reply share the window: of a small one a reply may take a quarter, of a large one half.
         share = 4 if self._window <= 32_768 else 2
         return min(self._caps.get(stage, self._max_tokens), self._window // share)
 

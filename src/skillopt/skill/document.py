@@ -26,8 +26,7 @@ from skillopt.skill.paths import SKILL_FILE, path_problem
 class Document:
     """A skill's text, kept byte for byte: newlines, a missing final newline and a byte order mark included.
 
-    Making one checks it: a document whose markers do not pair up, or that UTF-8 cannot hold, raises
-    `SkillError`.
+    Making one checks it: markers that do not pair up, or what UTF-8 cannot hold, raise `SkillError`.
     """
 
     text: str

@@ -42,8 +42,7 @@ class FunctionScorer:
         return to_score(value, pass_at=self.pass_at, who=f"scorer {self.name} (task {task.id!r})")
 
     async def _call(self, task: Task, answer: str) -> tuple[Any, BaseException | None]:
-        # Every exception is caught because this is a stranger's code, and SystemExit because a scorer must
-        # not end the run.
+        # Every exception is caught, as this is a stranger's code, and SystemExit must not end the run.
         try:
             if is_async(self.function):
                 return await self.function(task, answer), None
