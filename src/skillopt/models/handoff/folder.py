@@ -196,7 +196,7 @@ def _read_index(folder: Path) -> Iterator[tuple[str, Question]]:
                 images=tuple(entry["images"]),
             )
             yield str(entry["id"]), question
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunConflict(
             f"{folder / INDEX} cannot be used: {error!r}. Put the file back as it was, or take the whole"
             " folder away: its questions are then asked again, and answers that were used already are kept"
