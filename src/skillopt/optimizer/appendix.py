@@ -44,9 +44,7 @@ class Appendix:
 
 def notes_of(skill: Document) -> tuple[str, ...]:
     """The notes a skill carries now; indented lines go on with the note above them."""
-    return tuple(
-        " ".join(found.group()[2:].split()) for found in _NOTE.finditer(skill.region("appendix") or "")
-    )
+    return tuple(" ".join(one.group()[2:].split()) for one in _NOTE.finditer(skill.region("appendix") or ""))
 
 
 def with_notes(kept: Sequence[str], new: Sequence[str], before: str = "") -> Appendix:
