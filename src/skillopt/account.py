@@ -1,8 +1,7 @@
 """What attempts cost and may cost: an amount, a budget, one attempt, and the one place where attempts are
 added up.
 
-Unknown is never zero: a price that nobody knows, or a usage that no provider reported, makes every sum that
-it is part of unknown.
+Unknown is never zero: a price that nobody knows, or a usage that nobody reported, makes its sums unknown.
 """
 
 from __future__ import annotations
@@ -64,9 +63,7 @@ class Budget:
         return any(limit is not None for limit in (self.calls, self.tokens, self.usd, self.seconds))
 
     def holds(self, amount: Amount) -> bool:
-        """Whether an amount stays within every limit that is set; an unknown price never fits a
-        dollar limit.
-        """
+        """Whether an amount stays within every limit that is set; an unknown price fits no dollar limit."""
         return (
             (self.calls is None or amount.calls <= self.calls)
             and (self.tokens is None or amount.tokens <= self.tokens)

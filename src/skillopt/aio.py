@@ -37,8 +37,7 @@ async def together(*awaitables: Awaitable[T]) -> list[T]:
 async def to_the_end(started: asyncio.Task[T]) -> T:
     """Wait for paid work until its end even if the caller is cancelled meanwhile, so that the result is kept.
 
-    A cancelled caller still gets the result, to store it; only if the work failed does the cancellation
-    surface.
+    A cancelled caller still gets the result, to store it; the cancellation surfaces if the work failed.
     """
     cancelled: asyncio.CancelledError | None = None
     while not started.done():

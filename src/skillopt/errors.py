@@ -160,9 +160,7 @@ class ModelError(Fault):
         super().__init__(kind, detail)
         self.retry_after = retry_after
         self.refused = refused
-        """True when it was certainly not worked on (an HTTP error status, no connection): it costs one call
-        and no tokens.
-        """
+        """True when it was certainly not worked on, as by an HTTP error: it costs a call, no tokens."""
         self.tokens = tokens
         """Input and output tokens that the provider reports for an answer that cannot be used."""
         self.again = again

@@ -34,9 +34,7 @@ def caches_folder() -> Path:
 
 
 def read_text(path: Path | str) -> str:
-    """The file's text as UTF-8, with its own newlines and byte order mark. Raises `OSError` or
-    `UnicodeDecodeError`.
-    """
+    """The text as UTF-8 with its newlines and byte order mark; raises `OSError`, `UnicodeDecodeError`."""
     return Path(path).read_bytes().decode("utf-8")
 
 
@@ -87,9 +85,7 @@ def write_bytes(path: Path | str, data: bytes, *, mode: int | None = None, durab
 
 
 def write_json(path: Path | str, obj: Any, *, mode: int | None = None, durable: bool = True) -> None:
-    """Write JSON for people and their tools: indented, keys in the order given, non-ASCII as it is. NaN and
-    infinity are refused.
-    """
+    """Write JSON for people: indented, keys in their order, non-ASCII as it is; no NaN or infinity."""
     write_bytes(path, f"{_dumped(obj)}\n".encode(), mode=mode, durable=durable)
 
 
@@ -225,8 +221,7 @@ def holder(path: Path | str) -> str | None:
     try:
         with Path(path).open("rb") as file:
             name = file.read(20).decode("ascii", "replace").strip()
-            # A name in the file is left behind by a process that was killed; only then the lock itself is
-            # asked.
+            # A name in the file is left behind by a process that was killed; only then the lock is asked.
             return name if name and _is_locked(file.fileno()) else None
     except OSError:
         return None

@@ -39,8 +39,7 @@ def with_member(text: str, path: Sequence[str], value: Any) -> str:
     """The text with a value at a path of keys where nothing is yet. Objects on the way that are missing are
     made.
 
-    Raises `NotPlainJson` where the text has comments or trailing commas, or something else than an object
-    stands on the way.
+    Raises `NotPlainJson` where the text has comments or trailing commas, or no object on the way.
     """
     bom, body = _split(text)
     if not body.strip():
@@ -56,9 +55,7 @@ def with_member(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def with_item(text: str, path: Sequence[str], value: Any) -> str:
-    """The text with a value at the end of the list at a path; a list that is missing is made. Raises as
-    `with_member` does.
-    """
+    """The text with a value at the end of a list, made where it is missing; raises as `with_member`."""
     bom, body = _split(text)
     if not body.strip() or value_at(body, path) is MISSING:
         return with_member(text, path, [value])
@@ -70,9 +67,7 @@ def with_item(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def without_member(text: str, path: Sequence[str]) -> str:
-    """The text without the member at a path; the same text where there is none. Raises `NotPlainJson` as
-    `with_member` does.
-    """
+    """The text without the member at a path, if there is one; raises as `with_member` does."""
     bom, body = _split(text)
     _require_plain(body)
     at, depth = _deepest(body, path)
@@ -84,9 +79,7 @@ def without_member(text: str, path: Sequence[str]) -> str:
 
 
 def without_item(text: str, path: Sequence[str], value: Any) -> str:
-    """The text without the items of the list at a path that equal the value. Raises `NotPlainJson` as
-    `with_member` does.
-    """
+    """The text without the list's items that equal the value; raises as `with_member` does."""
     bom, body = _split(text)
     _require_plain(body)
     while isinstance(there := value_at(body, path), list) and value in there:
@@ -151,9 +144,7 @@ def _nested(path: Sequence[str], value: Any) -> Any:
 
 
 def _deepest(body: str, path: Sequence[str]) -> tuple[int, int]:
-    """Where the value of the longest prefix of the path that is there starts, and how many keys that prefix
-    has.
-    """
+    """Where the value of the longest prefix of the path starts, and how many keys that prefix has."""
     at = skip_space(body, 0)
     for depth, key in enumerate(path):
         if body[at] != "{":

@@ -88,9 +88,7 @@ class Ledger:
         self._watchers.append(settled)
 
     def set_aside_for_test(self, amount: Amount, seconds: float = 0.0) -> None:
-        """From now on training may not touch what the sealed test will still need; earlier test calls are not
-        part of it.
-        """
+        """From now on training may not touch what the sealed test still needs, beside what it has had."""
         self._set_aside = amount + self._test_spent()
         self._seconds_aside = seconds
 

@@ -129,15 +129,11 @@ class Reply:
     model: str = ""
     """The model name the provider says answered."""
     seconds: float | None = None
-    """How long the attempt that answered took, once it was sent; None where nobody measured, as for answers
-    by hand.
-    """
+    """How long the attempt that answered took, once sent; None where nobody measured."""
 
 
 def as_plain(value: Any) -> Any:
-    """The `default` of `json.dumps` for values like these: the text that `dataclasses.asdict` would give,
-    without its copy of everything.
-    """
+    """The `default` of `json.dumps` for these values: as `dataclasses.asdict`, without copying everything."""
     if isinstance(value, Mapping):
         return dict(value)
     kind = type(value)

@@ -144,9 +144,7 @@ def while_known(*registries: Registry) -> Callable[[Callable[[], T]], Callable[[
 
 @cache
 def _points(group: str, path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
-    """Strangers' plug-ins. Finding them reads a file of every installed package, so it is done once, and anew
-    where the path changed.
-    """
+    """Strangers' plug-ins. Finding them reads a file of every package: once, and anew for another path."""
     return {point.name: point for point in entry_points(group=group)}
 
 

@@ -88,9 +88,7 @@ class Step:
     clock: Callable[[], float] = time.monotonic
 
     def at(self, place: Place, *, holds: bool = False) -> Step:
-        """A part of it at another place: a candidate, one of two arms. With `holds` its facts wait until they
-        are committed.
-        """
+        """A part of it at another place; with `holds` its facts wait until they are committed."""
         return replace(self, place=place, emit=Outbox(self.emit, holds=holds))
 
     async def timed(self, stage: str, work: Awaitable[T]) -> T:

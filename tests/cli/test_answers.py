@@ -21,7 +21,10 @@ def test_a_run_shows_its_telling_tasks_with_both_answers(
     skillopt: Command, finished: Path, told: dict[str, Any]
 ) -> None:
     outcomes = [one["outcome"] for one in told["tasks"]]
-    assert outcomes == sorted(outcomes, key=["broken", "fails", "fixed", "passes"].index)
+    alone = "asked with the seed alone"
+    assert outcomes == sorted(outcomes, key=["broken", "fails", "fixed", "passes", alone].index)
+    for one in told["tasks"]:
+        assert (one["outcome"] == alone) == (told["best"] not in one["answers"]), one["id"]
     first = told["tasks"][0]
     shown = skillopt("runs", "show", str(finished)).out
     assert f"{first['split']} {first['id']}: {first['outcome']}" in shown

@@ -114,7 +114,10 @@ def test_the_folder_of_another_run_is_refused_with_the_difference_and_stays_as_i
     ran = skillopt("train", "quickstart", "--batch_size", "12", *small)
     assert (ran.code, ran.out) == (2, "")
     assert "holds another run" in ran.err
-    assert "train.batch_size: 20 there, 12 now" in ran.err
+    assert "train.batch_size: 20 there, 12 now" in ran.err and "The skill was changed" not in ran.err
+    (tmp_path / "other.md").write_text("# Another skill\n")
+    changed = skillopt("train", "quickstart", "--skill_init", "other.md", *small)
+    assert changed.code == 2 and "skillopt train --from" in changed.err, changed.err
     after = contents(tmp_path / "run")
     assert {path for path in before if before[path] != after[path]} == set()
 

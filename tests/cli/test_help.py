@@ -57,6 +57,16 @@ def test_the_help_of_train_is_short_and_the_whole_one_does_not_stay(
         assert "--batch_size " in skillopt("train", "--help-all").out
 
 
+@pytest.mark.parametrize("words", ["try", "eval", "estimate", "check", "noise", "prune", "config show"])
+def test_no_help_lists_every_setting_unless_asked(
+    skillopt: Command, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    said = skillopt(*words.split(), "--help").out
+    assert said.count("\n│ ") <= 32 and "--help-all" in said and "--azure_openai_endpoint " not in said
+    assert "--azure_openai_endpoint " in skillopt(*words.split(), "--help-all").out
+
+
 @pytest.mark.parametrize(
     ("words", "ours"),
     [

@@ -50,6 +50,11 @@ def test_only_the_settings_that_differ_are_told(skillopt: Command, finished: Pat
     assert set(found) <= {"train.batch_size", "train.num_epochs"}
     same = json.loads(skillopt("runs", str(finished), str(_copy(finished)), "--json").out)
     assert same["settings_that_differ"] == {}
+    settings = json.loads(Path("copy/settings.json").read_text())
+    settings["triggers"]["path"] = str(Path(settings["triggers"]["path"]).absolute())
+    Path("copy/settings.json").write_text(json.dumps(settings))
+    whole = json.loads(skillopt("runs", str(finished), "copy", "--json").out)
+    assert whole["settings_that_differ"] == {}, "a path as it leads from here is no other path"
 
 
 def test_the_table_is_for_people(skillopt: Command, finished: Path, second: Path) -> None:

@@ -163,3 +163,10 @@ def test_a_review_of_a_missing_file_names_the_command_that_makes_one(skillopt: C
     assert (
         "There is no file tasks.jsonl. 'skillopt tasks draft SKILL --out tasks.jsonl' makes one." in ran.err
     )
+
+
+@pytest.mark.parametrize("line", ["no JSON", "[" * 5000], ids=["words", "deep"])
+def test_a_review_of_a_file_that_is_no_jsonl_says_so(skillopt: Command, line: str) -> None:
+    Path("tasks.jsonl").write_text(line)
+    ran = skillopt("tasks", "review", "tasks.jsonl")
+    assert ran.code == 2 and "cannot be read as JSONL" in ran.err

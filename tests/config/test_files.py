@@ -296,3 +296,12 @@ def test_a_public_file_with_the_public_defaults_loads_as_it_is(run, write):
 def test_a_name_that_is_too_long_for_a_path_is_said_and_not_raised(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is no path: File name too long"):
         resolve_path("x" * 5000, folder=tmp_path, cwd=tmp_path, output=False)
+
+
+def test_a_path_that_leads_up_is_told_without_the_detour(tmp_path: Path) -> None:
+    (tmp_path / "training").mkdir()
+    (tmp_path / "tasks.csv").write_text("a,b")
+    found = resolve_path(
+        "../tasks.csv", folder=tmp_path / "training", cwd=tmp_path / "training", output=False
+    )
+    assert str(found) == str(tmp_path / "tasks.csv")

@@ -21,12 +21,12 @@ from skillopt.mcp.tools import TOOLS, CommandTool
 
 TOOLBOX = Toolbox(app)
 EVERYTHING = tuple(SWITCHES)
-FACE = {"json", "quiet", "plain"}
+FACE = {"json", "quiet", "plain", "help_all"}
 NOT_FOR_A_MODEL = {
     "sleep_harvest": {"output"},
     "sleep_run": {"reviewed", "log"},
     "sleep_unschedule": {"all"},
-    "skillopt_train": {"config_argument", "target", "optimizer", "from", "effort", "help_all"},
+    "skillopt_train": {"config_argument", "target", "optimizer", "from", "effort"},
     "skillopt_eval": {"config_argument"},
     "skillopt_estimate": {"config_argument", "target", "optimizer", "measure", "effort"},
     "skillopt_noise": {"config_argument", "target"},

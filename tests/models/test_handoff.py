@@ -146,9 +146,10 @@ def test_a_page_that_was_removed_is_written_again(tmp_path: Path) -> None:
     assert "What is 6 * 7?" in (folder / entry["page"]).read_text()
 
 
-def test_a_damaged_index_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["{}", "[]", "[" * 5000], ids=["{}", "[]", "deep"])
+def test_a_damaged_index_is_named(tmp_path: Path, damage: str) -> None:
     folder, _ = put(QuestionFolder(tmp_path), FREE)
-    (folder / "questions.json").write_text("{}")
+    (folder / "questions.json").write_text(damage)
     with pytest.raises(RunConflict, match=r"questions\.json cannot be used"):
         QuestionFolder(tmp_path)
 

@@ -296,6 +296,18 @@ def test_a_log_that_was_pasted_is_no_reaction_to_the_answer(log: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        "thanks, but\n- always add a test\n- never touch the pipeline\n",
+        "Great, with one change:\nplease never use tabs here\nalways use spaces",
+        "Perfect. Two things for the next one:\n\n1. never use emojis\n2. always sign off",
+    ],
+)
+def test_a_list_or_lines_below_a_colon_are_the_persons_own_words(said: str) -> None:
+    assert reaction(said).reaction == "corrected"
+
+
+@pytest.mark.parametrize(
     ("said", "read"),
     [
         ("no, thanks", "accepted"),

@@ -290,7 +290,7 @@ def read_rows(file: Path) -> Rows:
         raise TaskError(f"There is no file {file}. 'skillopt tasks draft SKILL --out {file}' makes one.")
     try:
         rows = [json.loads(line) for line in read_text(file).splitlines() if line.strip()]
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise TaskError(f"{file} cannot be read as JSONL: {error}. Write one object a line.") from None
     if not all(isinstance(row, dict) for row in rows):
         raise TaskError(f"{file} holds lines that are no JSON object. One task a line.")

@@ -18,7 +18,8 @@ from skillopt.tasks.scorers import as_text
 MOST = 5
 """Tasks that are shown unless more are asked for."""
 LONGEST = 600
-_ORDER = ("broken", "fails", "fixed", "passes")
+SEED_ALONE = "asked with the seed alone"
+_ORDER = ("broken", "fails", "fixed", "passes", SEED_ALONE)
 
 
 def show(
@@ -32,7 +33,8 @@ def show(
 ) -> None:
     """Show a run's answers: question, expected, the seed's answer and the best skill's, score and why.
 
-    Broken tasks come first, then those that fail still, then those that were fixed.
+    Broken tasks come first, then those that fail still, were fixed, pass, and train tasks that only the seed
+    was asked.
     """
     reader = read_run(find_run(run or Path("outputs")))
     found = read_answers(reader, tasks=tasks or ())
@@ -65,6 +67,8 @@ def show(
 def outcome(task: AnsweredTask, run: RunAnswers) -> str:
     """How a task went with the best skill, and whether the seed did better or worse."""
     before, after = (_mean(task.answers.get(digest, ())) for digest in (run.seed, run.best))
+    if after is None and run.best != run.seed:
+        return SEED_ALONE
     if before is not None and after is not None and before != after:
         return "fixed" if after > before else "broken"
     return "passes" if (after if after is not None else before) == 1 else "fails"

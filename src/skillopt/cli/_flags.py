@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -42,7 +42,22 @@ _ROLES = {
     "target": "The model or agent that works with the skill.",
     "optimizer": "The model that proposes edits.",
 }
-HELP_ALL = "skillopt.help_all"
+_WHOLE = "skillopt.help_all"
+BRIEF = frozenset(
+    (
+        "env",
+        "skill_init",
+        "data_path",
+        "scorer",
+        "out_root",
+        "budget",
+        "workers",
+        "judge",
+        "prompt",
+        "reference_field",
+    )
+)
+"""Settings that most people need, whatever they do."""
 _EITHER_SPELLING = {"token_normalize_func": lambda name: name.replace("-", "_")}
 """`--batch-size` and `--batch_size` are one option."""
 _PANELS = {
@@ -79,6 +94,25 @@ _CONFIG = (
 )
 
 
+def _show_all(ctx: typer.Context, wanted: bool) -> None:
+    """Print the help with every option, and end."""
+    if wanted:
+        ctx.meta[_WHOLE] = True
+        typer.echo(ctx.get_help(), nl=False)
+        raise typer.Exit
+
+
+_HELP_ALL = inspect.Parameter(
+    "all_options",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool,
+        typer.Option("--help-all", callback=_show_all, is_eager=True, help="Show every option and exit."),
+    ],
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
     """What was said of the configuration; `flags` by flat name, `options` as `a.b=c`."""
@@ -110,12 +144,12 @@ def flagged(
     short: Sequence[str] = (),
     epilog: str | None = None,
     config_argument: bool = True,
-    brief: Collection[str] = (),
+    brief: Collection[str] = BRIEF,
 ) -> Add:
     """The `add` of a command with a parameter `given`: it takes a config, `--cfg-options`, a short option for
     the models of `short` roles, and one for every public flag whose key starts with one of `keys`. Without
-    `config_argument` the config is only named by `--config`: the command has an argument of its own. With
-    `brief` the help shows these options alone, and `--help-all` every one.
+    `config_argument` the config is only named by `--config`: the command has an argument of its own. Its help
+    shows its own options and those of `brief`, and `--help-all` every one.
     """
 
     def add(app: typer.Typer, name: str, panel: str) -> None:
@@ -124,9 +158,10 @@ def flagged(
             for role in short
         ]
         config = _CONFIG if config_argument else _CONFIG[1:]
-        run = with_options(command, "given", [*config, *models, *_flag_options(keys)], _given)
+        run = with_options(command, "given", [*config, _HELP_ALL, *models, *_flag_options(keys)], _given)
         settings: Any = {"context_settings": _EITHER_SPELLING, "rich_help_panel": panel, "epilog": epilog}
-        app.command(name, cls=_brief_command(brief) if brief else FlagCommand, **settings)(run)
+        shown = {*brief, *inspect.signature(command).parameters, *(one.name for one in (*config, *models))}
+        app.command(name, cls=_brief_command({*shown, "all_options", "help"}), **settings)(run)
 
     return add
 
@@ -148,7 +183,7 @@ def _brief_command(brief: Collection[str]) -> type[FlagCommand]:
 
     class BriefCommand(FlagCommand):
         def format_help(self, ctx: Any, formatter: Any) -> None:
-            is_whole = ctx.meta.get(HELP_ALL, False)
+            is_whole = ctx.meta.get(_WHOLE, False)
             shown: list[Any] = [] if is_whole else list(self.params)
             rest = [one for one in shown if one.name not in brief and not one.hidden]
             for one in rest:
@@ -160,14 +195,6 @@ def _brief_command(brief: Collection[str]) -> type[FlagCommand]:
                     one.hidden = False
 
     return BriefCommand
-
-
-def show_all(ctx: typer.Context, wanted: bool) -> None:
-    """Print the help with every option, and end."""
-    if wanted:
-        ctx.meta[HELP_ALL] = True
-        typer.echo(ctx.get_help(), nl=False)
-        raise typer.Exit
 
 
 def spread(arguments: Sequence[str], switches: Collection[str] = ()) -> list[str]:
@@ -189,6 +216,7 @@ def spread(arguments: Sequence[str], switches: Collection[str] = ()) -> list[str
 
 
 def _given(said: dict[str, Any]) -> Given:
+    said.pop("all_options", None)
     by_place, by_option = said.pop("config_argument", None), said.pop("config", None)
     if None not in (by_place, by_option) and by_place != by_option:
         raise ConfigError(

@@ -7,24 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-import typer
-
 from skillopt.cli import EXIT_CODES
 from skillopt.cli._console import echo, print_json
-from skillopt.cli._flags import Given, flagged, show_all
+from skillopt.cli._flags import BRIEF, Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet, option
 from skillopt.errors import UnknownName
 
 PANEL, PLACE = "Train and measure", 1
-BRIEF = frozenset(
-    (
-        *("config_argument", "config", "cfg_options", "source", "target", "optimizer", "effort", "budget"),
-        *("judge", "targets", "env", "skill_init", "data_path", "scorer", "out_root", "num_epochs"),
-        *("strategy", "part", "workers", "prune", "seed", "eval_test"),
-        *("json", "quiet", "plain", "all_options", "help"),
-    )
-)
-"""The options that most people need."""
+_BRIEF = BRIEF | {"targets", "num_epochs", "strategy", "part", "prune", "seed", "eval_test"}
 PRESETS: Mapping[str, Mapping[str, str]] = {
     "quick": {
         "train.num_epochs": "1",
@@ -61,9 +51,6 @@ def train(
     json: Json = False,
     quiet: Quiet = False,
     plain: Plain = False,
-    all_options: Annotated[
-        bool, typer.Option("--help-all", callback=show_all, is_eager=True, help="Show every option and exit.")
-    ] = False,
 ) -> None:
     """Train a skill. Running the same command again goes on where it stopped, as does 'skillopt train RUN'.
 
@@ -109,7 +96,7 @@ def train(
     _run.leave(result)
 
 
-add = flagged(train, short=("target", "optimizer"), epilog=EXIT_CODES, brief=BRIEF)
+add = flagged(train, short=("target", "optimizer"), epilog=EXIT_CODES, brief=_BRIEF)
 
 
 def with_effort(given: Given, effort: str | None) -> Given:

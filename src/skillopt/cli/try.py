@@ -18,8 +18,10 @@ from skillopt.cli._console import tell
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet, option
 from skillopt.evaluation.look import common_cause, scorer_trouble
+from skillopt.harnesses.port import system_prompt
 from skillopt.runs.database import Database
 from skillopt.runs.log import DATABASE
+from skillopt.skill.folder import Skill
 from skillopt.tasks.rollout import Score, Scored
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
@@ -70,7 +72,9 @@ def look(
             row = Scored(task_id=task.id, draw=0, attempt=done[0], key=key, trajectory=done[1], score=score)
             rows.append((task, row))
         cause = "" if any(row.score.passed for _, row in rows) else common_cause(rows)
-        lines = _lines(rows, lost, trouble, cause, simulated=job.simulated)
+        lines = [*_sent(job, skills[name]), *_lines(rows, lost, trouble, cause, simulated=job.simulated)]
+        if given.config is not None and rows and not (trouble or cause or quiet):
+            lines.append(f"Next: skillopt train {given.config} {_models(given)}")
         told = _as_json(job, rows, lost, trouble, cause)
         tell(job.scrubber.scrub_json(told), map(job.scrubber.scrub, lines), json=json)
 
@@ -81,6 +85,21 @@ add = flagged(look, _KEYS, short=("target",), epilog=EXIT_CODES)
 async def _troubles(job: Job, tasks: Sequence[Task]) -> list[str]:
     found = [await scorer_trouble(job.benchmark, task) for task in tasks]
     return [f"{trouble}." for trouble in found if trouble]
+
+
+def _sent(job: Job, skill: Skill) -> Iterator[str]:
+    """What a chat target is told before every task: the skill, and how to answer."""
+    if job.target.harness != "chat" or "rollout" not in job.benchmark.prompts:
+        return
+    yield "Sent before every task:"
+    yield f"  system    {cut(system_prompt(job.benchmark.prompts['rollout'], skill.document.rendered))}"
+    yield ""
+
+
+def _models(given: Given) -> str:
+    """The models of a training run, as they were said."""
+    target = given.flags.get("target_model", "MODEL")
+    return f"--target {target}" + ("" if target == "world" else " --optimizer MODEL")
 
 
 def _as_json(

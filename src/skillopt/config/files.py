@@ -110,7 +110,10 @@ def resolve_path(text: str, *, folder: Path | None, cwd: Path, output: bool) -> 
     here = cwd / path
     if path.is_absolute() or folder is None or output:
         return here
-    beside = folder / path
+    inner, up = path.parts, folder  # the folder of a config is a real path: `..` leads to its parent
+    while inner and inner[0] == "..":
+        inner, up = inner[1:], up.parent
+    beside = up.joinpath(*inner)
     try:
         if not beside.exists():
             return here

@@ -156,9 +156,7 @@ def compare(
 
 
 def paired_p(differences: Sequence[float], *, seed: int = 0, one_sided: bool = False) -> tuple[float, str]:
-    """p of no difference, or of none for the better: exact McNemar where all changes are equal, else a
-    sign-flip test.
-    """
+    """p of no difference, or of none for the better: exact McNemar where changes are equal, else by signs."""
     side = ", one-sided" if one_sided else ""
     moved = [diff for diff in differences if diff != 0]
     if not moved:

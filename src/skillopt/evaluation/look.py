@@ -1,6 +1,4 @@
-"""A look at first answers before more is paid: whether the scorer can tell right from wrong, and what all
-failing answers have in common.
-"""
+"""A look at first answers before more is paid: whether the scorer can be right, what failures share."""
 
 from __future__ import annotations
 

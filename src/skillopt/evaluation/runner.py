@@ -200,9 +200,7 @@ class Evaluator:
     async def _environment(
         self, row: Row, background: bool, batch: bool
     ) -> AsyncIterator[Environment | None]:
-        """One of the workers, and the environment of a task while it is worked on. What is asked in a batch
-        has neither.
-        """
+        """One of the workers, and the environment of a task meanwhile; a batch has neither."""
         if batch:
             yield None
             return

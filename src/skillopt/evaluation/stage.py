@@ -93,9 +93,7 @@ class Evaluation:
     begun: Mapping[tuple[str, int], asyncio.Future[Rollout]] | None = None
     """Rows that are taken over from an evaluation of the same skill."""
     resumes: bool = True
-    """False where running again is a new measurement and not the same stage taken up: lost rows are tried
-    anew.
-    """
+    """False where running again is a new measurement, not the same stage: lost rows are tried anew."""
     tells_rows: bool = True
     """False where somebody else writes the rows down, as the sealed test does."""
     batch: bool = False

@@ -24,9 +24,7 @@ def improvement_p(fixed: int, broken: int, tasks: int) -> float:
 
 
 def improvement_interval(fixed: int, broken: int, tasks: int) -> tuple[float, float]:
-    """The gains that the same test does not refuse (Tango's score interval, 1998): it lies above 0 if and
-    only if p is below `SMALL`.
-    """
+    """The gains that the test does not refuse (Tango's score interval, 1998): above 0 iff p < `SMALL`."""
     z = _critical(tasks)
     return _gain_at(z, fixed, broken, tasks), _gain_at(-z, fixed, broken, tasks)
 

@@ -63,9 +63,7 @@ class State(Fact):
     """Val tasks that could not be measured at baseline."""
     set_aside: TestShare | None = None
     gate_share: TestShare | None = None
-    """What is set aside for judging what a step has found when the budget ends it; None for strategies that
-    hand over nothing then.
-    """
+    """What is set aside for judging what a step found when the budget ends it; None where none is."""
     settled: tuple[str, ...] = ()
     """Train tasks that are solved, or fixed by an edit that was accepted; noted by strategies that ask."""
     remaining: tuple[str, ...] | None = None

@@ -12,9 +12,9 @@ from skillopt.executors.port import ExecutorPlugin, Handle, Result, told
 
 
 class InProcess:
-    """One thread, so that work which cannot bear threads never runs twice at once; it cannot be ended."""
+    """One thread, however many would be allowed: work that cannot bear threads never runs twice at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = 1) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="skillopt-work")
         self._closed = False
 
@@ -37,12 +37,7 @@ class InProcess:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def build(most: int) -> InProcess:
-    """One thread, however many would be allowed."""
-    return InProcess()
-
-
-PLUGIN: ExecutorPlugin = build
+PLUGIN: ExecutorPlugin = InProcess
 
 
 class _Here:

@@ -59,8 +59,7 @@ class Constraints:
     """How much more a candidate may take than the skill it would replace, as a share: 0.2 is a fifth more;
     None is no limit.
 
-    `unknown` is the rule for rows of which nobody knows what they took: reject what cannot be checked, or
-    allow it and say so.
+    `unknown` is the rule for rows of which nobody knows what they took: reject, or allow and say so.
     """
 
     tokens: float | None = None
@@ -96,9 +95,7 @@ class Constraints:
         return ruled
 
     def objection_to_all(self, incumbent: Mapping[RowId, Effort]) -> str:
-        """Why no candidate could be accepted against that incumbent: what it took itself is unknown, and that
-        is not allowed.
-        """
+        """Why no candidate could be accepted: what the incumbent took is unknown, and not allowed to be."""
         for limit in self._limits():
             if self.unknown == "reject" and (missing := limit.unknown_of(incumbent)):
                 return (

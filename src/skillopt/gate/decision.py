@@ -1,6 +1,4 @@
-"""The gate's arithmetic, exact and pure: what a row is worth, in which order rows are read, and what a policy
-is told.
-"""
+"""The gate's arithmetic, exact and pure: what a row is worth, the reading order, what a policy is told."""
 
 from __future__ import annotations
 
@@ -68,17 +66,13 @@ def _worth(hard: float, soft: float, metric: Metric, weight: float) -> Fraction:
 
 
 def reading_order(incumbent: Mapping[RowId, Fraction]) -> list[RowId]:
-    """The incumbent's worst rows first: where a candidate must win, and where a hopeless one
-    shows soonest.
-    """
+    """The incumbent's worst rows first: where a candidate must win, and a hopeless one shows soonest."""
     return sorted(incumbent, key=lambda row: (incumbent[row], row))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateLimits:
-    """What the policies are told by the user. `max_chars` and `confirm_draws` have a meaning of their own at
-    0.
-    """
+    """What policies are told by the user; 0 has a meaning of its own in `max_chars`, `confirm_draws`."""
 
     alpha: float = 0.05
     max_chars: int = 0
@@ -92,17 +86,13 @@ class GateLimits:
         return self.max_chars or max(SHORTEST_CAP, 2 * self.seed_chars)
 
     def further_draws(self, draws: int) -> int:
-        """How often `confirm` draws a task again that was drawn `draws` times: as told, else as often as the
-        first time.
-        """
+        """How often `confirm` draws a task again that was drawn `draws` times: as told, else as often."""
         return self.confirm_draws or draws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What is known of a decision before the candidate's first row: its rows in reading order, and the
-    incumbent's value on each.
-    """
+    """What is known before the candidate's first row: rows in reading order, and the incumbent's values."""
 
     rows: tuple[RowId, ...]
     bar: tuple[Fraction, ...]
@@ -146,9 +136,7 @@ class Case:
 
 
 class PolicyReader(Protocol):
-    """A policy at work: told the candidate's rows in reading order, None for one that stays missing, until
-    the ruling is fixed.
-    """
+    """A policy at work: told the candidate's rows in order, None for a missing one, until it has ruled."""
 
     ruling: Ruling | None
     decided_by: Clause | None

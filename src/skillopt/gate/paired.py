@@ -101,9 +101,7 @@ def accident(differences: Sequence[int]) -> Fraction:
 
 
 def _is_surely_below(differences: Sequence[int], alpha: float) -> bool:
-    """Hoeffding's bound, p <= exp(-T^2 / (2 * sum of squares)): saves the counting where the candidate is far
-    ahead.
-    """
+    """Hoeffding's bound, p <= exp(-T^2 / (2 * sum of squares)), saves counting far ahead."""
     ahead, squares = sum(differences), sum(one * one for one in differences)
     # a little more, so that rounding cannot matter
     return ahead > 0 and ahead * ahead > 2.000001 * squares * math.log(1 / alpha)

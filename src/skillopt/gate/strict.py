@@ -34,9 +34,7 @@ class Strict:
         self._rule()  # nothing can beat a perfect incumbent
 
     def read(self, row: Fraction | None) -> Ruling | None:
-        """Take in the next row; the ruling, or None while it is open. Rows beyond the ruling
-        change nothing.
-        """
+        """Take in the next row; the ruling, or None while it is open. Later rows change nothing."""
         if self.ruling is not None:
             return self.ruling
         self.seen += 1

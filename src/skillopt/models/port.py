@@ -121,9 +121,7 @@ class ModelSpec:
     """Hears what a person should know of how the provider asks; a run makes a notice of it."""
 
     def sampling(self, *names: str) -> dict[str, Any]:
-        """Those of the sampling parameters that are set, as the fingerprint and the wire name them; all where
-        none is named.
-        """
+        """The sampling parameters that are set, of these or of all, as fingerprint and wire name them."""
         wanted = names or ("temperature", "top_p", "seed", "reasoning_effort")
         return {name: value for name in wanted if (value := getattr(self, name)) is not None}
 

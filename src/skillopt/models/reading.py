@@ -30,9 +30,7 @@ _FENCE = re.compile(r"```(?:json)?[ \t]*\r?\n(.*?)\r?\n[ \t]*```", re.DOTALL)
 
 
 def read(reply: Reply, shape: type[R]) -> R:
-    """The reply as its shape. Truncated, refused, ambiguous or ill-shaped replies are unusable; nothing is
-    guessed.
-    """
+    """The reply as its shape. Truncated, refused, ambiguous or ill-shaped ones are unusable; no guesses."""
     if reply.finish == "length":
         raise Unusable("the reply was cut off before it ended")
     if reply.finish == "refusal":
@@ -65,9 +63,7 @@ def schema_of(shape: type[BaseModel]) -> Mapping[str, Any]:
 def tries(
     messages: tuple[Message, ...], shape: type[BaseModel], *, role: Role, stage: str, max_tokens: int
 ) -> Iterator[Request]:
-    """A question outside of any step, and the same once more for where its reply cannot be used. Equal words
-    have an equal place.
-    """
+    """A question outside of any step, and the same once more; equal words have an equal place."""
     words = hashlib.sha256(
         "\0".join(message.content for message in messages).encode("utf-8", "replace")
     ).hexdigest()[:24]
@@ -83,9 +79,7 @@ def tries(
 
 
 def _json_object(text: str) -> dict[str, Any]:
-    """The one JSON object of a reply: alone, in a single fence, or inside prose when only one top-level
-    object is there.
-    """
+    """The one JSON object of a reply: alone, in a single fence, or the only one inside prose."""
     candidates = [text.strip(), *[match.strip() for match in _FENCE.findall(text)]]
     for candidate in candidates:
         for spelling in (candidate, _with_whole_escapes(candidate)):

@@ -15,7 +15,7 @@ ALIKE = Fraction(1, 2)
 _MOST_COMPARED = 500
 _FENCED = re.compile(r"```[^\n]*\n?(.*?)(?:```|\Z)", re.DOTALL)
 _CODE = re.compile(r"`[^`\n]{1,200}`")
-_PASTED = re.compile(
+PASTED = re.compile(
     r"^(?:[+\-@<>{}\[\]|#$*]|\s{2,}\S|diff |index |def |class |import |from \w+ import|function |Traceback"
     r"|File |at \w|\d{2,4}[-:]\d|\w+(?:Error|Exception)\b|(?:select|insert|update) "
     r"|(?:error|warn(?:ing)?|info|debug|fatal|critical)\]?:)"
@@ -52,7 +52,7 @@ def pasted(text: str) -> tuple[str, str]:
     lines = [line for line in text.strip().splitlines() if line.strip()]
     if len(lines) < 3:
         return text, ""
-    marked = [bool(_PASTED.search(line)) for line in lines]
+    marked = [bool(PASTED.search(line)) for line in lines]
     if lines[0].rstrip().endswith(":") and not lines[0].startswith("Traceback"):
         return lines[0], "\n".join(lines[1:])
     if 2 * sum(marked) < len(lines) - 1:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from skillopt.night.kinds import pasted
+from skillopt.night.kinds import PASTED, pasted
 
 Reaction = Literal["accepted", "corrected", "redone", "abandoned", "none"]
 _HEAD = 300
@@ -86,6 +86,8 @@ _NO_SPACES = {
         r"很好|完美|谢谢|可以|不错|完璧|ありがとう|いいです|좋아|완벽|고마|^\s*[👍👌💯🎉✅🙏]"
     ),
 }
+_ITEM = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+\w")
+"""A line of a list."""
 _POLITE = re.compile(r"\W*no (?:problem|worries|complaints|need)\b", re.IGNORECASE)
 _NO_AND = re.compile(
     r"\W*\w+(?:[,.!]\s*|\s(?=thank|dank|merci|gracias|obrigad|grazie|bedankt|dzięk|tack))", re.I
@@ -138,7 +140,11 @@ def reaction(text: str) -> RuledReaction:
     """What the beginning of a later turn says about the answer before it; what it quotes, and a log or a
     program that was pasted into it, say nothing.
     """
-    head = QUOTED.sub(" ", pasted(text)[0][: 4 * _HEAD])[:_HEAD].replace("’", "'")
+    words, material = pasted(text)
+    lines = material.splitlines()
+    if 2 * sum(bool(PASTED.search(line)) and not _ITEM.match(line) for line in lines) < len(lines):
+        words = text  # below a colon, or in a list, people write themselves
+    head = QUOTED.sub(" ", words[: 4 * _HEAD])[:_HEAD].replace("’", "'")
     lasting = bool(_LASTING.search(head) or _LASTING_NO_SPACES.search(head))
     for found, pattern in _NO_SPACES.items():
         if pattern.search(head):

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -98,22 +99,18 @@ class Readings:
 
     folder: Path
 
-    def get(self, session: RecordedSession) -> SessionReading | None:
-        """The reading of a session as it is now; None where it was not read."""
-        try:
-            return SessionReading.model_validate_json(self._file(session).read_bytes())
-        except (OSError, ValidationError):
-            return None
-
     def put(self, session: RecordedSession, reading: SessionReading) -> None:
         """Keep a reading, for its owner alone."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_bytes(self._file(session), reading.model_dump_json().encode("utf-8", "replace"), mode=0o600)
 
     def of(self, sessions: Iterable[RecordedSession]) -> dict[str, SessionReading]:
-        """All that were read before, by name."""
-        found = ((session.name, self.get(session)) for session in sessions)
-        return {name: reading for name, reading in found if reading is not None}
+        """Those that were read before as they are now, by name."""
+        found: dict[str, SessionReading] = {}
+        for session in sessions:
+            with suppress(OSError, ValidationError):
+                found[session.name] = SessionReading.model_validate_json(self._file(session).read_bytes())
+        return found
 
     def _file(self, session: RecordedSession) -> Path:
         said = [[turn.role, turn.text, [tool.name for tool in turn.tools]] for turn in session.turns]

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from skillopt.config import yaml_file
-from skillopt.config.complain import asks_for_nothing, value_problem
+from skillopt.config.checked import asks_for_nothing, value_problem
 from skillopt.config.fields import leaves
 from skillopt.config.sections import Section
 from skillopt.config.source import ConfigEntry, Source
@@ -218,10 +218,9 @@ class NightSettings(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSettings:
-    """Settings, the file they came from (None where there is none) and what the reader should know."""
+    """Settings, and what the reader should know."""
 
     settings: NightSettings
-    path: Path | None
     warnings: tuple[str, ...] = ()
 
 
@@ -276,7 +275,7 @@ def read_settings(path: Path | None, flags: Mapping[str, Any] | None = None) -> 
             problems.append(value_problem(key, entries.get(key), _LEAVES.get(key), detail))
     if problems:
         raise ConfigError("\n".join(problems))
-    return LoadedSettings(settings=settings, path=path, warnings=tuple(warnings))
+    return LoadedSettings(settings=settings, warnings=tuple(warnings))
 
 
 _LEAVES = {leaf.key: leaf for leaf in leaves(NightSettings)}

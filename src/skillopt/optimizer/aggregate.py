@@ -1,6 +1,4 @@
-"""Stage 3, reduce: the edits of all analysts become one list, merged where there is more than one patch to
-merge.
-"""
+"""Stage 3, reduce: the edits of all analysts become one list, merged where there is more than one patch."""
 
 from __future__ import annotations
 
@@ -31,9 +29,7 @@ class Merged:
 
 
 class Aggregator:
-    """Merges `merge_batch_size` patches a call, level by level; failures and successes side by side, then
-    both together.
-    """
+    """Merges `merge_batch_size` patches a call, level by level: failures beside successes, then both."""
 
     def __init__(self, model: OptimizerModel, form: Form, *, merge_batch_size: int) -> None:
         self._model = model
@@ -74,9 +70,7 @@ class Aggregator:
         return Merged(edits=level[0] if level else (), ended=tuple(ended), calls=calls)
 
     def _chunks(self, fixed: str, patches: Sequence[Proposals]) -> list[list[Proposals]]:
-        """Neighbours to merge in one call: as many as wanted, and two at least, if the model's window has
-        room for them.
-        """
+        """Neighbours to merge in one call: as many as wanted and the window holds, and two at least."""
         room = self._model.room(fixed, "merge")
         chunks: list[list[Proposals]] = [[]]
         used = 0

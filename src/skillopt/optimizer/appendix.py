@@ -1,6 +1,4 @@
-"""Decides what stands in the appendix of a skill: reminders of rules the agent knew and did not follow, each
-once.
-"""
+"""The appendix of a skill: reminders of rules that the agent knew and did not follow, each once."""
 
 from __future__ import annotations
 

@@ -54,9 +54,7 @@ class OptimizerModel:
         self._models = dict(models or {})
 
     def room(self, fixed: str, stage: str) -> int:
-        """Characters left for evidence beside the fixed part of a prompt; three characters a token, on the
-        safe side.
-        """
+        """Characters left for evidence beside the fixed part of a prompt, on the safe side."""
         used = len(self._prompts[stage]) + len(fixed) + self._reserve
         return max(0, (self._window - self._cap(stage)) * CHARACTERS - used)
 
@@ -69,15 +67,11 @@ class OptimizerModel:
 
     @property
     def _reserve(self) -> int:
-        """Characters kept for headings and for asking once more: an unusable reply is quoted only as far as
-        they go.
-        """
+        """Characters kept for headings and for asking once more, which quotes a reply only as far."""
         return min(4_400, self._window * CHARACTERS // 12)
 
     async def ask(self, step: Step, stage: str, item: str, user: str, shape: type[R]) -> R | Unusable:
-        """The reply in its shape, or why there is none after one re-ask. A dead provider stops the run: no
-        step is burnt.
-        """
+        """The reply in its shape, or why there is none after a re-ask; a dead provider stops the run."""
         messages: tuple[Message, ...] = (
             Message(role="system", content=self._prompts[stage]),
             Message(role="user", content=user),
@@ -114,8 +108,7 @@ class OptimizerModel:
             ) from fault
 
     def _cap(self, stage: str) -> int:
-        # Prompt and reply share the window: in a small one a reply may take a quarter of it, in a large one
-        # half.
+        # Prompt and reply share the window: of a small one a reply may take a quarter, of a large one half.
         share = 4 if self._window <= 32_768 else 2
         return min(self._caps.get(stage, self._max_tokens), self._window // share)
 

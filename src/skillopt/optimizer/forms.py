@@ -1,6 +1,4 @@
-"""The ways a skill may change: what analysts propose in each update mode, how it is read, and how it is asked
-for.
-"""
+"""The ways a skill may change: what analysts propose in each update mode, how it is asked for and read."""
 
 from __future__ import annotations
 

@@ -19,9 +19,7 @@ Side = Literal["failure", "success"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Studied:
-    """A task with what it came to: its scored rollouts, the best first; several where a step runs each task
-    more than once.
-    """
+    """A task with its scored rollouts, the best first; several where a step runs each task repeatedly."""
 
     task: Task
     tries: tuple[Scored, ...]

@@ -1,6 +1,4 @@
-"""The optimizer as the training loop sees it: reflect, aggregate, select, update, and the two voices of the
-longer view.
-"""
+"""The optimizer as the training loop sees it: reflect, aggregate, select, update, and the longer view."""
 
 from __future__ import annotations
 
@@ -43,9 +41,7 @@ LANE_ANALYSTS: Mapping[Mode, type[LaneAnalyst]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillAware:
-    """Skill-aware reflection: who may write notes, and above how many of them the appendix is condensed (0 is
-    never).
-    """
+    """Skill-aware reflection: who may write notes, and above how many they are condensed (0: never)."""
 
     source: Literal["both", "failure_only"] = "both"
     consolidate_above: int = 0
@@ -170,9 +166,7 @@ class Optimizer:
         return self._settings.control
 
     async def reflect(self, step: Step, rollouts: Evaluation) -> Reflection:
-        """Stage 2: proposals of analysts, minibatch by minibatch, while rollouts still come in; or those of
-        the proposer for all of them.
-        """
+        """Stage 2: proposals of analysts while rollouts come in, or of the proposer for all of them."""
         if self._proposer is None:
             return await self._reflector.reflect(step, rollouts)
         limit = step.limit if self.control == "fixed" else None
@@ -189,9 +183,7 @@ class Optimizer:
     async def in_lanes(
         self, step: Step, rollouts: Evaluation, study: Callable[[int, list[Studied]], Awaitable[T]]
     ) -> list[T]:
-        """Failures in minibatches, each given to `study`; for a small model those of one kind together, for a
-        proposer all of them.
-        """
+        """Failures in minibatches for `study`: of one kind for a small model, all for a proposer."""
         return await in_minibatches(
             rollouts,
             "failure",

@@ -65,9 +65,7 @@ class Payload(_Reply):
 
     @property
     def items(self) -> list[Any]:
-        """The proposals as they came; each is read on its own, so that one bad item does not spoil the
-        others.
-        """
+        """The proposals as they came; each is read on its own, so that a bad one does not spoil others."""
         return list(getattr(self, self.KEY))
 
 

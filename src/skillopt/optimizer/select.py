@@ -34,9 +34,7 @@ class Selection:
 
 
 class Selector:
-    """Asks for a ranking only when there are more proposals than the limit, for a repair only when a target
-    is not found.
-    """
+    """Asks for a ranking where there are too many proposals, for a repair where a target is not found."""
 
     def __init__(self, model: OptimizerModel, form: Form, *, ranks: bool = True) -> None:
         """Without `ranks` the first proposals are taken: whoever made them put the best first."""
@@ -47,9 +45,7 @@ class Selector:
     async def select(
         self, step: Step, merged: Merged, limit: int | None, decision: LimitRecord | None = None
     ) -> Selection:
-        """At most `limit` proposals; edits among them can be looked up in the skill. Of whole skills the
-        first one is taken.
-        """
+        """At most `limit` proposals, edits among them with known targets; of whole skills the first."""
         ended = list(merged.ended)
         limit = limit if self._form.limited else 1
         chosen, ranking = merged.edits, None

@@ -37,9 +37,7 @@ _WORD = re.compile(r"\w+")
 
 
 def is_small(model: str, window: int) -> bool:
-    """Whether a model is small by the size that its name declares (1.5b, 8x7b, 135m; the largest of several),
-    or else by its window.
-    """
+    """Whether a model is small by the largest size in its name (1.5b, 8x7b, 135m), or else by its window."""
     sizes = [
         float(millions) / 1000 if millions else float(billions) * int(experts or 1)
         for experts, billions, millions in _SIZE.findall(model.rsplit("/", 1)[-1].lower())
@@ -48,9 +46,7 @@ def is_small(model: str, window: int) -> bool:
 
 
 def by_kind(failures: Sequence[Studied], size: int) -> list[list[Studied]]:
-    """Lanes of one kind each, of about equal size; tasks without a kind are with those whose words are most
-    like their own.
-    """
+    """Lanes of one kind each, about equal in size; tasks without a kind go by the likeness of words."""
     kinds: dict[str, list[Studied]] = {}
     for one in failures:
         kinds.setdefault(one.task.kind, []).append(one)

@@ -1,6 +1,4 @@
-"""Stage 5, update: what was selected becomes a candidate - by edits, by one rewrite, or as a
-whole new skill.
-"""
+"""Stage 5, update: what was selected becomes a candidate - by edits, by a rewrite, or as a whole skill."""
 
 from __future__ import annotations
 
@@ -49,9 +47,7 @@ def by_edits(skill: Document, patch: Sequence[Proposal], appendix: Appendix | No
 
 
 def halves(update: Update, skill: Document) -> list[Update]:
-    """The two halves of a candidate that several edits made, in order, the notes as its last part; none where
-    there is nothing to halve.
-    """
+    """The two halves of a candidate of several edits, in order, notes last; none where it is one part."""
     edits = [edit for edit in update.applied if isinstance(edit, Edit)]
     parts = len(edits) + (update.appendix is not None)
     if parts < 2 or len(edits) < len(update.applied):

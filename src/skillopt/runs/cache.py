@@ -18,9 +18,7 @@ T = TypeVar("T")
 
 
 class SharedRollouts:
-    """A run's own rollouts first, then those of earlier runs, which are only read, then those of the shared
-    file, which holds only scored ones.
-    """
+    """A run's own rollouts first, then those of earlier runs, then scored ones of the shared file."""
 
     def __init__(
         self, own: Database, path: Path | None, earlier: Sequence[Path] = (), *, limit: int | None = None

@@ -146,8 +146,7 @@ class Run:
             raise
         except Exception:
             # A fact that a sink cannot take is a reason to stop. News of a call under way is not: the reply
-            # behind it is about to be stored, and a closed terminal must not cost it. That watcher hears no
-            # more.
+            # behind it is about to be stored, and must not be lost to a closed terminal, which hears no more.
             if event.id is not None:
                 raise
             self._sinks.remove(sink)
@@ -224,10 +223,14 @@ class Run:
             (self.folder / EVENTS).unlink(missing_ok=True)
             self.database.note("identity", mine)
         elif theirs != mine:
-            changed = "\n".join(difference(self.database.noted_as(json.loads, "identity"), json.loads(mine)))
+            lines = difference(self.database.noted_as(json.loads, "identity"), json.loads(mine))
+            changed, hint = "\n".join(lines), ""
+            if any(line.strip().startswith("skill: ") for line in lines):
+                onward = f"'skillopt train --from {self.folder}' starts from its best one"
+                hint = f" The skill was changed since, as by an adoption: {onward}."
             raise RunConflict(
                 f"{self.folder} holds another run; nothing was changed. It differs in\n{changed}\n"
-                "Name another folder (--out_root) or use the same settings."
+                f"Name another folder (--out_root) or use the same settings.{hint}"
             )
 
 

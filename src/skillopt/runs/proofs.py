@@ -195,9 +195,7 @@ class _ProofReading:
         return self._families.get(one.id, [one.id])
 
     def _unbacked(self, one: EditRecord, chosen: Sequence[EditRecord]) -> list[str]:
-        """Tasks that no trial of the edit shows fixed, nor one of those that say the same, alone or with
-        other chosen ones.
-        """
+        """Tasks that no trial shows fixed by the edit or its family, alone or with other chosen ones."""
         own = set(self._family(one))
         taken = {id for each in chosen for id in self._family(each)}
         shown = {

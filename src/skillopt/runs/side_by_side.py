@@ -173,7 +173,12 @@ def _differing(facts: Sequence[Facts]) -> dict[str, tuple[str | None, ...]]:
     settings = [dict(one.config) for one in facts]
     keys = dict.fromkeys(key for one in settings for key in one)
     values = {key: tuple(one.get(key) for one in settings) for key in keys if key not in _OWN}
-    return {key: found for key, found in values.items() if len(set(found)) > 1}
+    return {key: found for key, found in values.items() if len({_place(key, one) for one in found}) > 1}
+
+
+def _place(key: str, value: str | None) -> str | None:
+    """A path as it leads from here: a run that took its settings from another has whole ones."""
+    return str(Path(value).absolute()) if value is not None and key.endswith("path") else value
 
 
 def _remarks(facts: Sequence[Facts], tasks: Sequence[Mapping[str, str]]) -> Iterator[str]:

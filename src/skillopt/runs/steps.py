@@ -207,9 +207,7 @@ _OF_VERDICT = (
 
 
 def judged_skill(section: LogSection, place: Place, skills: Skills) -> Document | None:
-    """The skill that a verdict there was about: a candidate, or the skill with an epoch's guidance; None
-    where the log does not hold it.
-    """
+    """The skill that a verdict was about: a candidate, or one with an epoch's guidance; None if unknown."""
     for updated in section.of(Updated):
         if updated.place == place:
             return skills.get(updated.skill)

@@ -39,9 +39,7 @@ class TaskLook:
 
 
 def look_at_all(folder: Path, facts: Facts) -> Iterator[TaskLook]:
-    """Every val task with the seed and the best skill, those that differ first; nothing of a run without a
-    measured version.
-    """
+    """Every val task with seed and best skill, those that differ first; nothing without a version."""
     versions = {one.short: one for one in facts.versions}
     best = next((one.short for one in reversed(skill_versions(facts)) if one.is_best), "seed")
     if "seed" not in versions:

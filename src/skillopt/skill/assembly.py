@@ -1,6 +1,4 @@
-"""Puts changes into a document's text, and decides whether the result still reads as the same document around
-them.
-"""
+"""Puts changes into a document's text, and decides whether it still reads the same around them."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ from skillopt.skill.layout import BOM
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A span of the old text that gets a new content; `inserts` marks a point, where the content stands on
-    its own lines.
-    """
+    """A span of the old text with its new content; `inserts`: a point, where that has own lines."""
 
     index: int
     start: int
@@ -33,9 +29,7 @@ class Change:
         return (self.start, self.end, self.index)
 
     def conflicts_with(self, other: Change) -> bool:
-        """True when the spans overlap, or one is a point strictly inside the other's span or
-        anchored in it.
-        """
+        """True when the spans overlap, or one is a point inside the other's span or anchored in it."""
         if self.inserts and other.inserts:
             return False
         if not self.inserts and not other.inserts:
@@ -49,8 +43,7 @@ def rebuild(document: Document, changes: Sequence[Change]) -> Document | None:
     """The document with these changes, given in document order.
 
     None when frontmatter, a region or a fence line outside the changed spans would no longer mean what it
-    meant: an edit beside a fence line can glue text to it, and two harmless ones can make a new fence line
-    between them.
+    meant: an edit beside a fence line can glue text to it, and two harmless ones can make a new one.
     """
     text, resumes = _assemble(document, changes)
     if text == document.text:

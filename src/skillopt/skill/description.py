@@ -89,9 +89,7 @@ def problem_with(description: str) -> str:
 
 
 def listed_in(folders: Iterable[Path]) -> Iterator[ListedSkill]:
-    """The skills below these folders, by name, each name once: the first folder wins. What an agent would not
-    list is left out.
-    """
+    """The skills below these folders that an agent would list, by name; of one name the first counts."""
     found: dict[str, ListedSkill] = {}
     for file in (file for folder in folders for file in sorted(folder.glob(f"*/{SKILL_FILE}"))):
         try:
@@ -107,9 +105,7 @@ def listed_in(folders: Iterable[Path]) -> Iterator[ListedSkill]:
 
 
 def _fields(text: str) -> dict[str, Any]:
-    """The frontmatter. A colon in a line without quotes is no YAML; it is read as agents read it, line by
-    line.
-    """
+    """The frontmatter. What is no YAML, as a colon without quotes, is read line by line, as agents do."""
     lines = _LINE.finditer(text, 0, frontmatter_end(text))
     return frontmatter_fields(text) or {line[1]: line[2] for line in lines}
 

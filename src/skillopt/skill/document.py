@@ -26,8 +26,7 @@ from skillopt.skill.paths import SKILL_FILE, path_problem
 class Document:
     """A skill's text, kept byte for byte: newlines, a missing final newline and a byte order mark included.
 
-    Making one checks it: a document whose markers do not pair up, or that UTF-8 cannot hold, raises
-    `SkillError`.
+    Making one checks it: markers that do not pair up, or what UTF-8 cannot hold, raise `SkillError`.
     """
 
     text: str
@@ -71,9 +70,7 @@ class Document:
 
     @property
     def protected(self) -> tuple[tuple[int, int], ...]:
-        """Spans no edit may touch: frontmatter (or a lone byte order mark) and both regions with their
-        markers.
-        """
+        """Spans no edit may touch: frontmatter (or a lone byte order mark), regions and their markers."""
         head = self.layout.body_start or int(self.text.startswith(BOM))
         return (((0, head),) if head else ()) + tuple(
             (region.start, region.end) for region in self.layout.regions
@@ -111,9 +108,7 @@ class Document:
         return hashlib.sha256(self.whole.encode()).hexdigest()
 
     def region(self, name: RegionName) -> str | None:
-        """What stands between the markers, with LF line ends and without blank lines around it; None when
-        there is no such region.
-        """
+        """What stands between the markers, with LF and no blank lines around it; None without a region."""
         found = self._find(name)
         return None if found is None else self._inner(found)
 

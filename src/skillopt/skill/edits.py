@@ -43,9 +43,7 @@ State = Literal[
 
 
 class Proposal(Protocol):
-    """Something an optimizer proposed: an edit, a suggestion, a whole skill. Each has an id and ends in
-    exactly one state.
-    """
+    """What an optimizer proposed: an edit, a suggestion, a whole skill. Each ends in one state."""
 
     @property
     def id(self) -> str: ...
@@ -70,9 +68,7 @@ class Proposal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One proposed change. `append` has no target and `delete` no content; what they hold there anyway is
-    ignored.
-    """
+    """One proposed change. A target of `append` and a content of `delete` are ignored."""
 
     op: str
     target: str = ""
@@ -130,9 +126,7 @@ class Applied:
 
 
 def parse_edit(obj: object, id: str, files: EditableFiles = ONE_DOCUMENT) -> Edit:
-    """Read one proposed edit. Never raises: what cannot be read becomes an edit that will end as `invalid`,
-    with the reason kept.
-    """
+    """Read one proposed edit. Never raises: what cannot be read will end as `invalid`, with the reason."""
     if not isinstance(obj, Mapping):
         return Edit(op="", id=id, problem=f"an edit is a JSON object, this is {_shown(obj)}")
     op, target, content = obj.get("op"), obj.get("target"), obj.get("content")
@@ -207,8 +201,7 @@ def _to_file(document: Document, edits: Mapping[int, Edit]) -> tuple[Document, d
     for change in kept:
         ends(change.index, "applied")
     for change in broken:
-        # Neither the target nor the content alone is at fault, but the two together would move a fence line
-        # or a protected part.
+        # Neither target nor content alone is at fault, but together they move a fence or a protected part.
         reason = "would change how a code fence or a protected part is read"
         ends(change.index, "invalid" if change.inserts else "protected", reason)
     return result, outcomes

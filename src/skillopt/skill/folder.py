@@ -17,9 +17,7 @@ from skillopt.skill.spec import frontmatter_fields, new_violations
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """A skill as it was found. `folder` is None for a single file; `seedless` says that there was no text to
-    start from.
-    """
+    """A skill as it was found: `folder` is None for a single file, `seedless` one without a text."""
 
     path: Path | None
     name: str
@@ -64,8 +62,7 @@ def write_skill(document_text: str, path: Path | str, *, before: str | None = No
     """Write a skill's text whole or not at all.
 
     Raises `SkillError`, and writes nothing, when the text breaks an Agent Skills rule that `before` keeps.
-    `before` is the text this one was made from, by default what the file holds now; without either there is
-    nothing to compare with.
+    `before` is the text this one was made from, by default what the file holds now, if anything.
     """
     path = Path(path)
     file = path / SKILL_FILE if path.is_dir() else path
@@ -98,8 +95,7 @@ def copy_skill(
     carried: list[Path] = []
     left_out: list[Path] = []
     if skill.folder is not None:
-        # Listed in full before the first write, so that a destination inside the skill's folder is not copied
-        # into itself.
+        # Listed in full before the first write, so that a destination inside the folder is not copied too.
         _collect(skill.folder, Path(), carried, left_out)
     text, files = unpack(rendered_text)
     write_skill(text, destination / SKILL_FILE, before=skill.document.text)
@@ -113,9 +109,7 @@ def copy_skill(
 
 
 def write_files(files: Mapping[str, str], folder: Path) -> None:
-    """Write the other files of a skill below its folder, which is ours: a new script can be run, and the mode
-    of a file that is there stays.
-    """
+    """Write the other files of a skill below its folder; new scripts can be run, old modes stay."""
     for path, content in files.items():
         is_new_script = path.startswith("scripts/") and not (folder / path).exists()
         write_bytes(folder / path, content.encode(), mode=0o755 if is_new_script else None)

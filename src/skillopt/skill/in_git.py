@@ -17,9 +17,7 @@ _SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedSkill:
-    """A skill at a commit. `skill` is None where there was none yet; `path` is that of its text in the
-    repository then.
-    """
+    """A skill at a commit, None where there was none yet, and the path of its text there."""
 
     commit: str
     path: str

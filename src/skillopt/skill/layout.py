@@ -42,9 +42,7 @@ class FenceLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where everything stands. `unclosed` is the offset of a fence line that opens a block nothing closes, or
-    None.
-    """
+    """Where everything stands; `unclosed` is the offset of a fence line that nothing closes, or None."""
 
     body_start: int
     regions: tuple[Region, ...]
@@ -63,13 +61,10 @@ def holds_marker(text: str) -> bool:
 
 
 def frontmatter_end(text: str) -> int:
-    """Offset behind the closing `---` line of the frontmatter; 0 when there is none. A byte order mark before
-    it belongs to it.
-    """
+    """Offset behind the closing `---` line of the frontmatter and its byte order mark; 0 where none."""
     opening = _OPENING.match(text)
     closing = _CLOSING.search(text, opening.end()) if opening else None
-    # No region lies in frontmatter: a thematic break before a region and one inside it are two thematic
-    # breaks.
+    # No region lies in frontmatter: a thematic break before a region and one inside it are two.
     return closing.end() if closing and closing["marker"] is None else 0
 
 

@@ -1,6 +1,4 @@
-"""Decides what a newly written skill becomes: its body is new, everything protected is the old document's,
-byte for byte.
-"""
+"""What a newly written skill becomes: its body is new, all that is protected the old one's bytes."""
 
 from __future__ import annotations
 
@@ -17,8 +15,7 @@ def rewritten(document: Document, text: str) -> tuple[Document | None, str]:
 
     Frontmatter and regions that the new text brings along are dropped, whatever they say, and those of the
     document are put in their place; the result is read again, and must hold exactly them. A code block around
-    the whole text is taken off. Blank lines around the body are the document's, so a text that says the same
-    gives the same document.
+    the whole text is taken off. Blank lines around the body stay: the same text gives the same document.
     """
     # A lone carriage return is no line end of a document: as one it could make a line of text a marker.
     old = _without_protected(document.text.replace("\r\n", "\n").removeprefix(BOM), document)
@@ -62,9 +59,7 @@ _FIELD = re.compile(r"^[A-Za-z_][\w-]*[ \t]*:", re.MULTILINE)
 
 
 def _unwrapped(text: str, old: str) -> str:
-    """The text without a code block that holds all of it, which models put around a document; a skill that
-    was one block stays one.
-    """
+    """The text without a code block that models put around all of it; a skill that was one block stays."""
     wrapper = _WRAPPER.match(text)
     if wrapper is None or _WRAPPER.match(_BLANK_START.sub("", old)) is not None:
         return text
@@ -75,9 +70,7 @@ def _unwrapped(text: str, old: str) -> str:
 
 
 def _without_protected(text: str, document: Document) -> str:
-    """The text without frontmatter and regions. Between two `---` lines without a single `key:` there is text
-    and no frontmatter.
-    """
+    """The text without frontmatter and regions. Two `---` lines without a `key:` between are text."""
     written = Document(text)
     position = frontmatter_end(text)
     head = text[:position]

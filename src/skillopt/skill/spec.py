@@ -23,9 +23,7 @@ _FILE = re.compile(r"(?<![\w/.-])(?:references|scripts)/[\w./+-]*\w")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One broken rule. `rule` names it (and the key it is about) and stays the same while figures in the
-    message change.
-    """
+    """One broken rule. `rule` names it and its key, and stays the same while figures change."""
 
     rule: str
     message: str

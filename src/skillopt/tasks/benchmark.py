@@ -34,9 +34,7 @@ class Environment(Protocol):
     """
 
     async def step(self, name: str, arguments: Mapping[str, object]) -> str:
-        """Do what the tool call says and return what the target observes. A wrong call is an observation, not
-        an error.
-        """
+        """Do what the tool call says and return what is seen: a wrong call is an observation, no error."""
         ...
 
     async def close(self) -> None:
@@ -46,14 +44,10 @@ class Environment(Protocol):
 
 @runtime_checkable
 class Conversation(Environment, Protocol):
-    """An environment that can also be worked in by plain text, without tool calls: the harness `chat` drives
-    it so.
-    """
+    """An environment that can also be worked in by plain text, as the harness `chat` does."""
 
     async def hear(self, reply: str) -> str | None:
-        """Do what the reply says and return what the target observes; None when the reply stands and nothing
-        more is to be said.
-        """
+        """Do what the reply says and return what is observed; None when nothing more is to be said."""
         ...
 
 
@@ -64,16 +58,12 @@ class Episode(Environment, Protocol):
     done: bool
     """True once nothing more can happen: the harness ends the rollout without asking the model again."""
     failure: str | None
-    """How the target failed when it is done, in the words of `Trajectory.failure`; None where the score
-    tells.
-    """
+    """How the target failed when it is done, in the words of `Trajectory.failure`; None: the score tells."""
 
 
 @runtime_checkable
 class Reading(Environment, Protocol):
-    """An environment whose tools only read documents: an agent with tools of its own is given the documents
-    themselves, read-only.
-    """
+    """An environment whose tools only read documents: an agent is given these themselves, read-only."""
 
     documents: Sequence[Path]
     """Files with different names, and nothing that the target may not see."""
@@ -81,9 +71,7 @@ class Reading(Environment, Protocol):
 
 @runtime_checkable
 class Workplace(Environment, Protocol):
-    """An environment that is a folder: an agent with tools of its own works in it. It has no tools for
-    others.
-    """
+    """An environment that is a folder, in which an agent works with its own tools; it has none for others."""
 
     async def furnish(self, folder: Path) -> None:
         """Fill the agent's empty folder. Raises `Fault` where it cannot."""
@@ -123,17 +111,13 @@ class Benchmark(Protocol):
         ...
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
-        """Score a finished trajectory. Raise `ScoringError` when the scorer itself failed: that is never a
-        zero.
-        """
+        """Score a finished trajectory. Raise `ScoringError` when the scorer itself failed: never a zero."""
         ...
 
 
 @runtime_checkable
 class UsesExecutor(Protocol):
-    """A benchmark whose environments do work that does not belong into the event loop: a run calls `open_in`
-    instead of `open`.
-    """
+    """A benchmark whose environments work outside the event loop: a run calls `open_in`, not `open`."""
 
     def open_in(self, executor: Executor, task: Task) -> Environment:
         """A fresh environment for one rollout that does its work in the executor."""

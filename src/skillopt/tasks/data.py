@@ -1,6 +1,4 @@
-"""Decides how rows of a file become splits: where they are read, which line is to blame for what, and which
-settings say so.
-"""
+"""How rows of a file become splits: where they are read, which line is to blame, which settings say so."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Python functions that a person hands over by value or by name: loaded, told apart by their code, and asked
-whether they are async.
-"""
+"""Python functions that a person hands over: loaded by name, told apart by their code, async or not."""
 
 from __future__ import annotations
 
@@ -122,9 +120,7 @@ def _names(code: CodeType) -> list[str]:
 
 
 def _carried(function: Any) -> str:
-    """Values bound to a function: partial arguments, defaults, closure cells, the attributes of a callable
-    object.
-    """
+    """Values bound to a function: partial arguments, defaults, closure cells, an object's attributes."""
     plain = inspect.unwrap(getattr(function, "func", function))
     cells = [cell.cell_contents for cell in getattr(plain, "__closure__", None) or () if _is_filled(cell)]
     owner = getattr(plain, "__self__", None if hasattr(plain, "__code__") else plain)
@@ -137,9 +133,7 @@ def _carried(function: Any) -> str:
 
 
 def _stable(value: Any, depth: int = 4) -> str:
-    """A text that is the same in every process. What has none - an open client, a lock - is told by its type
-    alone.
-    """
+    """A text that is the same in every process. What has none, such as a lock, is told by its type."""
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes, Path)):
         return repr(value)
     if depth == 0:

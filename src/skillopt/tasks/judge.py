@@ -1,6 +1,4 @@
-"""What a judge is to a scorer: it decides on criteria with evidence, or which of two answers is better; the
-model behind it is not ours.
-"""
+"""What a judge is to a scorer: it decides on criteria with evidence, or which of two answers is better."""
 
 from __future__ import annotations
 
@@ -14,31 +12,23 @@ from skillopt.tasks.task import Task
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Whether one criterion is met, and the words of the answer that show it; empty where it is about
-    something that is not there.
-    """
+    """Whether a criterion is met, and the words that show it; empty where something is not there."""
 
     met: bool
     evidence: str
 
 
 class Judge(Protocol):
-    """Decides what no rule can. Raises `ScoringError("judge", ...)` when it cannot be asked or cannot be
-    understood: never a zero.
-    """
+    """Decides what no rule can; raises `ScoringError("judge", ...)` where it cannot: never a zero."""
 
     async def check(self, task: Task, trajectory: Trajectory, criteria: Sequence[str]) -> tuple[Finding, ...]:
-        """A finding for each criterion, in their order. The evidence of each stands word for word in what the
-        judge was shown.
-        """
+        """A finding for each criterion, in order; its evidence stands word for word in what was shown."""
         ...
 
     async def prefer(
         self, task: Task, trajectory: Trajectory, other: str, rubric: str
     ) -> Literal["answer", "other", "tie"]:
-        """Which of two answers is better, asked in both orders; where the orders contradict each other it is
-        a tie.
-        """
+        """Which of two answers is better, asked in both orders; a tie where these contradict each other."""
         ...
 
 

@@ -1,6 +1,4 @@
-"""Decides which rows of the published data a list of ids means, split by split; an id that is missing or
-there twice is an error.
-"""
+"""Which rows of published data a list of ids means, by split; each id must be there, once."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ _SHOWN = 10
 
 @runtime_checkable
 class Materialises(Protocol):
-    """A benchmark plug-in whose splits are published as ids: it knows the rows of the data and the id of
-    each.
-    """
+    """A benchmark plug-in whose splits are published as ids: it knows the data's rows and their ids."""
 
     def raw_rows(self, source: Path, bad: list[TaskError]) -> list[DataRow]:
         """The rows of the published data; what is wrong with those that cannot be read goes to `bad`."""
@@ -85,9 +81,7 @@ def read_manifest(path: Path, ids: Sequence[str] = ("id",)) -> Manifest:
 def pick(
     manifest: Manifest, rows: Sequence[DataRow], row_id: Callable[[DataRow], str | None], source: Path
 ) -> dict[Split, list[DataRow]]:
-    """The rows that the manifest means. Rows it does not name are left; those it names must be
-    there, once.
-    """
+    """The rows that the manifest means: each must be there, once; rows it does not name are left."""
     wanted = {one for ids in manifest.ids.values() for one in ids}
     named = [(name, row) for row in rows if (name := row_id(row)) in wanted and name is not None]
     by_id = dict(named)

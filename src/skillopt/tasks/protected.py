@@ -11,9 +11,7 @@ from skillopt.tasks.task import Task
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protected:
-    """Texts of one task that would let a skill pass without being better. Criteria that a skill may state are
-    none of them.
-    """
+    """Texts of a task that would let a skill pass without being better; no criteria it may state."""
 
     references: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()

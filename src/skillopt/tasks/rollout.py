@@ -29,8 +29,7 @@ class Score:
 class Trajectory:
     """What the target did: the whole conversation, its final answer, and how it failed by itself, if it did.
 
-    `failure` names the target's own fault: refusal, empty, length, turns. Such a rollout is scored, with hard
-    0.
+    `failure` names the target's own fault: refusal, empty, length, turns. It is scored, with hard 0.
     """
 
     messages: tuple[Message, ...]
@@ -45,9 +44,7 @@ class Trajectory:
     loaded: tuple[str, ...] = ()
     """Files of the skill that provably came before the model; recorded by harnesses that install a skill."""
     seconds: float | None = None
-    """How long its model calls took together, without waiting for their turn; of an agent program how long it
-    ran. None is unknown.
-    """
+    """How long its model calls took without waiting, or an agent program ran. None is unknown."""
 
 
 def storable(done: Trajectory) -> Trajectory:

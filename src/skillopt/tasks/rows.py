@@ -1,6 +1,4 @@
-"""Reads rows from JSONL, JSON, CSV and TSV files, each with the line it starts on, so that an error
-can name it.
-"""
+"""Reads rows from JSONL, JSON, CSV and TSV files, each with its first line, for errors to name."""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 """The beginnings of files that spreadsheets save as Unicode text."""
 _SHEETS = (".xlsx", ".xls", ".ods")
 _FIELD_LIMIT = (1 << 31) - 1
-"""The largest field the csv module takes on every platform; its own limit of 128 kB is too small for
-documents.
-"""
+"""The largest field of the csv module on every platform; its own limit of 128 kB is below documents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +54,7 @@ class DataRow:
         return name
 
     def text(self, *fields: str, optional: bool = False) -> str:
-        """The text in the first of these fields that is not empty. Raises `TaskError` where there is none, or
-        something else.
-        """
+        """The text in the first of these fields that is not empty; raises `TaskError` where there is none."""
         value = self.first(*fields)
         if isinstance(value, str) and (optional or value.strip()):
             return value.strip()

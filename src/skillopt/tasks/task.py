@@ -29,9 +29,7 @@ class Task:
     files: tuple[Path, ...] = ()
     """Files and folders the target may read; their bytes are part of the task's content."""
     surroundings: str = ""
-    """Digest of what the target meets in the task's environment, where prompt and files do not tell: the same
-    words in another room.
-    """
+    """Digest of what the target meets in its environment beyond prompt and files: another room."""
     data: Mapping[str, Any] = field(default_factory=dict)
     """Further fields a benchmark needs to score or to set up its environment."""
 

@@ -1,6 +1,4 @@
-"""Fills prompt templates: known `{name}` placeholders and nothing else, so braces in data, JSON or LaTeX stay
-as they are.
-"""
+"""Fills prompt templates: known `{name}` placeholders only, so braces in JSON or LaTeX stay."""
 
 from __future__ import annotations
 

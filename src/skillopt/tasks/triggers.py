@@ -66,9 +66,7 @@ class TriggerBenchmark(SplitBenchmark):
 
 
 def load_queries(path: Path, ratio: str, seed: int) -> Splits:
-    """The queries of a file in three splits that hold both kinds alike. Raises `TaskError` for a draft that
-    nobody has reviewed.
-    """
+    """The queries of a file in three splits of both kinds. Raises `TaskError` for an unreviewed draft."""
     loader = TaskLoader(_query, begin=_refuse_draft)
     queries = loader.tasks(path)
     parts = []

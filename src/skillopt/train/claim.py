@@ -131,9 +131,7 @@ def _by_target(
 
 
 def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool, ungated: str = "") -> str:
-    """What the test showed, saying no more than was measured. `ungated` is the sentence on changes that
-    passed no gate.
-    """
+    """What the test showed and no more; `ungated` is the sentence on changes that passed no gate."""
     if not report.measured or report.comparison is None:
         sentence = f"Test was not measured: {report.why}."
     elif report.folds:

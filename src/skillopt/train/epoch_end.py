@@ -154,8 +154,7 @@ class EpochEnd:
     ) -> tuple[State, SlowUpdateRecord]:
         """The slow update: guidance in its protected region, if the gate agrees.
 
-        Where it is not to be gated it is taken whatever the verdict, but only with a complete measurement: a
-        score is never assumed.
+        Where it is not to be gated it is taken whatever the verdict, but only with a complete measurement.
         """
         if not guidance.text:
             return state, SlowUpdateRecord(action="no_content", why=guidance.why)

@@ -1,6 +1,4 @@
-"""Decides which tasks are seen when: seeded epochs, batches and samples, the same in every run of one
-identity.
-"""
+"""Decides which tasks are seen when: seeded epochs, batches and samples, the same in equal runs."""
 
 from __future__ import annotations
 
@@ -18,9 +16,7 @@ from skillopt.train.schedule import Schedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """The tasks of one step. `place` names the step in every record; a step taken up again after a stop has a
-    later take.
-    """
+    """The tasks of one step; `place` names it in every record, one taken up again has a later take."""
 
     epoch: int
     step: int
@@ -33,9 +29,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The public seeded plan: shuffle by `seed + epoch * 1000`, consecutive slices, batch seed one above per
-    slice.
-    """
+    """The public plan: shuffle by `seed + epoch * 1000`, consecutive slices, batch seed one above each."""
 
     train: Sequence[Task]
     epochs: int
@@ -103,9 +97,7 @@ class Plan:
         return Place.end_of(epoch, take)
 
     def slow_samples_of(self, epoch: int) -> Iterator[list[Task]]:
-        """The training tasks on which the slow update compares two skills, sample by sample: all of them in
-        one seeded order.
-        """
+        """The training tasks that the slow update compares skills on, by samples in one seeded order."""
         order = list(self.past if self.past and epoch == 1 else self.train)
         random.Random(self.seed + epoch * 2000).shuffle(order)
         for at in range(0, len(order), self.slow_samples):

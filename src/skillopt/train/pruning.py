@@ -104,9 +104,7 @@ class Pruner:
         return await together(*(tried(edit) for edit in edits if edit.op == "delete"))
 
     async def _together(self, step: Step, some: Sequence[_Line], out: Sequence[_Line]) -> list[_Line]:
-        """Which of these lines can be left out together beside those that are: all, or of halves as many as
-        can be.
-        """
+        """Which of these lines can be left out beside those that are: all, or of halves as many as can be."""
         if not some:
             return []
         lost, needed = await self._need(step, [line.edit for line in (*out, *some)])
@@ -117,18 +115,14 @@ class Pruner:
         return [*first, *await self._together(step, some[half:], [*out, *first])] if half else []
 
     async def _need(self, step: Step, out: Sequence[Edit]) -> tuple[Fraction, list[RowId]]:
-        """What val loses a row without these lines, and the rows that need them: train rows only where no val
-        row does.
-        """
+        """What val loses a row without these lines, and who needs them: rows of train where none of val."""
         before, after = await together(*(self._worths(step, some, self._val) for some in ((), out)))
         lost = [worth - after.get(row, Fraction(0)) for row, worth in before.items()]
         needed = await self._needing(step, out, self._val) or await self._needing(step, out, self._train)
         return sum(lost, Fraction(0)) / max(1, len(lost)), needed
 
     async def _needing(self, step: Step, out: Sequence[Edit], rows: Sequence[Row]) -> list[RowId]:
-        """The rows that are worse without these lines, and again when both are drawn once more: what is worse
-        only once is luck.
-        """
+        """The rows that are worse without these lines, also when drawn again: worse only once is luck."""
         worse = await self._worse(step, out, rows)
         draws = 1 + max((row.draw for row in self._val), default=0)
         again = [replace(row, draw=row.draw + draws) for row in worse]

@@ -40,9 +40,7 @@ class TestSettings:
     """The output that a call sets aside where a budget leaves no more."""
     skills: int = 2
     allowance: Allowance | None = None
-    """What a rollout may use where it is paid as a whole, inside an agent; None where its calls are paid one
-    by one.
-    """
+    """What a rollout that is paid as a whole, inside an agent, may use; None where its calls are paid."""
     batch: bool = False
     """Whether its rows are asked in batches; `price` is then that of batches."""
     always: bool = False
@@ -50,9 +48,7 @@ class TestSettings:
 
 
 class SealedTest:
-    """Measures seed and best (and, with the gate off, the last skill) on the test split, at the end or in
-    idle slots.
-    """
+    """Measures seed, best and, with the gate off, the last skill on test: at the end or in idle slots."""
 
     def __init__(
         self, evaluator: Evaluator, rows: Sequence[Row], ledger: Ledger, gate: Gate, settings: TestSettings
@@ -133,9 +129,7 @@ class SealedTest:
         )
 
     def _dollars(self, known: Sequence[Usage], rollouts: int) -> Fraction | None:
-        """What a rollout of the baseline cost on average; None where neither a price nor an agent's own
-        figure tells.
-        """
+        """What a rollout of the baseline cost on average; None where no price and no agent's figure tells."""
         if self._settings.price is not None:
             return sum((cost(one, self._settings.price) for one in known), Fraction(0)) / len(known)
         if self._settings.allowance is None:
@@ -144,9 +138,7 @@ class SealedTest:
         return paid / rollouts if paid else self._settings.allowance.usd
 
     def _judged(self, rows: int, answers: int) -> Amount:
-        """What judging so many rows will cost, by what judging the baseline's answers did; nothing where no
-        judge scores.
-        """
+        """What judging so many rows will cost, by what it did for the baseline; nothing without a judge."""
         return self._ledger.account.total(STAGE, "judge").amount.times(Fraction(rows, answers) * MARGIN)
 
     def _charged(self, rollouts: int) -> Usage:
@@ -191,9 +183,7 @@ class SealedTest:
         return True
 
     def provide_gate(self, share: TestShare | None) -> None:
-        """Reserve a last gate's share of the budget, where that is at most a quarter of it; minutes are not
-        reserved.
-        """
+        """Reserve a last gate's share of the budget where that is at most a quarter of it; no minutes."""
         if share is not None and self._ledger.budget.holds(_amount(share).times(Fraction(4))):
             self._ledger.set_aside_for_gate(_amount(share))
 
@@ -206,9 +196,7 @@ class SealedTest:
             self._early = self._run(step, step.skill, background=True)
 
     def expect(self) -> None:
-        """Train tasks have proven an edit, which the gate mostly takes: where no budget is set, the seed's
-        test need not wait for the gate.
-        """
+        """Train tasks have proven an edit, which mostly passes: without a budget the seed's test begins."""
         if self._early_step is not None and not self._ledger.budget.is_limited:
             self.start_early(self._early_step, is_found=True)
 

@@ -91,9 +91,7 @@ class Trials:
 
 
 def is_fixed(before: Fraction, after: Fraction) -> bool:
-    """Whether a row got better by at least half of what was missing: from failed to passed, or graded near
-    to it.
-    """
+    """Whether a row got better by at least half of what was missing: failed to passed, or near to it."""
     return after > before and 2 * after >= before + 1
 
 

@@ -103,10 +103,6 @@ class Harvest:
         """How many sessions are left to mine."""
         return len(self.sessions)
 
-    def of(self, project: PurePath | str) -> tuple[RecordedSession, ...]:
-        """The sessions that ran in this folder or below it."""
-        return tuple(session for session in self.sessions if is_within(session.project, project))
-
     def skills(self) -> Counter[str]:
         """In how many sessions each skill was used."""
         return Counter(name for session in self.sessions for name in session.skills)

@@ -1,6 +1,4 @@
-"""A folder of questions and answers as files: what a round looks like on disk, and which
-answers may be used.
-"""
+"""A folder of questions and answers as files: what a round looks like, and which answers may be used."""
 
 from __future__ import annotations
 
@@ -44,9 +42,7 @@ class Question:
 
 
 class QuestionFolder:
-    """All rounds of one folder: `round-001/` with one page a question, an index for programs, and the answers
-    beside them.
-    """
+    """All rounds of one folder: `round-001/` with a page a question, an index, and answers beside."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -62,9 +58,7 @@ class QuestionFolder:
         return hash(self.folder)
 
     def look(self, request: Request) -> Reply | str:
-        """The answer to a question, or why there is none that can be used; the empty text says that nobody
-        answered yet.
-        """
+        """The answer to a question, or why none can be used; the empty text: nobody answered yet."""
         question = self._questions.get(question_id(request))
         if question is None or not question.answer_path.exists():
             return ""
@@ -83,9 +77,7 @@ class QuestionFolder:
         return _reply(request, text, question.answer_path)
 
     def publish(self, requests: Sequence[Request]) -> None:
-        """Put questions into the folder: those that are there already stay, the others become a
-        new round, whole or not at all.
-        """
+        """Put questions into the folder: new ones become a round, whole or not at all."""
         for request in requests:
             self._restore(request)
         asked = {question_id(request): request for request in requests}
@@ -116,9 +108,7 @@ class QuestionFolder:
         return [f"{folder} ({count} open)" for folder, count in sorted(counts.items())]
 
     def strays(self) -> list[Path]:
-        """Files in the rounds that are neither ours nor the answer to any question: answers under a wrong
-        name, most likely.
-        """
+        """Files in the rounds that are neither ours nor an answer: answers under a wrong name, mostly."""
         ours = {
             path for question in self._questions.values() for path in (question.page, question.answer_path)
         }
@@ -206,7 +196,7 @@ def _read_index(folder: Path) -> Iterator[tuple[str, Question]]:
                 images=tuple(entry["images"]),
             )
             yield str(entry["id"]), question
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunConflict(
             f"{folder / INDEX} cannot be used: {error!r}. Put the file back as it was, or take the whole"
             " folder away: its questions are then asked again, and answers that were used already are kept"

@@ -27,9 +27,7 @@ TOOL_REPLY: Mapping[str, Any] = {
     "required": ["content", "tool_calls"],
     "additionalProperties": False,
 }
-"""The answer to a question with tools: what is said, and the calls that are wanted. No calls: the work is
-done.
-"""
+"""The answer to a question with tools: what is said, and the calls that are wanted. No calls: it is done."""
 
 
 def page(

@@ -19,9 +19,7 @@ from skillopt.models.stack.recorded import Recorded
 
 PAUSE = 0.02
 CALM = 5
-"""Pauses without a change that make a round complete: the steps between two calls take a few turns of the
-event loop.
-"""
+"""Pauses without a change that make a round complete: between two calls the event loop turns a few times."""
 MOST_NAMED = 20
 
 
@@ -45,9 +43,7 @@ class HandoffQueue:
         self._watcher: asyncio.Task[None] | None = None
 
     def watch_model(self, model: Recorded, *, in_rollouts: bool) -> None:
-        """Count the calls of this model as under way. `in_rollouts`: a rollout does nothing else while it
-        asks it.
-        """
+        """Count the calls of this model as under way. `in_rollouts`: a rollout only waits while it asks."""
         self._models.append(model)
         if in_rollouts:
             self._in_rollouts.append(model)
@@ -84,9 +80,7 @@ class HandoffQueue:
                 return
 
     def _close_round(self) -> None:
-        """Nothing more can be asked: publish, and tell everyone who waits. Answers that came meanwhile are
-        taken instead.
-        """
+        """Nothing more can be asked: publish and tell who waits, or take answers that came meanwhile."""
         answered = [
             turn
             for turn, (folder, request) in self._waiting.items()
@@ -133,9 +127,7 @@ def _wanted(folders: Mapping[QuestionFolder, list[Request]]) -> AnswersWanted:
 
 
 class AnsweredByHand:
-    """A model whose questions wait for their round. It stands outside limiter and budget: only an answer
-    costs.
-    """
+    """A model whose questions wait for their round, outside limiter and budget: only an answer costs."""
 
     def __init__(self, inner: Model, questions: QuestionFolder, queue: HandoffQueue) -> None:
         self._inner = inner

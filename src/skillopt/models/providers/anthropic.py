@@ -87,8 +87,7 @@ class AnthropicModel(WireModel):
             message.content for message in request.messages if message.role == "system" and message.content
         ]
         if system:
-            # The part that all questions of a stage share; a prompt too short for the cache is taken as it
-            # is.
+            # The part that all questions of a stage share; one too short for the cache is taken as it is.
             body["system"] = [{"type": "text", "text": "\n\n".join(system), "cache_control": dict(_CACHED)}]
         if any(message.role == "tool" for message in request.messages):
             # marks the last block: the next turn of this conversation starts with all of it

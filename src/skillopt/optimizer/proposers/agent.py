@@ -73,9 +73,7 @@ class AgentProposer:
         raise Unusable(trouble)
 
     async def _ask(self, step: Step, item: str, attempt: int, evidence: Evidence, trouble: str) -> Trajectory:
-        """One rollout of the agent, stored before anything is made of it; raises `ProviderDown` where it
-        could not be run.
-        """
+        """One rollout of the agent, stored first; raises `ProviderDown` where it could not be run."""
         told = documents(step, evidence)
         place = str(step.place.at(STAGE, item, attempt=attempt))
         with temporary_folder("skillopt-proposal-") as root:

@@ -106,9 +106,7 @@ def get_scorer(
     graded: bool | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Scorer:
-    """The scorer that `spec` means. What cannot work - no such name, function, program or option - is an
-    error here, not later.
-    """
+    """The scorer that `spec` means; what cannot work is an error here, not later."""
     if pass_at is not None and not 0 < pass_at <= 1:
         raise ConfigError(f"pass_at is {pass_at:g}; a score passes at some value above 0 and up to 1.")
     if graded and pass_at is not None:

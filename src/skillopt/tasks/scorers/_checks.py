@@ -78,9 +78,7 @@ class Checks(NamedScorer):
         return [rule_of(check) for check in self._given(task)]
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
-        """Try every rule on the answer and the tools that were called; patterns in a child process that is
-        killed when its time is up.
-        """
+        """Try every rule on the answer and the tools called; patterns in a child with a time limit."""
         called = tuple(call.name for message in trajectory.messages for call in message.tool_calls)
         work = CheckedWork(answer=extract_answer(trajectory.answer), tools=called)
         rules = self.rules(task)
@@ -124,9 +122,7 @@ def _try_out(rule: Rule, check: Mapping[str, Any]) -> None:
 
 
 def _contradiction(rules: Sequence[Rule]) -> str:
-    """Two rules that no answer keeps together, as far as that can be told from their arguments; empty where
-    none was found.
-    """
+    """Two rules that no answer keeps together, as far as their arguments tell; or nothing."""
     least: list[tuple[Rule, int]] = [(rule, rule.arg) for rule in rules if isinstance(rule, MinChars)]
     least += [(rule, len(rule.wanted)) for rule in rules if isinstance(rule, ContainsRule)]
     texts = [rule for rule in rules if isinstance(rule, (ContainsRule, SectionPresent, SectionContains))]
@@ -142,9 +138,7 @@ def _contradiction(rules: Sequence[Rule]) -> str:
 
 
 def rule_of(check: Any) -> Rule:
-    """The rule that a check means. Raises `ValueError` in words for anything that is none: an unknown op is
-    never a rule that is kept.
-    """
+    """The rule that a check means. Raises `ValueError` in words: an unknown op is never kept."""
     if not isinstance(check, Mapping) or not isinstance(check.get("op"), str):
         raise ValueError(f'{check!r} is no check; write an object such as {{"op": "contains", "arg": "..."}}')
     op = check["op"]
@@ -160,9 +154,7 @@ def rule_of(check: Any) -> Rule:
 
 
 def read_rules(raw: Any) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
-    """The rules of a list that a model or a file wrote, and one sentence for each entry that is none; no rule
-    comes twice.
-    """
+    """The rules of a list that anybody wrote, none twice, and a sentence for each entry that is none."""
     if not isinstance(raw, list):
         return (), (f"checks are a list, not {type(raw).__name__}",)
     found: dict[Rule, None] = {}
@@ -180,9 +172,7 @@ def read_rules(raw: Any) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
 async def kept_rules(
     rules: Sequence[Rule], work: CheckedWork, *, whose: str, timeout: float = DEFAULT_TIMEOUT
 ) -> list[bool]:
-    """Whether the work keeps each rule; patterns in a child process that is killed when its time is up, which
-    is a `ScoringError`.
-    """
+    """Whether the work keeps each rule. Patterns run in a child; out of time is a `ScoringError`."""
     patterns = [rule.arg for rule in rules if isinstance(rule, Pattern)]
     found = iter(await matches(patterns, work.answer, whose=whose, timeout=timeout) if patterns else ())
     kept: list[bool] = []
@@ -197,9 +187,7 @@ async def kept_rules(
 
 
 def _anybodys(item: Any) -> Rule:
-    """A rule that may be tried whoever wrote it. Its argument is of bounded size, and a whole number may come
-    as 1200.0.
-    """
+    """A rule that may be tried whoever wrote it: of bounded size, whole numbers also as 1200.0."""
     if not isinstance(item, Mapping) or not isinstance(item.get("op"), str):
         return rule_of(item)
     op, arg = item["op"], item.get("arg")

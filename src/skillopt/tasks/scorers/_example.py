@@ -1,6 +1,4 @@
-"""Makes a text in which a pattern is found, so that a check which can never pass is known before anything is
-paid.
-"""
+"""Makes a text in which a pattern is found: a check that can never pass is known before it is paid."""
 
 from __future__ import annotations
 
@@ -18,9 +16,7 @@ _MOST = 200
 
 
 def example(pattern: str, flags: int = 0) -> str | None:
-    """A text in which the pattern is found; None where none was made, which proves nothing about patterns
-    that look around.
-    """
+    """A text in which the pattern is found, or None: no proof for patterns that look around."""
     try:
         text = _Writer().text(_parser.parse(pattern, flags))
     # A construct of a newer Python, or one that only looks around.

@@ -17,9 +17,7 @@ from skillopt.tasks.task import Task
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionScorer:
-    """A user's function. A sync one runs in a thread, so it may be slow without holding up the rest; it has
-    no time limit.
-    """
+    """A user's function. A sync one runs in a thread and holds up nobody; it has no time limit."""
 
     name: str
     version: str
@@ -44,8 +42,7 @@ class FunctionScorer:
         return to_score(value, pass_at=self.pass_at, who=f"scorer {self.name} (task {task.id!r})")
 
     async def _call(self, task: Task, answer: str) -> tuple[Any, BaseException | None]:
-        # Every exception is caught because this is a stranger's code, and SystemExit because a scorer must
-        # not end the run.
+        # Every exception is caught, as this is a stranger's code, and SystemExit must not end the run.
         try:
             if is_async(self.function):
                 return await self.function(task, answer), None
@@ -56,9 +53,7 @@ class FunctionScorer:
 
 
 def function_scorer(function: Callable[..., Any], *, pass_at: float | None, graded: bool | None) -> Scorer:
-    """A scorer of a callable. Its version is its attribute `version`, or else a hash of its source and the
-    values it carries.
-    """
+    """A scorer of a callable. Its version is its `version`, or a hash of source and carried values."""
     name = getattr(function, "__qualname__", type(function).__name__)
     if graded is None:
         graded = False if pass_at is not None else getattr(function, "graded", _says(function))

@@ -57,9 +57,7 @@ _DOUBTED = re.compile(
 
 
 def read_label(answer: str, choices: Mapping[str, str]) -> str | None:
-    """The label that the answer commits to last, or None. Without known choices any letter or small number
-    can be a label.
-    """
+    """The label that the answer commits to last, or None; unknown choices are letters or small numbers."""
     text = _undressed(answer)
     if alone := re.fullmatch(rf"[\W_]*({_one_of(choices)})[\W_]*", text, re.IGNORECASE):
         return alone[1]
@@ -96,9 +94,7 @@ def fold(text: str) -> str:
 
 
 def _commitments(text: str, choices: Mapping[str, str]) -> Iterator[tuple[int, str | None]]:
-    """Every place where the text settles on an answer, as position and label; the label is None where it
-    names several at once.
-    """
+    """Every place where the text settles on an answer, with its label; None where it names several."""
     label = _one_of(choices)
     flags = re.IGNORECASE | re.VERBOSE
     several = _several(label)

@@ -1,6 +1,4 @@
-"""Scores by pattern in a process of its own, because a pattern that backtracks for ever can only be ended
-from outside.
-"""
+"""Scores by pattern in a process of its own: one that backtracks for ever is only ended from outside."""
 
 from __future__ import annotations
 
@@ -48,9 +46,7 @@ print(json.dumps([for_schema(job["schema"]).is_valid(job["value"])]))
 """
 
 _slots: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = weakref.WeakKeyDictionary()
-"""One semaphore per event loop: more matching at once than cores would let waiting count against the time
-limit.
-"""
+"""One semaphore per event loop: with more at once than cores, waiting would count against the limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +103,7 @@ async def matches(
     full: bool = False,
     timeout: float = DEFAULT_TIMEOUT,
 ) -> list[bool]:
-    """Which patterns are found in a text, all tried in one child process; raises `ScoringError`, saying
-    `whose`, when the time is up.
-    """
+    """Which patterns are found in a text, in one child process; raises `ScoringError` when time is up."""
     job = {"patterns": list(patterns), "text": text, "flags": flags, "full": full}
     return await _answers(["-I", "-S", "-c", _MATCH], job, what=f"the pattern of {whose}", timeout=timeout)
 

@@ -1,6 +1,4 @@
-"""The rules a check can ask for: what each takes, when an answer keeps it, and a text that keeps it and one
-that breaks it.
-"""
+"""The rules a check can ask for: what each takes, when it is kept, and texts that keep and break it."""
 
 from __future__ import annotations
 

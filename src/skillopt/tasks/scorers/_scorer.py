@@ -96,9 +96,7 @@ def extract_answer(text: str) -> str:
 
 
 def extract_short_answer(text: str) -> str:
-    """Like `extract_answer`, but without tags only the last line that holds anything: for answers of a few
-    words.
-    """
+    """Like `extract_answer`, but without tags the last line that holds anything: for a few words."""
     found = _ANSWER.findall(text)
     if found:
         return str(found[-1]).strip()

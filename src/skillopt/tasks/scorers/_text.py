@@ -72,9 +72,7 @@ def squad_normal(text: str) -> str:
 
 
 def squad_f1(answer: str, reference: str) -> float:
-    """F1 of the token multisets. When one side is empty after normalising, it is 1 only if both are (SQuAD
-    2.0).
-    """
+    """F1 of the token multisets; where a side is empty after normalising, 1 if both are (SQuAD 2.0)."""
     ours, theirs = squad_normal(answer).split(), squad_normal(reference).split()
     if not ours or not theirs:
         return float(ours == theirs)
