@@ -1,8 +1,7 @@
 """What attempts cost and may cost: an amount, a budget, one attempt, and the one place where attempts are
 added up.
 
-Unknown is never zero: a price that nobody knows, or a usage that no provider reported, makes every sum that
-it is part of unknown.
+Unknown is never zero: a price that nobody knows, or a usage that nobody reported, makes its sums unknown.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Decides what an end takes back: the first failure everything that is waited for beside it, Ctrl-C the main
-task and nothing else.
-"""
+"""What an end takes back: the first failure all that is waited for beside it, Ctrl-C the main task alone."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ T = TypeVar("T")
 
 
 async def together(*awaitables: Awaitable[T]) -> list[T]:
-    """All results in order. On the first failure, or when cancelled, the rest is cancelled and waited for
-    before the failure is raised.
-    """
+    """All results in order. On a failure, or when cancelled, the rest is cancelled and waited for first."""
     tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
     if not tasks:
         return []
@@ -37,8 +33,7 @@ async def together(*awaitables: Awaitable[T]) -> list[T]:
 async def to_the_end(started: asyncio.Task[T]) -> T:
     """Wait for paid work until its end even if the caller is cancelled meanwhile, so that the result is kept.
 
-    A cancelled caller still gets the result, to store it; only if the work failed does the cancellation
-    surface.
+    A cancelled caller still gets the result, to store it; the cancellation surfaces if the work failed.
     """
     cancelled: asyncio.CancelledError | None = None
     while not started.done():

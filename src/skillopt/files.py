@@ -221,8 +221,7 @@ def holder(path: Path | str) -> str | None:
     try:
         with Path(path).open("rb") as file:
             name = file.read(20).decode("ascii", "replace").strip()
-            # A name in the file is left behind by a process that was killed; only then the lock itself is
-            # asked.
+            # A name in the file is left behind by a process that was killed; only then the lock is asked.
             return name if name and _is_locked(file.fileno()) else None
     except OSError:
         return None

@@ -39,8 +39,7 @@ def with_member(text: str, path: Sequence[str], value: Any) -> str:
     """The text with a value at a path of keys where nothing is yet. Objects on the way that are missing are
     made.
 
-    Raises `NotPlainJson` where the text has comments or trailing commas, or something else than an object
-    stands on the way.
+    Raises `NotPlainJson` where the text has comments or trailing commas, or no object on the way.
     """
     bom, body = _split(text)
     if not body.strip():

@@ -117,3 +117,9 @@ def test_a_run_that_has_no_best_skill_yet_is_refused(skillopt: Command) -> None:
     ran = skillopt(*WORDS, "--skill", "run")
     assert ran.code == 2
     assert "no best_skill.md" in ran.err
+
+
+def test_a_skill_that_only_the_config_names_is_told_as_one_would_write_it_here(skillopt: Command) -> None:
+    skillopt("init", "demo")
+    ran = skillopt("eval", "demo", "--target", "world", "--split", "val", "--json", "--quiet")
+    assert [one["skill"] for one in json.loads(ran.out)["evaluations"]] == ["demo/demo/SKILL.md"]

@@ -148,6 +148,7 @@ def _skill(tmp_path: Path, name: str = "mail") -> Path:
         ("note;expected", [], {"prompt": "{note}", "reference_field": None}),
         ("question;team", [], {"prompt": None, "reference_field": "team"}),
         ("Question;Answer", [], {"prompt": "{Question}", "reference_field": "Answer"}),
+        ("message;team;split", [], {"prompt": "{message}", "reference_field": "team"}),
         ("prompt;answer", [], {"prompt": None, "reference_field": None}),
         (
             "mail;from;team",

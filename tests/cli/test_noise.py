@@ -20,7 +20,7 @@ def test_a_noisy_target_is_told_how_much_is_luck(skillopt: Command) -> None:
 
 def test_without_noise_one_draw_is_enough(skillopt: Command) -> None:
     ran = skillopt(*WORDS, "--target", "world:noise=0")
-    assert "Simulated: 20 val tasks, 3 draws each" in ran.out
+    assert "Simulated: seed on 20 val tasks, 3 draws each" in ran.out
     assert "would beat itself in 0% of the gates" in ran.out and "evaluation.repeats=1" in ran.out
 
 

@@ -36,6 +36,13 @@ def test_a_report_is_two_files_and_the_run_stays_as_it_was(skillopt: Command, ru
     assert claim in after["report.html"].decode()
 
 
+def test_without_a_run_the_newest_is_reported_and_a_bare_name_is_found(skillopt: Command, run: Path) -> None:
+    Path("outputs").mkdir()
+    run.rename("outputs/mine")
+    for words in ((), ("mine",)):
+        assert skillopt("report", *words).out.split()[0] == "outputs/mine/report.html"
+
+
 def test_a_report_can_be_written_again_and_says_the_same(skillopt: Command, run: Path) -> None:
     assert skillopt("report", "run").code == 0
     before = contents(run)
@@ -87,7 +94,7 @@ def test_a_file_that_is_no_report_is_never_written_over(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("nowhere",), "holds no run"),
+        (("nowhere",), "There is no run in nowhere"),
         (("run", "--out", "page.txt"), "ends in .html"),
         (("run", "--out", "run/events.jsonl/page.html"), "cannot be written"),
         (("run", "--out", "folder.html"), "is a folder"),

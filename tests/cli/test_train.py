@@ -187,3 +187,17 @@ def test_a_second_demo_leaves_the_first_alone(skillopt: Command, tmp_path: Path)
     assert json.loads(ran.out)["folder"].endswith("outputs/demo-2")
     assert "already holds a finished run" in ran.err
     assert (tmp_path / "outputs" / "demo" / "events.jsonl").read_bytes() == before
+
+
+@pytest.mark.slow
+def test_the_end_of_a_cross_fitted_run_says_what_its_figures_are_about(
+    skillopt: Command, tmp_path: Path
+) -> None:
+    skillopt("init", "few")
+    tasks = tmp_path / "few" / "tasks.jsonl"
+    tasks.write_text("".join(tasks.read_text().splitlines(keepends=True)[:20]))
+    ran = skillopt("train", "few", "--target", "world")
+    assert ran.code == 0, ran.err
+    assert "(val: the tasks of the last round alone; the folds are the claim)" in ran.out
+    assert "none in the last round, after 5 rounds in" in ran.out
+    assert "The last round stopped before its plan ended: val leaves no headroom" in ran.out

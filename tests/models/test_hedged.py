@@ -12,11 +12,11 @@ import pytest
 from models.test_recorded import Memory
 from skillopt.account import Amount, Budget
 from skillopt.errors import ModelError
-from skillopt.ledger import HEDGE_STAGE, Ledger
+from skillopt.ledger import HEDGE_STAGE, TEST_STAGE, Ledger
 from skillopt.messages import Message, Reply, Request, Usage
 from skillopt.models.stack import hedged
 from skillopt.models.stack.budgeted import Budgeted
-from skillopt.models.stack.hedged import ENOUGH, FACTOR, FEWEST, Extra, Hedged, Pace
+from skillopt.models.stack.hedged import ENOUGH, FACTOR, FEW, FEWEST, Extra, Hedged, Pace
 from skillopt.models.stack.limited import Limiter, Retry, Slots
 
 TYPICAL = 0.01
@@ -144,6 +144,49 @@ async def test_a_slow_call_waits_for_the_share_that_answers_of_others_make() -> 
     assert stack.provider.sent.count("slow") == 1
     await stack.learn(MANY)
     assert await asking == "answer 1"
+
+
+async def test_a_slow_call_is_asked_again_as_soon_as_there_is_a_share_for_it() -> None:
+    stack = Stack()
+    await stack.learn(MANY)
+    stack.extra.hedges = 1
+    asking = asyncio.ensure_future(stack.ask())
+    await asyncio.sleep(5 * TYPICAL)
+    assert stack.provider.sent.count("slow") == 1
+    stack.extra.hedges = 0
+    stack.extra.look()  # as after any answer
+    assert await asking == "answer 1"
+
+
+async def test_a_slow_rollout_is_asked_again_when_few_others_are_out_and_an_optimizer_s_call_at_once() -> (
+    None
+):
+    stack = Stack()
+    await stack.learn(10 * MANY)
+    stack.extra.out = FEW
+    asking = asyncio.ensure_future(stack.ask())
+    await asyncio.sleep(5 * TYPICAL)
+    assert stack.hedges() == 0
+    for number in range(ENOUGH):
+        await stack.model.complete(replace(ASKED, place=f"o{number}", role="optimizer", stage="ranking"))
+    analyst = replace(ASKED, place="slow analyst", role="optimizer", stage="ranking")
+    assert (await stack.model.complete(analyst)).text == "answer 1"
+    assert stack.provider.sent.count("slow") == 1
+    stack.extra.out -= FEW
+    await stack.learn(1)
+    assert await asking == "answer 1"
+
+
+async def test_a_test_that_has_begun_counts_as_asked() -> None:
+    extra = Extra(test_calls=400, calls=100, tokens=10_000, hedges=5, hedge_tokens=500)
+    assert not extra.is_within_share
+    stack = Stack()
+    stack.model._extra = extra
+    await stack.model.complete(replace(ASKED, stage=TEST_STAGE, background=True))
+    assert extra.tested == 1
+    assert extra.is_within_share
+    extra.hedges = 25
+    assert not extra.is_within_share
 
 
 async def test_a_hedge_goes_before_background_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,6 +332,14 @@ def test_slow_calls_that_are_long_answers_are_not_asked_again() -> None:
     assert long.patience() is None
     assert tails.explained < 0.1
     assert tails.patience() is not None
+
+
+def test_one_slow_call_of_a_few_that_is_long_by_chance_explains_nothing() -> None:
+    pace = Pace()
+    for number in range(ENOUGH):
+        pace.take(reply(8.0 if number == 5 else 1.0, output=60 if number == 5 else 50))
+    assert pace.explained == pytest.approx(1.0)
+    assert pace.patience() is not None
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,8 @@ def session(
 
     async def work(loop: InNoTime) -> Ended:
         endpoint = Endpoint(quota, loop, latency=latency, tells=tells)
-        model = Limited(endpoint, Limiter({"target": workers}, clock=loop.time), endpoint.limits)
+        limiter = Limiter({"target": workers}, clock=loop.time, jitter=random.Random(0).random)
+        model = Limited(endpoint, limiter, endpoint.limits)
         taken = 0
 
         async def another() -> None:
@@ -171,6 +172,39 @@ def test_another_program_with_the_same_key_costs_no_more_than_what_it_takes(tell
     ended = session(FIVE, sizes, latency=0.5, tells=tells, others=share)
     least = FIVE.least_seconds(len(sizes) + ended.others, sum(sizes) + ended.others) + 0.5
     assert ended.seconds <= 1.1 * least
+
+
+@pytest.mark.parametrize("tells", ["headers", "exactly"])
+def test_two_programs_with_the_same_key_both_get_on(tells: str) -> None:
+    async def work(loop: InNoTime) -> list[int]:
+        meter = Meter(FIVE, clock=loop.time)
+        answered = [0, 0]
+
+        async def program(number: int) -> None:
+            endpoint = Endpoint(FIVE, loop, latency=0.2, tells=tells)
+            endpoint.meter = meter
+            chance = random.Random(number)
+            limiter = Limiter({"target": 24}, clock=loop.time, jitter=chance.random)
+            model = Limited(endpoint, limiter, endpoint.limits)
+
+            async def ask() -> None:
+                while True:
+                    await model.complete(request(150))
+                    answered[number] += 1
+
+            await asyncio.gather(*(ask() for _ in range(24)))
+
+        both = [loop.create_task(program(number)) for number in (0, 1)]
+        await asyncio.sleep(300)
+        for one in both:
+            one.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
+        return answered
+
+    answered = in_no_time(work)
+    least = FIVE.least_seconds(sum(answered), 150 * sum(answered))
+    assert min(answered) >= 0.3 * sum(answered), answered
+    assert least >= 0.95 * 300
 
 
 def test_an_endpoint_that_says_nothing_is_never_held_back() -> None:

@@ -52,10 +52,11 @@ class ModelStack:
     _recorded: list[Recorded] = field(default_factory=list)
     _hedges: list[Hedged] = field(default_factory=list)
     _in_batches: list[Batched] = field(default_factory=list)
-    _extra: Extra = field(default_factory=Extra)
+    _extra: Extra = field(init=False)
 
     def __post_init__(self) -> None:
         self.rollout_slots = Slots(self.job.config.env.workers)
+        self._extra = Extra(test_calls=2 * len(self.job.splits.test))
 
     def of(self, role: Role, spec: RoleSpec) -> Recorded:
         """A provider behind the stack that every call passes: recorded, limited, budgeted, scrubbed."""

@@ -104,11 +104,14 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
         console.print(scores)
         if "(hard" in str(heads):
             console.say("(hard: the share of answers that pass)", "dim")
+        if facts.test.folds:
+            console.say("(val: the tasks of the last round alone; the folds are the claim)", "dim")
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")
         decided = f"{len(facts.steps)}: {words.outcomes(change.action for change in facts.steps)}"
         if job.earlier:
+            decided = decided if facts.steps else "none in the last round"
             decided += f", after {words.count(len(job.earlier), 'round')} in {result.folder.name}/rounds"
         spent = words.spent(facts.spent.calls, facts.spent.tokens, facts.spent.dollars)
         took = words.duration(result.summary["total_wall_time_s"])

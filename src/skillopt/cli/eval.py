@@ -83,7 +83,7 @@ def evaluate(
     """
     resolved = resolve(given, target or [])
     seed, own = resolved[0].config.env.skill_init, given.run
-    unnamed = [BEST] if own is not None else [] if seed is None else [str(seed)]
+    unnamed = [BEST] if own is not None else [] if seed is None else [_near(seed)]
     skills = load_skills(skill or unnamed, against, own)
     runs = runs_of([*skills], [*(run or []), *([] if own is None else [own])])
     targets = [api.Target.of(one.config) for one in resolved]
@@ -109,6 +109,12 @@ def evaluate(
 
 
 add = flagged(evaluate, _KEYS, epilog=EXIT_CODES)
+
+
+def _near(path: Path) -> str:
+    """A path as a person would write it here."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def load_skills(

@@ -24,7 +24,7 @@ from skillopt.tasks.splits import told_bad_rows
 PANEL, PLACE = "Train and measure", 0
 _SCORED_BY = {"checks": "checks", "rubric": "judge"}
 """The scorer of tasks that have such a field."""
-_IDS = ("id", "task_id")
+_IDS = ("id", "task_id", "split")
 _COLUMNS = {"prompt": "Asked is", "reference_field": "The answer is in"}
 """How the choice of a column is told."""
 EXAMPLES = 150

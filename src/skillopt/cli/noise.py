@@ -64,7 +64,7 @@ def noise(
         found = noise_of(scores)
         about = {"gain": gain, "repeats": found.repeats_for(gain), "left_out": left_out}
         whole = {"skill": name, "folder": str(folder), **asdict(found), **about, "simulated": job.simulated}
-        lines = _lines(found, gain, left_out, simulated=job.simulated)
+        lines = _lines(name, found, gain, left_out, simulated=job.simulated)
         tell(job.scrubber.scrub_json(whole), lines, json=json)
 
 
@@ -84,9 +84,11 @@ def _scores(rows: Sequence[RowFact], draws: int, job: Job) -> tuple[dict[str, li
     return whole, sorted(set(found) - set(whole))
 
 
-def _lines(found: Noise, gain: float, left_out: Sequence[str], *, simulated: bool) -> Iterator[str]:
+def _lines(
+    skill: str, found: Noise, gain: float, left_out: Sequence[str], *, simulated: bool
+) -> Iterator[str]:
     head = "Simulated: " if simulated else ""
-    yield f"{head}{found.n} val tasks, {found.draws} draws each, mean {found.mean:.4f}"
+    yield f"{head}{skill} on {found.n} val tasks, {found.draws} draws each, mean {found.mean:.4f}"
     yield (
         f"  {len(found.moved)} of {found.n} tasks did not score alike every time; one pass varies by"
         f" {found.sd:.4f} (standard deviation)"

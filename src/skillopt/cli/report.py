@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from skillopt.adoption import is_adopted
 from skillopt.cli._console import tell
-from skillopt.cli._options import Json, option, simple
+from skillopt.cli._options import Json, NewestRun, option, simple
 from skillopt.errors import UsageError
 from skillopt.files import as_usage_error, write_text
 from skillopt.report import page, summary
-from skillopt.runs.reader import read_facts, run_named
+from skillopt.runs.reader import find_run, read_facts
 from skillopt.runs.task_look import look_at_all
 
 PANEL, PLACE = "Look at runs", 3
@@ -22,14 +20,14 @@ _OURS = "SkillOpt report"
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="A run folder; the run may be finished, stopped or at work.")],
+    run: NewestRun = None,
     out: Annotated[
         Path | None, option("--out", "Where the page goes; by default RUN/report.html.", "FILE.html")
     ] = None,
     json: Json = False,
 ) -> None:
     """Write a run as one offline HTML page, and a Markdown summary beside it. A run at work goes on."""
-    run = run_named(run)
+    run = find_run(run or Path("outputs"))
     target = run / "report.html" if out is None else out
     facts = read_facts(run)
     _check(target)

@@ -10,7 +10,6 @@ from typing import Any
 from skillopt.agents.port import Agent
 from skillopt.config.files import resolve_path
 from skillopt.config.model_string import ModelString, parse_model_string
-from skillopt.config.roles import check_own_settings
 from skillopt.config.sections import DEFAULT_MODEL, WORKERS, RoleName
 from skillopt.config.services import (
     CHAT,
@@ -62,7 +61,7 @@ class RoleConnection:
         service = self.declared.service(provider)
         program = self.declared.program_of(parts.harness, provider)
         self.check_login(parts, program)
-        check_own_settings(parts, self.role, self.own_names("options"), self.own_names("agent"))
+        self.check_own_settings(parts, program)
         if parts.is_own_agent:
             parts = replace(parts, name=located(parts.name, lambda text: self.beside(text, name)))
         if service.model_files and parts.name.endswith(service.model_files):
@@ -212,6 +211,21 @@ class RoleConnection:
             raise ConfigError(
                 f"model.{self.role}: '{parts}' is the login of the harness {owner.name!r}, which only a"
                 " target can have"
+            )
+
+    def check_own_settings(self, parts: ModelString, program: Agent | None) -> None:
+        """Refuse options and agent settings that the role's provider or program does not have."""
+        for name in self.own_names("options"):
+            owners = self.declared.owners(name)
+            if parts.provider not in owners:
+                raise ConfigError(
+                    f"{self.key('options')}.{name} is an option of {' and '.join(owners)}, and"
+                    f" model.{self.role} is '{parts}'"
+                )
+        for name in self.own_names("agent") if program is None else ():
+            raise ConfigError(
+                f"{self.key('agent')}.{name} is a setting of an agent program, and model.{self.role} is"
+                f" '{parts}'"
             )
 
     # Which endpoint

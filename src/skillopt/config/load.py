@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from skillopt.benchmarks import benchmarks
-from skillopt.config import complain
+from skillopt.config.checked import check_keys, check_provider_values, typed
 from skillopt.config.connect import RoleConnection
 from skillopt.config.fields import file_in, leaves
 from skillopt.config.files import OF_A_RUN, ConfigFile, read_chain, read_dotenv, resolve_path
@@ -34,7 +34,6 @@ from skillopt.config.schema import Config
 from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
 from skillopt.config.services import CHAT, declared
 from skillopt.config.source import CHOSEN, DEFAULT, SET, ConfigEntry, Layer, Source
-from skillopt.config.typed import typed
 from skillopt.errors import ConfigError, SkillOptError
 from skillopt.redact import Scrubber, looks_secret
 from skillopt.registry import Registry
@@ -165,10 +164,10 @@ class _Loading:
         """The tree and where each value comes from; everything that is wrong is raised at once."""
         problems, settings = self.problems, self.settings
         every = [entry for layer in layers for entry in layer.values()]
-        self.warnings.extend(complain.check_keys(every, settings, self.benchmark, self.registry, problems))
+        self.warnings.extend(check_keys(every, settings, self.benchmark, self.registry, problems))
         merged = {key: entry for key, entry in _merge(layers).items() if leaf_of(key, settings) is not None}
         merged = {key: self._read(entry) for key, entry in merged.items()}
-        wrong = complain.check_provider_values(merged)
+        wrong = check_provider_values(merged)
         problems += wrong.values()
         merged = {key: entry for key, entry in merged.items() if key not in wrong}
         _keep_schedule_ordered(merged, layers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,23 +103,6 @@ def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> R
         hedges=settings.hedge == "auto",
         agent=agent if parts.harness in declared().programs else {},
     )
-
-
-def check_own_settings(
-    parts: ModelString, role: RoleName, options: Iterable[str], agent: Iterable[str]
-) -> None:
-    """Refuse options and agent settings that the role's provider or program does not have."""
-    for name in options:
-        owners = declared().owners(name)
-        if parts.provider not in owners:
-            raise ConfigError(
-                f"model.{role}.options.{name} is an option of {' and '.join(owners)}, and model.{role} is"
-                f" '{parts}'"
-            )
-    for name in agent if declared().program_of(parts.harness, parts.provider) is None else ():
-        raise ConfigError(
-            f"model.{role}.agent.{name} is a setting of an agent program, and model.{role} is '{parts}'"
-        )
 
 
 def _key(

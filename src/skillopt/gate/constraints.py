@@ -59,8 +59,7 @@ class Constraints:
     """How much more a candidate may take than the skill it would replace, as a share: 0.2 is a fifth more;
     None is no limit.
 
-    `unknown` is the rule for rows of which nobody knows what they took: reject what cannot be checked, or
-    allow it and say so.
+    `unknown` is the rule for rows of which nobody knows what they took: reject, or allow and say so.
     """
 
     tokens: float | None = None

@@ -158,8 +158,7 @@ class Gate:
         """Measure the first skill in full. Tasks that cannot be measured leave the gate by name, at most a
         tenth of them.
 
-        Where no metric was given, these rows settle it: partial credit without a pass mark is read as soft,
-        everything else as hard.
+        Without a given metric these rows settle it: partial credit without a pass mark is soft, else hard.
         """
         skill = step.skill.rendered
         rows, in_batches = list(self.rows.values()), self.settings.batch == "all"

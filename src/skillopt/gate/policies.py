@@ -1,7 +1,6 @@
 """Gate policies by name: ours, and those that packages add by an entry point of the group `skillopt.gate`.
 
-A policy is a callable that takes a `Case` and gives a `PolicyReader`; subclassing `Strict` is the short way
-to one.
+A policy is a callable that takes a `Case` and gives a `PolicyReader`; subclassing `Strict` is the short way.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ from skillopt.registry import Registry
 class SizeCapped(Strict):
     """Strictly better, and no longer than the cap.
 
-    Too long is rejected before the first rollout. A candidate shorter than the incumbent always passes: it
-    brings the skill nearer.
+    Too long is rejected before the first rollout. One shorter than the incumbent passes: it is nearer.
     """
 
     clause: Clause = "length"
@@ -46,8 +44,7 @@ class SizeCapped(Strict):
 class NoRegression(Strict):
     """Strictly better, and no row worse than the incumbent's.
 
-    A row that could not be measured counts as no worse until the end, where it leaves the
-    decision open.
+    A row that could not be measured counts as no worse until the end, which it leaves open.
     """
 
     clause: Clause = "regression"

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from skillopt.config import yaml_file
-from skillopt.config.complain import asks_for_nothing, value_problem
+from skillopt.config.checked import asks_for_nothing, value_problem
 from skillopt.config.fields import leaves
 from skillopt.config.sections import Section
 from skillopt.config.source import ConfigEntry, Source

@@ -39,9 +39,7 @@ class OptimizerModel:
         caps: Mapping[str, int] | None = None,
         models: Mapping[str, Model] | None = None,
     ) -> None:
-        """`words` fill the prompts' placeholders, `suffixes` go behind them; `caps` and `models` are those of
-        stages with their own.
-        """
+        """`words` fill placeholders, `suffixes` go behind; `caps` and `models` are of single stages."""
         self._model = model
         self._prompts = {
             stage: fill(prompts.get(stage) or packaged(stage), words or {}) for stage in OPTIMIZER_STAGES
@@ -59,9 +57,7 @@ class OptimizerModel:
         return max(0, (self._window - self._cap(stage)) * CHARACTERS - used)
 
     def background(self, step: Step, skill: str) -> str:
-        """What a question begins with: a skill as it is shown, the advice, and the memory of earlier steps,
-        which may take a sixth of the window.
-        """
+        """What a question begins with: skill, advice, and memory, which may take a sixth of the window."""
         advice = section("Advice from earlier epochs", step.meta_skill)
         return skill_section(skill) + advice + memory_section(step.memory, self._window * CHARACTERS // 6)
 
@@ -108,8 +104,7 @@ class OptimizerModel:
             ) from fault
 
     def _cap(self, stage: str) -> int:
-        # Prompt and reply share the window: in a small one a reply may take a quarter of it, in a large one
-        # half.
+        # Prompt and reply share the window: of a small one a reply may take a quarter, of a large one half.
         share = 4 if self._window <= 32_768 else 2
         return min(self._caps.get(stage, self._max_tokens), self._window // share)
 

@@ -52,8 +52,7 @@ def proposals_section(title: str, edits: Sequence[Proposal]) -> str:
 def studied_section(title: str, studied: Sequence[Studied], room: int, *, contrasts: bool) -> str:
     """Tasks with what the target did; every rollout that is shown has an equal share of the room.
 
-    With `contrasts` each task was tried several times: where its tries differ, the best is shown against the
-    worst, else one of them.
+    With `contrasts` each task was tried several times: the best is shown against the worst where they differ.
     """
     shown = sum(2 if contrasts and one.differs else 1 for one in studied)
     # The parts of a trajectory add up to seven sixths of its room, and its tags take about 160 characters

@@ -146,8 +146,7 @@ class Run:
             raise
         except Exception:
             # A fact that a sink cannot take is a reason to stop. News of a call under way is not: the reply
-            # behind it is about to be stored, and a closed terminal must not cost it. That watcher hears no
-            # more.
+            # behind it is about to be stored, and must not be lost to a closed terminal, which hears no more.
             if event.id is not None:
                 raise
             self._sinks.remove(sink)

@@ -43,8 +43,7 @@ def rebuild(document: Document, changes: Sequence[Change]) -> Document | None:
     """The document with these changes, given in document order.
 
     None when frontmatter, a region or a fence line outside the changed spans would no longer mean what it
-    meant: an edit beside a fence line can glue text to it, and two harmless ones can make a new fence line
-    between them.
+    meant: an edit beside a fence line can glue text to it, and two harmless ones can make a new one.
     """
     text, resumes = _assemble(document, changes)
     if text == document.text:

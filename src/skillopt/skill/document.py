@@ -26,8 +26,7 @@ from skillopt.skill.paths import SKILL_FILE, path_problem
 class Document:
     """A skill's text, kept byte for byte: newlines, a missing final newline and a byte order mark included.
 
-    Making one checks it: a document whose markers do not pair up, or that UTF-8 cannot hold, raises
-    `SkillError`.
+    Making one checks it: markers that do not pair up, or what UTF-8 cannot hold, raise `SkillError`.
     """
 
     text: str
@@ -73,9 +72,7 @@ class Document:
     def protected(self) -> tuple[tuple[int, int], ...]:
         """Spans no edit may touch: frontmatter (or a lone byte order mark), regions and their markers."""
         head = self.layout.body_start or int(self.text.startswith(BOM))
-        return (((0, head),) if head else ()) + tuple(
-            (region.start, region.end) for region in self.layout.regions
-        )
+        return (((0, head),) if head else ()) + tuple((one.start, one.end) for one in self.layout.regions)
 
     @property
     def append_point(self) -> int:

@@ -201,8 +201,7 @@ def _to_file(document: Document, edits: Mapping[int, Edit]) -> tuple[Document, d
     for change in kept:
         ends(change.index, "applied")
     for change in broken:
-        # Neither the target nor the content alone is at fault, but the two together would move a fence line
-        # or a protected part.
+        # Neither target nor content alone is at fault, but together they move a fence or a protected part.
         reason = "would change how a code fence or a protected part is read"
         ends(change.index, "invalid" if change.inserts else "protected", reason)
     return result, outcomes

@@ -62,8 +62,7 @@ def write_skill(document_text: str, path: Path | str, *, before: str | None = No
     """Write a skill's text whole or not at all.
 
     Raises `SkillError`, and writes nothing, when the text breaks an Agent Skills rule that `before` keeps.
-    `before` is the text this one was made from, by default what the file holds now; without either there is
-    nothing to compare with.
+    `before` is the text this one was made from, by default what the file holds now, if anything.
     """
     path = Path(path)
     file = path / SKILL_FILE if path.is_dir() else path
@@ -96,8 +95,7 @@ def copy_skill(
     carried: list[Path] = []
     left_out: list[Path] = []
     if skill.folder is not None:
-        # Listed in full before the first write, so that a destination inside the skill's folder is not copied
-        # into itself.
+        # Listed in full before the first write, so that a destination inside the folder is not copied too.
         _collect(skill.folder, Path(), carried, left_out)
     text, files = unpack(rendered_text)
     write_skill(text, destination / SKILL_FILE, before=skill.document.text)

@@ -64,8 +64,7 @@ def frontmatter_end(text: str) -> int:
     """Offset behind the closing `---` line of the frontmatter and its byte order mark; 0 where none."""
     opening = _OPENING.match(text)
     closing = _CLOSING.search(text, opening.end()) if opening else None
-    # No region lies in frontmatter: a thematic break before a region and one inside it are two thematic
-    # breaks.
+    # No region lies in frontmatter: a thematic break before a region and one inside it are two.
     return closing.end() if closing and closing["marker"] is None else 0
 
 

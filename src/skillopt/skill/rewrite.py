@@ -15,8 +15,7 @@ def rewritten(document: Document, text: str) -> tuple[Document | None, str]:
 
     Frontmatter and regions that the new text brings along are dropped, whatever they say, and those of the
     document are put in their place; the result is read again, and must hold exactly them. A code block around
-    the whole text is taken off. Blank lines around the body are the document's, so a text that says the same
-    gives the same document.
+    the whole text is taken off. Blank lines around the body stay: the same text gives the same document.
     """
     # A lone carriage return is no line end of a document: as one it could make a line of text a marker.
     old = _without_protected(document.text.replace("\r\n", "\n").removeprefix(BOM), document)

@@ -29,8 +29,7 @@ class Score:
 class Trajectory:
     """What the target did: the whole conversation, its final answer, and how it failed by itself, if it did.
 
-    `failure` names the target's own fault: refusal, empty, length, turns. Such a rollout is scored, with hard
-    0.
+    `failure` names the target's own fault: refusal, empty, length, turns. It is scored, with hard 0.
     """
 
     messages: tuple[Message, ...]

@@ -34,8 +34,7 @@ class Splits:
 
     Disjoint is meant by content: the same question under two ids is one task, and in two splits it would
     leak. Inside *one* split equal content is allowed - public data has such rows, and they do no harm there -
-    but ids are unique everywhere. Train and val must hold something; test may be empty, then nothing is
-    claimed about it.
+    but ids are unique everywhere. Train and val must hold something; test may be empty: no claim then.
     """
 
     train: tuple[Task, ...]

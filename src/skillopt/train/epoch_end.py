@@ -36,9 +36,7 @@ _ARMS: tuple[Arm, Arm] = ("older", "newer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookBack:
-    """What came before this run, where it goes on from earlier ones: the end of its first epoch then has
-    something to look back to.
-    """
+    """What came before a run that goes on from earlier ones: its first epoch's end looks back to it."""
 
     older: Document
     """The skill as it was then."""
@@ -154,8 +152,7 @@ class EpochEnd:
     ) -> tuple[State, SlowUpdateRecord]:
         """The slow update: guidance in its protected region, if the gate agrees.
 
-        Where it is not to be gated it is taken whatever the verdict, but only with a complete measurement: a
-        score is never assumed.
+        Where it is not to be gated it is taken whatever the verdict, but only with a complete measurement.
         """
         if not guidance.text:
             return state, SlowUpdateRecord(action="no_content", why=guidance.why)

@@ -60,8 +60,7 @@ class Llama:
         """Send a body and return the chunks of its answer. Time in line does not count.
 
         What stands before a last message of the user is kept in memory for the next call. The answer is the
-        same with and without it: the memory is always cut exactly there, and filled anew for another
-        beginning.
+        same with and without it: the memory is always cut exactly there, and filled anew for another.
         """
         call = _Call(body=body, timeout=timeout)
         try:

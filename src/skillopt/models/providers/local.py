@@ -183,8 +183,7 @@ def build(spec: ModelSpec) -> Model:
     path = _file(spec.name)
     require_gguf(path)
     options = LocalOptions.model_validate(dict(spec.options))
-    # All cores but one: with as many threads as cores every other process makes all of them wait for each
-    # other.
+    # All cores but one: with as many threads as cores every other process makes all of them wait.
     threads = options.threads or max(1, (os.cpu_count() or 1) - 1)
     return LocalModel(
         spec,

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
+from skillopt.ledger import TEST_STAGE
 from skillopt.messages import Reply, Request
 from skillopt.models.port import Model
 from skillopt.models.stack.limited import Limiter, Slots
@@ -33,11 +34,19 @@ SOONEST = 0.5
 """Seconds: a call that is out for less is never slow, however quick its kind is. A machine that is busy for a
 moment would have calls asked twice, and nothing would be saved.
 """
+FEW = 6
+"""Calls that are waited for: with more of them out a slow rollout is not asked again yet, as it holds nobody
+up. The share is then there for the one that a whole run waits for.
+"""
 SHARE = 0.05
 """Of all calls and of all tokens: the most that is asked a second time."""
 EXPLAINED = 0.5
 """Of the variance of seconds: where the length of replies explains more, slow calls are long answers. Those
 would be as slow again, and taking the quicker of two would favour short answers.
+"""
+TELLING = 20
+"""Answers after which that share means something: of eight, one slow call that is long by chance makes it
+1.
 """
 
 
@@ -77,7 +86,7 @@ class Pace:
 
     def patience(self) -> float | None:
         """Seconds after which a call of this kind is slow; None where nobody can say."""
-        if self.calls < FEWEST or (self.calls >= ENOUGH and self.explained > EXPLAINED):
+        if self.calls < FEWEST or (self.calls >= TELLING and self.explained > EXPLAINED):
             return None
         return max(SOONEST, FACTOR * max(1.0, ENOUGH / self.calls) * self.seconds / self.calls)
 
@@ -86,6 +95,13 @@ class Pace:
 class Extra:
     """What the models of a run were asked in all, and how much of it a second time."""
 
+    test_calls: int = 0
+    """What the sealed test of a run asks at least; it counts from its first answer on."""
+    tested: int = 0
+    out: int = 0
+    """Calls that somebody waits for."""
+    slow: set[_Watch] = field(default_factory=set)
+    """Those that would be asked again, were there a share for them and few others out."""
     calls: int = 0
     tokens: int = 0
     hedges: int = 0
@@ -96,7 +112,15 @@ class Extra:
         """Whether one more hedge keeps to the share of calls, and those so far to that of tokens: one call
         may go beyond it, since the first analysts of a run are larger than the share of all before them.
         """
-        return self.hedges + 1 <= SHARE * self.calls and self.hedge_tokens <= SHARE * self.tokens
+        coming = max(0, self.test_calls - self.tested) if self.tested else 0
+        whole = SHARE * (1 + coming / max(1, self.calls))
+        return self.hedges + 1 <= whole * self.calls and self.hedge_tokens <= whole * self.tokens
+
+    def look(self) -> None:
+        """A call has ended: those that are slow are looked at again."""
+        for watch in self.slow:
+            watch.ring()
+        self.slow.clear()
 
 
 _Asking: TypeAlias = "asyncio.Task[Reply]"
@@ -135,17 +159,18 @@ class Hedged:
     async def complete(self, request: Request) -> Reply:
         if request.background:
             return self._count(request, await self._ask(request))
-        watch = _Watch(self._paces[request.kind])
+        watch = _Watch(self._paces[request.kind], self._extra.slow)
         self._watches[request.kind].add(watch)
+        self._extra.out += 1
         asked: list[_Asking] = [asyncio.ensure_future(self._ask(request, sent=watch.sent))]
         try:
             while len(asked) == 1 and not asked[0].done():
                 either: list[asyncio.Future[Any]] = [asked[0], watch.alarm]
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-                if not asked[0].done() and self._may_hedge():
+                if not asked[0].done() and self._may_hedge(request):
                     asked.append(asyncio.ensure_future(self._again(request, asked[0])))
                 elif not asked[0].done():
-                    watch.sent()  # the share grows with every answer: it is looked at again
+                    watch.wait()
             reply = await _first_reply(asked)
         except (
             asyncio.CancelledError
@@ -157,6 +182,8 @@ class Hedged:
         finally:
             watch.stop()
             self._watches[request.kind].discard(watch)
+            self._extra.out -= 1
+            self._extra.look()
         for task in asked:
             if not task.done():
                 self._slower.add(task)
@@ -172,8 +199,10 @@ class Hedged:
     async def close(self) -> None:
         await self._inner.close()
 
-    def _may_hedge(self) -> bool:
-        return self._extra.is_within_share and not self._limiter.slowed()
+    def _may_hedge(self, request: Request) -> bool:
+        """Whether there is a share for it and it is worth one; an optimizer's call always holds others up."""
+        is_waited_for = request.role == "optimizer" or self._extra.out <= FEW
+        return is_waited_for and self._extra.is_within_share and not self._limiter.slowed()
 
     async def _again(self, request: Request, first: _Asking) -> Reply:
         """The second asking."""
@@ -200,7 +229,9 @@ class Hedged:
             for watch in self._watches[kind]:
                 watch.set()
         self._extra.calls += 1
+        self._extra.tested += request.stage == TEST_STAGE
         self._extra.tokens += 0 if reply.usage is None else reply.usage.total
+        self._extra.look()
         return reply
 
     def _spare(self, request: Request, task: _Asking) -> None:
@@ -212,8 +243,9 @@ class Hedged:
 class _Watch:
     """Rings when a call has been out for longer than its kind takes; each attempt starts anew."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: Pace, slow: set[_Watch]) -> None:
         self._pace = pace
+        self._slow = slow
         self._loop = asyncio.get_running_loop()
         self._since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -222,6 +254,7 @@ class _Watch:
     def sent(self) -> None:
         """From now on it is waited for."""
         self._since = self._loop.time()
+        self._slow.discard(self)
         if self.alarm.done():
             self.alarm = self._loop.create_future()
         self.set()
@@ -231,13 +264,19 @@ class _Watch:
         self.stop()
         patience = self._pace.patience()
         if patience is not None and self._since is not None:
-            self._timer = self._loop.call_at(self._since + patience, self._ring)
+            self._timer = self._loop.call_at(self._since + patience, self.ring)
+
+    def wait(self) -> None:
+        """It is slow, and may not be asked again yet: it is looked at when another call has ended."""
+        self.alarm = self._loop.create_future()
+        self._slow.add(self)
 
     def stop(self) -> None:
+        self._slow.discard(self)
         if self._timer is not None:
             self._timer.cancel()
 
-    def _ring(self) -> None:
+    def ring(self) -> None:
         if not self.alarm.done():
             self.alarm.set_result(None)
 

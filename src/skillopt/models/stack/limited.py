@@ -253,10 +253,16 @@ class Limiter:
             bisect.insort(self._line, place, key=_order)
             try:
                 patient_until = self._clock() + LONGEST_TURN
+                not_before = -math.inf
                 while self._closed is None:
-                    wait = self._seconds_to_wait(request, limits)
+                    now, wait = self._clock(), self._seconds_to_wait(request, limits)
                     is_first = self._line[0] is place
-                    if is_first and (wait <= 0 or self._clock() >= max(patient_until, self._hold_until)):
+                    if is_first and now >= max(patient_until, self._hold_until):
+                        break
+                    if is_first and wait > 0 and now >= not_before and limits is not None and limits.is_told:
+                        not_before = now + wait + self._courtesy(wait, limits.room(request))
+                    wait = max(wait, not_before - now)
+                    if is_first and wait <= 0:
                         break
                     await place.sleep(max(0.001, min(wait, LONGEST_TURN)) if is_first else None)
             finally:
@@ -276,6 +282,13 @@ class Limiter:
             # a slow model would be asked ever more rarely.
             until = max(until, self._sent_at + self._gap)
         return until - self._clock()
+
+    def _courtesy(self, wait: float, room: float) -> float:
+        """Seconds left to others with the same key: by chance, at most half of the wait and of the time in
+        which nothing that fills up meanwhile is lost. Who is always the first to send when there is enough
+        again leaves nothing to anybody else.
+        """
+        return self._jitter() * min(wait, room) / 2
 
     def _sent(self) -> None:
         self._open += 1

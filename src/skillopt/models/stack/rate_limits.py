@@ -62,6 +62,22 @@ class RateLimits:
         now, amounts = self._clock(), self._amounts(request)
         return max(0.0, *(one.missing(amounts[unit], now) for unit, one in self._buckets.items()))
 
+    def room(self, request: Request) -> float:
+        """Seconds in which the provider gathers as much as this request takes once more, without any of it
+        being lost in a limit that is full.
+        """
+        amounts = self._amounts(request)
+        return max(
+            0.0,
+            min(
+                (
+                    min(amounts[unit], one.limit - amounts[unit]) / one.rate
+                    for unit, one in self._buckets.items()
+                ),
+                default=0.0,
+            ),
+        )
+
     def send(self, request: Request) -> None:
         """The request is sent now."""
         if self._buckets:

@@ -31,8 +31,7 @@ class ResponsesModel(WireModel):
 
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
         spec = self._spec
-        # Chat Completions keeps nothing on the server unless asked to, Responses keeps everything: `store`
-        # makes them alike.
+        # Chat Completions keeps nothing on the server unless asked to; `store` makes Responses alike.
         body: dict[str, Any] = {
             "model": spec.name,
             "input": self._items(request.messages),
@@ -86,8 +85,7 @@ class ResponsesModel(WireModel):
                 items.append({"role": message.role, "content": [*text, *images]})
             elif message.content or not message.tool_calls:
                 items.append({"role": message.role, "content": message.content})
-            # Without the id of the output item the API does not ask for the reasoning item that came before
-            # it.
+            # Without the id of the output item the API does not ask for the reasoning item before it.
             items += [
                 {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
                 for call in message.tool_calls

@@ -29,9 +29,7 @@ class FunctionScorer:
         """Any task will do: only the function knows what it needs."""
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
-        """Call the function. What it raises is an error of the scorer (`judge`), what is no score breaks its
-        contract.
-        """
+        """Call the function. What it raises is an error of the scorer; no score breaks its contract."""
         value, error = await self._call(task, extract_answer(trajectory.answer))
         if isinstance(error, Fault):
             raise error
@@ -42,8 +40,7 @@ class FunctionScorer:
         return to_score(value, pass_at=self.pass_at, who=f"scorer {self.name} (task {task.id!r})")
 
     async def _call(self, task: Task, answer: str) -> tuple[Any, BaseException | None]:
-        # Every exception is caught because this is a stranger's code, and SystemExit because a scorer must
-        # not end the run.
+        # Every exception is caught, as this is a stranger's code, and SystemExit must not end the run.
         try:
             if is_async(self.function):
                 return await self.function(task, answer), None

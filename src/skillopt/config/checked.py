@@ -1,30 +1,40 @@
-"""What is said about a key or value that cannot be used: where it stands, what was expected, a near miss."""
+"""Keys and values are checked by whoever declares them: a typed tree, or what is wrong with a near miss."""
 
 from __future__ import annotations
 
 import contextlib
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from skillopt.config.fields import Leaf
-from skillopt.config.layers import leaf_of, settings_leaves, tree, tree_sections
+from skillopt.config.fields import Leaf, nested
+from skillopt.config.layers import leaf_of, settings_leaves, tracker_settings, tree, tree_sections
+from skillopt.config.model_string import provider_of
 from skillopt.config.names import DEAD, DEAD_PREFIXES, FLAT, OF_BENCHMARKS, REFUSED, known_words
+from skillopt.config.schema import Config
+from skillopt.config.sections import RARE_ROLES, ROLES
 from skillopt.config.services import declared
 from skillopt.config.source import CHOSEN, ConfigEntry
 from skillopt.errors import SkillOptError, suggest
+from skillopt.gate.policies import POLICIES
+from skillopt.optimizer.proposers import PROPOSERS
 from skillopt.redact import looks_secret
 from skillopt.registry import Registry
 from skillopt.services import EXPECTED
+from skillopt.train.strategies import STRATEGIES
 
+M = TypeVar("M", bound=BaseModel)
 COMMON_KEYS = frozenset(f"env.{name}" for name in OF_BENCHMARKS)
 """Keys of every benchmark whose tasks come from files; a base file may hold them without naming one."""
 _BOUNDS = {
     **{"greater_than_equal": ("ge", "at least"), "greater_than": ("gt", "more than")},
     **{"less_than_equal": ("le", "at most"), "less_than": ("lt", "less than")},
 }
+_PLUGINS = {"gate.policy": POLICIES, "train.strategy": STRATEGIES, "train.proposer": PROPOSERS}
+"""Keys whose value is the name of a plug-in."""
 
 
 def check_keys(
@@ -164,3 +174,54 @@ def asks_for_nothing(value: Any, harmless: tuple[Any, ...]) -> bool:
         return True
     # A flag or option arrives as text, so the public default is compared as text as well.
     return any(value == each or str(value).lower() == str(each).lower() for each in harmless)
+
+
+def typed(
+    values: Mapping[str, Any],
+    merged: Mapping[str, ConfigEntry],
+    settings: type[BaseModel] | None,
+    problems: list[str],
+) -> Config | None:
+    """The tree of these values, with what benchmark, providers and trackers declare in it. What is wrong is
+    added to `problems`; None where there is no tree.
+    """
+
+    def valid(model: type[M], given: Any, below: str = "") -> M | None:
+        try:
+            return model.model_validate(given)
+        except ValidationError as error:
+            problems.extend(about(error, merged, settings if below == "env" else None, below=below))
+            return None
+
+    whole = nested({key: value for key, value in values.items() if key in tree()})
+    for role in (*ROLES, *RARE_ROLES):
+        own_role = whole.get("model", {}).get(role, {})
+        # A price of which every part is unset again is no price.
+        if "price" in own_role and all(part is None for part in own_role["price"].values()):
+            del own_role["price"]
+        if "options" in own_role:
+            # Those that are set, as the role's provider declares them; paths as text.
+            given = {name: value for name, value in own_role["options"].items() if value is not None}
+            options = declared().service(provider_of(str(own_role.get("name", "")))).Options
+            made = valid(options, given, f"model.{role}.options")
+            set_here = {} if made is None else {name: getattr(made, name) for name in given}
+            own_role["options"] = {
+                name: str(value) if isinstance(value, Path) else value for name, value in set_here.items()
+            }
+    tracking, kinds = whole.get("tracking", {}), tracker_settings()
+    trackers = {name: tracking.pop(name) for name in kinds if name in tracking}
+    config = valid(Config, whole)
+    tracked = {name: valid(kinds[name], given, f"tracking.{name}") for name, given in trackers.items()}
+    for key, registry in _PLUGINS.items():
+        name, names = values.get(key), registry.names()
+        if isinstance(name, str) and name not in names:
+            problems.append(f"{merged[key]}: no {registry.what} named {name!r}. {suggest(name, names)}")
+    own: dict[str, Any] = {
+        "tracking.settings": {name: one for name, one in tracked.items() if one is not None}
+    }
+    if settings is not None:
+        mine = {key.removeprefix("env."): value for key, value in values.items() if key not in tree()}
+        # A benchmark may also read a common key such as `workers`.
+        shared = {key: values[f"env.{key}"] for key in settings.model_fields if f"env.{key}" in values}
+        own["env.settings"] = valid(settings, {**mine, **shared}, "env")
+    return config if config is None else config.having(own)
