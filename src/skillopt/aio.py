@@ -1,6 +1,4 @@
-"""Decides what an end takes back: the first failure everything that is waited for beside it, Ctrl-C the main
-task and nothing else.
-"""
+"""What an end takes back: the first failure all that is waited for beside it, Ctrl-C the main task alone."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ T = TypeVar("T")
 
 
 async def together(*awaitables: Awaitable[T]) -> list[T]:
-    """All results in order. On the first failure, or when cancelled, the rest is cancelled and waited for
-    before the failure is raised.
-    """
+    """All results in order. On a failure, or when cancelled, the rest is cancelled and waited for first."""
     tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
     if not tasks:
         return []

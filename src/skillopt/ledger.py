@@ -93,9 +93,7 @@ class Ledger:
         self._seconds_aside = seconds
 
     def set_aside_for_gate(self, amount: Amount) -> None:
-        """From now on only rows of the gate and of the test may touch that much: a step that the budget ends
-        can still be judged on what it has found.
-        """
+        """From now on only gate and test may touch that much: what a step has found can be judged then."""
         self._gate_aside = amount
 
     def open_for_test(self) -> None:
@@ -271,9 +269,7 @@ class Ledger:
         return next((one for one in wanted if self._fits(one, waiting.stage)), None)
 
     def _is_spent(self, waiting: _Waiting) -> BudgetSpent:
-        """Why nothing further is granted. What was spent is not said: a test may still follow, and the end of
-        a run says it once.
-        """
+        """Why nothing further is granted; what was spent is said once, at the end of a run."""
         aside = self._aside(waiting.stage)
         named = [name for name, amount in aside.items() if amount != Amount()]
         kept = f" beside what is set aside for {' and '.join(named)}" if named else ""

@@ -161,8 +161,6 @@ def _parsed(text: str) -> Place:
         if found := form.fullmatch(text):
             parts: dict[str, Any] = {name: said for name, said in found.groupdict().items() if said}
             takes = tuple(int(take) for take in parts.pop("takes", "").split(".") if take)
-            values: dict[str, Any] = {
-                name: said if name in _TEXTS else int(said) for name, said in parts.items()
-            }
+            values: dict[str, Any] = {key: one if key in _TEXTS else int(one) for key, one in parts.items()}
             return Place(scope=scope, takes=takes, **values)
     return Place.named(text)

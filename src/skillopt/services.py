@@ -106,9 +106,7 @@ class Service:
     model_files: str = ""
     """The ending of model names that are files, such as `.gguf`: such a name is resolved like any path."""
     simulates_both: bool = False
-    """Whether a target on it can only be learned for by an optimizer on it, which is then meant where none
-    is named.
-    """
+    """Whether a target on it needs an optimizer on it, which is then meant where none is named."""
     prefix: str = ""
     """What its public keys and variables begin with; blank is its name."""
     keys: Mapping[str, str | Words] = field(default_factory=lambda: ENDPOINT)
@@ -116,9 +114,7 @@ class Service:
     `api_key`, `name`, `temperature`, `options.<name>`, `agent.<name>` ... Each also exists for one role.
     """
     further_keys: Mapping[str, tuple[str | None, str]] = field(default_factory=dict)
-    """Public keys that do not begin with the prefix, whole: the role each is for (None is both), and what it
-    fills.
-    """
+    """Public keys without the prefix, whole: the role each is for (None is both), and what it fills."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Further environment variables, by what they fill; those that follow from the keys come first."""
     aliases: Mapping[str, str] = field(default_factory=dict)

@@ -19,9 +19,7 @@ T = TypeVar("T")
 
 
 class Outbox:
-    """An event sink that may hold facts back, to pass them on later in order or to drop them. Live events,
-    which decide nothing, are never held.
-    """
+    """An event sink that may hold facts back, to pass on in order or to drop; live events never wait."""
 
     def __init__(self, sink: Sink, *, holds: bool = False) -> None:
         self._sink = sink

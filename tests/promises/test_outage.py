@@ -534,6 +534,15 @@ async def test_more_than_half_dropped_makes_one_step_inconclusive_and_the_run_go
     assert second["action"] in ("accept_new_best", "reject")
 
 
+@pytest.mark.parametrize("ends", ["train.strategy=proof", "train.patience=1"])
+async def test_a_lost_step_is_no_proof_that_nothing_helps(ends: str, tmp_path: Path) -> None:
+    """A pass that brought nothing ends training; one whose replies could not be read brought no news."""
+    mumbling = Mumbling(lambda call: "analyst" in (call.place or ""))
+    async with provider_of(answer=mumbling) as provider:
+        with pytest.raises(UnusableReplies):
+            await train(provider, tmp_path, ends, "train.num_epochs=3")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("batch", "lost", "taken"),

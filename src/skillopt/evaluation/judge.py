@@ -95,9 +95,7 @@ class ModelJudge:
                 _check_quote(finding.evidence, work, f"the evidence for criterion {finding.criterion}")
 
         reply = await self._ask("judge", task, user, _Findings, accept)
-        return tuple(
-            Finding(met=finding.met, evidence=finding.evidence.strip()) for finding in reply.findings
-        )
+        return tuple(Finding(met=one.met, evidence=one.evidence.strip()) for one in reply.findings)
 
     async def prefer(
         self, task: Task, trajectory: Trajectory, other: str, rubric: str

@@ -110,9 +110,7 @@ class LeakGuard:
     def _repeated(self, skill: str) -> Iterator[Leak]:
         words = list(_WORD.finditer(skill))
         runs = list(_runs([_plain(match[0]) for match in words]))
-        hits = [
-            place for place, run in enumerate(runs) if run not in self._seed_runs and self._index.is_rare(run)
-        ]
+        hits = [at for at, run in enumerate(runs) if run not in self._seed_runs and self._index.is_rare(run)]
         for first, last in _joined(hits):
             owner = self._owner(runs[first])
             if owner is not None:  # two texts may share a hash

@@ -207,9 +207,8 @@ class Evaluation:
         return sum(not one.done() for one in unread) >= self.ahead or 2 * len(unread) >= 3 * self.ahead
 
     def _heard(self, future: asyncio.Future[Rollout]) -> None:
-        is_measured = (
-            not future.cancelled() and future.exception() is None
-        )  # who closes it hears of a failure
+        # Who closes it hears of a failure.
+        is_measured = not future.cancelled() and future.exception() is None
         if is_measured and not self._is_over:
             self._send()
 

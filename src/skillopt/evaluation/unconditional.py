@@ -30,9 +30,7 @@ def improvement_interval(fixed: int, broken: int, tasks: int) -> tuple[float, fl
 
 
 def smallest_gain(tasks: int, *, chance: float = 0.8) -> float | None:
-    """The true gain that the test shows with this chance, if nothing that works breaks; None where not even
-    a perfect skill could be shown.
-    """
+    """The true gain that the test shows with this chance if nothing breaks; None where none could be."""
     wins = next((wins for wins in range(1, tasks + 1) if improvement_p(wins, 0, tasks) < SMALL), None)
     if wins is None:
         return None

@@ -99,9 +99,7 @@ class Aggregator:
             return Merged(edits=tuple(unique), ended=tuple(ended), calls=1)
         into = step.place.at("merge", index)
         ended += [Outcome(edit=edit, state="merged", reason=f"into {into}") for edit in unique]
-        outputs = [
-            self._form.read(item, str(replace(into, number=at))) for at, item in enumerate(reply.items)
-        ]
+        outputs = [self._form.read(one, str(replace(into, number=at))) for at, one in enumerate(reply.items)]
         return Merged(edits=self._usable(tuple(outputs), ended), ended=tuple(ended), calls=1)
 
     def _usable(self, edits: Proposals, ended: list[Outcome]) -> Proposals:

@@ -29,9 +29,7 @@ class Appendix:
 
     @property
     def text(self) -> str:
-        """The region's content; empty without notes. New notes go behind what is there; a condensed list
-        takes the place of the old one.
-        """
+        """The region's content: new notes behind what is there, a condensed list in place of the old."""
         if not self.notes:
             return self.before
         told = self.notes if self.consolidated else self.notes[len(self.notes) - self.added :]
@@ -46,9 +44,7 @@ class Appendix:
 
 def notes_of(skill: Document) -> tuple[str, ...]:
     """The notes a skill carries now; indented lines go on with the note above them."""
-    return tuple(
-        " ".join(found.group()[2:].split()) for found in _NOTE.finditer(skill.region("appendix") or "")
-    )
+    return tuple(" ".join(one.group()[2:].split()) for one in _NOTE.finditer(skill.region("appendix") or ""))
 
 
 def with_notes(kept: Sequence[str], new: Sequence[str], before: str = "") -> Appendix:
@@ -71,9 +67,7 @@ def with_notes(kept: Sequence[str], new: Sequence[str], before: str = "") -> App
 
 
 async def extended(model: OptimizerModel, step: Step, new: Sequence[str], threshold: int) -> Appendix:
-    """The appendix after a step's notes. Above a threshold that is not 0 one call condenses it, and only a
-    strictly shorter list is taken.
-    """
+    """The appendix after a step's notes; above the threshold (0: none) one call may make it shorter."""
     found = with_notes(notes_of(step.skill), new, step.skill.region("appendix") or "")
     if not threshold or not found.added or len(found.notes) <= threshold:
         return found

@@ -39,9 +39,7 @@ class OptimizerModel:
         caps: Mapping[str, int] | None = None,
         models: Mapping[str, Model] | None = None,
     ) -> None:
-        """`words` fill the prompts' placeholders, `suffixes` go behind them; `caps` and `models` are those of
-        stages with their own.
-        """
+        """`words` fill placeholders, `suffixes` go behind; `caps` and `models` are of single stages."""
         self._model = model
         self._prompts = {
             stage: fill(prompts.get(stage) or packaged(stage), words or {}) for stage in OPTIMIZER_STAGES
@@ -59,9 +57,7 @@ class OptimizerModel:
         return max(0, (self._window - self._cap(stage)) * CHARACTERS - used)
 
     def background(self, step: Step, skill: str) -> str:
-        """What a question begins with: a skill as it is shown, the advice, and the memory of earlier steps,
-        which may take a sixth of the window.
-        """
+        """What a question begins with: skill, advice, and memory, which may take a sixth of the window."""
         advice = section("Advice from earlier epochs", step.meta_skill)
         return skill_section(skill) + advice + memory_section(step.memory, self._window * CHARACTERS // 6)
 

@@ -124,9 +124,7 @@ def groups_in(reply: Groups, count: int) -> list[list[int]]:
 
 
 def _told(edit: Edit) -> str:
-    shown = {
-        key: value for key, value in edit.as_json().items() if key in ("op", "path", "target", "content")
-    }
+    shown = {key: one for key, one in edit.as_json().items() if key in ("op", "path", "target", "content")}
     return f"- {json.dumps(shown, ensure_ascii=False)}"
 
 

@@ -110,9 +110,7 @@ class _ProofReading:
         self._rollouts = self._stages[found.judged.place.root, "rollout"]
         studied = {task for one in section.of(Reflected) for patch in one.patches for task in patch.tasks}
         worst = sorted((row for row in self._rollouts if row.hard is not None), key=_score, reverse=True)
-        self._before = {
-            (task, 0): worth for (task, _), worth in self._worths(worst).items() if task in studied
-        }
+        self._before = {(task, 0): one for (task, _), one in self._worths(worst).items() if task in studied}
         self._proved = [trial for one in section.of(Proved) for trial in one.trials]
         self._noise = section.of(Proved)[0].noise
         self._outcomes = {one.id: one for event in section.of(Updated) for one in event.outcomes}

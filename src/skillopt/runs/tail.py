@@ -50,9 +50,8 @@ class EventTail:
                         return
                     is_wanted = not self._only or any(name in line[:_HEAD] for name in self._only)
                     # What cannot be read is not passed over: the next look complains of it again.
-                    event = (
-                        read_line(self._path, self._lines + 1, line) if is_wanted and line.strip() else None
-                    )
+                    is_read = is_wanted and line.strip()
+                    event = read_line(self._path, self._lines + 1, line) if is_read else None
                     self._at += len(line)
                     self._lines += 1
                     if event is not None:

@@ -113,9 +113,7 @@ def _fields(text: str) -> dict[str, Any]:
 def _span(text: str) -> tuple[int, int]:
     """Where the value of the description stands."""
     if not frontmatter_fields(text):
-        return next(
-            line.span(2) for line in _LINE.finditer(text, 0, frontmatter_end(text)) if line[1] == _KEY
-        )
+        return next(one.span(2) for one in _LINE.finditer(text, 0, frontmatter_end(text)) if one[1] == _KEY)
     begin = text.index("\n") + 1
     inside = text[begin : frontmatter_end(text)].removesuffix("\n").rpartition("\n")[0]
     node = yaml.compose(inside, Loader=yaml.BaseLoader)

@@ -71,9 +71,7 @@ def repeats(skill: Document) -> int:
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether two lines have the same words in the same order, but for fillers and endings. Numbers, names,
-    negations and examples are words like others.
-    """
+    """Whether two lines have the same words (also numbers, names, negations), but for fillers and endings."""
     words = gist(one)
     return len(words) >= _FEWEST and words == gist(other)
 

@@ -72,9 +72,7 @@ class Document:
     def protected(self) -> tuple[tuple[int, int], ...]:
         """Spans no edit may touch: frontmatter (or a lone byte order mark), regions and their markers."""
         head = self.layout.body_start or int(self.text.startswith(BOM))
-        return (((0, head),) if head else ()) + tuple(
-            (region.start, region.end) for region in self.layout.regions
-        )
+        return (((0, head),) if head else ()) + tuple((one.start, one.end) for one in self.layout.regions)
 
     @property
     def append_point(self) -> int:

@@ -192,9 +192,7 @@ class SplitBenchmark:
 
 
 class QuestionBenchmark(SplitBenchmark):
-    """A benchmark in which the question is all there is, with one scorer. Every task is checked with it when
-    made.
-    """
+    """A benchmark in which the question is all there is; its one scorer checks every task when made."""
 
     def __init__(self, *, name: str, splits: Splits, scorer: Scorer, **texts: Any) -> None:
         """`texts` are those of `SplitBenchmark`."""

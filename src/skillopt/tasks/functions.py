@@ -27,9 +27,7 @@ def load_function(spec: str, what: str) -> Callable[..., Any]:
     found: Any = module
     for part in attribute.split("."):
         if not hasattr(found, part):
-            known = [
-                name for name, value in vars(module).items() if callable(value) and not name.startswith("_")
-            ]
+            known = [name for name, one in vars(module).items() if callable(one) and not name.startswith("_")]
             raise ConfigError(
                 f"The {what} {spec!r}: {where} has no {attribute!r}. {suggest(attribute, known)}"
             )

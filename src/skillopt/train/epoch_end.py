@@ -36,9 +36,7 @@ _ARMS: tuple[Arm, Arm] = ("older", "newer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookBack:
-    """What came before this run, where it goes on from earlier ones: the end of its first epoch then has
-    something to look back to.
-    """
+    """What came before a run that goes on from earlier ones: its first epoch's end looks back to it."""
 
     older: Document
     """The skill as it was then."""

@@ -28,9 +28,7 @@ class Handover:
     skills: SkillStore
 
     async def best(self, state: State) -> State:
-        """The state with the better of its best skill and of what an unfinished step hands over, now or when
-        the budget ended it before.
-        """
+        """The state with the better of its best skill and what an unfinished step hands over."""
         earlier = self.log.handed_over()
         found = await self._judged(state)
         if found is not None and (earlier is None or found.score > earlier.score):

@@ -227,7 +227,7 @@ class Trainer:
         if why := self.hopeless(state):
             return why
         waited = state.step - state.best_step
-        if self.plan.patience and waited >= self.plan.patience:
+        if self.plan.patience and waited >= self.plan.patience and state.reopen is None:
             return f"{waited} steps brought nothing better than the best skill (train.patience)"
         return ""
 

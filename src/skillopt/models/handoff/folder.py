@@ -109,12 +109,8 @@ class QuestionFolder:
 
     def strays(self) -> list[Path]:
         """Files in the rounds that are neither ours nor an answer: answers under a wrong name, mostly."""
-        ours = {
-            path for question in self._questions.values() for path in (question.page, question.answer_path)
-        }
-        ours |= {
-            question.folder / image for question in self._questions.values() for image in question.images
-        }
+        ours = {path for one in self._questions.values() for path in (one.page, one.answer_path)}
+        ours |= {one.folder / image for one in self._questions.values() for image in one.images}
         ours |= {folder / name for folder in self._rounds() for name in (INDEX, GUIDE)}
         return sorted(
             path

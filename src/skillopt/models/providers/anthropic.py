@@ -83,9 +83,7 @@ class AnthropicModel(WireModel):
             "messages": self._turns(request.messages),
             **spec.sampling("temperature", "top_p"),
         }
-        system = [
-            message.content for message in request.messages if message.role == "system" and message.content
-        ]
+        system = [one.content for one in request.messages if one.role == "system" and one.content]
         if system:
             # The part that all questions of a stage share; one too short for the cache is taken as it is.
             body["system"] = [{"type": "text", "text": "\n\n".join(system), "cache_control": dict(_CACHED)}]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
 from skillopt.models.port import Model, ModelSpec, Provider
@@ -29,9 +27,7 @@ def build(spec: ModelSpec) -> Model:
     `enable_thinking` is handed to the chat template; unset leaves the server's default.
     """
     thinking = spec.options.get("enable_thinking")
-    extra: dict[str, Any] = (
-        {} if thinking is None else {"chat_template_kwargs": {"enable_thinking": thinking}}
-    )
+    extra = {} if thinking is None else {"chat_template_kwargs": {"enable_thinking": thinking}}
     return ChatModel(
         spec,
         Wire(spec, base_url=spec.base_url or BASE_URL),

@@ -30,9 +30,7 @@ ALL_RULES = (*(rule for pair in FAMILIES.values() for rule in pair), *HARMFUL, *
 
 
 def propose(request: Request, settings: WorldRules) -> dict[str, Any]:
-    """The simulated answer: a function of the request and its place alone. Raises at a stage it knows nothing
-    of, such as drafting tasks.
-    """
+    """The simulated answer, by request and place alone; raises at a stage it knows nothing of."""
     if request.stage not in _STAGES:
         raise ConfigError(
             f"The simulated optimizer proposes edits, and knows nothing of {request.stage!r}. Name a real"

@@ -29,9 +29,7 @@ class FunctionScorer:
         """Any task will do: only the function knows what it needs."""
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
-        """Call the function. What it raises is an error of the scorer (`judge`), what is no score breaks its
-        contract.
-        """
+        """Call the function. What it raises is an error of the scorer; no score breaks its contract."""
         value, error = await self._call(task, extract_answer(trajectory.answer))
         if isinstance(error, Fault):
             raise error

@@ -1,6 +1,4 @@
-"""Scores by a judge: every criterion of a task's rubric with evidence, or the answer against the reference in
-both orders.
-"""
+"""Scores by a judge: every criterion of a rubric with evidence, or against the reference in both orders."""
 
 from __future__ import annotations
 

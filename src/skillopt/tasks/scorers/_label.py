@@ -185,9 +185,7 @@ class MultipleChoice(TextScorer):
     revision: ClassVar[int] = 4
 
     def check_task(self, task: Task) -> None:
-        """Every reference names a choice; a bare number beside a list of choices is refused, since it could
-        count from 0 or from 1.
-        """
+        """Every reference names a choice; a bare number beside a list could count from 0 or 1: refused."""
         choices = _choices(task)
         for text in references(task):
             if choices and _reference_label(text, choices) is None:

@@ -110,9 +110,7 @@ class Anls(TextScorer):
 
 
 def similarity(answer: str, reference: str, threshold: float = 0.5) -> float:
-    """1 minus the edit distance over the longer length, and 0 unless that is above the threshold; two empty
-    texts are alike.
-    """
+    """1 minus the edit distance over the longer length, 0 up to the threshold; empty texts are alike."""
     ours, theirs = (" ".join(text.lower().split()) for text in (answer, reference))
     longer = max(len(ours), len(theirs))
     if not longer:

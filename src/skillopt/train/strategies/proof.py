@@ -262,7 +262,8 @@ class Proof:
         if left < least:
             are = "task is" if left == 1 else "tasks are"
             return f"{left} train {are} neither solved nor fixed by an accepted edit, fewer than {least}"
-        if state.step - state.best_step >= plan.steps_per_epoch:
+        # A step that was lost to unreadable replies says nothing about what helps.
+        if state.step - state.best_step >= plan.steps_per_epoch and state.reopen is None:
             return "the last pass over the train tasks brought nothing better than the best skill"
         return ""
 
