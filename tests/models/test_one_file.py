@@ -50,7 +50,8 @@ PLUGIN = Provider(
 ASKED = """
 import json, os, pathlib
 from skillopt.build.money import known_price
-from skillopt.config import describe, describe_providers, flags, load, resolve_role
+from skillopt.config import describe, flags, load, resolve_role
+from skillopt.config.services import declared
 from skillopt.models import PROVIDERS, provider
 
 def attempt(work):
@@ -65,7 +66,7 @@ def role(flags, options, environ):
     price = known_price(spec)
     return [spec.model.name, dict(spec.model.options), bool(spec.model.api_key), price and str(price.output)]
 
-known = [row.key for row in (*describe(), *describe_providers())]
+known = [*(row.key for row in describe()), *declared().keys]
 print(json.dumps({
     "names": "zebra" in PROVIDERS.names(),
     "keys": [key for key in known if "zebra" in key or "stripes" in key],
