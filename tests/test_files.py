@@ -3,16 +3,20 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from skillopt import files
 from skillopt.errors import RunConflict
 from skillopt.files import _sweep, append_json, lock, read_text, temporary_folder, write_json, write_text
 
@@ -183,6 +187,26 @@ def test_what_killed_processes_left_goes_with_the_next_one_and_nothing_else_does
         with temporary_folder("skillopt-work-"):
             assert first.is_dir(), "its process is alive"
     assert set(tmp_path.iterdir()) == kept
+
+
+def test_a_temporary_folder_that_was_swept_before_it_was_locked_is_made_anew(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    swept: list[Path] = []
+
+    @contextmanager
+    def late(path: Path) -> Iterator[None]:
+        with lock(path):
+            if not swept:  # as another process does between our opening of the file and our lock on it
+                swept.append(path.parent)
+                shutil.rmtree(path.parent)
+            yield
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(files, "lock", late)
+    with temporary_folder("skillopt-work-") as folder:
+        assert folder.is_dir() and [folder] != swept
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_every_temporary_folder_is_one_that_is_swept() -> None:

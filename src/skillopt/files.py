@@ -178,9 +178,11 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
             root = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
             try:
                 held.enter_context(lock(root / _TEMPORARY))
-                break
             except RunConflict:  # another process sweeps, and took it for left behind
                 continue
+            if (root / _TEMPORARY).exists():
+                break
+            held.pop_all().close()  # swept between the making of its lock file and the lock
         try:
             yield root
         finally:

@@ -116,6 +116,7 @@ async def test_a_skill_that_transcribes_the_pattern_is_refused(test_data: Path, 
         options += [
             f"model.target={model}",
             f"model.optimizer={model}",
+            "train.strategy=paper",
             "train.num_epochs=1",
             "evaluation.repeats=1",
         ]

@@ -202,7 +202,7 @@ def test_eval_without_a_skill_measures_the_one_that_the_config_starts_from(
     (tmp_path / "train.yaml").write_text(config, encoding="utf-8")
     words = ("--split", "val", "--json", "--quiet", "--cfg-options", *SMALL)
     (found,) = json.loads(skillopt("eval", "train.yaml", *words).out)["evaluations"]
-    assert found["skill"] == str(tmp_path / "mine.md")
+    assert found["skill"] == "mine.md"
 
 
 def test_a_run_of_another_version_is_refused_where_it_is_named(
