@@ -156,9 +156,11 @@ def _trained(folder: Path, ended: Ended) -> Any:
 
 
 def _unpriced(fact: Any) -> Any:
-    """A fact without what is set aside for the test, which is reckoned from what was paid: faults cost."""
+    """A fact without what is set aside for test and gate, reckoned from what was paid: faults cost."""
     state = fact.get("state")
-    return {**fact, "state": {**state, "set_aside": None}} if isinstance(state, dict) else fact
+    if not isinstance(state, dict):
+        return fact
+    return {**fact, "state": {**state, "set_aside": None, "gate_share": None}}
 
 
 def _nights(base_url: str) -> list[Job]:
