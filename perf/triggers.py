@@ -16,9 +16,9 @@ from statistics import mean
 from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load
-from skillopt.evaluation.triggers import Triggering
 from skillopt.skill.description import with_description
 from skillopt.testing import LoopbackProvider
+from skillopt.train.claim import Triggering
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
