@@ -275,6 +275,7 @@ async def test_the_judge_is_counted_within_a_quarter_of_what_a_simulated_run_tak
             "env.name=own",
             "env.data_path=tasks.json",
             "env.scorer=judge",
+            "train.strategy=paper",
             "train.batch_size=20",
             "train.num_epochs=2",
             "optimizer.salvage=false",

@@ -453,7 +453,7 @@ CASES = [
     case("env.reference_field", "alt", "events", OWN),
     case("env.kind_field", "topic", "requests", OWN),
     case("env.system", "Short. {skill}", "requests", OWN),
-    case("env.prompts", "prompts", "requests", OWN),
+    case("env.prompts", "prompts", "requests", {**OWN, "train.strategy": "paper"}),
     case("tracking.use", "tensorboard", "files", SHORT),
 ]
 

@@ -127,7 +127,7 @@ async def trained(folder: Path, options: list[str], *, kill: bool, secret: str) 
     began = time.monotonic()
     async with open_run(job, folder) as opened:
         training = asyncio.ensure_future(api.train(opened))
-        cluster = opened.targets._executor
+        cluster = opened.targets.executor
         while kill and not killed and not training.done():
             assert isinstance(cluster, RayCluster)
             await asyncio.sleep(0.05)
