@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import importlib
 import importlib.util
@@ -22,8 +21,6 @@ from skillopt.errors import ConfigError, ModelError
 MAGIC = b"GGUF"
 _NO_QUESTION = "\x01"
 """Stands where a question would: no question begins with it."""
-PAUSES = (0.1, 1.0)
-"""Seconds before a server that did not come up is started again."""
 SAMPLES = 256
 BLOCK = 4096
 
@@ -188,11 +185,6 @@ def _load(build: Build) -> Any:
     params.cache_ram_mib = 0  # one beginning is kept, and no older prompts
     params.hostnames = ["127.0.0.1"]
     params.api_keys = [secrets.token_hex()]  # it also listens on a port, and nobody is to use it
-    # On a busy machine its server was seen to fail, and to come up a moment later.
-    for pause in PAUSES:
-        with contextlib.suppress(RuntimeError):
-            return xllamacpp.Server(params)
-        time.sleep(pause)
     try:
         return xllamacpp.Server(params)
     except RuntimeError as error:
