@@ -29,7 +29,7 @@ from skillopt.runs.reader import read_facts
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 LARGEST = 200_000
-COLOURS = 96
+COLOURS = 48
 RUNS = {
     "world": (),
     "careful": ("gate.policy=confirm",),
@@ -81,7 +81,7 @@ def take(desk: Tab, server: Server, run: str) -> None:
 
     shown("/", 560)
     keep(desk, "runs")
-    shown(f"/run/{run}", 1400).locator(".moment").nth(4).click()
+    shown(f"/run/{run}", 960).locator(".moment").nth(4).click()
     keep(desk, "run")
     shown(f"/run/{run}/skill", 700)
     keep(desk, "skill")
@@ -100,7 +100,7 @@ def play(desk: Tab, run: Path, page: Path) -> None:
     """The page of `skillopt replay --page` at every moment, as one moving picture."""
     facts = read_facts(run)
     page.write_text(report(facts), encoding="utf-8")
-    desk.page.set_viewport_size({"width": 1100, "height": 960})
+    desk.page.set_viewport_size({"width": 980, "height": 600})
     desk.page.goto(page.as_uri())
     desk.page.locator("#scores").evaluate("card => window.scrollTo(0, card.getBoundingClientRect().top - 12)")
     shots = []
