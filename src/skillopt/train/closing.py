@@ -127,7 +127,6 @@ def close_step(
     remembered = strategy.memories(batch.step, action, reflection, tried, hide)
     settled = tuple(dict.fromkeys((*state.settled, *strategy.settled(reflection, tried))))
     after = after.replace(step=batch.step, settled=settled, reopen=None).remember(*remembered)
-    measured = verdict.candidate
     judged = [row for one in tried for row in one.verdict.rows]
     for stage, rows in (("rollout", reflection.rollouts), (STAGE, judged)):
         for row in rows:
@@ -147,14 +146,9 @@ def close_step(
         n_edits_ranked=len(selection.patch),
         **_about_edits(update, outcomes),
         **_about_notes(update, reflection),
-        selection_hard=None if measured is None else measured.hard,
-        selection_soft=None if measured is None else measured.soft,
-        selection_bound=verdict.bound,
-        selection_rows=len(verdict.rows),
-        selection_rows_total=verdict.rows_total,
+        **_about_selection(verdict),
         selection_rows_all=len(judged),
         gate_metric=gate.metric,
-        candidate_gate_score=None if measured is None else measured.score,
         why=why,
         verified=verdict.verified,
         candidates=[
@@ -177,6 +171,18 @@ def close_step(
         wall_time_s=round(sum(step.timing.values()), 3),
     )
     return ClosedStep(state=after, record=record, remembered=remembered)
+
+
+def _about_selection(verdict: Verdict) -> dict[str, Any]:
+    measured = verdict.candidate
+    return {
+        "selection_hard": None if measured is None else measured.hard,
+        "selection_soft": None if measured is None else measured.soft,
+        "selection_bound": verdict.bound,
+        "selection_rows": len(verdict.rows),
+        "selection_rows_total": verdict.rows_total,
+        "candidate_gate_score": None if measured is None else measured.score,
+    }
 
 
 def _about_rollouts(reflection: Reflection) -> dict[str, Any]:
