@@ -88,10 +88,10 @@ async def in_minibatches(
 
 async def all_studied(rollouts: Evaluation) -> list[Studied]:
     """The tasks of a batch in planned order when all rows are in, without those that were not measured."""
-    found = [
-        _as_studied(rollouts.rows[rows[0]].task, [await rollouts.arriving(row) for row in rows])
-        for rows in _by_task(rollouts)
-    ]
+    found: list[Studied | None] = []
+    for rows in _by_task(rollouts):
+        tries = [await rollouts.arriving(row) for row in rows]
+        found.append(_as_studied(rollouts.rows[rows[0]].task, tries))
     return [one for one in found if one is not None]
 
 
