@@ -377,6 +377,20 @@ async def test_a_budget_in_time_ends_with_the_clock_and_keeps_back_what_the_test
         await reserve(ledger, 5, stage=TEST_STAGE)
 
 
+async def test_the_moment_at_which_the_time_is_up_is_noted_however_short_ago_the_last_note_was() -> None:
+    """Otherwise every further start would have the rest of a second, and send calls in it."""
+    clock, journal = [9.5], Journal()
+    whole = Ledger(Budget(seconds=10), journal, elapsed=lambda: clock[0])
+    part = Ledger(Budget(seconds=10), whole.part("fold 1"), elapsed=lambda: clock[0])
+    for ledger, now in ((whole, 10.0), (part, 10.1)):
+        clock[0] = 9.5
+        settle(ledger, await reserve(ledger, 1), 1)
+        clock[0] = now
+        with pytest.raises(BudgetSpent, match="minutes have passed"):
+            await reserve(ledger, 1)
+        assert journal.times[-1] == now
+
+
 async def test_elapsed_time_is_noted_with_every_call_and_while_one_is_under_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

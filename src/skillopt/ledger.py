@@ -274,6 +274,9 @@ class Ledger:
         named = [name for name, amount in aside.items() if amount != Amount()]
         kept = f" beside what is set aside for {' and '.join(named)}" if named else ""
         if self._is_over():
+            self._journal.keep_time(
+                self.elapsed()
+            )  # without it the next session would have a rest of a second
             why = f"{self.elapsed() / 60:.4g} minutes have passed{kept and ', and the rest is set aside'}"
         else:
             least = waiting.usual or [waiting.need, *waiting.smaller][-1]
@@ -320,7 +323,7 @@ class _Part:
         return replace(entry, place=entry.place[len(self._prefix) :])
 
     def keep_time(self, seconds: float) -> None:
-        """The whole keeps it."""
+        self._whole._journal.keep_time(seconds)
 
 
 @dataclass(frozen=True, slots=True)
