@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from runs._big import big_run, first_state
+from runs._log import SEED, baseline, closed, fold, six, started
 from skillopt.errors import UsageError
 from skillopt.events import Checkpoint
 from skillopt.events.records import ReopenedRecord
@@ -28,7 +29,14 @@ def test_moments_begin_with_the_seed_and_tell_every_change(facts: Facts) -> None
     assert (found.moments[0].short, found.moments[0].score) == ("seed", facts.baseline)
     assert [one.short for one in found.moments[1:]] == [change.short for change in facts.changes]
     assert {True, False} == {one.is_taken for one in found.moments[1:]}
-    assert found.moments[found.last].score == facts.best
+    assert found.moments[found.best].score == facts.best
+
+
+def test_a_start_that_scores_no_more_than_the_seed_is_the_best_skill_all_the_same() -> None:
+    rows, learned = six(1, 0, 1, 0, 1, 0), SEED + "- Learned before.\n"
+    began = [closed("start", rows), *baseline(rows, skill=learned)]
+    grown = growth(fold([started(), *began]))
+    assert [one.short for one in grown.moments] == ["seed", "start"] and grown.best == 1
 
 
 def test_every_version_has_the_text_that_was_measured(finished: Path, facts: Facts) -> None:

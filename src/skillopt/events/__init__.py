@@ -248,6 +248,8 @@ class Pruned(_Event):
     place: Place
     skill: str
     score: float
+    rows: list[RowFact] = Field(default_factory=list)
+    """The val rows of that score."""
     lines: list[LineWorth]
 
 
@@ -280,6 +282,8 @@ class HandedOver(_Event):
     skill: str
     score: float
     incumbent: float
+    rows: list[RowFact] = Field(default_factory=list)
+    """The val rows of that score."""
     edits: list[str]
     why: str
 

@@ -75,7 +75,7 @@ def screen(facts: Facts, grown: Growth) -> Markup:
     if facts.baseline is None:
         return tag("p", "Nothing is measured yet: the stairs begin with the baseline of the seed.")
     last = len(grown.moments) - 1
-    shown = last if facts.status == "running" else grown.last
+    shown = last if facts.status == "running" else grown.best
     scrubber = tag(
         "input",
         type="range",

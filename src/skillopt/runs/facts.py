@@ -45,7 +45,8 @@ def facts_of(
             "The log does not begin a training run; there is nothing to report. A folder of 'skillopt eval'"
             " holds none."
         )
-    versions = [version for one in fold.kept for version in one.versions]
+    kept = [*fold.kept, *fold.kept_of_handover]
+    versions = [version for one in kept for version in one.versions]
     account = account or Account()
     facts = Facts(
         benchmark=started.benchmark,
@@ -55,7 +56,7 @@ def facts_of(
         status=status,
         planned=started.steps,
         counts=started.counts,
-        changes=[one.change for one in fold.kept if one.change is not None],
+        changes=[one.change for one in kept if one.change is not None],
         versions=versions,
         tasks=list(dict.fromkeys(task for version in versions for task in version.cells)),
         test=_test(fold, mixed_weight(config), summary),

@@ -67,6 +67,13 @@ class Fold(Generic[T]):
         return [kept for _, kept in self._kept]
 
     @property
+    def kept_of_handover(self) -> list[T]:
+        """What is kept of the skill that an open step handed over, where one did."""
+        if self.handed_over is None:
+            return []
+        return [self._keep(LogSection(events=[self.handed_over], before=self.state, closed_by=None))]
+
+    @property
     def records(self) -> list[StepRecord]:
         """The public records of the closed steps."""
         return [one.record for one, _ in self._kept if isinstance(one.record, StepRecord)]

@@ -53,12 +53,8 @@ class Growth:
     """By task: from which moment on it had which mark. At a candidate that was not taken the rows that were
     measured are the candidate's.
     """
-
-    @property
-    def last(self) -> int:
-        """The moment at which the best skill stands: that of the highest score, the earliest of equals."""
-        taken = [k for k, one in enumerate(self.moments) if one.is_taken]
-        return max(taken, key=lambda k: (self.moments[k].score or 0.0, -k), default=0)
+    best: int
+    """The moment from which on the best skill stood."""
 
     def mark(self, task: str, at: int) -> str:
         """How a task stood at a moment."""
@@ -82,6 +78,7 @@ def growth(facts: Facts, most: int = MOST) -> Growth:
     marks = {} if current is None else {task: [(0, cell.mark)] for task, cell in current.cells.items()}
     standing = {task: found[0][1] for task, found in marks.items()}
     differs: list[str] = []
+    best = None if facts.best_skill != facts.seed_skill else 0
     for k, change in enumerate(changes, 1):
         version, is_taken = versions.get(change.short), bool(change.diff)
         fixed, broke = moved(current, version) if version is not None else ([], [])
@@ -98,7 +95,9 @@ def growth(facts: Facts, most: int = MOST) -> Growth:
             current = version
             if version.text:
                 lines = _grown(lines, version, change, k)
-    return Growth(moments=moments, lines=lines, marks=marks)
+            if best is None and version.text == facts.best_skill:
+                best = k
+    return Growth(moments=moments, lines=lines, marks=marks, best=best or 0)
 
 
 def _shown(changes: Sequence[SkillChange], most: int) -> list[SkillChange]:

@@ -9,7 +9,17 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from skillopt.events import EpochEnded, Judged, PatchFact, Reflected, RowFact, StageClosed, Updated
+from skillopt.events import (
+    EpochEnded,
+    HandedOver,
+    Judged,
+    PatchFact,
+    Pruned,
+    Reflected,
+    RowFact,
+    StageClosed,
+    Updated,
+)
 from skillopt.events.records import EditRecord, EpochRecord, StepRecord
 from skillopt.events.state import Metric, State
 from skillopt.gate.decision import value, worth_of
@@ -17,7 +27,7 @@ from skillopt.gate.gate import STAGE
 from skillopt.place import BASELINE, START, Place
 from skillopt.runs.fold import LogSection
 from skillopt.runs.values import Cell, EditFact, Mark, SkillChange, Study, Version
-from skillopt.runs.words import score
+from skillopt.runs.words import count, score
 from skillopt.skill.diff import unified
 from skillopt.skill.document import Document
 from skillopt.skill.store import Skills
@@ -47,14 +57,18 @@ class ChangeBuilder:
 
     def __call__(self, section: LogSection) -> SectionFacts:
         checkpoint, after = section.closed_by, section.after
+        for found in section.events:
+            if isinstance(found, HandedOver | Pruned) and section.before is not None:
+                return self._found(found, section.before)
         assert checkpoint is not None and after is not None, "an open section is told when it closes"
         if checkpoint.kind == "baseline":
             return self._begun(section, after)
         if section.before is None or not isinstance(checkpoint.record, (StepRecord, EpochRecord)):
             return SectionFacts()
         verdicts = section.of(Judged)
-        # The verdict that counts is that of the accepted candidate, else the first.
-        judged = next((one for one in verdicts if one.action == "accept"), verdicts[0] if verdicts else None)
+        # The candidate that a step closes on is the last one that was accepted, else the first.
+        accepted = [one for one in verdicts if one.action == "accept"]
+        judged = next(iter([*accepted[-1:], *verdicts]), None)
         if isinstance(checkpoint.record, StepRecord):
             change = self._step(section, section.before, after, checkpoint.record, judged)
         else:
@@ -101,6 +115,34 @@ class ChangeBuilder:
             diff=unified(seed, first, "before", "after"),
         )
         return SectionFacts(change=start, versions=[*versions, *self._version(section, START, start, first)])
+
+    def _found(self, found: HandedOver | Pruned, before: State) -> SectionFacts:
+        """A better skill that no step closed on: of an open step that the budget ended, or of the pruning."""
+        best, text = self.rendered(before.best), self.rendered(found.skill)
+        if text == best:
+            return SectionFacts()
+        if isinstance(found, HandedOver):
+            step, epoch, incumbent = found.place.step, found.place.epoch, found.incumbent
+            name, short, action, why = f"step {step}, handed over", "handed-over", "accept", found.why
+        else:
+            step, epoch, incumbent = before.step, before.epoch, before.best_score
+            out = sum(line.removed for line in found.lines)
+            name, short, action = "pruning", "pruned", "pruned"
+            why = f"{out} of {count(len(found.lines), 'learned line')} left out"
+        change = SkillChange(
+            name=name,
+            short=short,
+            at=before.step + 0.75,
+            step=step,
+            epoch=epoch,
+            action=action,
+            why=why,
+            candidate=found.score,
+            incumbent=incumbent,
+            score=found.score,
+            diff=unified(best, text, "before", "after"),
+        )
+        return SectionFacts(change=change, versions=[self._measured(found.rows, before.metric, change, text)])
 
     def _step(
         self, section: LogSection, before: State, after: State, record: StepRecord, judged: Judged | None
@@ -174,13 +216,15 @@ class ChangeBuilder:
         closed = next((one for one in stages if place is None or one.place == place), None)
         if closed is None or section.after is None:
             return ()
+        return [self._measured(closed.rows, section.after.metric, change, text)]
+
+    def _measured(self, rows: Sequence[RowFact], metric: Metric, change: SkillChange, text: str) -> Version:
         by_task: dict[str, list[RowFact]] = {}
-        for row in closed.rows:
+        for row in rows:
             by_task.setdefault(row.task, []).append(row)
-        metric = section.after.metric
         cells = {task: self._cell(rows, metric) for task, rows in by_task.items()}
         about = {name: getattr(change, name) for name in ("short", "name", "action", "at")}
-        return [Version(cells=cells, text=text, score=change.candidate, **about)]
+        return Version(cells=cells, text=text, score=change.candidate, **about)
 
     def _cell(self, rows: Sequence[RowFact], metric: Metric) -> Cell:
         row = rows[0]

@@ -47,12 +47,14 @@ class Study:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillChange:
-    """One attempt to change the skill: a step, or the slow update of an epoch."""
+    """One attempt to change the skill: a step, the slow update of an epoch, what an open step handed over, or
+    the pruning at the end.
+    """
 
     name: str
     short: str
     at: float
-    """Where it stands on the axis of steps; a slow update stands between two of them."""
+    """Where it stands on the axis of steps; what is no closed step stands between two of them."""
     step: int
     epoch: int
     action: str
@@ -157,5 +159,5 @@ class Facts:
 
     @property
     def steps(self) -> list[SkillChange]:
-        """The steps alone, without slow updates."""
+        """The closed steps alone."""
         return [change for change in self.changes if change.at == change.step]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillopt.errors import BudgetSpent
+from skillopt.evaluation.stage import fact
 from skillopt.events import HandedOver
 from skillopt.events.state import State
 from skillopt.gate.gate import Verdict
@@ -54,6 +55,7 @@ class Handover:
             skill=self.skills.keep(found.update.document),
             score=measured.score,
             incumbent=state.best_score,
+            rows=[fact(row) for row in verdict.rows],
             edits=[edit.id for edit in found.update.applied],
             why=verdict.why,
         )

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from skillopt.aio import together
 from skillopt.evaluation.runner import Row, rows_of
-from skillopt.evaluation.stage import Evaluation
-from skillopt.events import LineWorth, Pruned
+from skillopt.evaluation.stage import Evaluation, fact
+from skillopt.events import LineWorth, Pruned, RowFact
 from skillopt.events.state import State
 from skillopt.gate.decision import RowId
 from skillopt.gate.gate import Gate
@@ -23,6 +23,7 @@ from skillopt.skill.edits import Edit, apply
 from skillopt.skill.hunks import split
 from skillopt.skill.store import SkillStore
 from skillopt.step import Step
+from skillopt.tasks.rollout import Rollout
 from skillopt.tasks.task import Task
 
 STAGE = "prune"
@@ -38,6 +39,8 @@ class PrunedSkill:
     """The score on val with all lines."""
     score: float
     """The score on val without those that were left out; never lower."""
+    rows: list[RowFact]
+    """The val rows of that score."""
     lines: list[LineWorth]
     """Those that stay, then those that were left out."""
 
@@ -63,7 +66,8 @@ class Pruner:
         found = await self.prune(step, skills.get(state.seed))
         digest, score = skills.keep(found.document), found.score
         id = str(step.place.at("ended"))
-        step.emit(Pruned(id=id, place=step.place, skill=digest, score=score, lines=found.lines))
+        told = Pruned(id=id, place=step.place, skill=digest, score=score, rows=found.rows, lines=found.lines)
+        step.emit(told)
         if digest == state.best:
             return state
         current = {"skill": digest, "score": score, "origin": ORIGIN} if state.skill == state.best else {}
@@ -87,8 +91,14 @@ class Pruner:
             if not (out and harmful):
                 break
         stay = [line.worth for line in lines if line not in out]
-        score = _mean(await self._worths(step, (), self._val))
-        return PrunedSkill(document=step.skill, before=_mean(before), score=score, lines=[*stay, *gone])
+        after = await self._outcomes(step, (), self._val)
+        return PrunedSkill(
+            document=step.skill,
+            before=_mean(before),
+            score=_mean(self._gate.worths(after)),
+            rows=[fact(row) for row in after],
+            lines=[*stay, *gone],
+        )
 
     async def _tried(self, step: Step, seed: Document) -> list[_Line]:
         """What each learned line is worth, alone."""
@@ -138,11 +148,14 @@ class Pruner:
         return list(self._gate.rows.values())
 
     async def _worths(self, step: Step, out: Sequence[Edit], rows: Sequence[Row]) -> Mapping[RowId, Fraction]:
+        return self._gate.worths(await self._outcomes(step, out, rows))
+
+    async def _outcomes(self, step: Step, out: Sequence[Edit], rows: Sequence[Row]) -> Sequence[Rollout]:
         if not rows:
-            return {}
+            return ()
         skill = apply(out, step.skill).document.rendered
         stage = Evaluation(self._gate.evaluator, step, skill, rows, stage=STAGE, tells_rows=False)
-        return self._gate.worths(await stage.close())
+        return await stage.close()
 
 
 def _mean(worths: Mapping[RowId, Fraction]) -> float:
