@@ -20,6 +20,7 @@ from playwright.sync_api import Browser, expect
 from cli._commands import SMALL, run
 from dashboard._browser import Server, serving, tab
 from runs._big import big_run
+from runs._log import baseline, fold, row, started, step
 from skillopt.account import Amount
 from skillopt.dashboard._launch import Launches
 from skillopt.dashboard._page import Parts, Surroundings, Visit
@@ -147,6 +148,26 @@ def test_the_stairs_are_a_scrubber_for_skill_and_tasks(
         page.locator(".moment").last.click()
         assert scrubber.input_value() == str(len(grown.moments) - 1)
         desk.picture("run-scrubbed")
+
+
+def test_the_count_of_a_wall_that_does_not_show_all_tasks_follows_the_scrubber(
+    browser: Browser, pictures: Path, tmp_path: Path
+) -> None:
+    rows = [
+        [row(f"t{number:04d}", float(number % 3 == 0 or number < fixed)) for number in range(1200)]
+        for fixed in (0, 300)
+    ]
+    facts = fold([started(), *baseline(rows[0]), *step(1, rows[1], score=0.5)])
+    (tmp_path / "report.html").write_text(report(facts), encoding="utf-8")
+    with tab(browser, pictures) as desk:
+        desk.page.goto((tmp_path / "report.html").as_uri())
+        count = desk.page.locator("#passing")
+        expect(count).to_have_text("600 of 1,200 pass")
+        desk.page.get_by_role("slider").focus()
+        desk.page.keyboard.press("Home")
+        expect(count).to_have_text("400 of 1,200 pass")
+        assert desk.page.locator(".wall button").count() == 500
+        desk.picture("report-large-wall")
 
 
 def test_stairs_skill_and_wall_are_in_sight_together(shown: Shown, browser: Browser, pictures: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import re
 import shutil
 import subprocess
@@ -14,9 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from report._page import Page
 from runs._log import SEED, baseline, fold, look, row, six, started, state, step
+from skillopt.cli.replay import frame
 from skillopt.events import Checkpoint, Event, PatchFact
 from skillopt.render.document import SCRIPT
 from skillopt.render.markup import diff, sentence
@@ -123,6 +126,22 @@ def test_a_square_opens_question_and_answers_without_the_run(trained: Trained) -
     assert first.question and first.question in text and first.sides[0].name == "the seed skill"
     assert first.sides[0].mark != first.sides[1].mark, "what differs comes first"
     assert page(facts, looks * 400).count("<template") < len(looks) * 400, "a page has an end"
+
+
+def test_a_wall_of_many_tasks_counts_all_and_says_how_many_it_shows() -> None:
+    tasks = [f"t{number:04d}" for number in range(1200)]
+    before = [row(task, float(number % 3 == 0)) for number, task in enumerate(tasks)]
+    after = [row(task, float(number % 3 == 0 or number < 300)) for number, task in enumerate(tasks)]
+    facts = fold([started(), *baseline(before), *step(1, after, score=0.5)])
+    grown = growth(facts)
+    assert grown.best == 1 and list(grown.passing) == [400, 600]
+    made = Page(page(facts))
+    assert "Val tasks: 600 of 1,200 pass · 500 most changed shown" in made.text
+    assert ("section", "data-passing", "400 600") in made.attributes
+    console = Console(file=io.StringIO(), width=100, height=40, highlight=False)
+    console.print(frame(facts, grown, 1, 100, 40))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "Val tasks: 600 of 1,200 pass   fixed 200, broke 0   300 most changed shown" in shown
 
 
 def test_a_page_needs_nothing_but_itself(real: Page) -> None:

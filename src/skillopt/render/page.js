@@ -30,18 +30,16 @@
       line.classList.toggle("new", first === k && k > 0);
     }
     const before = Math.max(-1, ...wall.dataset.taken.split(" ").map(Number).filter(other => other < k));
-    let passing = 0;
-    const squares = all(".wall button", wall);
-    for (const square of squares) {
+    for (const square of all(".wall button", wall)) {
       const marks = square.dataset.marks.split(" ").filter(Boolean).map(pair => pair.split(":").map(Number));
       const now = at(marks, k), was = before < 0 ? now : at(marks, before);
       const moved = RANK[now] === null || RANK[was] === null ? 0 : RANK[now] - RANK[was];
-      passing += now === 1;
       square.className = MARKS[now] + (moved > 0 ? " better" : moved < 0 ? " worse" : "");
       square.textContent = SIGNS[now];
       square.title = `${square.dataset.task}: ${MARKS[now].replace("-", " ")}`;
     }
-    one("#passing").textContent = `${passing} of ${squares.length} pass`;
+    const count = number => Number(number).toLocaleString("en");
+    one("#passing").textContent = `${count(wall.dataset.passing.split(" ")[k])} of ${count(wall.dataset.tasks)} pass`;
     wall.dataset.at = wall.dataset.shorts.split(" ")[k];
   }
 

@@ -19,7 +19,7 @@ from skillopt.runs.values import Facts
 from skillopt.runs.words import NOT_MEASURED, SIGNS, amount, count, interval, money, outcome, outcomes, score
 
 SQUARES = 500
-"""Tasks on the wall; of more those that ever changed come first, and the page of tasks has all."""
+"""Tasks on the wall; of more those that changed most often, and the page of tasks has all."""
 LONGEST_LIST = 24
 """Tasks that are named in a line; of more only the number is told."""
 _BARS = 12
@@ -178,26 +178,24 @@ def named(tasks: Sequence[str]) -> str:
 def _wall(facts: Facts, grown: Growth, shown: int) -> Markup:
     tasks = grown.most_changed(facts.tasks, SQUARES)
     squares = [_square(grown, task, shown, place) for place, task in enumerate(tasks)]
-    more = len(facts.tasks) - len(tasks)
-    hidden = f"{more:,} more tasks, of which none changed more often, are not on the wall."
-    rest = soft(hidden) if more else ""
-    passing = sum(grown.mark(task, shown) == "pass" for task in tasks)
-    counted = tag("span", f"{passing} of {len(tasks)} pass", id="passing")
+    counted = tag("span", f"{grown.passing[shown]:,} of {len(facts.tasks):,} pass", id="passing")
+    most = f" · {len(tasks)} most changed shown" if len(tasks) < len(facts.tasks) else ""
     label = "Val tasks; arrow keys walk, Enter opens"
     wall = tag("div", *squares, cls="wall", role="group", aria_label=label)
     note = soft("Framed is what this step changed. Press a square to see what the target did.")
     empty = tag("div", id="task", data_part="task")
     return tag(
         "section",
-        tag("h2", "Val tasks: ", counted),
+        tag("h2", "Val tasks: ", counted, most),
         note,
         wall,
-        rest,
         empty,
         cls="card",
         id="wall",
         aria_label="Val tasks",
         data_taken=" ".join(str(k) for k, one in enumerate(grown.moments) if one.is_taken),
+        data_passing=" ".join(map(str, grown.passing)),
+        data_tasks=len(facts.tasks),
         data_shorts=" ".join(one.short for one in grown.moments),
     )
 

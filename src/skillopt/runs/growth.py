@@ -53,6 +53,8 @@ class Growth:
     """By task: from which moment on it had which mark. At a candidate that was not taken the rows that were
     measured are the candidate's.
     """
+    passing: Sequence[int]
+    """How many of all tasks pass, by moment."""
     best: int
     """The moment from which on the best skill stood."""
 
@@ -78,17 +80,21 @@ def growth(facts: Facts, most: int = MOST) -> Growth:
     marks = {} if current is None else {task: [(0, cell.mark)] for task, cell in current.cells.items()}
     standing = {task: found[0][1] for task, found in marks.items()}
     differs: list[str] = []
+    passing = [sum(mark == "pass" for mark in standing.values())]
     best = None if facts.best_skill != facts.seed_skill else 0
     for k, change in enumerate(changes, 1):
         version, is_taken = versions.get(change.short), bool(change.diff)
         fixed, broke = moved(current, version) if version is not None else ([], [])
         moments.append(Moment(**fields_of(change), is_taken=is_taken, fixed=fixed, broke=broke))
         seen = {} if version is None else {task: cell.mark for task, cell in version.cells.items()}
+        passing.append(passing[-1])
         for task in {*differs, *seen}:
             mark = seen.get(task, standing.get(task))
             found = marks.setdefault(task, [])
-            if mark is not None and (not found or found[-1][1] != mark):
+            before = found[-1][1] if found else None
+            if mark is not None and before != mark:
                 found.append((k, mark))
+                passing[-1] += (mark == "pass") - (before == "pass")
         differs = [] if is_taken else [task for task, mark in seen.items() if mark != standing.get(task)]
         if is_taken and version is not None:
             standing |= seen
@@ -97,7 +103,7 @@ def growth(facts: Facts, most: int = MOST) -> Growth:
                 lines = _grown(lines, version, change, k)
             if best is None and version.text == facts.best_skill:
                 best = k
-    return Growth(moments=moments, lines=lines, marks=marks, best=best or 0)
+    return Growth(moments=moments, lines=lines, marks=marks, passing=passing, best=best or 0)
 
 
 def _shown(changes: Sequence[SkillChange], most: int) -> list[SkillChange]:
