@@ -159,7 +159,7 @@ class Total:
 
     @property
     def unsettled(self) -> int:
-        """Calls that ended without a usage report, or have not ended: they are charged as reserved."""
+        """Calls that nobody will report the usage of, or that have not ended: charged as reserved."""
         return self.states.get("open", 0) + self.states.get("unreported", 0)
 
 
@@ -226,44 +226,58 @@ class Account:
     def __init__(self) -> None:
         self.open: dict[int, Entry] = {}
         """Entries whose calls are under way."""
-        self._sums: defaultdict[tuple[Role, str], _Sum] = defaultdict(_Sum)
         self._reserved, self._closed = _Sum(), _Sum()
+        self._reserved_by: defaultdict[tuple[Role, str], _Sum] = defaultdict(_Sum)
+        self._closed_by: defaultdict[tuple[Role, str], _Sum] = defaultdict(_Sum)
 
     def take(self, entry: Entry, *, is_dead: bool = False) -> None:
         """Count an entry. `is_dead` is an open one whose process died: it stays charged and never settles."""
         before = self.open.pop(entry.id, None)
-        group = self._sums[entry.role, entry.stage]
         if before is not None:
-            group.add(before, -1)
-            self._reserved.add(before, -1)
-        group.add(entry)
+            self._reserve(before, -1)
         if entry.state == "open" and not is_dead:
             self.open[entry.id] = entry
-            self._reserved.add(entry)
+            self._reserve(entry)
         else:
-            self._closed.add(entry)
+            self._close(entry)
 
     def revive(self, entry: Entry) -> None:
         """Count an open entry of a dead process as under way again: its answer may still come."""
         self.open[entry.id] = entry
-        self._closed.add(entry, -1)
-        self._reserved.add(entry)
+        self._close(entry, -1)
+        self._reserve(entry)
+
+    def _reserve(self, entry: Entry, sign: int = 1) -> None:
+        self._reserved.add(entry, sign)
+        self._reserved_by[entry.role, entry.stage].add(entry, sign)
+
+    def _close(self, entry: Entry, sign: int = 1) -> None:
+        self._closed.add(entry, sign)
+        self._closed_by[entry.role, entry.stage].add(entry, sign)
 
     def total(self, stage: str | None = None, role: Role | None = None) -> Total:
         """Everything charged, what is only reserved included; in one stage and role, where they are named."""
         if stage is None and role is None:
             return _total(self._closed, self._reserved)
-        groups = dict(self._sums).items()
+        groups = [*dict(self._closed_by).items(), *dict(self._reserved_by).items()]
         return _total(*(group for (who, at), group in groups if stage in (None, at) and role in (None, who)))
 
     def settled(self) -> Total:
         """What was spent, without what is only reserved for calls under way."""
         return _total(self._closed)
 
-    def by_role_and_stage(self) -> dict[tuple[Role, str], Total]:
-        """Everything charged, sorted."""
-        sums = dict(self._sums)
-        return {key: _total(sums[key]) for key in sorted(sums)}
+    @property
+    def tokens_reserved(self) -> int:
+        """What is set aside for calls under way."""
+        return self._reserved.tokens
+
+    def by_role_and_stage(self, *, settled: bool = False) -> dict[tuple[Role, str], Total]:
+        """Everything charged, sorted; with `settled` without what is only reserved for calls under way."""
+        closed, reserved = dict(self._closed_by), {} if settled else dict(self._reserved_by)
+        return {
+            key: _total(*(sums[key] for sums in (closed, reserved) if key in sums))
+            for key in sorted({*closed, *reserved})
+        }
 
     def as_json(self) -> dict[str, Any]:
         """The totals as `summary.json` has them, by stage and together."""
@@ -278,7 +292,7 @@ class Account:
             }
 
         whole = self.total()
-        stages = dict.fromkeys(stage for _, stage in self._sums)
+        stages = dict.fromkeys(stage for _, stage in (*self._closed_by, *self._reserved_by))
         return {
             "calls": whole.calls,
             "tokens": whole.tokens,

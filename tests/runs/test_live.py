@@ -46,6 +46,7 @@ class Looks:
         self.stages: set[str] = set()
         self.most_in_flight = 0
         self.test_seen_before_the_end = False
+        self.spent_as_told: set[bool] = set()
         self.roles_in_flight: set[tuple[str, str]] = set()
 
     def look(self) -> None:
@@ -57,6 +58,9 @@ class Looks:
         self.most_in_flight = max(self.most_in_flight, watcher.spending.in_flight)
         self.roles_in_flight |= {(one.role, one.stage) for one in watcher.spending.flights()}
         facts = watcher.facts()
+        if facts is not None:
+            told = (watcher.status.calls, watcher.status.tokens)
+            self.spent_as_told.add((facts.spent.calls, facts.spent.tokens) == told)
         if facts is not None and not watcher.fold.looks and facts.test.comparison is not None:
             self.test_seen_before_the_end = True
 
@@ -112,6 +116,7 @@ def test_a_run_is_seen_from_outside_as_it_happens(seen: tuple[Looks, Result]) ->
         ("optimizer", "analyst_failure"),
     } <= looks.roles_in_flight
     assert not looks.test_seen_before_the_end
+    assert looks.spent_as_told == {True}  # page and terminal, at every look
     decided = [event for event in looks.events if event.id is not None]
     assert decided == list(read_events(watcher.folder / "events.jsonl"))  # each once, in order
     paid = result.summary["spending"]

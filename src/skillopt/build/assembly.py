@@ -119,8 +119,15 @@ async def open_run(
 
         def tell_spending(entry: Entry) -> None:
             paid = ledger.account.settled()
-            usd, flying = paid.dollars, ledger.in_flight
-            run.emit(Spending(calls=paid.calls, tokens=paid.tokens, usd=usd, in_flight=flying))
+            run.emit(
+                Spending(
+                    calls=paid.calls,
+                    tokens=paid.tokens,
+                    usd=paid.dollars,
+                    in_flight=ledger.in_flight,
+                    tokens_reserved=ledger.account.tokens_reserved,
+                )
+            )
 
         write_json(folder / "settings.json", job.scrubber.scrub_json(job.settings))
         database.begin_session()

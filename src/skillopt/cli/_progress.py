@@ -21,7 +21,7 @@ from skillopt.events.records import StepRecord
 from skillopt.gate.gate import FIRST_ANSWERS
 from skillopt.runs.lines import LogLine, line_of
 from skillopt.runs.status import RunStatus
-from skillopt.runs.words import duration, money, one_line, spent
+from skillopt.runs.words import duration, money, one_line, reserved, spent
 
 QUIET_SECONDS = 30.0
 """A plain line at least this often while something arrives."""
@@ -86,7 +86,8 @@ class _StatusView(View, ABC):
                 self.say(self._status.where_it_stands())
 
     def follow(self, opened: OpenRun) -> None:
-        self._status.in_flight = lambda: opened.ledger.in_flight
+        ledger = opened.ledger
+        self._status.reserved = lambda: (ledger.in_flight, ledger.account.tokens_reserved)
         self._status.slowed = opened.models.slowed
         super().follow(opened)
 
@@ -158,7 +159,7 @@ class PlainLines(_StatusView):
 
     def _tail(self) -> str:
         status = self._status
-        parts = [spent(status.calls, status.tokens, status.usd), f"{status.in_flight()} in flight"]
+        parts = [spent(status.calls, status.tokens, status.usd), reserved(*status.reserved())]
         slowed = [f"slowed: {status.slowed()}"] if status.slowed() else []
         return ", ".join([*parts, status.left_in_words(), *slowed])
 
@@ -218,7 +219,7 @@ def panel(status: RunStatus) -> Group:
         grid.add_row("val score", scores)
         grid.add_row("steps", Text(f"{status.marks()}  {status.verdicts()}".strip()))
     paid = f"{status.calls:,} calls · {status.tokens:,} tokens · cost {money(status.usd)}"
-    grid.add_row("spent", f"{paid} · {status.in_flight()} in flight")
+    grid.add_row("spent", f"{paid} · {reserved(*status.reserved())}")
     if slowed := status.slowed():
         grid.add_row("slowed", Text(slowed, style="yellow"))
     grid.add_row("time", f"{duration(status.elapsed())} · {status.left_in_words()}")

@@ -335,13 +335,14 @@ class Answered(_Event):
 
 
 class Spending(_Event):
-    """Totals so far, after a call settled."""
+    """Totals so far, after a call settled, and what is set aside for calls in flight."""
 
     type: Literal["spending"] = "spending"
     calls: int
     tokens: int
     usd: float | None
     in_flight: int
+    tokens_reserved: int = 0
 
 
 class Called(_Event):

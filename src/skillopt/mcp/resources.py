@@ -76,10 +76,10 @@ def read(uri: str, project: Path) -> tuple[str, str]:
 
 def _of_a_run(folder: Path, what: str, project: Path) -> tuple[str, str]:
     if what == "summary":
-        path = folder / "summary.json"
-        if path.is_file():
+        path, row = folder / "summary.json", _row(_id(folder, project), folder, project)
+        if path.is_file() and row["status"] != "running":  # what it says is of an earlier session then
             return (JSON, _text(_inside(path, folder)))
-        return (JSON, _json(_row(_id(folder, project), folder, project)))
+        return (JSON, _json(row))
     if what == "best_skill":
         path = folder / "best_skill.md"
         if not path.is_file():

@@ -47,7 +47,7 @@ def facts_of(
         )
     kept = [*fold.kept, *fold.kept_of_handover]
     versions = [version for one in kept for version in one.versions]
-    account = account or Account()
+    account, is_at_work = account or Account(), status == "running"
     facts = Facts(
         benchmark=started.benchmark,
         target=started.target,
@@ -62,8 +62,8 @@ def facts_of(
         test=_test(fold, mixed_weight(config), summary),
         looks=looks_by_eval + len(fold.looks),
         looks_by_eval=looks_by_eval,
-        spending=account.by_role_and_stage(),
-        spent=account.total(),
+        spending=account.by_role_and_stage(settled=is_at_work),
+        spent=account.settled() if is_at_work else account.total(),
         config=_settings(config or {}),
         claim="" if summary is None else str(summary.get("claim", "")),
     )

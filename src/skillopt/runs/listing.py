@@ -41,13 +41,15 @@ class RunOverview:
     tokens: int = 0
     usd: float | None = None
     in_flight: int = 0
+    tokens_reserved: int = 0
+    """Set aside for the calls in flight, beside what was spent."""
     changed: float = 0.0
     """When its log last grew, seconds since 1970."""
     trouble: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The figures for programs."""
-        left_out = ("actions", "in_flight", "trouble")
+        left_out = ("actions", "trouble")
         return {
             **{key: item for key, item in asdict(self).items() if key not in left_out},
             "folder": str(self.folder),
@@ -102,6 +104,7 @@ def _overview(reader: RunReader) -> RunOverview | None:
         tokens=spent.tokens,
         usd=spent.dollars,
         in_flight=reader.spending.in_flight,
+        tokens_reserved=reader.spending.tokens_reserved,
         changed=changed,
     )
 

@@ -62,7 +62,7 @@ class RunReader:
         self.spending = LedgerView(self._now)
         self.status = RunStatus(self.fold, clock=self._now)
         self.status.elapsed = self.seconds
-        self.status.in_flight = lambda: self.spending.in_flight
+        self.status.reserved = lambda: (self.spending.in_flight, self.spending.tokens_reserved)
         self.status.slowed = lambda: self._note.slowed if self.state == "running" else ""
         self.lines: list[LogLine] = []
         """What was decided and noticed, a sentence each, oldest first."""
@@ -161,9 +161,15 @@ class RunReader:
         spending = (self.spending.version, at_work)
         if spending != self._told_spending:  # nothing spent is known, too
             self._told_spending = spending
-            spent, in_flight = self.spending.settled(), self.spending.in_flight
+            spent = self.spending.settled()
             events.append(
-                Spending(calls=spent.calls, tokens=spent.tokens, usd=spent.dollars, in_flight=in_flight)
+                Spending(
+                    calls=spent.calls,
+                    tokens=spent.tokens,
+                    usd=spent.dollars,
+                    in_flight=self.spending.in_flight,
+                    tokens_reserved=self.spending.tokens_reserved,
+                )
             )
         for event in events:
             self.status(event)

@@ -101,3 +101,8 @@ class LedgerView:
     def in_flight(self) -> int:
         """Calls sent and not answered."""
         return len(self.account.open) if self.is_at_work else 0
+
+    @property
+    def tokens_reserved(self) -> int:
+        """What is set aside for calls in flight."""
+        return self.account.tokens_reserved if self.is_at_work else 0

@@ -75,13 +75,13 @@ class RunStatus:
         self.calls = 0
         self.tokens = 0
         self.usd: float | None = None
-        self.in_flight: Callable[[], int] = lambda: self._in_flight
-        """Calls sent and not answered."""
+        self.reserved: Callable[[], tuple[int, int]] = lambda: self._reserved
+        """Calls sent and not answered, and the tokens that are set aside for them."""
         self.slowed: Callable[[], str] = lambda: ""
         """What holds calls back, in words; empty when nothing does."""
         self.elapsed: Callable[[], float] = lambda: self._clock() - self._began
         """Seconds of this session; of the whole run where somebody knows them."""
-        self._in_flight = 0
+        self._reserved = (0, 0)
         self._subject = subject
         self._simulated = simulated
         self._clock = clock
@@ -109,7 +109,7 @@ class RunStatus:
                 self.stage = "reflect"
         elif isinstance(event, Spending):
             self.calls, self.tokens, self.usd = event.calls, event.tokens, event.usd
-            self._in_flight = event.in_flight
+            self._reserved = (event.in_flight, event.tokens_reserved)
         elif isinstance(event, Checkpoint):
             self._check(event)
         elif type(event) in _AFTER:

@@ -150,7 +150,9 @@ class Facts:
     """How often the test split was looked at, `looks_by_eval` of them by evaluations noted in the folder."""
     looks_by_eval: int = 0
     spending: Mapping[tuple[Role, str], Total] = field(default_factory=dict)
-    """Everything charged, by role and stage; `spent` is all of it."""
+    """What was spent, by role and stage; `spent` is all of it. Calls in flight are not in it, those that a
+    process left when it died are.
+    """
     spent: Total = field(default_factory=lambda: Account().total())
     seed_skill: str = ""
     best_skill: str = ""

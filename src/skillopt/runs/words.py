@@ -84,6 +84,11 @@ def spent(calls: int, tokens: int, usd: float | None) -> str:
     return f"{count(calls, 'call')}, {count(tokens, 'token')}, cost {money(usd)}"
 
 
+def reserved(calls: int, tokens: int) -> str:
+    """How many calls are in flight, and what is set aside for them beside what was paid."""
+    return f"{calls} in flight, with {count(tokens, 'token')} reserved" if calls else "0 in flight"
+
+
 def outcome(action: str) -> str:
     """The word for what became of a change of the skill."""
     return _OUTCOMES.get(action, action)

@@ -48,7 +48,7 @@ async def build(visit: Visit) -> Parts:
     return {
         "head": _head(visit, reader, facts),
         "hero": draw.hero(facts),
-        "now": _now(visit, reader),
+        "now": _now(visit, reader, facts),
         **drawn[reader.folder][1],
         "spending": card("Spending", draw.spending(facts.spending, facts.spent), id="spending"),
         "log": _log(reader.lines),
@@ -98,9 +98,9 @@ def _head(visit: Visit, reader: RunReader, facts: Facts | None) -> Markup:
     return tag("div", about, tag("span", cls="spread"), form, cls="row-of")
 
 
-def _now(visit: Visit, reader: RunReader) -> Markup:
+def _now(visit: Visit, reader: RunReader, facts: Facts) -> Markup:
     """Where a run at work stands; how to go on with one that nobody works on; nothing of a finished one."""
-    status, paid = reader.status, reader.spending.settled()
+    status, paid, spending = reader.status, facts.spent, reader.spending
     if reader.state == "stopped":
         started = visit.around.launches.of(reader.folder)
         goes_on = shlex.join(["skillopt", "train", str(reader.folder)])
@@ -109,12 +109,13 @@ def _now(visit: Visit, reader: RunReader) -> Markup:
         return card("Stopped", tag("p", said), tag("pre", command), id="now")
     if reader.state != "running":
         return Markup()
-    refused = reader.spending.account.total().states.get("refused", 0)
+    refused = paid.states.get("refused", 0)
+    flying, reserved = spending.in_flight, count(spending.tokens_reserved, "token")
     figures = [
         ("val, seed to current", _val(status)),
         ("cost", money(paid.dollars)),
         ("calls, tokens", f"{paid.calls:,}, {paid.tokens:,}"),
-        ("in flight", str(reader.spending.in_flight)),
+        ("in flight", f"{flying}, with {reserved} reserved" if flying else "0"),
         *([("refused calls", f"{refused:,}")] if refused else []),
         ("time so far", duration(reader.seconds())),
         ("time left", status.left_in_words()),
@@ -123,9 +124,7 @@ def _now(visit: Visit, reader: RunReader) -> Markup:
     told = tag("span", status.rows(), cls="soft")
     progress = tag("div", rows, told, cls="row-of") if status.total else ""
     slowed = tag("p", status.slowed(), cls="note") if status.slowed() else ""
-    flights = [
-        (one.role, one.stage, str(one.calls), f"{one.oldest:.0f} s") for one in reader.spending.flights()
-    ]
+    flights = [(one.role, one.stage, str(one.calls), f"{one.oldest:.0f} s") for one in spending.flights()]
     heads = ("role", "stage", "calls", "longest wait")
     waiting = table("Calls in flight", heads, flights, numbers=2) if flights else ""
     where = tag("p", status.position(), role="status")
