@@ -14,12 +14,13 @@ from rich.console import Console
 
 from cli._commands import SMALL, Command, program
 from skillopt.cli._progress import panel
-from skillopt.events import parse_event
+from skillopt.events import EpochEnded, parse_event
 from skillopt.files import lock
 from skillopt.runs.database import Database
 from skillopt.runs.log import read_events
 from skillopt.runs.reader import RunReader
 from skillopt.testing import LoopbackProvider
+from train._world import train
 
 PATIENCE = 60
 
@@ -172,3 +173,14 @@ def test_ctrl_c_ends_the_watching_and_not_the_run(tmp_path: Path) -> None:
         watching.kill()
     assert watching.returncode == 0
     assert "No longer watching" in err
+
+
+def test_a_slow_update_that_was_taken_is_told_and_named_where_the_best_skill_comes_from_it(
+    skillopt: Command, tmp_path: Path
+) -> None:
+    trained = train(tmp_path / "run", optimizer__slow_update_gate_with_selection=False)
+    ran = skillopt("runs", "watch", str(tmp_path / "run"), "--once")
+    state = trained.result.state
+    assert f"best {state.best_score:.3f} (slow update epoch {state.epoch}) · seed" in ran.out
+    taken = sum(one.slow_update.action == "force_accept" for one in trained.of(EpochEnded))
+    assert f"slow updates: {taken} taken without a gate" in " ".join(ran.out.split())

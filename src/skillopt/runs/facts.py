@@ -12,9 +12,9 @@ from skillopt.errors import UsageError
 from skillopt.gate.gate import SMALLEST_VERIFIED
 from skillopt.redact import looks_secret, without_password
 from skillopt.runs.fold import Fold
-from skillopt.runs.steps import START_NAME, SectionFacts
+from skillopt.runs.steps import SectionFacts
 from skillopt.runs.values import Facts
-from skillopt.runs.words import count
+from skillopt.runs.words import START_NAME, count, origin
 from skillopt.skill.diff import unified
 from skillopt.train.claim import TestReport, report_of
 
@@ -75,7 +75,7 @@ def facts_of(
             baseline=state.baseline_score,
             current=state.score,
             best=state.best_score,
-            best_origin=_origin(state.best_origin, is_seed=best == seed),
+            best_origin=_from(state.best_origin, is_seed=best == seed),
             seed_skill=seed,
             best_skill=best,
             best_diff=unified(seed, best, "seed", "best"),
@@ -180,9 +180,6 @@ def _settings(config: Mapping[str, Any], path: str = "") -> list[tuple[str, str]
     return found
 
 
-def _origin(name: str, *, is_seed: bool) -> str:
-    """`step_0005` in words."""
-    if name == "initial_skill":
-        return "the seed" if is_seed else START_NAME
-    where, _, number = name.rpartition("_")
-    return f"from {where.replace('_', ' ')} {int(number)}" if number.isdigit() else name
+def _from(name: str, *, is_seed: bool) -> str:
+    """`step_0005` as what a best skill is from."""
+    return ("from " if name[-1:].isdigit() else "") + origin(name, is_seed=is_seed)

@@ -13,6 +13,7 @@ from skillopt.events import (
     Aggregated,
     Arrived,
     Checkpoint,
+    EpochEnded,
     Event,
     Judged,
     Reflected,
@@ -25,7 +26,7 @@ from skillopt.events import (
 from skillopt.events.records import EpochRecord, StepRecord
 from skillopt.runs.fold import Fold
 from skillopt.runs.live import group_of
-from skillopt.runs.words import duration, marks, outcomes, score
+from skillopt.runs.words import duration, marks, origin, outcomes, score
 
 _STAGES = {"selection": "gate", "test": "sealed test", "eval": "measuring"}
 _STEP = ("rollout", "reflect", "aggregate", "select", "update", "gate")
@@ -89,6 +90,8 @@ class RunStatus:
         self._opened = ""
         self._stage_began = self._began
         self._closed_at: float | None = None
+        self._slow: dict[int, str] = {}
+        """What became of the slow update of each epoch."""
         self._took: list[float] = []
         self._rows_per_second: float | None = None
 
@@ -110,6 +113,9 @@ class RunStatus:
         elif isinstance(event, Spending):
             self.calls, self.tokens, self.usd = event.calls, event.tokens, event.usd
             self._reserved = (event.in_flight, event.tokens_reserved)
+        elif isinstance(event, EpochEnded):
+            if event.slow_update.why is not None:
+                self._slow[event.epoch] = event.slow_update.action
         elif isinstance(event, Checkpoint):
             self._check(event)
         elif type(event) in _AFTER:
@@ -169,8 +175,7 @@ class RunStatus:
         state = self.fold.result
         if state is None:
             return ""
-        first = "the seed" if state.best == state.seed else "the start"
-        where = f"step {state.best_step}" if state.best_step else first
+        where = origin(state.best_origin, is_seed=state.best == state.seed)
         return (
             f"current {score(state.score)} · best {score(state.best_score)} ({where}) · seed"
             f" {score(state.baseline_score)}"
@@ -181,8 +186,10 @@ class RunStatus:
         return marks(record.action for record in self.fold.records)
 
     def verdicts(self) -> str:
-        """How the steps so far ended."""
-        return outcomes(record.action for record in self.fold.records)
+        """How the steps so far ended, and the slow updates."""
+        state, steps = self.fold.state, outcomes(record.action for record in self.fold.records)
+        slow = [action for epoch, action in self._slow.items() if state is not None and epoch <= state.epoch]
+        return f"{steps}; slow updates: {outcomes(slow)}" if slow else steps
 
     def strip(self) -> list[StripStage]:
         """The stages of the open step and what stands before and after them."""

@@ -27,7 +27,7 @@ from skillopt.gate.gate import STAGE
 from skillopt.place import BASELINE, START, Place
 from skillopt.runs.fold import LogSection
 from skillopt.runs.values import Cell, EditFact, Mark, SkillChange, Study, Version
-from skillopt.runs.words import count, score
+from skillopt.runs.words import START_NAME, count, score
 from skillopt.skill.diff import unified
 from skillopt.skill.document import Document
 from skillopt.skill.store import Skills
@@ -35,8 +35,6 @@ from skillopt.tasks.rollout import Score
 
 LONGEST_DETAIL = 400
 """Error texts are cut here; the log holds them in full."""
-START_NAME = "the start"
-"""The skill that training began with, where it was not the seed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

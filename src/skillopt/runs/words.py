@@ -10,6 +10,8 @@ from skillopt.evaluation.compare import Comparison
 
 UNKNOWN = "unknown"
 NOT_MEASURED = "not measured"
+START_NAME = "the start"
+"""The skill that training began with, where it was not the seed."""
 LONGEST_MARKS = 40
 """Marks of earlier steps are left out beyond this many."""
 SIGNS = {"accepted": "●", "rejected": "×", "unchanged": "○", "inconclusive": "?", "taken without a gate": "◆"}
@@ -106,6 +108,14 @@ def marks(actions: Iterable[str]) -> str:
     signs = [SIGNS.get(outcome(action), "·") for action in actions]
     left_out = len(signs) - LONGEST_MARKS
     return "".join(signs) if left_out <= 0 else f"…{''.join(signs[left_out:])}"
+
+
+def origin(name: str, *, is_seed: bool) -> str:
+    """Where a skill comes from, which is called `step_0005` in files."""
+    if name == "initial_skill":
+        return "the seed" if is_seed else START_NAME
+    where, _, number = name.rpartition("_")
+    return f"{where.replace('_', ' ')} {int(number)}" if number.isdigit() else name
 
 
 def edit(data: Mapping[str, Any]) -> str:
