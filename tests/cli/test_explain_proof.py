@@ -5,6 +5,7 @@ which it does not is caught.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 
 from cli._commands import SMALL, Command, run
 from skillopt import optimize
+from skillopt.messages import Request
 from skillopt.testing import FunctionModel
 
 Events = list[dict[str, Any]]
@@ -177,6 +179,39 @@ def test_a_step_whose_looks_were_all_unreadable_has_no_edits(skillopt: Command) 
     ran = skillopt("explain", "run", "1", "--json")
     told = json.loads(ran.out)
     assert (ran.code, told["recorded"], told["proof"]["edits"]) == (0, "inconclusive", [])
+
+
+def test_joins_that_code_made_for_a_small_optimizer_need_no_stored_reply(skillopt: Command) -> None:
+    def target(request: Request) -> str:
+        number = re.findall(r"\d+", request.messages[-1].content)[0]
+        return f"<{number}>" if re.search(r"Example: <\d+>", request.messages[0].content) else "No idea."
+
+    def optimizer(request: Request) -> str:
+        return json.dumps({"rule": "Put the number into brackets.", "request": "?", "answer": "no"})
+
+    tasks = [
+        {"prompt": f"Which {kind} is {n}?", "answer": f"<{n}>", "kind": kind}
+        for at in range(9)
+        for kind, n in (("town", at), ("river", at + 10))
+    ]
+    optimize(
+        target=FunctionModel(target),
+        optimizer=FunctionModel(optimizer),
+        tasks={"train": tasks[:6], "val": tasks[6:12], "test": tasks[12:]},
+        scorer="exact_match",
+        out="run",
+        options={
+            "train.strategy": "proof",
+            "train.num_epochs": 1,
+            "model.optimizer.prompts": "small",
+            "env.kind_field": "kind",
+            "optimizer.use_slow_update": False,
+        },
+    )
+    (aggregated,) = of(read(Path("run")), "aggregated")
+    assert aggregated["joined"] and not aggregated["asked"]
+    ran = skillopt("explain", "run", "1", "--json")
+    assert (ran.code, json.loads(ran.out)["proof"]["differences"]) == (0, [])
 
 
 @pytest.mark.slow

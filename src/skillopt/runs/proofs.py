@@ -167,8 +167,12 @@ class _ProofReading:
         return {task for task, _ in fixed_in(before, after)}
 
     def _check_joins(self) -> None:
-        """Edits in other words are joined only where the stored reply says that they say the same."""
+        """Edits in other words are joined only where the stored reply says that they say the same. Where no
+        model was asked, as with small optimizers, code joined them and there is no reply.
+        """
         for event in self._section.of(Aggregated):
+            if not event.asked:
+                continue
             said: list[list[str]] = []
             for reply in stored_replies(self._run.folder / DATABASE, str(event.place.at(JOINING, "0"))):
                 with suppress(Unusable):  # then the next attempt counts
