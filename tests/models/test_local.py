@@ -140,6 +140,17 @@ async def test_a_beginning_is_worked_on_anew_unless_the_last_call_had_it(library
     assert [body["cache_prompt"] for body in library.BEGINNINGS[4:]] == [False]
 
 
+async def test_a_beginning_counts_as_cached_only_from_the_second_call_on(library: Any, gguf: Path) -> None:
+    usage = {"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 5}}
+    library.SCRIPT.extend(
+        {"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": usage} for _ in "123"
+    )
+    model, other = local(gguf), (Message(role="system", content="Other."), *ASK.messages[1:])
+    asked = [ASK, ASK, replace(ASK, messages=other)]
+    used = [(await model.complete(request)).usage for request in asked]
+    assert [one and (one.input_tokens, one.cached_tokens) for one in used] == [(7, 0), (7, 5), (7, 0)]
+
+
 async def test_calls_at_once_share_no_memory(library: Any, gguf: Path) -> None:
     await local(gguf, options={"parallel": 2}).complete(ASK)
     assert not library.BEGINNINGS and not library.BODIES[0]["cache_prompt"]

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakValueDictionary
 
 from skillopt.errors import ConfigError, ModelError
@@ -69,17 +69,19 @@ class Llama:
             call.give_up()
             raise
 
-    def begin(self, server: Any, body: Mapping[str, Any]) -> bool:
-        """Whether the server now has the beginning of this prompt in memory, and nothing behind it."""
+    def begin(self, server: Any, body: Mapping[str, Any]) -> Literal["held", "read", "none"]:
+        """See to it that the server has the beginning of this prompt in memory, and nothing behind it: it was
+        held since the call before, or is read now. Without a beginning there is none.
+        """
         beginning = _beginning(body) if self._build.parallel == 1 else None
         held, self._held = self._held, None
         if beginning is None:
-            return False
+            return "none"
         messages = [*beginning["messages"], {"role": "user", "content": _NO_QUESTION}]
         how = {"max_tokens": 1, "cache_prompt": beginning == held, "stream": True}
         server.handle_chat_completions({**beginning, "messages": messages, **how}, lambda chunk: False)
         self._held = beginning
-        return True
+        return "held" if beginning == held else "read"
 
     def loaded(self) -> Any:
         """The server; the first call loads it."""
@@ -111,9 +113,12 @@ class _Call:
     def run(self, llama: Llama) -> list[Mapping[str, Any]]:
         server = llama.loaded()
         self._deadline = time.monotonic() + self._timeout
-        how = {"cache_prompt": llama.begin(server, self._body), "stream": True}
+        beginning = llama.begin(server, self._body)
+        how = {"cache_prompt": beginning != "none", "stream": True}
         body = {**self._body, **how, "stream_options": {"include_usage": True}}
         server.handle_chat_completions(body, self._heard)
+        if beginning == "read":  # by this very call, though the server found it in memory when asked
+            self._chunks = [_without_cached(chunk) for chunk in self._chunks]
         # usage is the last thing that is said
         if self._late() and not (self._chunks and self._chunks[-1].get("usage")):
             raise ModelError("timeout", f"no complete answer within {self._timeout:g} s")
@@ -143,6 +148,14 @@ def require_xllamacpp() -> None:
     """Refuse to go on without the library, before anything is loaded or paid."""
     if importlib.util.find_spec("xllamacpp") is None:
         raise ConfigError("A local model needs xllamacpp: pip install 'skillopt-trainer[local]'")
+
+
+def _without_cached(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A chunk whose usage, where it says so much, counts no token of the prompt as cached."""
+    usage = chunk.get("usage") or {}
+    if "prompt_tokens_details" not in usage:
+        return chunk
+    return {**chunk, "usage": {**usage, "prompt_tokens_details": {"cached_tokens": 0}}}
 
 
 def require_gguf(path: Path) -> None:
