@@ -133,6 +133,22 @@ def test_a_skill_that_is_there_gets_a_config_around_it_and_stays_as_it_is(
     assert skillopt("init").code == 2 and skillopt("init", "--skill", "nowhere").code == 2
 
 
+def test_a_config_finds_its_skill_and_tasks_where_others_lie_at_the_same_path_from_elsewhere(
+    skillopt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work").mkdir()
+    for folder in (tmp_path, tmp_path / "work"):
+        _skill(folder, "house")
+        (folder / "mine.csv").write_text("prompt,answer\n" + "".join(f"{n},{n}\n" for n in range(6)))
+    monkeypatch.chdir(tmp_path / "work")
+    assert skillopt("init", "tried", "--skill", "skills/house", "--tasks", "mine.csv").code == 0
+    shown = skillopt("config", "show", "tried", "--json")
+    assert shown.code == 0, shown.err
+    found = json.loads(shown.out)["config"]["env"]
+    assert Path(found["skill_init"]).samefile(tmp_path / "work" / "skills" / "house")
+    assert Path(found["data_path"]).samefile(tmp_path / "work" / "mine.csv")
+
+
 def _skill(tmp_path: Path, name: str = "mail") -> Path:
     folder = tmp_path / "skills" / name
     folder.mkdir(parents=True)

@@ -169,8 +169,8 @@ def _quoted(value: str) -> str:
 
 
 def _beside(path: Path, folder: Path) -> str:
-    """A path as a config in that folder names it."""
-    return Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()
+    """A path as a config in that folder names it: `./` says that it is seen from there alone."""
+    return f"./{Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()}"
 
 
 def start(folder: Path) -> list[Path]:
