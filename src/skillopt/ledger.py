@@ -83,6 +83,11 @@ class Ledger:
     def in_flight(self) -> int:
         return len(self.account.open)
 
+    def oldest_call(self) -> float:
+        """Seconds that the oldest call in flight has been out."""
+        opened = [entry.opened for entry in self.account.open.values() if entry.opened is not None]
+        return self.elapsed() - min(opened) if opened else 0.0
+
     def watch(self, settled: Callable[[Entry], None]) -> None:
         """Call this with every attempt that settles from now on."""
         self._watchers.append(settled)

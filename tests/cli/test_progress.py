@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+from collections.abc import Callable
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from rich.text import Text
 
 from cli._commands import SMALL
 from runs._log import record, state
+from skillopt.account import Amount
 from skillopt.api import train
 from skillopt.build import open_run, prepare
 from skillopt.cli._console import say
@@ -185,6 +189,60 @@ def test_plain_lines_speak_now_and_then_while_rows_come_in(status: RunStatus, cl
         clock.now = float(second)
         view(Arrived(stage="rollout", hard=1.0, invalid=None, resumed=False))
     assert len(shown(view, out).splitlines()) == 3
+
+
+class TimersKept(asyncio.SelectorEventLoop):
+    """An event loop whose timers are run by hand."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.timers: list[tuple[float, Callable[[], object]]] = []
+
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
+        self.timers.append((self.clock.now + delay, partial(callback, *args)))
+
+    def run_next(self) -> None:
+        ((self.clock.now, callback),) = self.timers
+        self.timers.clear()
+        self.call_soon(callback)
+        self.call_soon(self.stop)
+        self.run_forever()
+
+
+def test_plain_lines_speak_every_half_minute_while_a_call_is_out(status: RunStatus, clock: Clock) -> None:
+    out, loop = console(), TimersKept(clock)
+    view = PlainLines(status, out, clock=clock)
+    status.reserved, status.oldest_call = lambda: (1, 60), clock
+
+    async def begin() -> None:
+        view.start()
+
+    loop.run_until_complete(begin())
+    clock.now = 10.0
+    view.say("Something else.")
+    for _ in range(4):
+        loop.run_next()
+    loop.close()
+    lines = shown(view, out).splitlines()
+    assert [line.partition(" ")[0] for line in lines] == ["0:10", "0:40", "1:10", "1:40"]
+    assert "1 in flight for 1:10" in lines[2]
+
+
+async def test_a_run_that_is_followed_tells_how_long_its_oldest_call_has_been_out(
+    status: RunStatus, tmp_path: Path
+) -> None:
+    job = prepare(
+        load(None, flags={}, options=["env.name=world", "model.target=world"], environ={}, cwd=tmp_path)
+    )
+    async with open_run(job, tmp_path / "run") as opened:
+        PlainLines(status, console()).follow(opened)
+        assert (status.reserved()[0], status.oldest_call()) == (0, 0.0)
+        await opened.ledger.reserve("target", "rollout", "one", Amount(calls=1))
+        began = opened.ledger.elapsed()
+        await opened.ledger.reserve("target", "rollout", "two", Amount(calls=1))
+        assert status.reserved()[0] == 2
+        assert status.oldest_call() >= opened.ledger.elapsed() - began
 
 
 def test_a_resumed_run_is_shown_from_where_it_stands(finished: Path, clock: Clock) -> None:

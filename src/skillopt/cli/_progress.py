@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
 import time
 from abc import ABC, abstractmethod
@@ -21,10 +23,10 @@ from skillopt.events.records import StepRecord
 from skillopt.gate.gate import FIRST_ANSWERS
 from skillopt.runs.lines import LogLine, line_of
 from skillopt.runs.status import RunStatus
-from skillopt.runs.words import duration, money, one_line, reserved, spent
+from skillopt.runs.words import duration, money, one_line, spent
 
 QUIET_SECONDS = 30.0
-"""A plain line at least this often while something arrives."""
+"""A plain line at least this often."""
 LABEL, LONGEST_LINE = 14, 110
 """Columns of a label, and of a line that shows a first answer."""
 MOST_LEARNED, LONGEST_LEARNED = 5, 300
@@ -88,6 +90,7 @@ class _StatusView(View, ABC):
     def follow(self, opened: OpenRun) -> None:
         ledger = opened.ledger
         self._status.reserved = lambda: (ledger.in_flight, ledger.account.tokens_reserved)
+        self._status.oldest_call = ledger.oldest_call
         self._status.slowed = opened.models.slowed
         super().follow(opened)
 
@@ -137,7 +140,7 @@ class _StatusView(View, ABC):
 
 
 class PlainLines(_StatusView):
-    """One line per decision, and one now and then in between."""
+    """One line per decision, and one after every half minute without."""
 
     def __init__(
         self, status: RunStatus, console: Console, clock: Callable[[], float] = time.monotonic
@@ -146,12 +149,30 @@ class PlainLines(_StatusView):
         self._clock = clock
         self._spoke = clock()
 
+    def start(self, history: Sequence[Event] = ()) -> None:
+        super().start(history)
+        with contextlib.suppress(RuntimeError):  # who watches another process has no event loop
+            self._break_silence(asyncio.get_running_loop())
+
     def tell(self, event: Event) -> None:
         news = told(event, self._status)
         if news is not None:
             self.say(f"{news.plain}  [{self._tail()}]" if isinstance(event, Checkpoint) else news.plain)
-        elif self._clock() - self._spoke >= QUIET_SECONDS:
-            self.say(f"{self._status.position()}: {self._status.rows()}  [{self._tail()}]")
+        else:
+            self._say_where()
+
+    def _say_where(self) -> float:
+        """Say where the run stands if nothing was said for long; the seconds until that is so again."""
+        silent = self._clock() - self._spoke
+        if silent < QUIET_SECONDS:
+            return QUIET_SECONDS - silent
+        where = ": ".join(filter(None, (self._status.position(), self._status.rows())))
+        self.say(f"{where}  [{self._tail()}]")
+        return QUIET_SECONDS
+
+    def _break_silence(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Say where the run stands also while nothing arrives, until the loop ends."""
+        loop.call_later(self._say_where(), self._break_silence, loop)
 
     def say(self, text: str) -> None:
         self._spoke = self._clock()
@@ -159,7 +180,7 @@ class PlainLines(_StatusView):
 
     def _tail(self) -> str:
         status = self._status
-        parts = [spent(status.calls, status.tokens, status.usd), reserved(*status.reserved())]
+        parts = [spent(status.calls, status.tokens, status.usd), status.under_way()]
         slowed = [f"slowed: {status.slowed()}"] if status.slowed() else []
         return ", ".join([*parts, status.left_in_words(), *slowed])
 
@@ -219,7 +240,7 @@ def panel(status: RunStatus) -> Group:
         grid.add_row("val score", scores)
         grid.add_row("steps", Text(f"{status.marks()}  {status.verdicts()}".strip()))
     paid = f"{status.calls:,} calls · {status.tokens:,} tokens · cost {money(status.usd)}"
-    grid.add_row("spent", f"{paid} · {reserved(*status.reserved())}")
+    grid.add_row("spent", f"{paid} · {status.under_way()}")
     if slowed := status.slowed():
         grid.add_row("slowed", Text(slowed, style="yellow"))
     grid.add_row("time", f"{duration(status.elapsed())} · {status.left_in_words()}")

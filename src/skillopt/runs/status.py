@@ -26,11 +26,13 @@ from skillopt.events import (
 from skillopt.events.records import EpochRecord, StepRecord
 from skillopt.runs.fold import Fold
 from skillopt.runs.live import group_of
-from skillopt.runs.words import duration, marks, origin, outcomes, score
+from skillopt.runs.words import duration, marks, origin, outcomes, reserved, score
 
 _STAGES = {"selection": "gate", "test": "sealed test", "eval": "measuring"}
 _STEP = ("rollout", "reflect", "aggregate", "select", "update", "gate")
 _AFTER = {Reflected: "aggregate", Aggregated: "select", Selected: "update", Updated: "gate", Judged: ""}
+LONG_CALL = 20.0
+"""Seconds after which a call in flight is told with its age."""
 RECENT = 9
 """From how many closed steps the time left is estimated."""
 
@@ -78,6 +80,8 @@ class RunStatus:
         self.usd: float | None = None
         self.reserved: Callable[[], tuple[int, int]] = lambda: self._reserved
         """Calls sent and not answered, and the tokens that are set aside for them."""
+        self.oldest_call: Callable[[], float] = lambda: 0.0
+        """Seconds since the oldest of them was sent; 0 where nobody knows."""
         self.slowed: Callable[[], str] = lambda: ""
         """What holds calls back, in words; empty when nothing does."""
         self.elapsed: Callable[[], float] = lambda: self._clock() - self._began
@@ -169,6 +173,11 @@ class RunStatus:
     def rows(self) -> str:
         """Rows of the open stage."""
         return f"{self.done:,}/{self.total:,} rows" if self.total else ""
+
+    def under_way(self) -> str:
+        """Calls in flight; with the age of the oldest, once a person may wonder."""
+        waited = self.oldest_call()
+        return reserved(*self.reserved(), waited if waited >= LONG_CALL else None)
 
     def scores(self) -> str:
         """Current, best and first score on val; empty before the baseline."""

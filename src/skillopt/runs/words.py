@@ -86,9 +86,10 @@ def spent(calls: int, tokens: int, usd: float | None) -> str:
     return f"{count(calls, 'call')}, {count(tokens, 'token')}, cost {money(usd)}"
 
 
-def reserved(calls: int, tokens: int) -> str:
-    """How many calls are in flight, and what is set aside for them beside what was paid."""
-    return f"{calls} in flight, with {count(tokens, 'token')} reserved" if calls else "0 in flight"
+def reserved(calls: int, tokens: int, waited: float | None = None) -> str:
+    """How many calls are in flight, for how long, and what is set aside for them beside what was paid."""
+    since = "" if waited is None else f" for {duration(waited)}"
+    return f"{calls} in flight{since}, with {count(tokens, 'token')} reserved" if calls else "0 in flight"
 
 
 def outcome(action: str) -> str:
