@@ -101,8 +101,10 @@ class Service:
     """The model of a role that names none; blank leaves the choice to the service."""
     seconds: float | None = None
     """How long a call may take where `timeout` is not set; None is `env.exec_timeout`."""
-    longest_reply: int | None = None
-    """Tokens of a reply to the optimizer's and the judge's questions where `max_tokens` is not set."""
+    role_defaults: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] = lambda model, options: {}
+    """Values of a role's settings where nobody set them, from the model's name and the options: such as
+    `max_tokens`, or a `context_window`, which not every role has.
+    """
     model_files: str = ""
     """The ending of model names that are files, such as `.gguf`: such a name is resolved like any path."""
     simulates_both: bool = False

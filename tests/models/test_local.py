@@ -7,6 +7,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib
+import json
+import struct
 import sys
 import time
 from collections.abc import Iterator
@@ -19,8 +21,9 @@ from typing import Any
 import pytest
 
 from promises._runs import make_job, run
+from skillopt.config import load
 from skillopt.errors import ConfigError, ModelError
-from skillopt.events import Event, Spending
+from skillopt.events import Event, Spending, StageClosed
 from skillopt.messages import Image, Message, Request, Tool, ToolCall, Usage
 from skillopt.models import PROVIDERS, price_of
 from skillopt.models.port import ModelSpec
@@ -79,6 +82,12 @@ SCHEMA = {
     "properties": {"a": {"type": "string"}},
     "required": ["a"],
 }
+
+
+TINY_RUN = (
+    *("model.optimizer=world", "env.workers=8", "evaluation.repeats=1", "train.num_epochs=1"),
+    *("env.train_cases=4", "env.val_cases=12", "env.test_cases=4", "train.batch_size=4"),
+)
 
 
 @pytest.fixture
@@ -246,8 +255,8 @@ async def test_tools_go_out_and_their_calls_come_back(library: Any, gguf: Path) 
                     "message": "request (9000 tokens) exceeds",
                 }
             },
-            "contract",
-            "larger n_ctx",
+            "too_long",
+            r"model\.target\.options\.n_ctx is 4096: set it higher",
         ),
         ({"error": {"code": 400, "type": "invalid_request_error", "message": "no"}}, "contract", "no"),
         (
@@ -267,6 +276,13 @@ async def test_a_failure_has_its_kind_and_is_no_reply(
         await local(gguf).complete(ASK)
     assert failed.value.kind == kind
     assert "tiny.gguf" in failed.value.detail
+
+
+async def test_a_window_that_the_file_itself_has_cannot_be_set_higher(library: Any, gguf: Path) -> None:
+    error = {"code": 400, "type": "exceed_context_size_error", "message": "request (9000 tokens) exceeds"}
+    library.SCRIPT.append({"error": error})
+    with pytest.raises(ModelError, match="this file was made for 2048 tokens: name another model"):
+        await local(own_context(gguf, 2048)).complete(ASK)
 
 
 async def test_an_image_is_refused_before_it_is_sent(library: Any, gguf: Path) -> None:
@@ -338,6 +354,86 @@ async def test_equal_models_share_one_server_that_ends_with_the_last_of_them(
     await one.close()
 
 
+def configured(*options: str, flags: dict[str, str] | None = None, config: str | None = None) -> Any:
+    return load(config, flags=flags or {}, options=options, environ={}, cwd=Path.cwd())
+
+
+def own_context(path: Path, tokens: int) -> Path:
+    """The file, made for a context of so many tokens."""
+    key = b"llama.context_length" + struct.pack("<II", 4, tokens)
+    path.write_bytes(
+        b"GGUF" + bytes(30) + b"llama.rope.original_context_length" + bytes(8) + key + bytes(9000)
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "own", "window"),
+    [
+        ([], None, 4096),
+        ([], 2048, 2048),
+        (["n_ctx=16384"], 8192, 8192),
+        (["n_ctx=16384"], None, 16384),
+        (["n_ctx=16384", "parallel=4"], 8192, 4096),
+        (["n_ctx=512"], None, 512),
+    ],
+)
+def test_a_local_model_hands_over_its_window(
+    gguf: Path, options: list[str], own: int | None, window: int
+) -> None:
+    path = gguf if own is None else own_context(gguf, own)
+    named = [f"model.{role}=local:{path}" for role in ("target", "optimizer")]
+    set_too = [f"model.{role}.options.{one}" for role in ("target", "optimizer") for one in options]
+    model = configured(*named, *set_too).config.model
+    assert (model.target.context_window, model.optimizer.context_window) == (window, window)
+
+
+def test_what_a_local_model_sets_by_itself_is_shown_and_can_be_set_otherwise(gguf: Path) -> None:
+    shown = configured(f"model.target=local:{gguf}", "model.optimizer=world")
+    target, sources = shown.config.model.target, shown.provenance
+    assert (target.temperature, target.max_tokens, target.context_window) == (0, 1024, 4096)
+    for name in ("temperature", "max_tokens", "context_window"):
+        assert str(sources[f"model.target.{name}"]) == "default of local"
+    assert shown.config.model.optimizer.temperature is None, "world is no local model"
+    assert shown.config.model.optimizer.context_window == 128_000
+    own = ("temperature=0.7", "max_tokens=50", "context_window=3000")
+    target = configured(
+        f"model.target=local:{gguf}", *(f"model.target.{one}" for one in own)
+    ).config.model.target
+    assert (target.temperature, target.max_tokens, target.context_window) == (0.7, 50, 3000)
+
+
+async def test_another_model_does_not_inherit_what_a_local_one_set_by_itself(
+    library: Any, gguf: Path, tmp_path: Path
+) -> None:
+    options = [f"model.target=local:{gguf}", "model.target.top_p=0.9", *TINY_RUN]
+    await run(make_job(options), tmp_path / "run")
+    kept = json.loads((tmp_path / "run" / "settings.json").read_text())["model"]["target"]
+    assert (kept["temperature"], kept["max_tokens"]) == (0, 1024)
+    again = configured(config=str(tmp_path / "run")).config.model.target
+    assert (again.temperature, again.max_tokens, again.context_window) == (0, 1024, 4096)
+    other = configured(config=str(tmp_path / "run"), flags={"target_model": "openai:m"}).config.model.target
+    assert (other.temperature, other.max_tokens, other.context_window) == (None, None, None)
+    assert other.top_p == 0.9, "that was said"
+
+
+async def test_an_answer_that_never_ends_is_the_target_s_own_failure_and_ends_no_run(
+    library: Any, gguf: Path, tmp_path: Path
+) -> None:
+    """A cap that a provider of ours sets anywhere else is a lost measurement, and two of them on a small val
+    split end the run; a greedy model would run on each time it is asked.
+    """
+    usage = {"prompt_tokens": 7, "completion_tokens": 1024}
+    cut = {"choices": [{"delta": {"content": "and "}, "finish_reason": "length"}], "usage": usage}
+    library.SCRIPT.extend([cut] * 3)
+    arrived: list[Event] = []
+    options = [f"model.target=local:{gguf}", *TINY_RUN]
+    await run(make_job(options), tmp_path / "run", sinks=[arrived.append])
+    rows = [row for one in arrived if isinstance(one, StageClosed) for row in one.rows]
+    assert [row.failure for row in rows if row.failure] == ["length"] * 3
+    assert [row.invalid for row in rows if row.invalid] == []
+
+
 async def test_no_more_calls_fly_than_the_model_takes(library: Any, gguf: Path, tmp_path: Path) -> None:
     """Whatever the number of workers: what is not sent yet can still be withdrawn."""
     in_flight: list[int] = []
@@ -346,15 +442,7 @@ async def test_no_more_calls_fly_than_the_model_takes(library: Any, gguf: Path, 
         if isinstance(event, Spending):
             in_flight.append(event.in_flight)
 
-    options = [
-        f"model.target=local:{gguf}",
-        "model.optimizer=world",
-        "env.workers=8",
-        "evaluation.repeats=1",
-        "train.num_epochs=1",
-    ]
-    options += ["env.train_cases=4", "env.val_cases=12", "env.test_cases=4", "train.batch_size=4"]
-    await run(make_job(options), tmp_path / "run", sinks=[watch])
+    await run(make_job([f"model.target=local:{gguf}", *TINY_RUN]), tmp_path / "run", sinks=[watch])
     assert len(in_flight) > 12
     assert max(in_flight) <= 1
 

@@ -94,12 +94,29 @@ async def test_a_reply_is_held_to_its_schema(tiny: Path) -> None:
     assert list(misfits(json.loads(reply.text), schema)) == []
 
 
-async def test_a_request_beyond_the_context_is_a_contract_error(tiny: Path) -> None:
-    with pytest.raises(ModelError, match="larger n_ctx") as failed:
-        await local(tiny, options={"n_ctx": 256}).complete(
-            replace(ASK, messages=(Message(role="user", content="word " * 600),))
+@pytest.mark.parametrize(
+    ("options", "words", "remedy"),
+    [
+        ({"n_ctx": 256}, 600, r"model\.target\.options\.n_ctx is 256: set it higher"),
+        ({"n_ctx": 16_384}, 9000, "this file was made for 8192 tokens: name another model"),
+    ],
+)
+async def test_a_request_beyond_the_window_is_too_long_and_says_what_would_help(
+    tiny: Path, options: dict[str, int], words: int, remedy: str
+) -> None:
+    with pytest.raises(ModelError, match=remedy) as failed:
+        await local(tiny, options=options).complete(
+            replace(ASK, messages=(Message(role="user", content="word " * words),))
         )
-    assert (failed.value.kind, failed.value.refused) == ("contract", True)
+    assert (failed.value.kind, failed.value.refused) == ("too_long", True)
+
+
+async def test_only_what_the_call_before_has_read_is_cached(tiny: Path) -> None:
+    skilled = (Message(role="system", content="You are a clerk. " * 20), *ASK.messages)
+    model = local(tiny)
+    used = [(await model.complete(replace(ASK, messages=skilled))).usage for _ in range(2)]
+    assert used[0] is not None and used[1] is not None
+    assert used[0].cached_tokens == 0 and (used[1].cached_tokens or 0) > 50
 
 
 async def test_a_call_that_takes_too_long_makes_room_for_the_next(tiny: Path) -> None:

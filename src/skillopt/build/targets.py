@@ -15,6 +15,7 @@ from skillopt.executors import Executor
 from skillopt.harnesses import Allowance, RolloutBudget, harnesses, works_alone
 from skillopt.harnesses.port import Harness, NotAsked, Setup
 from skillopt.ledger import Ledger
+from skillopt.models import provider
 from skillopt.models.port import UNBOUNDED
 from skillopt.skill.folder import Skill
 from skillopt.skill.install import carried_digest
@@ -109,6 +110,7 @@ class Targets:
             rollouts=self.rollouts,
             workers=UNBOUNDED if model.concurrency == UNBOUNDED else config.env.workers,
             max_tokens=spec.max_tokens,
+            cap_is_own_limit=harness.asks_model and provider(spec.model.provider).cap_is_own_limit,
             scrub=job.scrubber.scrub,
             judge=self._judge,
             executor=self.executor,

@@ -28,7 +28,7 @@ from skillopt.config.layers import (
     tree,
     variable_layer,
 )
-from skillopt.config.model_string import in_harness, passwords_in, provider_of
+from skillopt.config.model_string import in_harness, parse_model_string, passwords_in, provider_of
 from skillopt.config.names import DEAD_VARIABLES
 from skillopt.config.schema import Config
 from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
@@ -108,14 +108,35 @@ def load(
 
 
 def _as_written(document: ConfigFile, layer: dict[str, ConfigEntry]) -> dict[str, ConfigEntry]:
-    """A file's entries; those that a run keeps without what it does not tell, a credential or an endpoint."""
+    """A file's entries; those that a run keeps without what it does not tell, a credential or an endpoint,
+    and without what its models set by themselves: another model in their place has its own.
+    """
     if document.path.name != OF_A_RUN:
         return layer
+    by_model = {
+        key: value for role in (*ROLES, *RARE_ROLES) for key, value in _role_defaults(role, layer).items()
+    }
     return {
         key: entry
         for key, entry in layer.items()
-        if entry.value != SET and not (entry.value is None and key.startswith("model."))
+        if entry.value != SET
+        and not (entry.value is None and key.startswith("model."))
+        and not (key in by_model and entry.value == by_model[key])
     }
+
+
+def _role_defaults(role: RoleName, entries: Mapping[str, ConfigEntry]) -> dict[str, Any]:
+    """What the provider of a role sets where nobody does, by key; nothing where no model is named."""
+    prefix, section = f"model.{role}.", f"model.{role}.options."
+    try:
+        parts = parse_model_string(str(entries[f"{prefix}name"].value), role)
+    except (KeyError, ConfigError):
+        return {}
+    options = {
+        key.removeprefix(section): one.value for key, one in entries.items() if key.startswith(section)
+    }
+    filled = declared().service(parts.provider).role_defaults(parts.name, options)
+    return {f"{prefix}{part}": value for part, value in filled.items()}
 
 
 def _together(asked: Resolved, found: Sequence[Resolved]) -> Resolved:
@@ -201,6 +222,11 @@ class _Loading:
                 self.problems.append(message if message.startswith("model.") else f"model.{role}: {message}")
                 continue
             found |= self._options(role, {**merged, **found})
+            known = {**merged, **found}
+            where = f"of {provider_of(str(known[f'model.{role}.name'].value))}"
+            for key, value in _role_defaults(role, known).items():
+                if key in tree() and (key not in known or known[key].value is None):
+                    found[key] = ConfigEntry.by_default(key, value, where)
         return found
 
     def _options(self, role: RoleName, entries: Mapping[str, ConfigEntry]) -> dict[str, ConfigEntry]:

@@ -95,10 +95,7 @@ def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> R
             options=options,
         ),
         harness=parts.harness,
-        # The target's answers are what is measured: nothing but its own end cuts them.
-        max_tokens=settings.max_tokens
-        or (service.longest_reply if role != "target" else None)
-        or DEFAULT_MAX_TOKENS,
+        max_tokens=settings.max_tokens or DEFAULT_MAX_TOKENS,
         price=settings.price,
         hedges=settings.hedge == "auto",
         agent=agent if parts.harness in declared().programs else {},

@@ -96,7 +96,7 @@ class RoleConfig(Section):
     api_key: SecretStr | None = None
     """API key of this role; better kept in the environment."""
     temperature: float | None = Field(default=None, ge=0)
-    """Sampling temperature; unset is not sent."""
+    """Sampling temperature; unset is not sent, and 0 for models in this process (local)."""
     top_p: float | None = Field(default=None, gt=0, le=1)
     """Nucleus sampling mass; unset is not sent."""
     seed: int | None = None
@@ -104,7 +104,9 @@ class RoleConfig(Section):
     reasoning_effort: Effort | None = None
     """Reasoning effort; unset means model.reasoning_effort."""
     max_tokens: int | None = Field(default=None, ge=1)
-    """Output cap of every call; unset means 16384, which compatible and Qwen endpoints are not sent."""
+    """Output cap of every call; unset means 16384, which compatible and Qwen endpoints are not sent, and 1024
+    for models in this process (local).
+    """
     timeout: float | None = Field(default=None, gt=0)
     """Seconds one call may take; unset means env.exec_timeout."""
     structured_output: Literal["auto", "schema", "json", "off"] = "auto"
@@ -125,17 +127,17 @@ class RoleConfig(Section):
 class TargetRoleConfig(RoleConfig):
     """The target's model."""
 
-    context_window: int | None = Field(default=None, ge=1000)
+    context_window: int | None = Field(default=None, ge=1)
     """Tokens the target can read: a skill that is longer by itself, at four characters a token, is refused
-    before it is measured. Unset: the first task that does not fit tells.
+    before it is measured. Unset: the first task that does not fit tells; a local model's is known.
     """
 
 
 class OptimizerRoleConfig(RoleConfig):
     """The optimizer's model: its prompts carry evidence that can be shortened, so it also has a window."""
 
-    context_window: int = Field(default=128_000, ge=1000)
-    """Tokens the model can read; evidence is shortened to fit."""
+    context_window: int = Field(default=128_000, ge=1)
+    """Tokens the model can read; evidence is shortened to fit. Unset, a local model's is known."""
     prompts: Literal["auto", "standard", "small"] = "auto"
     """Form in which `proof` asks about failures. auto: small where the model's name says less than 8 billion
     parameters (1.5b), or says nothing and the window is below 16,000 tokens.

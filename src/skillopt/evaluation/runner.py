@@ -75,6 +75,8 @@ class Evaluator:
     rollouts: Rollouts
     workers: int
     max_tokens: int
+    cap_is_own_limit: bool = False
+    """Whether an answer of so many tokens is the target's failure, and no measurement that our cap spoilt."""
     scrub: Callable[[str], str] = str
     """Takes credentials out: what a scorer says may quote a task that holds one."""
     judge: ModelJudge | None = None
@@ -157,6 +159,7 @@ class Evaluator:
                     stage=stage,
                     draw=row.draw,
                     max_tokens=self.max_tokens,
+                    cap_is_own_limit=self.cap_is_own_limit,
                     background=background,
                     batch=batch,
                 )

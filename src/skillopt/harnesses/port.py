@@ -36,6 +36,7 @@ class Session:
     attempt: int = 0
     background: bool = False
     batch: bool = False
+    cap_is_own_limit: bool = False
     calls: int = field(default=0, init=False)
     usage: Usage | None = field(default=Usage(input_tokens=0, output_tokens=0), init=False)
     seconds: float | None = field(default=0.0, init=False)
@@ -46,7 +47,9 @@ class Session:
         return str(Place.of_turn(self.key, self.attempt, self.calls))
 
     async def ask(self, messages: tuple[Message, ...], tools: tuple[Tool, ...] = ()) -> Reply:
-        """The next turn. A reply cut by our cap is `Fault("truncated")`, by the model's limit it returns."""
+        """The next turn. A reply cut by our cap is `Fault("truncated")`; one cut by the model's own limit
+        returns.
+        """
         request = Request(
             messages=messages,
             tools=tools,
@@ -64,7 +67,8 @@ class Session:
         self.seconds = (
             None if self.seconds is None or reply.seconds is None else round(self.seconds + reply.seconds, 3)
         )
-        if reply.finish == "length" and (reply.usage is None or reply.usage.output_tokens >= self.max_tokens):
+        is_at_cap = reply.usage is None or reply.usage.output_tokens >= self.max_tokens
+        if reply.finish == "length" and is_at_cap and not self.cap_is_own_limit:
             raise Fault("truncated", f"the reply was cut at our cap of {self.max_tokens} tokens")
         return reply
 

@@ -138,6 +138,10 @@ class Provider(Service):
     """Builds a model; raises `ConfigError` for settings that cannot work. Key and options were checked."""
     fixes_cap: Callable[[ModelSpec], bool] = lambda spec: False
     """Whether another output cap would make another question of it: then no cap is cut to fit a budget."""
+    cap_is_own_limit: bool = False
+    """Whether a target's answer that the output cap ends counts as one that the model's own limit ends: where
+    the model runs with that cap, greedy, it would run on each time it is asked again.
+    """
     on_this_machine: bool = False
     """Whether its calls are worked on by this machine's processor: they take its time, and no money."""
     price: PriceOf = lambda model, base_url, on: None

@@ -6,7 +6,9 @@ import asyncio
 import hashlib
 import importlib
 import importlib.util
+import re
 import secrets
+import struct
 import threading
 import time
 from collections.abc import Mapping
@@ -23,6 +25,10 @@ _NO_QUESTION = "\x01"
 """Stands where a question would: no question begins with it."""
 SAMPLES = 256
 BLOCK = 4096
+HEAD = 1 << 20
+"""Bytes in which a file describes its model; the vocabulary comes after that."""
+_UINT32 = 4
+"""The type of a number in that description."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +179,20 @@ def require_gguf(path: Path) -> None:
             f"{path} is no GGUF model: it does not begin with {MAGIC.decode()}. Download it again, or name"
             " another file."
         )
+
+
+def own_context(path: Path) -> int | None:
+    """The tokens of context that a file was made for: more are not used, whatever `n_ctx` is. None where its
+    head does not say.
+    """
+    try:
+        with path.open("rb") as file:
+            found = re.search(
+                rb"\.context_length" + struct.pack("<I", _UINT32) + b"(.{4})", file.read(HEAD), re.S
+            )
+    except OSError:  # said when the model is built
+        return None
+    return None if found is None else int.from_bytes(found[1], "little")
 
 
 def digest(path: Path) -> str:

