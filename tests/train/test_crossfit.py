@@ -24,6 +24,7 @@ from skillopt.runs.reader import find_run, is_part, read_facts, read_run
 from skillopt.runs.verdicts import find
 from skillopt.tasks.splits import FOLDS, divided, in_folds, in_rounds, rounds_for
 from skillopt.tasks.task import Task
+from skillopt.testing import FunctionModel
 
 
 def rows(count: int) -> list[dict[str, str]]:
@@ -91,6 +92,39 @@ def test_equal_questions_stay_in_one_part() -> None:
 @pytest.mark.parametrize(("total", "rounds"), [(10, 4), (20, 6), (25, 4), (30, 4), (40, 3), (59, 2)])
 def test_few_tasks_are_trained_in_more_rounds(total: int, rounds: int) -> None:
     assert rounds_for(total) == rounds
+
+
+FORM = "Answer with the label only."
+
+
+def wordy(task: Task, skill: str) -> str:
+    """Knows every label, and says it alone only where the skill wants that, or for one task."""
+    label = task.prompt.split()[-1]
+    return label if FORM in skill or task.id == "0" else f"I think that it belongs to {label}, thank you."
+
+
+@pytest.mark.parametrize("passing", [1, 0])
+def test_a_seed_of_the_wrong_form_ends_no_run(passing: int, tmp_path: Path) -> None:
+    """With one task that passes, of most val splits none does; with none, that is said once."""
+    (tmp_path / "SKILL.md").write_text("# Mails\n\nAnswer politely and explain.\n", encoding="utf-8")
+    ids = range(1 - passing, 11 - passing)
+    edit = {"op": "append", "content": f"- {FORM}", "tasks": [str(n) for n in ids]}
+    heard: list[Event] = []
+    result = skillopt.optimize(
+        skill=tmp_path / "SKILL.md",
+        tasks=[{"id": str(n), "prompt": f"Mail {n} about {n % 5}", "answer": str(n % 5)} for n in ids],
+        scorer="exact_match",
+        target=wordy,
+        optimizer=FunctionModel(lambda asked: json.dumps({"edits": [edit], "same": []})),
+        options={"train.num_epochs": 1, "train.folds": 2, "evaluation.repeats": 1},
+        on_event=heard.append,
+        out=tmp_path / "run",
+    )
+    assert result.status == "finished" and FORM in result.best_skill
+    assert result.test is not None and result.test.before == passing / 10 and result.test.after == 1.0
+    warned = [one.text for one in heard if isinstance(one, Notice) and one.level == "warning"]
+    assert len(warned) == 1 - passing
+    assert all("10 of 10 failing answers contain the reference" in one for one in warned)
 
 
 @pytest.mark.slow

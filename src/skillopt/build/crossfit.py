@@ -7,23 +7,30 @@ stopped. They share one ledger, one budget and the rollouts of equal skills.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from skillopt.account import Amount, account_of
 from skillopt.build.assembly import OpenRun, Within, open_run
 from skillopt.build.job import Job
 from skillopt.errors import BudgetSpent
+from skillopt.evaluation.look import check_answers
+from skillopt.evaluation.runner import rows_of
+from skillopt.evaluation.stage import Evaluation
 from skillopt.evaluation.unconditional import smallest_gain
 from skillopt.events import Answered, Arrived, Event, Notice, RowFact, StageOpened, TestMeasured
+from skillopt.place import Place
 from skillopt.skill.document import Document
+from skillopt.step import Outbox, Step
 from skillopt.tasks.splits import Splits
 from skillopt.train.pooled_test import PooledRows
 
 if TYPE_CHECKING:
     from skillopt.build.training import Result
 
+SEED = Place.named("seed")
 Train: TypeAlias = "Callable[[OpenRun], Awaitable[Result]]"
 
 
@@ -55,6 +62,8 @@ async def earlier_rounds(opened: OpenRun, train: Train) -> Document | None:
     job, start = opened.job, opened.job.start
     rounds = len(job.earlier) + 1
     has_begun = opened.run.last_checkpoint() is not None  # then it is settled where the last round started
+    if job.folds and not has_begun:
+        await _check_seed(opened)
     for number, splits in enumerate(() if has_begun else job.earlier, 1):
         part = replace(job, splits=splits, start=start, earlier=(), folds=())
         # All rounds together may take half of a budget; what they leave is for the folds.
@@ -72,6 +81,33 @@ async def earlier_rounds(opened: OpenRun, train: Train) -> Document | None:
     if job.folds:
         _set_aside_for_folds(opened)
     return start
+
+
+async def _check_seed(opened: OpenRun) -> None:
+    """Check the seed's answers to all tasks before anything else is paid. Every part finds them stored, and
+    checks none of its own: by chance the few val tasks of one may all fail.
+    """
+    job = opened.job
+    if not job.config.evaluation.check_baseline:
+        return
+    step = Step(place=SEED, emit=Outbox(opened.run.emit), skill=job.skill)
+    in_batches = job.config.evaluation.batch == "all"
+    rows = rows_of(job.splits.all)
+    seed = job.skill.rendered
+    asked = Evaluation(
+        opened.evaluator,
+        step,
+        seed,
+        rows,
+        stage="baseline",
+        resumes=False,
+        tells_rows=False,
+        batch=in_batches,
+    )
+    with suppress(BudgetSpent):  # the first round says what can be paid
+        answers = await asked.close()
+        if warning := check_answers([(row.task, one) for row, one in zip(rows, answers, strict=True)]):
+            _tell(opened, warning, "warning")
 
 
 def fold_of(job: Job, rounds: Sequence[Splits]) -> Job:
@@ -140,6 +176,7 @@ async def _train_part(
     own = account_of(ledger.part(name).entries()).total().amount
     budget = ledger.budget.share(ledger.spent - own, share, elapsed=opened.elapsed())
     within = Within(whole=opened, name=name, budget=budget)
+    job = replace(job, config=job.config.having({"evaluation.check_baseline": False}))
     async with open_run(job, opened.folder / name, sinks=[pass_on], within=within) as part:
         opened.parts.append(part)
         try:
@@ -158,5 +195,5 @@ def _set_aside_for_folds(opened: OpenRun) -> None:
     )
 
 
-def _tell(opened: OpenRun, text: str) -> None:
-    opened.run.emit(Notice(text=text))
+def _tell(opened: OpenRun, text: str, level: Literal["info", "warning"] = "info") -> None:
+    opened.run.emit(Notice(text=text, level=level))

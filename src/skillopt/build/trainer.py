@@ -147,7 +147,9 @@ def gate_of(job: Job, evaluator: Evaluator) -> Gate:
         rule=partial(outgrows, window=window) if job.listing is None else problem_with,
         compared_targets=len(job.specs) if job.config.gate.targets == "none_worse" else 1,
         # A published benchmark has its scorer: there is no other to advise.
-        check_baseline=job.config.evaluation.check_baseline and isinstance(job.benchmark, Undivided),
+        check_baseline=job.config.evaluation.check_baseline
+        and isinstance(job.benchmark, Undivided)
+        and not job.folds,  # their answers were checked before the first round
     )
     return Gate(evaluator, rows_of(job.splits.val, job.repeats * len(job.specs)), settings)
 

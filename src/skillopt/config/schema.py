@@ -136,7 +136,7 @@ class EvaluationConfig(Section):
     repeats: int | None = Field(default=None, ge=1)
     """Draws per val task; unset means enough for 24 rows."""
     check_baseline: bool = True
-    """Stop after the baseline where every answer fails for a reason that no skill should mend."""
+    """Warn after the baseline where all answers fail for one reason; stop where the target gave none."""
     batch: Literal["off", "test", "all"] = "off"
     """Ask in batches at half price, within a day: the sealed test and `eval`, or the baseline too."""
 
@@ -300,7 +300,9 @@ class Config(Section):
             "optimizer": self.optimizer.model_dump(
                 mode="json", exclude=None if self.optimizer.prune else {"prune"}
             ),
-            "evaluation": self.evaluation.model_dump(mode="json", exclude={"batch", "eval_test"}),
+            "evaluation": self.evaluation.model_dump(
+                mode="json", exclude={"batch", "eval_test", "check_baseline"}
+            ),
             "gate": self.gate.model_dump(mode="json"),
             "env": {"name": self.env.name, **self._settings_identity()},
             **({} if self.skill == SkillConfig() else {"files": self.skill.model_dump(mode="json")}),

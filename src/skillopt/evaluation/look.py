@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from skillopt.errors import SkillOptError, UsageError
+from skillopt.errors import SkillOptError, Stopped
 from skillopt.tasks.benchmark import Benchmark, WantsJudge
 from skillopt.tasks.rollout import Rollout, Scored, Trajectory
 from skillopt.tasks.scorers import extract_answer, given_references
@@ -38,13 +38,24 @@ async def scorer_trouble(benchmark: Benchmark, task: Task) -> str:
     return f"the scorer passes the answer {NONSENSE!r} to task {task.id}" if bad.passed else ""
 
 
-def check_answers(outcomes: Sequence[tuple[Task, Rollout]]) -> None:
-    """Raise `UsageError` where every answer fails for a cause that they have in common."""
+def check_answers(outcomes: Sequence[tuple[Task, Rollout]]) -> str:
+    """A warning where every answer fails for a cause that they have in common: mostly a skill can mend it.
+
+    Raises `Stopped` where the target said nothing at all, as nothing can be learned from that.
+    """
     rows = [(task, row) for task, row in outcomes if isinstance(row, Scored)]
-    if rows and not any(row.score.passed for _, row in rows) and (cause := common_cause(rows)):
-        raise UsageError(
-            f"No answer passed: {cause} 'skillopt try' shows some; evaluation.check_baseline=false goes on."
+    if any(row.score.passed for _, row in rows) or not (cause := common_cause(rows)):
+        return ""
+    silent = sum(row.trajectory.failure in _SILENT and not row.trajectory.answer.strip() for _, row in rows)
+    if silent >= COMMON * len(rows):
+        raise Stopped(
+            f"No answer passed: {cause} Nothing can be learned from that, so nothing more was paid."
+            " evaluation.check_baseline=false goes on in the same folder."
         )
+    return (
+        f"No answer passed: {cause} Training goes on, as a skill can teach the form of an answer;"
+        " 'skillopt try' shows some."
+    )
 
 
 def common_cause(rows: Sequence[tuple[Task, Scored]]) -> str:
@@ -75,6 +86,7 @@ def common_cause(rows: Sequence[tuple[Task, Scored]]) -> str:
     return ""
 
 
+_SILENT = ("empty", "length")
 _REMEDIES = {"length": "Raise model.target.max_tokens.", "turns": "Give it more turns."}
 
 

@@ -15,7 +15,7 @@ from skillopt.evaluation.compare import too_many_lost
 from skillopt.evaluation.look import check_answers
 from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.evaluation.stage import Evaluation
-from skillopt.events import Answered, Judged
+from skillopt.events import Answered, Judged, Notice
 from skillopt.events.state import Metric
 from skillopt.gate.constraints import Effort, Ruled, effort_of, too_long
 from skillopt.gate.decision import Case, PolicyReader, RowId, value
@@ -154,9 +154,11 @@ class Gate:
             )
         return self.measured(skill, [outcome for outcome in outcomes if outcome is not None])
 
-    async def baseline(self, step: Step) -> tuple[Measured, tuple[Rollout, ...], list[str]]:
+    async def baseline(
+        self, step: Step, *, is_start: bool = True
+    ) -> tuple[Measured, tuple[Rollout, ...], list[str]]:
         """Measure the first skill in full. Tasks that cannot be measured leave the gate by name, at most a
-        tenth of them.
+        tenth of them. Of the skill that training starts from the answers are checked too.
 
         Without a given metric these rows settle it: partial credit without a pass mark is soft, else hard.
         """
@@ -166,8 +168,10 @@ class Gate:
         for index in [at for at, row in enumerate(rows) if row.draw == 0][:FIRST_ANSWERS]:
             evaluation.arriving(index).add_done_callback(partial(_tell_answer, step, rows[index].task))
         outcomes = await evaluation.close(check=_check_losses)
-        if self.settings.check_baseline:
-            check_answers([(self.rows[row.task_id, row.draw].task, row) for row in outcomes])
+        if is_start and self.settings.check_baseline:
+            asked = [(self.rows[row.task_id, row.draw].task, row) for row in outcomes]
+            if warning := check_answers(asked):
+                step.emit(Notice(text=warning, level="warning"))
         lost = _lost(outcomes)
         self.leave_out(lost)
         if self.settings.gate_metric is None and _gives_partial_credit(outcomes):

@@ -117,7 +117,7 @@ class Trainer:
         step = Step(place=BASELINE, emit=Outbox(sink), skill=skill)
         first = self.start or skill
         begun = await self.gate.baseline(replace(step, place=START, skill=first)) if self.start else None
-        measured, outcomes, lost = await self.gate.baseline(step)
+        measured, outcomes, lost = await self.gate.baseline(step, is_start=self.start is None)
         self.keep_measured(skill, measured)
         lost = sorted({*lost, *(begun[2] if begun else ())})
         for notice in baseline_notices(lost, self.gate.metric):
