@@ -7,7 +7,8 @@ SkillOptError
 │   ├── SkillError      a skill file or folder
 │   ├── TaskError       a task file, row or split
 │   └── RunConflict     a run folder that is another run's, or in use
-├── Stopped             a run that ended between decisions; the same command goes on
+├── Stopped             a run that ended between decisions, or bad input that
+│   │                   calls were paid before; the same command goes on   exit 3
 │   ├── BudgetSpent                                                       exit 4
 │   ├── ProviderDown    outage or dead login, every cause listed          exit 3
 │   ├── UnusableReplies the optimizer's replies could not be read, twice  exit 3
@@ -23,7 +24,9 @@ SkillOptError
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import ClassVar, Literal, get_args
 
 Kind = Literal[
@@ -93,6 +96,35 @@ class Stopped(SkillOptError):
     """The run stopped between decisions. Everything paid is kept; the same command goes on."""
 
     exit_code = 3
+
+
+_paid: ContextVar[list[int] | None] = ContextVar("paid", default=None)
+
+
+@contextmanager
+def stopped_once_paid() -> Iterator[None]:
+    """Within it bad input that is found after a paid call is a `Stopped`: a `UsageError` says that nothing
+    was paid. Every door of the program stands around it, and the ledger reports to it.
+    """
+    paid: list[int] = []
+    outer = _paid.set(paid)
+    try:
+        yield
+    except UsageError as error:
+        if not paid:
+            raise
+        raise Stopped(
+            f"{error}\nThis was found after calls were paid ({sum(paid)}); what they brought is kept, and the"
+            " same command goes on from there."
+        ) from error
+    finally:
+        _paid.reset(outer)
+
+
+def note_paid(calls: int) -> None:
+    """Tell whoever stands around it that calls were paid."""
+    if calls and (paid := _paid.get()) is not None:
+        paid.append(calls)
 
 
 class BudgetSpent(Stopped):

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from skillopt.account import Account, Amount, Budget, Entry, Settlement
-from skillopt.errors import BudgetSpent, Stopped
+from skillopt.errors import BudgetSpent, Stopped, note_paid
 from skillopt.messages import Role, Usage
 
 MARGIN = Fraction(13, 10)
@@ -218,6 +218,7 @@ class Ledger:
     def _close(self, entry: Entry) -> None:
         self._journal.close(entry.id, entry.state, entry.charged, entry.usage)
         self.account.take(entry)
+        note_paid(0 if entry.state == "refused" else entry.charged.calls)
         self._keep_time()
         for watcher in self._watchers:
             watcher(entry)

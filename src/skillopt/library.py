@@ -25,7 +25,7 @@ from skillopt.build.evaluation import evaluate as measure
 from skillopt.build.results import Evaluated, Versus, comparisons
 from skillopt.build.training import Result, train
 from skillopt.config import Resolved, load
-from skillopt.errors import ConfigError, UsageError
+from skillopt.errors import ConfigError, UsageError, stopped_once_paid
 from skillopt.estimation import Estimate
 from skillopt.estimation import estimate as estimated
 from skillopt.events import Sink
@@ -241,7 +241,7 @@ class _Given:
             raise UsageError("Say what to work on: tasks with a scorer, or a benchmark, and not both.")
         if self.benchmark is not None and self.scorer is not None:
             raise UsageError("A benchmark scores its tasks itself, so a scorer cannot be used with it.")
-        with ExitStack() as stack:
+        with stopped_once_paid(), ExitStack() as stack:
             flags = self._flags(stack)
             settings = [
                 f"{key}={value if isinstance(value, str) else json.dumps(value)}"

@@ -22,11 +22,12 @@ import typer
 from typer.core import TyperGroup
 
 from skillopt.cli._console import echo, guard_streams, lost_output, os_trouble
-from skillopt.errors import Interrupted, MachineFailed, SkillOptError, Stopped
+from skillopt.errors import Interrupted, MachineFailed, SkillOptError, Stopped, stopped_once_paid
 
 EXIT_CODES = (
-    "Exit codes: 0 finished · 1 internal error · 2 bad input, nothing was paid · 3 stopped by an outage or by"
-    " unusable replies, run the same command again to go on · 4 the budget was spent before the plan ended:"
+    "Exit codes: 0 finished · 1 internal error · 2 bad input, nothing was paid · 3 stopped by an outage, by"
+    " unusable replies or by bad input that showed after calls were paid: what was paid is kept, run the same"
+    " command again to go on · 4 the budget was spent before the plan ended:"
     " the best skill so far is exported, raise the budget and run again · 5 questions by hand wait for"
     " answers, or drafted queries for a review: do that and run again · 130 interrupted, run the same command"
     " again to go on."
@@ -126,7 +127,8 @@ class _Door(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with stopped_once_paid():
+                return super().invoke(ctx)
         except SkillOptError as error:
             echo(f"{'stopped' if isinstance(error, Stopped) else 'error'}: {error}", err=True)
             raise typer.Exit(error.exit_code) from None

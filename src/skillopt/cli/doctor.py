@@ -19,13 +19,16 @@ from skillopt.cli._console import open_console, print_json
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, Quiet, option
 from skillopt.doctor import CheckResult, Examination, Subject, examine
-from skillopt.errors import UsageError
+from skillopt.errors import Stopped, UsageError
 from skillopt.redact import Scrubber
 from skillopt.runs.words import count
 
 PANEL, PLACE = "Look things up", 2
 _MARKS = {"fine": ("✓", "green"), "note": ("!", "yellow"), "fix": ("✗", "red"), "skipped": ("-", "dim")}
-_CODES = "Exit codes: 0 nothing must be fixed · 2 something must be fixed before a run."
+_CODES = (
+    "Exit codes: 0 nothing must be fixed · something must be fixed before a run: 2 if nothing was paid, 3"
+    " after paid calls."
+)
 
 
 def doctor(
@@ -54,7 +57,7 @@ def doctor(
     else:
         _show(found)
     if not found.is_fine:
-        raise typer.Exit(UsageError.exit_code)
+        raise typer.Exit((Stopped if found.tokens else UsageError).exit_code)
 
 
 add = flagged(doctor, short=("target", "optimizer"), epilog=_CODES)

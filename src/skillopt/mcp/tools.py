@@ -126,7 +126,7 @@ TOOLS: tuple[CommandTool, ...] = (
         name="skillopt_doctor",
         takes=(*_CONFIG, "no_calls", *_MODELS, "env", "data_path", "split_dir", "skill_init"),
         calls_models=True,
-        statuses={2: "needs_fixing"},
+        statuses={2: "needs_fixing", 3: "needs_fixing"},
         more=_REST,
     ),
     CommandTool(name="skillopt_runs", takes=("folders", "compare"), reads_only=True),

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from skillopt.errors import SkillOptError, Stopped
+from skillopt.errors import SkillOptError, Stopped, stopped_once_paid
 from skillopt.files import temporary_folder
 from skillopt.night import NightSettings, read_settings
 from skillopt_sleep.experiments._nights import Night
@@ -99,7 +99,8 @@ def run(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
     `skillopt`.
     """
     try:
-        return asyncio.run(work())
+        with stopped_once_paid():
+            return asyncio.run(work())
     except SkillOptError as error:
         print(f"{'stopped' if isinstance(error, Stopped) else 'error'}: {error}", file=sys.stderr)
         return error.exit_code

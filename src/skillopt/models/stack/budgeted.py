@@ -15,7 +15,7 @@ from fractions import Fraction
 
 from skillopt.account import Amount, Entry
 from skillopt.aio import to_the_end
-from skillopt.errors import ModelError
+from skillopt.errors import ModelError, UsageError
 from skillopt.ledger import HEDGE_STAGE, MARGIN, Ledger
 from skillopt.messages import Reply, Request, Usage
 from skillopt.models.port import Model
@@ -121,6 +121,9 @@ class Budgeted:
             reply = await self._inner.complete(replace(request, max_tokens=cap) if is_cut else request)
         except ModelError as error:
             self.failed(entry, error)
+            raise
+        except UsageError:  # nothing was sent
+            self._ledger.withdraw(entry)
             raise
         except BaseException:  # a bug or a dying loop: the attempt was sent, so it stays charged
             self._ledger.settle(entry, None, None)
