@@ -26,7 +26,7 @@ _CUE = r"""(?:(?<!\w)(?:
     answer | (?:correct|right|best|final|my|only)\ (?:option|choice|one)
   | (?:choose|chose|pick|select|selected|take|go\ with|going\ with|went\ with|leaves|leaving)
   | (?:must|should|would|has\ to)\ be | it's | it\ is
-  | therefore | thus | hence | so | actually | (?:final|no)(?=[ ]?:)
+  | conclusion | conclude\ that | therefore | thus | hence | so | actually | (?:final|no)(?=[ ]?:)
   | antwort | antwoord | respuesta | réponse | risposta | resposta | ответ | odpowiedź
 )(?!\w) | 答案 | 答え | 正解 | 정답)"""
 """Words after which a label is meant as the answer."""
@@ -54,6 +54,22 @@ _AROUND = string.punctuation + string.whitespace + "–—…→"
 _DOUBTED = re.compile(
     r"(?<!\w)(?:if|suppose|assum\w+|whether|unless|not|never|cannot|neither)(?!\w)|n't(?!\w)", re.IGNORECASE
 )
+_DENIED = re.compile(
+    rf"""{_DOUBTED.pattern} | (?<!\w)(?: wrong | false | incorrect | hardly | unlikely | between | rul\w*\ out
+    | (?:doubt|exclud|reject|eliminat|discard|refut|disprov|contra|negat|mistake|counter)\w*
+    | (?:and|n?or|vs)\W*$ )(?!\w)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Words of an introduction, such as `Ruled out:`, after which the choice that follows is not the answer."""
+
+_DRAWN = re.compile(
+    r"(?<!\w)(?:by|but|remains?|follows|gives?|get|obtain|yields?|shows?|proves?|implies|statement)(?!\w)",
+    re.IGNORECASE,
+)
+"""Words of an introduction to what was found."""
+
+_EMPTY = re.compile(r"(?:[\s`$]|\\[\[\]])*")
+"""A line without content, such as the end of a code block or of a formula."""
 
 
 def read_label(answer: str, choices: Mapping[str, str]) -> str | None:
@@ -61,7 +77,7 @@ def read_label(answer: str, choices: Mapping[str, str]) -> str | None:
     text = _undressed(answer)
     if alone := re.fullmatch(rf"[\W_]*({_one_of(choices)})[\W_]*", text, re.IGNORECASE):
         return alone[1]
-    if label := label_of_text(answer, choices):
+    if label := label_of_text(answer, choices) or _closing_text(answer, choices):
         return label
     found = max(_commitments(text, choices), default=(0, None), key=lambda pair: pair[0])
     return found[1]
@@ -79,12 +95,59 @@ def label_of_text(text: str, choices: Mapping[str, str]) -> str | None:
     return None
 
 
+def _closing_text(answer: str, choices: Mapping[str, str]) -> str | None:
+    """The label of the choice whose text the last lines are, unless the words before them lead to something
+    else than the answer, or it ends a list of choices.
+    """
+    lines = _spoken(answer).splitlines()
+    filled = [number for number, line in enumerate(lines) if not _EMPTY.fullmatch(line)]
+    longest = max((text.count("\n") for text in choices.values()), default=-1) + 1
+    for size in range(min(longest, len(filled)), 0, -1):
+        if label := label_of_text("\n".join(lines[number] for number in filled[-size:]), choices):
+            before = [lines[number] for number in filled[:-size]]
+            is_apart = filled[-size] - 1 not in filled[-size - 1 :]
+            is_led = not before or _is_complete(before[-1], is_apart) or _leads(before[-1], label)
+            return label if is_led and not _is_listed(label, before, longest, choices) else None
+    introduction, _, ending = lines[filled[-1]].partition(":") if filled else ("", "", "")
+    found = label_of_text(ending, choices)
+    return found if found and len(introduction) <= 40 and _leads(introduction, found) else None
+
+
+def _is_complete(line: str, is_apart: bool) -> bool:
+    """Whether a line says something by itself, so that what follows is another sentence."""
+    text = _undressed(line).rstrip("\"')]")
+    return text.endswith((".", "!", "?", "。")) or (
+        is_apart and not re.search(r"(?::|\b(?:and|n?or))$", text)
+    )
+
+
+def _leads(introduction: str, label: str) -> bool:
+    """Whether an introduction leads to the answer: it draws a conclusion or names the label, and denies
+    nothing.
+    """
+    clause = re.split(r"[.;,:]", _undressed(introduction).rstrip(" :,"))[-1]
+    is_named = re.search(rf"(?<!\w){re.escape(label)}(?!\w)", clause)
+    is_drawn = re.search(_CUE, clause, re.IGNORECASE | re.VERBOSE) or _DRAWN.search(clause)
+    return bool(is_named or is_drawn) and not _DENIED.search(clause)
+
+
+def _is_listed(label: str, before: Sequence[str], longest: int, choices: Mapping[str, str]) -> bool:
+    """Whether a choice stands right behind another one, or all others were written out above."""
+    lines = [re.sub(r"^\s*[-*•]\s", "", line) for line in before[-100:]]
+    ahead = {label_of_text("\n".join(lines[-size:]), choices) for size in range(1, longest + 1)}
+    above = {label_of_text(line, choices) for line in lines}
+    return bool(ahead - {None, label}) or above - {None} == {*choices} - {label}
+
+
 def _names(given: str, label: str, choice: str) -> bool:
     before = given[: len(given) - len(choice)]
     return (
         bool(choice)
         and given.endswith(choice)
-        and (not before or re.fullmatch(rf"\W*{re.escape(label)}\W+", before) is not None)
+        and (
+            not before
+            or re.fullmatch(rf"\W*(?:(?:option|choice) )?{re.escape(label)}\W+", before) is not None
+        )
     )
 
 
@@ -103,7 +166,8 @@ def _commitments(text: str, choices: Mapping[str, str]) -> Iterator[tuple[int, s
     alone = re.compile(rf"(?:[\w\ ]{{1,30}}:\ ?[^\w\ ]?|option\ |choice\ )?\(?(?P<label>{label})", flags)
     at = 0
     for line in text.splitlines(keepends=True):
-        if bare := alone.fullmatch(line.strip(_AROUND)):
+        bare = alone.fullmatch(line.strip(_AROUND))
+        if bare and not _DENIED.search(bare[0].rpartition(":")[0]):
             yield at, bare["label"]
         for match in [*stated.finditer(line), *judged.finditer(line)]:
             before = line[max(0, match.start() - 200) : match.start()]
@@ -120,7 +184,10 @@ def _commitments(text: str, choices: Mapping[str, str]) -> Iterator[tuple[int, s
 def _texts(text: str, choices: Mapping[str, str]) -> Iterator[tuple[int, str]]:
     """`The answer is Paris`, at the end of the text or of a line."""
     longest = max(map(len, choices.values()), default=0) + 40
-    for match in re.finditer(rf"{_CUE}[ \t]*(?:is|be)?[ \t:=]*", text, re.IGNORECASE | re.VERBOSE):
+    for match in re.finditer(rf"{_CUE}[ \t]*(?:is|be)?[ \t:=,]*", text, re.IGNORECASE | re.VERBOSE):
+        clause = re.split(r"[.;,:\n]", text[max(0, match.start() - 200) : match.start()])[-1]
+        if _DOUBTED.search(clause):
+            continue
         rest = text[match.end() : match.end() + longest + 1]
         for part in (rest, rest.partition("\n")[0]):
             if len(part) <= longest and (label := label_of_text(part, choices)):
@@ -131,7 +198,9 @@ def _leading(text: str, label: str) -> Iterator[tuple[int, str]]:
     """A line such as `B) Paris` or `B, since A fails`, unless it is one of a list of all choices."""
     opening = re.compile(
         rf"""^[(\[\ \t]*(?P<label>{label})
-        (?: [\ \t]?[).:\]](?!\d) | [\ \t]+[-–—](?=\s) | ,(?=[\ ](?:since|because|as|for)(?!\w)) )""",
+        (?: [\ \t]?[).:\]](?!\d) | [\ \t]+[-–—](?=\s) | ,(?=[\ ](?:since|because|as|for)(?!\w))
+          | [\ ](?:because|since)(?!\w)(?!.*\bor[\ ]\(?(?:{label})(?!\w))
+          | ,?[\ ](?:and[\ ])?\(?(?:as|not|rather[\ ]than|instead[\ ]of)[\ ](?:{label})(?!\w) )""",
         re.MULTILINE | re.IGNORECASE | re.VERBOSE,
     )
     several = _several(label)
@@ -158,9 +227,14 @@ def _several(label: str) -> re.Pattern[str]:
 
 
 def _undressed(answer: str) -> str:
-    """The text without thinking, tags and the marks of Markdown and LaTeX."""
-    text = _ANSWER.split(_THINKING.sub("", unicodedata.normalize("NFKC", answer)))[-1]
+    """What was spoken, without the marks of Markdown and LaTeX."""
+    text = _spoken(unicodedata.normalize("NFKC", answer))
     return _SEAM.sub(" ", _DRESS.sub("", _LATEX.sub("", text))).strip()
+
+
+def _spoken(answer: str) -> str:
+    """The text without thinking, and from the last tag on."""
+    return _ANSWER.split(_THINKING.sub("", answer))[-1]
 
 
 def _bare(text: str) -> str:
@@ -178,11 +252,12 @@ class MultipleChoice(TextScorer):
 
     The reference is a label, or the text of a choice when the task's data has `choices` (a list is labelled
     A, B, C ..., a mapping by its keys). An answer is a label alone, the text of a choice, or the last
-    commitment of a longer reply: `B) Paris`, `The answer is B`, a last line with nothing but the label.
+    commitment of a longer reply: `B) Paris`, `The answer is B`, `B because of A`, or a last line with
+    nothing but the label or the text of a choice.
     """
 
     name: ClassVar[str] = "multiple_choice"
-    revision: ClassVar[int] = 4
+    revision: ClassVar[int] = 5
 
     def check_task(self, task: Task) -> None:
         """Every reference names a choice; a bare number beside a list could count from 0 or 1: refused."""
