@@ -40,6 +40,9 @@ def said(answer: str) -> Trajectory:
 def test_it_is_registered_with_the_public_defaults(tmp_path: Path) -> None:
     assert benchmarks.get("searchqa") is PLUGIN
     assert PLUGIN.defaults == {
+        "optimizer.skip_unchanged_epochs": False,
+        "optimizer.salvage": False,
+        "gate.leak_guard": False,
         "evaluation.repeats": 1,
         "env.workers": 24,
         "train.train_size": 0,

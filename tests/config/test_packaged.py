@@ -26,6 +26,24 @@ def test_the_common_base_says_exactly_the_defaults(tmp_path):
     }
 
 
+PUBLISHED = ("alfworld", "docvqa", "livemathematicianbench", "officeqa", "searchqa", "spreadsheetbench")
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_published_benchmarks_train_as_published_by_config_and_by_name(name, tmp_path):
+    for config in (packaged(name, tmp_path).config, packaged(None, tmp_path, env=name).config):
+        optimizer = config.optimizer
+        assert config.train.strategy == "paper"
+        assert (optimizer.use_slow_update, optimizer.use_meta_skill) == (True, True)
+        assert not (optimizer.skip_unchanged_epochs or optimizer.salvage or config.gate.leak_guard)
+
+
+@pytest.mark.parametrize("name", ["own", "evals_json", "world"])
+def test_other_tasks_keep_what_was_added_to_the_published_loop(name, tmp_path):
+    config = packaged(None, tmp_path, env=name).config
+    assert config.optimizer.skip_unchanged_epochs and config.optimizer.salvage and config.gate.leak_guard
+
+
 @pytest.mark.parametrize("name", packaged_names())
 def test_every_packaged_config_loads_without_a_warning(name, tmp_path):
     assert packaged(name, tmp_path).warnings == ()

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from promises._runs import quick_folder
-from protocol._told import BAD, GOOD, LEARNING, root_of, run, stage_of
+from protocol._told import BAD, GOOD, LEARNING, edits, root_of, run, stage_of
 from skillopt.events import Arrived, EpochEnded, Judged, StageClosed, StageOpened
 from skillopt.optimizer.epoch import pairs_of
 from skillopt.tasks.rollout import Invalid, Score, Scored, Trajectory
@@ -184,6 +184,33 @@ def test_a_pair_is_named_by_whether_it_passed_before_and_passes_now(before, afte
     assert pair.category == category
     lost = Invalid(task_id="t", draw=0, attempt=0, kind="timeout", detail="")
     assert pairs_of([task], [row(1)], [lost]) == [], "a lost arm is no failure"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("skips", [False, True])
+async def test_an_epoch_that_accepted_nothing_has_its_slow_update_and_meta_skill_unless_it_skips_them(
+    folder, skips
+):
+    """Publicly both are asked at every end from the second epoch on; persistent failures are what they see."""
+    nothing = {name: lambda call: edits() for name in ("analyst_failure", "analyst_success")}
+    told = await run(
+        folder,
+        {**SCRIPT, **nothing},
+        **{**LONG, "train__num_epochs": 3},
+        optimizer__skip_unchanged_epochs=skips,
+    )
+    second, third = ended(told, 2), ended(told, 3)
+    assert {record["action"] for record in told.steps} == {"skip_no_patches"}
+    assert bool(told.asked("slow_update", "e3/end")) == (not skips)
+    if skips:
+        assert (second.slow_update.action, second.meta_skill.action) == ("skip_unchanged",) * 2
+        assert (second.pairs, third.slow_update.action) == ([], "skip_unchanged")
+        return
+    assert (second.slow_update.action, second.meta_skill.action) == ("accept_new_best", "write_meta_skill")
+    assert GOOD[-1] in told.skill(told.states("epoch")[1].skill).region("slow_update")
+    assert {pair.category for pair in second.pairs} <= {"persistent_fail", "stable_success"}
+    asked = [(call.text, call.draw) for call in told.asked("rollout")]
+    assert len(asked) == len(set(asked)), "equal skills are measured once"
 
 
 async def test_empty_guidance_changes_nothing_and_costs_no_gate(folder):

@@ -11,6 +11,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from skillopt.benchmarks import benchmarks
 from skillopt.build.assembly import OpenRun, open_run
 from skillopt.build.continuing import carry_looks
 from skillopt.build.crossfit import earlier_rounds, pooled_rows, told_plan
@@ -243,8 +244,10 @@ def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
 
 
 def _is_set(job: Job, key: str) -> bool:
-    """Whether a setting is another than the built-in one."""
-    return bool(attrgetter(key)(job.config) != attrgetter(key)(Config()))
+    """Whether a setting is another than the usual one of the benchmark."""
+    name = job.config.env.name
+    usual = benchmarks.get(name).defaults if name in benchmarks.names() else {}
+    return bool(attrgetter(key)(job.config) != usual.get(key, attrgetter(key)(Config())))
 
 
 def pruning_job(resolved: Resolved, run: Path) -> Job:

@@ -98,6 +98,8 @@ class OptimizerConfig(Section):
     """Which pairs the slow update reads: all, those whose outcome changed, or those that stayed."""
     use_meta_skill: bool = True
     """Keep notes for the optimizer across epochs."""
+    skip_unchanged_epochs: bool = True
+    """Ask for no slow update and no meta skill where the skill is the one of an epoch ago."""
     use_skill_aware_reflection: bool = False
     """Tell defects of the skill (edits) from lapses in following it (notes in the appendix)."""
     skill_aware_appendix_source: Literal["both", "failure_only"] = "both"
@@ -287,6 +289,12 @@ class Config(Section):
 
         Left out: credentials, endpoints, prices, timeouts, concurrency, budget, outputs, and paths.
         """
+        usual = OptimizerConfig()
+        unset = {
+            name
+            for name in ("prune", "skip_unchanged_epochs")  # younger than runs whose identity must still hold
+            if getattr(self.optimizer, name) == getattr(usual, name)
+        }
         return {
             "model": {
                 **{role: self._role_identity(role) for role in ROLES},
@@ -297,9 +305,7 @@ class Config(Section):
             },
             "train": self.train.model_dump(mode="json", exclude={"ahead"}),
             "gradient": self.gradient.model_dump(mode="json", exclude={"analyst_workers"}),
-            "optimizer": self.optimizer.model_dump(
-                mode="json", exclude=None if self.optimizer.prune else {"prune"}
-            ),
+            "optimizer": self.optimizer.model_dump(mode="json", exclude=unset),
             "evaluation": self.evaluation.model_dump(
                 mode="json", exclude={"batch", "eval_test", "check_baseline"}
             ),

@@ -54,6 +54,7 @@ class EpochSettings:
     use_meta_skill: bool = True
     slow_update_gate_with_selection: bool = True
     longitudinal_pair_policy: PairPolicy = "mixed"
+    skip_unchanged_epochs: bool = True
 
     @property
     def ungated(self) -> str:
@@ -95,7 +96,9 @@ class EpochEnd:
         slow = SlowUpdateRecord(action=_skipped(older, wants_slow))
         meta = MetaSkillRecord(action=_skipped(older, wants_meta))
         after, pairs = state, list[TaskPair]()
-        if older is not None and older.rendered != step.skill.rendered and (wants_slow or wants_meta):
+        is_same = older is not None and older.rendered == step.skill.rendered
+        is_skipped = is_same and self.settings.skip_unchanged_epochs
+        if older is not None and not is_skipped and (wants_slow or wants_meta):
             pairs = await self._compare(step, older, epoch)
             ago = EPOCH_AGO if self.earlier is None or epoch > 1 else self.earlier.ago
             advisor = self.optimizer.advisor
