@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,3 +105,51 @@ async def test_a_newer_proposal_takes_the_place_of_an_open_older_one(tmp_path: P
     with pytest.raises(UsageError, match="is replaced by proposal"):
         adoption.adopt(first.proposal.id, edits=[1])
     assert adoption.adopt().proposal == second.proposal.id and not decisions(adoption.store, None)[:-1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"target_skill_path": "SK3/SKILL.md"}, "agents would refuse a new skill there: The name 'SK3'"),
+        ({"target_skill_path": "{home}/far/away/notes/SKILL.md"}, "there is no folder .*far/away. Make it"),
+        ({"target_skill_path": "notes.txt"}, "A skill is a .md file"),
+        ({"skill_roots": ["../far/skills"]}, "There is no folder .*far/skills, which --skill-root"),
+    ],
+)
+async def test_places_that_nothing_could_be_proposed_for_are_refused_before_anybody_is_asked(
+    settings: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = Person(tmp_path / "home").write(sessions=0, skill=False)
+    tool_work(person, WISH)
+    monkeypatch.chdir(person.project)
+    if isinstance(path := settings.get("target_skill_path"), str):
+        settings = {"target_skill_path": path.format(home=tmp_path)}
+    async with LoopbackProvider(scripted(RULE)) as provider:
+        model = f"compatible:m@{provider.base_url}"
+        with pytest.raises(UsageError, match=said):
+            await run_night(
+                person.around(**settings), Roles(target=model, optimizer=model), environ={}, now=clock
+            )
+        assert provider.calls == 0
+
+
+async def test_a_named_skill_that_is_not_there_is_begun(tmp_path: Path) -> None:
+    person = Person(tmp_path / "home").write(sessions=0, skill=False)
+    tool_work(person, WISH)
+    path = person.project / "notes" / "SKILL.md"
+    ended = await night(person.around(target_skill_path=str(path), llm_mine=False))
+    assert ended.proposal is not None and not path.exists()
+    person.around().adoption(clock).adopt(edits=[edit.id for edit in ended.proposal.edits])
+    assert WISH in path.read_text() and path.read_text().startswith("---\nname: notes\n")
+
+
+async def test_a_suggestion_for_a_file_that_cannot_be_changed_ends_no_night(tmp_path: Path) -> None:
+    person = Person(tmp_path / "home").write(sessions=0, skill=False)
+    tool_work(person, WISH)
+    skill = person.project / ".agents" / "skills" / "skillopt-sleep-learned" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_bytes(b"\xff is not UTF-8")
+    ended = await night(person.around(llm_mine=False))
+    assert (
+        ended.plan.suggestions and ended.proposal is None and "nothing to learn from" in ended.record.outcome
+    )

@@ -15,8 +15,9 @@ from skillopt.night.job import NightJobs
 from skillopt.night.roles import Roles
 from skillopt.night.settings import NightSettings, expanded, find_settings, read_settings
 from skillopt.night.state import NightHome, ProjectHome
-from skillopt.night.targets import SkillPlaces, skill_places
+from skillopt.night.targets import SkillPlaces, skill_places, target_of
 from skillopt.night.tasks_file import TasksFile, read_tasks
+from skillopt.skill.paths import SKILL_FILE
 from skillopt.transcripts import Homes
 from skillopt.transcripts.session import is_within
 
@@ -38,6 +39,29 @@ class NightContext:
     def places(self) -> SkillPlaces:
         """Where the skills lie."""
         return skill_places(self.settings, self.project, self.homes.home, self.home.folder)
+
+    def check_places(self) -> None:
+        """Raise `UsageError` where what a night finds could not be kept or proposed: a state folder inside of
+        what adoption may write to, folders that are not there, a named file that no proposal may be for. A
+        named skill that is not there yet is begun.
+        """
+        places, named = self.places, self.settings.target_skill_path
+        self.home.store.refuse_inside(places.roots)
+        for root in self.settings.skill_roots:
+            if not root.is_dir():
+                raise UsageError(
+                    f"There is no folder {root}, which --skill-root (skill_roots) names. Correct it."
+                )
+        if named is None:
+            return
+        named = named.absolute()
+        folder = named.parent.parent if named.name == SKILL_FILE else named.parent
+        if not folder.is_dir() and not is_within(str(named), self.project):
+            raise UsageError(
+                f"{named} is not there, and cannot be begun: there is no folder {folder}. Make it, or name"
+                " another file with --target-skill-path."
+            )
+        target_of(named, (), places.roots)
 
     @property
     def kept(self) -> ProjectHome:

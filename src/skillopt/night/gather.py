@@ -72,10 +72,10 @@ class ModelMining:
 
 
 def check_night(context: NightContext, roles: Roles, environ: Mapping[str, str]) -> None:
-    """Raise what would stop a night before its first question: models without a key, a bad option, a state
-    folder inside of what adoption may write to.
+    """Raise what would stop a night before its first question: models without a key, a bad option, places
+    that nothing can be kept in or proposed for.
     """
-    context.home.store.refuse_inside(context.places.roots)
+    context.check_places()
     jobs = context.jobs(roles, environ)
     jobs.job(NO_SKILL)
     jobs.reader.job(NO_SKILL)

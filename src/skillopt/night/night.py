@@ -52,7 +52,7 @@ async def run_night(
     kept = context.kept
     jobs = context.jobs(roles, environ)
     terms = jobs.terms + ("" if context.tasks is None else f" {context.tasks.digest}")
-    context.home.store.refuse_inside(context.places.roots)
+    context.check_places()
     with kept.alone():
         state = kept.load()
         night = None if restart or state.open is None else _reopened(context, state.open, terms)
@@ -188,6 +188,8 @@ def _stage(night: NightPlan, context: NightContext, now: datetime, cost: Cost) -
     drafts = drafts_with(
         [draft for one in better for draft in drafts_of(one, one.ended)], night.suggestions, roots
     )
+    if not drafts:  # no suggestion is for a file that may be changed
+        return None
     proposal = store.stage(
         drafts,
         roots=roots,

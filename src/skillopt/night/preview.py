@@ -39,7 +39,7 @@ async def preview(
     context: NightContext, roles: Roles | None, *, environ: Mapping[str, str], now: datetime
 ) -> Preview:
     """Look; nothing is sent, nothing is written and no night is begun."""
-    context.home.store.refuse_inside(context.places.roots)
+    context.check_places()
     since = since_of(context.settings, now, context.kept.load().next_since)
     gathered = await gather(context, since, replays=roles is not None and roles.replays)
     to_read: Sequence[RecordedSession] = ()
