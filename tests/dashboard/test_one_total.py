@@ -12,12 +12,10 @@ import pytest
 from rich.console import Console
 
 from cli._commands import run
+from dashboard._visits import visit_of
 from skillopt.account import Amount
 from skillopt.cli._progress import panel
-from skillopt.dashboard._launch import Launches
-from skillopt.dashboard._page import Parts, Surroundings, Visit
-from skillopt.dashboard._runs import Roots
-from skillopt.dashboard.pages import pages
+from skillopt.dashboard._page import Parts
 from skillopt.files import lock
 from skillopt.mcp.resources import RUNS, read
 from skillopt.runs.database import Database
@@ -38,15 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def parts(folder: Path) -> Parts:
-    roots = Roots([folder.parent])
-    around = Surroundings(
-        roots=roots,
-        cwd=folder.parent,
-        environ={},
-        pages={name: pages.get(name) for name in pages.names()},
-        launches=Launches(roots, folder.parent, {}),
-    )
-    visit = Visit(around=around, page=pages.get("run"), place=roots.runs()[0])
+    visit = visit_of(folder)
     return asyncio.run(visit.page.build(visit))
 
 

@@ -19,13 +19,12 @@ from playwright.sync_api import Browser, expect
 
 from cli._commands import SMALL, run
 from dashboard._browser import Server, serving, tab
+from dashboard._visits import visit_of
 from runs._big import big_run
 from runs._log import baseline, fold, row, started, step
 from skillopt.account import Amount
-from skillopt.dashboard._launch import Launches
-from skillopt.dashboard._page import Parts, Surroundings, Visit
+from skillopt.dashboard._page import Parts
 from skillopt.dashboard._runs import Roots
-from skillopt.dashboard.pages import pages
 from skillopt.dashboard.pages.skill import side_by_side
 from skillopt.files import lock
 from skillopt.models.world.rules import SEED_SKILL
@@ -278,7 +277,11 @@ def test_the_list_is_filtered_sorted_and_runs_are_compared(
         table.get_by_role("link", name="run", exact=True).click()
         expect(table.locator("[aria-sort]")).to_have_text("run")
         assert [one.inner_text() for one in table.locator("tbody th").all()] == sorted(names)
-        page.get_by_role("checkbox", name="Compare whole").check()
+        desk.open(shown.url("whole"))
+        page.get_by_role("link", name="Compare").click()
+        expect(page.get_by_role("checkbox", name="Compare whole")).to_be_checked()
+        expect(page.get_by_role("row").nth(1)).to_contain_text("whole")
+        expect(page.get_by_text("Tick the runs to compare it with")).to_be_visible()
         page.get_by_role("checkbox", name="Compare long").check()
         page.get_by_role("button", name="Compare the chosen runs").click()
         side = page.get_by_role("region", name="Side by side")
@@ -443,22 +446,13 @@ def test_the_chart_holds_no_point_of_the_test_before_it_was_opened(shown: Shown)
 
 def test_page_and_report_draw_the_same_facts_with_the_same_markup(shown: Shown) -> None:
     """The figures, the screen and the settings of the live page stand in the report, letter by letter."""
-    place = Roots([shown.root]).runs()
-    run = next(one for one in place if one.name == "whole")
-    around = Surroundings(
-        roots=Roots([shown.root]),
-        cwd=shown.root,
-        environ={},
-        pages={name: pages.get(name) for name in pages.names()},
-        launches=Launches(Roots([shown.root]), shown.root, {}),
-    )
-    visit = Visit(around=around, page=pages.get("run"), place=run)
+    visit = visit_of(shown.root / "whole")
 
     async def build() -> Parts:
         return await visit.page.build(visit)
 
     with ThreadPoolExecutor(1) as pool:  # the browser of this file holds the event loop of this thread
         parts = pool.submit(lambda: asyncio.run(build())).result(60)
-    frozen = report(read_facts(run.folder))
+    frozen = report(read_facts(shown.root / "whole"))
     for name in ("hero", "screen", "spending"):
         assert parts[name] and parts[name] in frozen, name

@@ -9,7 +9,7 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,12 @@ from rich.console import Console
 
 from _router import SimulatedRouter
 from cli._commands import run
+from dashboard._visits import visit_of
 from skillopt.cli.replay import frame
 from skillopt.events import HandedOver, Judged, Pruned
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
 from skillopt.report import page
+from skillopt.runs.answers import GivenAnswer, read_answers
 from skillopt.runs.growth import growth
 from skillopt.runs.matrix import MARK_SIGNS
 from skillopt.runs.reader import read_facts, read_run
@@ -177,6 +179,10 @@ def files_of(folder: Path, facts: Facts) -> str:
     return Document(written, beside).whole
 
 
+def is_right(answers: Sequence[GivenAnswer]) -> bool:
+    return all(one.hard == 1 for one in answers)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("make", KINDS, ids=[one.__name__ for one in KINDS])
 def test_the_moment_of_the_best_skill_is_that_skill(make: Callable[[Path], Any], tmp_path: Path) -> None:
@@ -197,7 +203,14 @@ def test_the_moment_of_the_best_skill_is_that_skill(make: Callable[[Path], Any],
     assert sum(mark == "pass" for mark in squares.values()) == passing
     assert f'id="passing">{passing:g} of {len(facts.tasks)} pass' in source
 
-    # So does the terminal, where the skill has as many lines as it needs.
+    # What is handed out is the file, and the best skill's answers are those of its rows.
+    visit = visit_of(folder)
+    assert visit.page.files["best_skill.md"](visit) == (folder / "best_skill.md").read_bytes().decode()
+    answers = read_answers(read_run(folder))
+    right = [one.id for one in answers.tasks if one.split == "val" and is_right(one.answers[answers.best])]
+    assert len(right) == passing
+
+    # The terminal shows the same, where the skill has as many lines as it needs.
     console = Console(file=io.StringIO(), width=300, height=200, highlight=False)
     console.print(frame(facts, grown, grown.best, 300, 200))
     text = console.file.getvalue()  # type: ignore[attr-defined]

@@ -70,7 +70,7 @@ class Page:
         """Whether the page is about one run."""
         return "{run}" in self.path
 
-    def url(self, run: str | None = None, **query: str) -> str:
+    def url(self, run: str | None = None, /, **query: str) -> str:
         """The address of this page, of a run by its id, with a query."""
         path = self.path.replace("{run}", quote(run or "", safe=""))
         return f"{path}?{urlencode(query)}" if query else path
@@ -133,8 +133,13 @@ class Visit:
         return self.place
 
     def url(self, page: str, run: str | None = None, **query: str) -> str:
-        """The address of another page, by the name of its file; of this visit's run, where none is named."""
-        return self.around.pages[page].url(run or (self.place.id if self.place else None), **query)
+        """The address of another page, by the name of its file; of this visit's run, where none is named. A
+        page that is not about one run is told of the run in its query.
+        """
+        found = self.around.pages[page]
+        if run is not None and not found.is_of_run:
+            query["run"] = run
+        return found.url(run or (self.place.id if self.place else None), **query)
 
     def here(self, **changed: str | None) -> str:
         """The address of this page with parts of its query changed; None takes one out."""

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from skillopt.errors import UsageError
-from skillopt.events import Judged, RowFact, StageClosed, TestMeasured
+from skillopt.events import HandedOver, Judged, Pruned, RowFact, StageClosed, TestMeasured
 from skillopt.files import write_text
 from skillopt.gate.gate import STAGE
 from skillopt.place import START
@@ -118,7 +118,8 @@ def read_answers(
     wanted = {seed, best} if skills is None else set(skills)
     sections = read_sections(run.folder)
     found: dict[tuple[Split, str], dict[str, dict[tuple[int, str], RowFact]]] = {}
-    for split, skill, row in _rows([*sections.kept, sections.open_section], run.skills):
+    measured = [*sections.kept, sections.open_section, *sections.kept_of_handover]
+    for split, skill, row in _rows(measured, run.skills):
         if skill in wanted and (not tasks or row.task in tasks):
             draws = found.setdefault((split, row.task), {}).setdefault(skill, {})
             draws[row.draw, row.target or ""] = row
@@ -169,6 +170,9 @@ def _rows(sections: Iterable[LogSection], skills: Skills) -> Iterator[tuple[Spli
                 continue
             if closed.stage in _SPLIT_OF and closed.place.arm != "older":
                 yield from ((_SPLIT_OF[closed.stage], skill, row) for row in closed.rows)
+        better: list[HandedOver | Pruned] = [*section.of(HandedOver), *section.of(Pruned)]
+        for one in better:
+            yield from (("val", skills.get(one.skill).digest, row) for row in one.rows)
         for look in section.of(TestMeasured):
             for name, rows in look.rows.items():
                 yield from (("test", look.skills[name], row) for row in rows)

@@ -250,7 +250,7 @@ def read_events(path: Path) -> Iterator[Event]:
 def read_sections(folder: Path) -> Fold[LogSection]:
     """What was decided in a run, section by section, with all its rows."""
     sections: Fold[LogSection] = Fold(lambda section: section)
-    for event in read_events(folder / EVENTS):
+    for event in _read(folder / EVENTS):
         sections.take(event)
     return sections
 

@@ -185,10 +185,11 @@ def _report(visit: Visit) -> str:
 
 
 def _skill(visit: Visit) -> str:
-    facts = read_facts(visit.run.folder)
-    if facts.baseline is None:
+    """The whole SKILL.md: facts know of a folder all files in one text, of a description that alone."""
+    written = visit.run.folder / "best_skill.md"
+    if not written.is_file():
         raise UsageError("Nothing is measured yet, so there is no best skill to export.")
-    return facts.best_skill
+    return written.read_bytes().decode()
 
 
 PLUGIN = Page(

@@ -45,14 +45,19 @@ async def build(visit: Visit) -> Parts:
     rows = [row for row in found if _matches(row, words, state)]
     order = visit.query.get("sort", "changed")
     rows.sort(key=_COLUMNS.get(order, _COLUMNS["changed"]))
+    chosen = set(visit.query.getall("run", []))
+    rows.sort(key=lambda row: row[0].id not in chosen)
     part, pages = pager(visit, len(rows), SIZE, "runs")
     running = sum(one.status == "running" for _, one in found)
     wanted = filters(
         field("words", "Filter by name, benchmark or model", visit.query.get("words", "")),
         choice("status", "Status", {name: name for name in _STATES}, state),
     )
-    said = tag("p", f"{len(found):,} runs, {running:,} running.", cls="soft", role="status")
-    return {"filter": wanted, "runs": card("All runs", said, _table(visit, rows[part], order), pages)}
+    counted = f"{len(found):,} runs, {running:,} running."
+    if len(chosen) == 1:
+        counted += " Tick the runs to compare it with, and press the button below the list."
+    said = tag("p", counted, cls="soft", role="status")
+    return {"filter": wanted, "runs": card("All runs", said, _table(visit, rows[part], order, chosen), pages)}
 
 
 def _read(visit: Visit) -> list[Row]:
@@ -73,7 +78,7 @@ def _gained(one: RunOverview) -> float | None:
     return None if seed is None or best is None else best - seed
 
 
-def _table(visit: Visit, rows: list[Row], order: str) -> Markup:
+def _table(visit: Visit, rows: list[Row], order: str, chosen: set[str]) -> Markup:
     heads = [tag("th", tag("span", "compare", cls="unseen"), scope="col")]
     for name in _HEADS:
         inside: str = name
@@ -82,7 +87,6 @@ def _table(visit: Visit, rows: list[Row], order: str) -> Markup:
         heads.append(
             tag("th", inside, scope="col", aria_sort="descending" if name == order else None, cls=_kind(name))
         )
-    chosen = set(visit.query.getall("run", []))
     body = tag("tbody", *(_row(visit, *row, row[0].id in chosen) for row in rows))
     made = tag("table", tag("thead", tag("tr", *heads)), body, cls="plain stack")
     verbs = actions(tag("button", "Compare the chosen runs"))
