@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli._commands import SMALL
-from dashboard._browser import chromium, serving, tab
+from dashboard._browser import PHONE, chromium, serving, tab
 from dashboard._places import staged
 from real._npm import installed
 from skillopt.dashboard._runs import Roots
@@ -23,7 +24,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 VERSION = "4.14.0"
 PAGES = ("/", "/drafts", "/launch", "/sleep", "/doctor")
 OF_RUN = ("", "/skill", "/edits", "/tasks", "/tasks?show=all&task={task}&version=seed")
-DARK = (3, 5, 7, -1)
+DARK = (3, 6, 8, -1)
 """Sleep, the run, its edits, one of its tasks."""
 FOUND = """async rules => (await axe.run(document, { resultTypes: ["violations"], ...(rules ? { runOnly: rules } : {}) }))
   .violations.map(one => `${one.id} (${one.impact}): ${one.nodes.map(node => node.html).slice(0, 3).join(" ")}`)"""
@@ -35,6 +36,7 @@ def test_no_page_and_no_report_breaks_a_rule(tmp_path: Path, machine_env: Mappin
     root = world.project / "outputs"
     train = [sys.executable, "-m", "skillopt", "train", "quickstart", "--quiet", "--out_root", "outputs/run"]
     subprocess.run([*train, "--cfg-options", *SMALL], cwd=world.project, check=True, capture_output=True)
+    shutil.copytree(root / "run", root / "again")
     facts = read_facts(root / "run")
     (tmp_path / "report.html").write_text(report(facts, look_at_all(root / "run", facts)), encoding="utf-8")
     draft = {"id": "d1", "prompt": "Ready?", "checks": [{"op": "contains", "arg": "yes"}], "drafted_by": "m"}
@@ -44,6 +46,16 @@ def test_no_page_and_no_report_breaks_a_rule(tmp_path: Path, machine_env: Mappin
         run = f"/run/{Roots([root]).id_of(root / 'run')}"
         pages = [server.url + path for path in PAGES]
         pages += [f"{server.url}{run}{path}".format(task=facts.tasks[0]) for path in OF_RUN]
+        both = (Roots([root]).id_of(root / name) for name in ("run", "again"))
+        compared = f"{server.url}/compare?{'&'.join(f'run={id}' for id in both)}"
+        pages.insert(len(PAGES), compared)
+        with tab(browser, tmp_path) as desk:  # what is wider than a phone scrolls, also by keyboard
+            desk.page.set_viewport_size(PHONE)
+            for address in (compared, server.url + run):
+                desk.open(address)
+                desk.page.evaluate(axe)
+                if found := desk.page.evaluate(FOUND, None):
+                    broken[f"phone {address.removeprefix(server.url)}"] = found
         for dark in (False, True):
             with tab(browser, tmp_path, dark=dark) as desk:
                 # Nothing but colours differs in the dark, and these four pages have all of them.

@@ -90,7 +90,7 @@ def screen(facts: Facts, grown: Growth) -> Markup:
     scores = tag(
         "section",
         tag("h2", "Val score: ", tag("span", told(grown.moments[shown]), id="moment", role="status")),
-        tag("div", stairs(facts, grown), cls="wide"),
+        region("Chart of the val score", stairs(facts, grown), cls="wide"),
         tag("div", play, scrubber, cls="player"),
         cls="card",
         aria_label="Scores",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skillopt.dashboard._page import Page, Parts, Visit
 from skillopt.errors import UsageError
-from skillopt.render.markup import card, listed, soft, table, tag
+from skillopt.render.markup import card, listed, region, soft, table, tag
 from skillopt.render.stairs import together
 from skillopt.runs.side_by_side import compare, in_words
 
@@ -40,8 +40,10 @@ async def build(visit: Visit) -> Parts:
     return {
         "compare": card(
             "Side by side",
-            tag("div", together([(place.name, facts) for place, facts in runs]), cls="wide"),
-            table("Figures", ("", *names), rows),
+            region(
+                "Chart of the val scores", together([(one.name, facts) for one, facts in runs]), cls="wide"
+            ),
+            table("Figures", ("figure", *names), rows),
             tag("h3", "Settings that differ") if settings else "",
             table("Settings that differ", ("key", *names), settings) if settings else "",
             *links,
