@@ -191,7 +191,7 @@ async def test_what_cannot_be_sent_is_said_and_harms_nothing(pool: ProcessPool) 
         await pool.run(lambda: 1)
     assert caught.value.kind == "contract"
     handle = await pool.open(partial(_work.Counter, 1))
-    with pytest.raises(Fault, match="pickle"):
+    with pytest.raises(Fault, match="this result cannot be sent"):
         await handle.call("unpicklable")
     assert await handle.call("add", 1) == 2
 

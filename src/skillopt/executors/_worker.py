@@ -46,18 +46,18 @@ def _listen(asked: BinaryIO, requests: queue.Queue[bytes]) -> None:
         requests.put(body)
 
 
-def pickled(work: Any) -> bytes:
-    """Work as it is sent to another process."""
+def pickled(value: Any, what: str = "work") -> bytes:
+    """Work, or its result, as it is sent to another process."""
     try:
-        return pickle.dumps(work)
+        return pickle.dumps(value)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise Fault("contract", f"this work cannot be sent to another process: {error}") from error
+        raise Fault("contract", f"this {what} cannot be sent to another process: {error}") from error
 
 
 def answered(work: Callable[[], Any]) -> bytes:
     """What became of work as it is sent back: `("done", result)` or `("failed", kind, detail)`."""
     try:
-        return pickle.dumps(("done", work()))
+        return pickled(("done", work()), "result")
     except Exception as error:  # noqa: BLE001 - work may raise anything, and all of it is told
         return pickle.dumps(("failed", *told(error)))
 
