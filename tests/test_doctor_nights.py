@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 from datetime import datetime, timezone
 from pathlib import Path
@@ -169,6 +170,8 @@ def test_a_schedule_is_seen_and_one_whose_program_is_gone_is_to_be_fixed(
     (tmp_path / "bin" / "crontab").write_text(script)
     assert run("sleep", "schedule", "--model", "handoff", "--scheduler", "cron").code == 0
     assert one(doctor("--no-calls"), "schedule") == ("fine", f"{person.project} every night at 03:17 ")
-    table.write_text(table.read_text().replace(str(Path(sys.executable).parent), "/nowhere"))
+    program = str(Path(sys.executable).with_name("skillopt-sleep"))
+    for written in (shlex.quote(program), program):  # as the shell reads it, and as our comment keeps it
+        table.write_text(table.read_text().replace(written, "/nowhere/skillopt-sleep"))
     state, text = one(doctor("--no-calls"), "schedule")
     assert state == "fix" and "/nowhere/" in text and "skillopt sleep schedule" in text

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -123,7 +124,12 @@ def _program(base_url: str) -> Job:
     """Tasks, a scorer and an agent of one's own: programs that are started, and that crash."""
     argv = (
         *("train", "--env", "own", "--data_path", "tasks.jsonl", "--scorer", "score.py:score", "--plain"),
-        *("--target", f"cmd: {sys.executable} -IS agent.py", "--optimizer", f"compatible:adder@{base_url}"),
+        *(
+            "--target",
+            f"cmd: {shlex.quote(sys.executable)} -IS agent.py",
+            "--optimizer",
+            f"compatible:adder@{base_url}",
+        ),
         *("--skill_init", "skill.md", "--out_root", "run", "--cfg-options", "train.num_epochs=1"),
         *(
             "train.folds=1",

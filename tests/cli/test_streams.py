@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ TRAIN = ("train", "quickstart", "--quiet", "--num_epochs", "1", "--out_root", "r
 def shell(line: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
     """A line of a shell in which $S is the command."""
     env = {**os.environ, "PYTHONPATH": str(SRC), **environ}
-    line = line.replace("$S", f"{sys.executable} -m skillopt")
+    line = line.replace("$S", f"{shlex.quote(sys.executable)} -m skillopt")
     return subprocess.run(
         ["bash", "-c", line], cwd=cwd, env=env, capture_output=True, text=True, timeout=100, check=False
     )

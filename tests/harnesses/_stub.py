@@ -9,7 +9,13 @@ from pathlib import Path
 
 from skillopt.agents.claude_code.driver import DRIVER as CLAUDE
 
-_PROGRAM = """#!{python} -IS
+# A line of #! takes no path with a blank. What starts Python here is an empty command and two more to the shell, and
+# a text to Python.
+_PROGRAM = """#!/bin/sh
+''':'
+unset PWD
+exec "{python}" -IS "$0" "$@"
+'''
 import json, os, pathlib, signal, subprocess, sys, time
 if "--version" in sys.argv:
     print("9.9.9 (stub)")

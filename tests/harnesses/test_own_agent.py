@@ -7,6 +7,7 @@ import functools
 import http.server
 import json
 import os
+import shlex
 import sys
 import threading
 import time
@@ -366,7 +367,7 @@ def test_a_function_has_no_harness_beside_it() -> None:
 def program(tmp_path: Path, body: str) -> str:
     path = tmp_path / "agent.py"
     path.write_text(f"import json, os, sys, time\nasked = json.load(sys.stdin)\n{body}\n")
-    return f"cmd: {sys.executable} {path}"
+    return f"cmd: {shlex.join([sys.executable, str(path)])}"
 
 
 async def outcome_of(tmp_path: Path, target: str, *options: str) -> Rollout:

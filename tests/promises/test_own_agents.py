@@ -5,6 +5,7 @@ no rollout that was kept is run again.
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -110,7 +111,7 @@ def test_a_killed_run_goes_on_with_what_the_agent_did(tmp_path: Path, kind: str)
         target = "agent.py:run"
     elif kind == "program":
         (tmp_path / "agent.py").write_text(PROGRAM)
-        target = f"cmd: {sys.executable} -IS agent.py"
+        target = f"cmd: {shlex.quote(sys.executable)} -IS agent.py"
     else:
         (tmp_path / "agent.py").write_text(SERVICE)
         server = subprocess.Popen([sys.executable, "agent.py"], cwd=tmp_path, stdout=subprocess.PIPE)

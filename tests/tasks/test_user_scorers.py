@@ -8,6 +8,7 @@ import asyncio
 import functools
 import json
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -352,7 +353,7 @@ async def test_a_command_that_vanishes_during_the_run_is_a_spawn_error(tmp_path:
 
 async def test_a_command_line_is_split_like_a_shell_would_but_no_shell_runs_it(tmp_path: Path) -> None:
     argv = script(tmp_path, "print(json.dumps({'score': 1, 'feedback': sys.argv[1]}))")
-    line = f"cmd: {argv[0]} -I -S '{argv[-1]}' '; echo $HOME'"
+    line = f"cmd: {shlex.join(argv)} '; echo $HOME'"
     assert (await run(get_scorer(line))).feedback == "; echo $HOME"
 
 
@@ -372,10 +373,14 @@ async def test_a_command_never_sees_our_keys(tmp_path: Path, monkeypatch: pytest
         ("cmd:", {}, "names no program"),
         ([], {}, "names no program"),
         ("cmd: 'unclosed", {}, "Close the quotes"),
-        (f"cmd: {sys.executable}", {"options": {"timout": 3}}, "Did you mean 'timeout'"),
-        (f"cmd: {sys.executable}", {"options": {"timeout": "long"}}, "'long'"),
-        (f"cmd: {sys.executable}", {"options": {"timeout": -1}}, "-1"),
-        (f"cmd: {sys.executable}", {"graded": True, "pass_at": 0.5}, "cannot be graded and have pass_at"),
+        (f"cmd: {shlex.quote(sys.executable)}", {"options": {"timout": 3}}, "Did you mean 'timeout'"),
+        (f"cmd: {shlex.quote(sys.executable)}", {"options": {"timeout": "long"}}, "'long'"),
+        (f"cmd: {shlex.quote(sys.executable)}", {"options": {"timeout": -1}}, "-1"),
+        (
+            f"cmd: {shlex.quote(sys.executable)}",
+            {"graded": True, "pass_at": 0.5},
+            "cannot be graded and have pass_at",
+        ),
     ],
 )
 def test_a_command_that_cannot_work_is_refused_at_load(
@@ -459,7 +464,7 @@ class Ruler:
         (functools.partial(strict), {}, "Letter by letter."),
         (Ruler(), {}, "To the millimetre."),
         (lambda task, answer: True, {}, ""),
-        ("cmd: true", {}, ""),
+        (f"cmd: {shlex.quote(sys.executable)}", {}, ""),
     ],
 )
 def test_a_scorer_says_its_rule_in_words_and_no_rubric(spec: Any, options: dict[str, Any], rule: str) -> None:

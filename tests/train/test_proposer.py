@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import shlex
 import signal
 import sys
 import time
@@ -183,7 +184,7 @@ async def test_an_agent_that_was_down_is_asked_again_by_the_same_command(tmp_pat
 @pytest.mark.slow
 @STRATEGIES
 def test_a_killed_run_goes_on_to_the_same_result_and_asks_the_agent_nothing_twice(tmp_path, calls, strategy):
-    program = f"model.proposer=cmd: {sys.executable} {AGENTS} good"
+    program = f"model.proposer=cmd: {shlex.join([sys.executable, str(AGENTS), 'good'])}"
     given = options("good", strategy, program, "train.num_epochs=2", "train.proof.remaining=1")
     asyncio.run(run(make_job(given), tmp_path / "undisturbed"))
     whole = len(asked(calls))
