@@ -28,6 +28,7 @@ import yaml
 
 from _api.batches import BatchProvider, BatchRules
 from _doc_pages import HOME, ROOT, SURROUNDINGS, Surroundings, furnish, service
+from _needs import BUBBLEWRAP
 from skillopt.files import write_text
 from skillopt.process import run_process
 from skillopt.sandbox import is_there
@@ -120,7 +121,7 @@ async def run_page(page: Path, folder: Path) -> None:
     """Run the blocks of a page one after another; the first that fails ends it with what it printed."""
     around = SURROUNDINGS.get(page.relative_to(ROOT).as_posix(), Surroundings())
     if around.needs_sandbox and not is_there():
-        pytest.skip("bubblewrap is not installed or does not work here (apt install bubblewrap)")
+        pytest.skip(BUBBLEWRAP)
     furnish(folder)
     around.furnish(folder)
     rules = BatchRules(looks=0)

@@ -20,12 +20,10 @@ from pathlib import Path
 import pytest
 
 from _hostile import ABSTRACT, GOLDEN, HOSTILE, PORT
+from _needs import BUBBLEWRAP, needs_bubblewrap
 from skillopt.errors import ConfigError, Fault
 from skillopt.sandbox import Mode, ProcessLimits, Sandbox, _place, _run, _seccomp, is_there, require
 
-needs_bubblewrap = pytest.mark.skipif(
-    not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
-)
 SECRET = "the-golden-value-4711"
 SMALL = ProcessLimits(seconds=20, memory=512 << 20, disk=64 << 20)
 
@@ -180,7 +178,7 @@ print("usual ones work")
 @pytest.mark.parametrize("mode", ["bubblewrap", "limits"])
 async def test_keyrings_and_odd_sockets_are_out_of_reach(mode: Mode) -> None:
     if mode == "bubblewrap" and not is_there():
-        pytest.skip("bubblewrap is not installed or does not work here (apt install bubblewrap)")
+        pytest.skip(BUBBLEWRAP)
     sandbox = Sandbox(mode, limits=SMALL)
     assert (await python(KEYRING, sandbox)).stdout == b"refused 1\n"
     told = (await python(VSOCK, sandbox)).stdout.decode().split("\n")

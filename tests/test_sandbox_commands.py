@@ -11,16 +11,14 @@ from typing import Any
 
 import pytest
 
+from _needs import needs_bubblewrap
 from skillopt.errors import ConfigError, ScoringError
-from skillopt.sandbox import _place, is_there
+from skillopt.sandbox import _place
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.scorers._command import CommandScorer
 from skillopt.tasks.task import Task
 
-needs_bubblewrap = pytest.mark.skipif(
-    not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
-)
 TASK = Task(id="t1", prompt="q", reference="r")
 
 

@@ -12,19 +12,17 @@ from typing import Any
 
 import pytest
 
+from _needs import needs_bubblewrap
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.errors import Fault, ScoringError
 from skillopt.executors import Executor
 from skillopt.executors.port import TRIES, WorkerLost, run_again
 from skillopt.executors.processes import ProcessPool
-from skillopt.sandbox import ProcessLimits, Sandbox, is_there
+from skillopt.sandbox import ProcessLimits, Sandbox
 from skillopt.tasks.benchmark import RunsPrograms
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.scorers._command import _run_there, _texts, command_scorer
 
-needs_bubblewrap = pytest.mark.skipif(
-    not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
-)
 PROGRAM = (
     "import os, sys; open('out', 'wb').write(open('in', 'rb').read()[::-1]); print(os.getppid()); sys.exit(3)"
 )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from _needs import needs_bubblewrap
 from skillopt.files import remove
 from skillopt.programs.place import bare_env, fresh_place, unpacked, wall
 
@@ -35,7 +35,7 @@ def test_what_a_link_in_a_place_leads_to_is_not_touched(tmp_path: Path) -> None:
     assert (mine.read_text(), mine.stat().st_mode & 0o777) == ("mine", 0o444)
 
 
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap (apt install bubblewrap)")
+@needs_bubblewrap
 def test_what_a_cli_unpacked_at_its_first_start_is_read_by_all_and_changed_by_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

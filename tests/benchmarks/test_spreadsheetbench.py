@@ -10,6 +10,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
+from _needs import needs_bubblewrap
 from benchmarks._workbooks import DOUBLE, GOLDEN_MARK, bench, make_data, row, write_cases
 from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.spreadsheetbench import PLUGIN, SpreadsheetSettings
@@ -20,16 +21,12 @@ from skillopt.errors import TaskError
 from skillopt.harnesses.chat import Chat
 from skillopt.harnesses.port import Session, system_prompt
 from skillopt.messages import Message, ToolCall
-from skillopt.sandbox import is_there
 from skillopt.tasks.benchmark import Benchmark, Conversation
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import SPLITS
 from skillopt.testing import ScriptedModel
 
-needs_bubblewrap = pytest.mark.skipif(
-    not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
-)
 TEMPLATE = "{instruction}\n{kind}\n{position}\n{preview}"
 
 

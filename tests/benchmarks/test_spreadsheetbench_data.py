@@ -5,7 +5,6 @@ and the formula engine.
 from __future__ import annotations
 
 import asyncio
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,11 @@ from typing import Any
 import openpyxl
 import pytest
 
+from _needs import needs_bubblewrap, needs_program
 from benchmarks._workbooks import replied
 from skillopt.benchmarks.spreadsheetbench import PLUGIN, SpreadsheetSettings, _reader
 from skillopt.benchmarks.spreadsheetbench._benchmark import SpreadsheetBench, _complaint, _Read
 from skillopt.benchmarks.spreadsheetbench._load import Problem, SpreadsheetLoader
-from skillopt.sandbox import is_there
 from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import SPLITS, Task
 
@@ -25,9 +24,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Data Validation extension"),
     pytest.mark.xdist_group("spreadsheets"),  # the workbooks are unpacked once
 ]
-needs_bubblewrap = pytest.mark.skipif(
-    not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
-)
 
 HEADING_OF_LARGEST = """
 import openpyxl
@@ -179,9 +175,7 @@ def test_the_engine_calculates_the_golden_formulas_as_excel_did(
 
 @pytest.mark.real
 @pytest.mark.timeout(400)
-@pytest.mark.skipif(
-    shutil.which("soffice") is None, reason="LibreOffice is not installed (apt install libreoffice-calc)"
-)
+@needs_program("soffice", "libreoffice-calc")
 def test_where_engine_and_excel_agree_libreoffice_does_too(
     loaded: tuple[list[Task], dict[str, Problem]], tmp_path: Path, machine_env: Any
 ) -> None:

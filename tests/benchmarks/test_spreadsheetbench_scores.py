@@ -17,6 +17,7 @@ import openpyxl
 import pytest
 from openpyxl.worksheet.formula import ArrayFormula
 
+from _needs import needs_bubblewrap
 from benchmarks._workbooks import DOUBLE, GOLDEN_MARK, bench, make_data, replied, write_book
 from skillopt.benchmarks.spreadsheetbench import _reader
 from skillopt.benchmarks.spreadsheetbench._benchmark import (
@@ -28,13 +29,8 @@ from skillopt.benchmarks.spreadsheetbench._benchmark import (
     shown,
 )
 from skillopt.errors import Fault, ScoringError
-from skillopt.sandbox import is_there
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
-
-needs_bubblewrap = pytest.mark.skipif(
-    not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
-)
 
 
 @pytest.mark.parametrize(

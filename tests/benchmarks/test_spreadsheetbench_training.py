@@ -9,18 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from _needs import needs_bubblewrap
 from benchmarks._workbooks import DOUBLE, GOLDEN_MARK, make_data
 from promises._runs import QUICK
 from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.messages import ToolCall
-from skillopt.sandbox import is_there
 from skillopt.testing import Answer, Call, LoopbackProvider
 
-needs_bubblewrap = pytest.mark.skipif(
-    not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
-)
 RULE = "A double is the number times two."
 TRIPLE = DOUBLE.replace("* 2", "* 3")
 

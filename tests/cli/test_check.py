@@ -9,9 +9,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from _needs import needs_git
 from cli._commands import Command, Ran
 
 PLAIN = "---\nname: sums\ndescription: Adds numbers.\n---\n\nAdd the numbers.\n"
+pytestmark = needs_git
+
 ROWS = [{"id": f"t{n}", "prompt": f"How much is {n} + 1?", "answer": str(n + 1)} for n in range(16)]
 TARGET = """
 def adds(task, skill):

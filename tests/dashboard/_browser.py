@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,13 +19,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from _needs import CHROMIUM, NO_CHROMIUM
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
 
-CHROMIUM = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
-    None,
-)
 PATIENCE = 60.0
 PHONE = {"width": 390, "height": 844}
 DESK = {"width": 1280, "height": 900}
@@ -170,7 +167,7 @@ class Tab:
 def chromium() -> Iterator[Browser]:
     """Debian's Chromium, or any that is installed."""
     if CHROMIUM is None:
-        pytest.skip("no Chromium here: apt install chromium")
+        pytest.skip(NO_CHROMIUM)
     from playwright.sync_api import expect, sync_playwright  # heavy, and only a browser needs it
 
     expect.set_options(timeout=PATIENCE * 1000)

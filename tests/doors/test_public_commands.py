@@ -26,6 +26,7 @@ from pathlib import Path
 
 import pytest
 
+from _needs import needs_bubblewrap
 from doors._provider import answer, write_splits
 from night._nights import Person
 from skillopt.testing import LoopbackProvider
@@ -113,13 +114,13 @@ def test_the_page_has_every_command() -> None:
     assert len(ROWS) == len(lines) >= 30, "a row that the pattern does not read is not run"
 
 
-@pytest.mark.parametrize(
-    "public",
-    [
-        pytest.param(public, marks=[pytest.mark.slow] if any(one in public for one in HEAVY) else [])
-        for public in ROWS
-    ],
-)
+def marks(public: str) -> list[pytest.MarkDecorator]:
+    """Those of the test of a row."""
+    heavy = [pytest.mark.slow] if any(one in public for one in HEAVY) else []
+    return [*heavy, needs_bubblewrap] if "spreadsheetbench" in public else heavy
+
+
+@pytest.mark.parametrize("public", [pytest.param(public, marks=marks(public)) for public in ROWS])
 def test_a_public_command_does_what_its_row_says(
     public: str, place: Person, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from _needs import needs_bubblewrap, needs_system_python
 from harnesses._stub import stub
 from skillopt.account import Amount, Budget, Entry
 from skillopt.errors import BudgetSpent, ConfigError, Fault
@@ -28,7 +29,6 @@ from skillopt.ledger import Ledger
 from skillopt.messages import Image
 from skillopt.models.port import ModelSpec
 from skillopt.redact import Scrubber
-from skillopt.sandbox import is_there
 from skillopt.skill.folder import load_skill
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
@@ -210,10 +210,8 @@ async def test_what_an_agent_leaves_running_ends_with_it(tmp_path: Path) -> None
     assert is_gone(int((tmp_path / "left.pids").read_text()))
 
 
-@pytest.mark.skipif(
-    not Path("/usr/bin/python3").exists() or not is_there(),
-    reason="needs bubblewrap and a Python of the system's",
-)
+@needs_bubblewrap
+@needs_system_python
 async def test_behind_the_wall_even_a_daemon_without_our_mark_ends_with_the_agent(tmp_path: Path) -> None:
     folder = tmp_path / "program"
     folder.mkdir()
@@ -279,10 +277,8 @@ async def test_a_credential_the_agent_prints_is_not_kept(tmp_path: Path) -> None
     assert json.loads(done.answer)["ANTHROPIC_API_KEY"] == "[redacted]"
 
 
-@pytest.mark.skipif(
-    not Path("/usr/bin/python3").exists() or not is_there(),
-    reason="needs bubblewrap and a Python of the system's",
-)
+@needs_bubblewrap
+@needs_system_python
 async def test_behind_the_wall_only_the_system_the_program_and_its_own_place_exist(tmp_path: Path) -> None:
     (tmp_path / "program").mkdir()
     (tmp_path / "tasks.json").write_text("[]")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from _tables import benchmark_table
 
+from _needs import needs_bubblewrap, needs_system_python
 from harnesses._stub import stub
 from harnesses.test_agent import SKILL, spec
 from skillopt.benchmarks import benchmarks
@@ -21,7 +22,6 @@ from skillopt.benchmarks.officeqa import PLUGIN, OfficeQASettings
 from skillopt.errors import Fault
 from skillopt.harnesses import harnesses
 from skillopt.harnesses.port import NotAsked, Session, Setup
-from skillopt.sandbox import is_there
 from skillopt.tasks.benchmark import AGENT_PROMPT, Benchmark, OffersDocuments, Reading
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
@@ -107,10 +107,8 @@ async def test_the_prompt_speaks_of_the_folder_and_of_no_tools_that_are_not_ther
     assert "grep" not in told.answer
 
 
-@pytest.mark.skipif(
-    not Path("/usr/bin/python3").exists() or not is_there(),
-    reason="needs bubblewrap and a Python of the system's",
-)
+@needs_bubblewrap
+@needs_system_python
 @pytest.mark.parametrize("word", ["SPOILS", "DELETES"])
 async def test_behind_the_wall_documents_cannot_be_changed_at_all(
     word: str, tmp_path: Path, papers: list[Path]

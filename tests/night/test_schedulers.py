@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import plistlib
-import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -18,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from _needs import needs_program
 from night._windows import split
 from skillopt.errors import ConfigError, Fault, UnknownName, UsageError
 from skillopt.night import project_id
@@ -153,10 +153,8 @@ def windows_command(schedule: Schedule) -> tuple[str, ...]:
     return program, *split(words)
 
 
-@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize("shell", ["sh", pytest.param("bash", marks=needs_program("bash", "bash"))])
 def test_the_line_that_cron_hands_to_a_shell_runs_exactly_the_command(tmp_path: Path, shell: str) -> None:
-    if shutil.which(shell) is None:
-        pytest.skip(f"there is no {shell} here")
     folder, log = tmp_path / "it's 100% mine", tmp_path / "lo g%.log"
     folder.mkdir()
     show = "import json, os, sys; print(json.dumps([os.getcwd(), os.environ['NIGHT'], sys.argv[1:]]))"
@@ -200,7 +198,7 @@ def test_nothing_in_a_unit_has_a_meaning_to_systemd_that_the_command_did_not_hav
     assert 'Environment="A=$HOME %%h"\n' in service
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+@needs_program("systemd-analyze", "systemd")
 def test_systemd_itself_finds_no_fault_with_the_units(tmp_path: Path) -> None:
     folder = tmp_path / "my 100% project's"
     folder.mkdir()

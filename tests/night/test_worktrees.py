@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from _needs import needs_bubblewrap
 from skillopt.agents import pick
 from skillopt.errors import Fault
 from skillopt.messages import Message, ToolCall
@@ -21,7 +22,6 @@ from skillopt.night.substance import Guards, lines_of_work
 from skillopt.night.work_record import record_of_rollout, record_of_tools
 from skillopt.night.worktrees import Checkout, Worktree, Worktrees
 from skillopt.redact import redact_transcript
-from skillopt.sandbox import is_there
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
 from skillopt.transcripts import Homes, harvest
@@ -236,7 +236,7 @@ async def test_six_sessions_of_work_are_six_tasks_with_an_agent_and_a_suggestion
     assert not plain.tasks and "worked on with tools (Bash)" in plain.suggestions[0].reason
 
 
-@pytest.mark.skipif(not is_there(), reason="bubblewrap is needed to run tests shut in")
+@needs_bubblewrap
 async def test_work_after_which_the_tests_fail_scores_nothing(repository: Path, tmp_path: Path) -> None:
     (repository / "run-tests.sh").write_text("grep -q two note.txt\n")
     git(repository, "add", ".")

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from _needs import NO_NPM
+
 SECONDS = 100
 
 
@@ -30,7 +32,7 @@ def installed(package: str, version: str, file: str, *, env: Mapping[str, str] |
     """
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
-        pytest.skip(f"npm and node are needed to install {package}")
+        pytest.skip(NO_NPM)
     environment = dict(os.environ if env is None else env)
     home = cache_folder(environment, "npm") / f"{package.replace('/', '_')}-{version}"
     program = home / "node_modules" / file

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from _needs import needs_bubblewrap
 from benchmarks._workbooks import DOUBLE, bench, make_data
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, agent_world, resolved, scripted
 from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.evaluation.runner import Row
-from skillopt.sandbox import is_there
 from skillopt.tasks.rollout import Score, Scored, Trajectory
 from skillopt.tasks.task import Split, Task
 from skillopt.testing import Answer, Call, LoopbackProvider
@@ -135,9 +135,7 @@ def other_rollout() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.mark.skipif(
-    not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
-)
+@needs_bubblewrap
 @pytest.mark.parametrize("agent", ALL)
 async def test_a_spreadsheet_task_is_solved_with_a_file_and_references_and_other_rollouts_are_out_of_reach(
     agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str], other_rollout: Path

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from _needs import needs_bubblewrap
 from benchmarks._bulletins import QUESTIONS, figures
 from benchmarks._pages import draw, read
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, resolved
@@ -19,7 +20,6 @@ from real.test_agents import Seen
 from skillopt.build import open_run, prepare
 from skillopt.evaluation.runner import Row
 from skillopt.messages import ToolCall
-from skillopt.sandbox import is_there
 from skillopt.tasks.rollout import Scored
 from skillopt.testing import Answer, Call, LoopbackProvider
 
@@ -27,9 +27,7 @@ pytestmark = [
     pytest.mark.real,
     pytest.mark.timeout(600),
     pytest.mark.skipif(os.name == "nt", reason="the programs are started as on Unix"),
-    pytest.mark.skipif(
-        not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
-    ),
+    needs_bubblewrap,
 ]
 QUESTION = QUESTIONS[0]
 BULLETIN = """# Treasury Bulletin (a made one)

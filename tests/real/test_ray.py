@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from _needs import needs_bubblewrap
 from benchmarks._workbooks import make_data
 from benchmarks.test_spreadsheetbench_training import RULE, scripted
 from executors import _work
@@ -28,7 +29,6 @@ from skillopt.errors import Fault
 from skillopt.executors.port import WorkerLost
 from skillopt.executors.ray import RayCluster
 from skillopt.messages import ToolCall
-from skillopt.sandbox import is_there
 from skillopt.testing import Answer, Call, LoopbackProvider
 
 pytest.importorskip("ray", reason="ray is not installed: pip install 'skillopt-trainer[ray]'")
@@ -168,7 +168,7 @@ async def test_a_training_run_of_a_real_agent_is_the_same_on_the_cluster_also_wi
         await assert_same_on_a_cluster(tmp_path, options, capsys)
 
 
-@pytest.mark.skipif(not is_there(), reason="bubblewrap is not installed (apt install bubblewrap)")
+@needs_bubblewrap
 async def test_workbooks_and_programs_travel_to_the_cluster(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,6 @@ import base64
 import hashlib
 import io
 import re
-import shutil
 import subprocess
 import time
 from dataclasses import replace
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from _needs import CHROMIUM, needs_chromium
 from report._page import Page
 from runs._log import SEED, baseline, fold, look, row, six, started, state, step
 from skillopt.cli.replay import frame
@@ -34,7 +34,6 @@ from train._world import Trained
 
 MARKED = ("pass", "partial", "fail", "invalid", "not-evaluated")
 EVIL = "\"'><script>alert(1)</script>\x00\ud800"
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 @pytest.fixture(scope="module")
@@ -285,12 +284,12 @@ def test_forty_steps_and_two_hundred_tasks_make_a_page_of_reasonable_size() -> N
 
 
 @pytest.mark.real
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium on the PATH")
+@needs_chromium
 def test_a_real_browser_sees_the_same_page_and_runs_nothing_in_it(tmp_path: Path) -> None:
     source = page(hostile()).replace("alert(1)", "document.title=1")
     (tmp_path / "page.html").write_text(source, encoding="utf-8")
     command = [
-        str(BROWSER),
+        str(CHROMIUM),
         "--headless",
         "--no-sandbox",
         "--disable-gpu",

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from _needs import needs_program
 from skillopt.skill.diff import lines_of, unified
 
 
@@ -20,7 +20,7 @@ def test_a_missing_final_newline_is_shown() -> None:
     assert shown == "--- x\n+++ y\n@@ -1,2 +1,2 @@\n a\n-b\n+b\n\\ No newline at end of file\n"
 
 
-@pytest.mark.skipif(shutil.which("patch") is None, reason="needs the patch program")
+@needs_program("patch", "patch")
 @pytest.mark.parametrize(
     ("a", "b"),
     [
