@@ -1,16 +1,18 @@
-# Every command of the project. Needs python3 (3.10 or newer) and make; everything else goes into .venv.
+# Every command of the project. Needs python3 (3.10 or newer) and make; everything else goes into .venv, or into the folder that
+# `make VENV=...` names.
 
 PYTHON  ?= python3
 # One more than a small machine has cores: tests wait for processes, timeouts and browsers.
 WORKERS ?= 3
 # Those of the slower tests wait even more: for agents, clusters and models.
 SLOWER  ?= 4
-BIN     := .venv/bin
-READY   := .venv/.ready
-WHEELS  := .venv/.wheels-of-games
-GAMES   := .venv/.games
-RAY     := .venv/.ray
-SITE    := .venv/.site
+VENV    := .venv
+BIN     := $(VENV)/bin
+READY   := $(VENV)/.ready
+WHEELS  := $(VENV)/.wheels-of-games
+GAMES   := $(VENV)/.games
+RAY     := $(VENV)/.ray
+SITE    := $(VENV)/.site
 PYTEST  := $(BIN)/python -m pytest -q
 PIP     := $(BIN)/python -m pip install -qq --disable-pip-version-check
 SETTING  = $(BIN)/python -m pip config list | sed -n "s/^.*[.]$(1)='\(.*\)'$$/\1/p" | tail -1
@@ -20,7 +22,7 @@ UV       = UV_DEFAULT_INDEX="$$($(call SETTING,index-url))" $(BIN)/python -m uv 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-slow test-real test-slower test-again test-compiled chaos fuzz test-model games-wheels check audit lock bench docs screenshots clean
+.PHONY: help setup demo test test-slow test-real test-slower test-again test-compiled chaos fuzz test-model games-wheels check imports audit lock bench docs screenshots clean
 
 help:                   ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -34,10 +36,10 @@ DEV = 'pip>=25.1' --editable . --group dev $(if $(CONSTRAINTS),--constraint $(CO
 $(READY): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "No '$(PYTHON)' on the PATH. Install Python 3.10 or newer, or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "SkillOpt needs Python 3.10 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Name another: make PYTHON=python3.12" >&2; exit 1; }
-	@echo "Setting up .venv (once, a minute or so) ..."
-	@$(PYTHON) -m venv .venv || { echo "Could not make .venv. On Debian and Ubuntu: apt install python3-venv. Then 'make clean' and try again." >&2; exit 1; }
+	@echo "Setting up $(VENV) (once, a minute or so) ..."
+	@$(PYTHON) -m venv $(VENV) || { echo "Could not make $(VENV). On Debian and Ubuntu: apt install python3-venv. Then 'make clean' and try again." >&2; exit 1; }
 	@{ [ -z "$$($(call SETTING,no-index))" ] && $(PIP) uv && $(UV) $(DEV); } 2>/dev/null \
-	  || { $(PIP) --upgrade 'pip>=25.1' || { echo "Could not update pip in .venv; is a package index reachable?" >&2; exit 1; }; \
+	  || { $(PIP) --upgrade 'pip>=25.1' || { echo "Could not update pip in $(VENV); is a package index reachable?" >&2; exit 1; }; \
 	       $(PIP) $(DEV) || { echo "Could not install the dependencies; the lines above say which one." >&2; exit 1; }; }
 	@touch $@
 
@@ -60,11 +62,11 @@ games-wheels: $(WHEELS)
 
 $(WHEELS): $(READY)
 	@echo "Building the text games (once, some minutes) ..."
-	@$(BIN)/python -m pip wheel -qq --disable-pip-version-check --wheel-dir .venv/games --group games || echo "The text games could not be built; their tests are skipped." >&2
+	@$(BIN)/python -m pip wheel -qq --disable-pip-version-check --wheel-dir $(VENV)/games --group games || echo "The text games could not be built; their tests are skipped." >&2
 	@touch $@
 
 $(GAMES): $(WHEELS)
-	@$(PIP) --no-index --find-links .venv/games --group games || echo "The text games could not be installed; their tests are skipped." >&2
+	@$(PIP) --no-index --find-links $(VENV)/games --group games || echo "The text games could not be installed; their tests are skipped." >&2
 	@touch $@
 
 # 79 MB to fetch and 240 MB on disk: only the tests on real components want a cluster.
@@ -93,12 +95,15 @@ fuzz: $(READY)          ## 100,000 broken inputs for each reader of what others 
 test-model: $(READY)    ## tests with a real model, by hand; SKILLOPT_TEST_MODELS names the folder of models
 	@$(PYTEST) -m model || [ $$? -eq 5 ]
 
-check: $(READY)         ## format, lint, types, layers, licences
+check: $(READY)         ## format, lint, types, layers, the grammar of Python 3.10, licences
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(PYTEST) tests/test_layers.py
+	@$(PYTEST) tests/test_layers.py tests/test_grammar.py
 	@$(BIN)/python docs/licences.py
+
+imports: $(READY)
+	@$(BIN)/python .ci/imports.py
 
 # pip-audit asks a service on the network, and not every index has it: apart from check, which must work without both.
 audit: $(READY)         ## look for known faults in the installed packages; needs the network
