@@ -19,7 +19,7 @@ LONGEST = 400
 # One line a layer, lowest first; a module may import the lines above its own, not its neighbours.
 LAYERS = [
     "errors",
-    "registry redact files process aio printable place services",
+    "registry redact files process aio printable place services significance",
     "sandbox messages events skill executors",
     "account json_text",
     "ledger tasks step",

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from skillopt.build.evaluation import Matrix, eval_splits, evaluate, matrix
-from skillopt.build.results import Evaluated, Missing, Noted, Versus, comparisons, looks_of, note_in
+from skillopt.build.results import (
+    Evaluated,
+    Missing,
+    Noted,
+    Versus,
+    comparisons,
+    decided_splits,
+    looks_of,
+    note_in,
+)
 from skillopt.build.target import Target
 from skillopt.build.training import Result, train
 
@@ -16,6 +25,7 @@ __all__ = [
     "Target",
     "Versus",
     "comparisons",
+    "decided_splits",
     "eval_splits",
     "evaluate",
     "looks_of",

@@ -98,17 +98,17 @@ def read_best(run: Path) -> Best:
 
 
 def doubts_about(run: RunReader) -> list[str]:
-    """Why the sealed test does not speak for the best skill; none where that is the seed."""
+    """Why the test does not speak for the best skill; none where that is the seed."""
     facts, state = run.facts(), run.fold.result
     if facts is None or state is None or state.best == state.seed:
         return []
     compared = facts.test.comparison
     if compared is None:
         return [f"The sealed test was not opened: {facts.test.why}."]
-    if compared.delta > 0:
+    if facts.significance != "no better":
         return []
     scores = f"{compared.before:.3f} with the seed, {compared.after:.3f} with the best skill"
-    return [f"The sealed test shows no improvement: {scores}."]
+    return [f"The test shows no improvement: {scores}."]
 
 
 def slug(text: str) -> str:

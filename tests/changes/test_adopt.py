@@ -540,6 +540,6 @@ def test_a_proposal_that_cannot_be_read_does_not_stand_in_the_way_of_the_others(
 def test_who_adopts_is_told_what_the_held_out_tasks_say_of_it(world: World) -> None:
     world.stage(world.skill_draft(), world.memory_draft())
     said = world.adoption().findings()
-    assert said[0] == "notes: shown: better on 1 of 2 held-out tasks (p = 0.01)" and len(said) == 2
+    assert said[0] == "notes: real: better on 1 of 2 held-out tasks (p = 0.01)" and len(said) == 2
     done = world.adoption().adopt(edits=[1])
     assert done.findings == (f"{said[0]}, measured with all edits together",)

@@ -68,7 +68,7 @@ def test_the_page_shows_diff_evidence_verdict_pairs_and_cost(world: World) -> No
 
 def test_what_could_be_chance_or_passed_no_gate_says_so(world: World) -> None:
     draft = world.skill_draft(FIRST)
-    judged = JUDGED.model_copy(update={"verified": False, "gate_on": False})
+    judged = JUDGED.model_copy(update={"verified": False, "p": 0.3, "gate_on": False})
     proposal = world.stage(
         TargetDraft(
             name="notes", kind="skill", path=world.skill, before=SKILL, steps=draft.steps, judgement=judged

@@ -117,7 +117,7 @@ def test_from_the_night_to_the_morning_and_back(person: Person, model: str) -> N
     assert f"night: reading 20 of 20 sessions with {model}" in ran.err and "can be measured" in ran.err
     assert "brief-writer: held-out 0.000 to 1.000, accept" in ran.out and "skillopt sleep adopt" in ran.out
     assert person.skill.read_text() == SKILL
-    finding = "shown: better on 8 of 8 held-out tasks (p = 0.0039)"
+    finding = "real: better on 8 of 8 held-out tasks (p = 0.0039)"
     assert f"accept; {finding}" in ran.out
     shown = sleep("diff").out
     assert shown.startswith(f"# brief-writer: {finding}\n") and f"+{RULE}" in shown
@@ -140,7 +140,7 @@ def test_a_night_as_json_is_one_object(person: Person, model: str) -> None:
     assert (told["night"], told["accepted"], told["adopted"], told["n_tasks"]) == (1, True, False, 20)
     (skill,) = told["skills"]
     assert (skill["baseline"], skill["candidate"], skill["verified"]) == (0.0, 1.0, True)
-    assert skill["finding"].startswith("shown: better on 8 of 8 held-out tasks (p = 0.0039)")
+    assert skill["finding"].startswith("real: better on 8 of 8 held-out tasks (p = 0.0039)")
     assert Path(told["staging_dir"]).is_relative_to(person.home / ".skillopt-sleep")
     state = json.loads(sleep("status", "--json").out)
     assert (state["night"], state["open_night"], state["proposals"][0]["edits"]) == (

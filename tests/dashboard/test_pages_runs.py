@@ -248,7 +248,7 @@ def test_the_best_skill_is_adopted_and_taken_back(shown: Shown, browser: Browser
             with page.expect_download() as kept:
                 page.get_by_role("link", name="Report").click()
             told = kept.value.path().read_text(encoding="utf-8")
-            assert told.count('<span class="chip good">adopted</span>') == chips
+            assert told.count('<span class="chip info">adopted</span>') == chips
             assert told.count("<template data-task=") == len(shown.facts.tasks)  # with the answers
             page = desk.open(f"{shown.server.url}/")
             expect(page.get_by_role("row", name=re.compile("whole")).get_by_text("adopted")).to_have_count(

@@ -68,15 +68,16 @@ def test_the_finding_says_how_many_and_whether_it_could_be_chance() -> None:
             {"action": "accept", "verified": False, "why": "", "pairs": pairs} | more
         ).finding
 
-    assert said(rows(1, 1, 5), p=0.5) == (
-        "better on 1 of 7 held-out tasks, worse on 1, could be chance (p = 0.5)"
+    assert said(rows(1, 1, 5), p=0.5) == ("no better: better on 1 of 7 held-out tasks, worse on 1 (p = 0.5)")
+    assert said(rows(8), p=0.0039) == "real: better on 8 of 8 held-out tasks (p = 0.0039)"
+    assert said(rows(5), p=0.0625, tried=2) == (
+        "could be chance: better on 5 of 5 held-out tasks (p = 0.062, 2 tries)"
     )
-    assert said(rows(8), p=0.0039, verified=True) == "shown: better on 8 of 8 held-out tasks (p = 0.0039)"
-    assert said(rows(5), p=0.0625, tried=2).endswith("could be chance (p = 0.062, 2 tries)")
     assert said(rows(2) + rows(3, telling=False), p=0.25).endswith(
         "; 3 measured by form alone count for nothing"
     )
-    assert said(()) == "not measured" and said(rows(2)).endswith("(not tested)")
+    assert said(()) == "not proven yet: not measured"
+    assert said(rows(2)) == "not proven yet: better on 2 of 2 held-out tasks (not tested)"
 
 
 async def test_one_better_task_of_many_is_proposed_and_could_be_chance(tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ async def test_one_better_task_of_many_is_proposed_and_could_be_chance(tmp_path:
     assert ended.proposal is not None
     judged = ended.proposal.targets[0].judgement
     assert not judged.verified and judged.finding == (
-        "better on 1 of 8 held-out tasks, could be chance (p = 0.28)"
+        "could be chance: better on 1 of 8 held-out tasks (p = 0.28)"
     )
     other.around().adoption(clock).adopt()
     assert other.skill.read_text() == LEARNT, "who wants it may have it"

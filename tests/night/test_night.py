@@ -372,7 +372,7 @@ async def test_few_held_out_tasks_show_nothing_and_that_is_said(tmp_path: Path) 
         ended = await night(person, provider)
     assert ended.proposal is not None and ended.proposal.targets[0].judgement.verified is False
     assert ended.proposal.targets[0].judgement.finding == (
-        "better on 2 of 2 held-out tasks, could be chance (p = 0.25)"
+        "could be chance: better on 2 of 2 held-out tasks (p = 0.25)"
     )
     assert any("could be chance" in note for note in ended.proposal.notes)
 

@@ -12,7 +12,16 @@ from pathlib import Path
 from skillopt.aio import together
 from skillopt.build.assembly import open_run
 from skillopt.build.job import Job, check_batches
-from skillopt.build.results import Evaluated, Missing, Noted, comparisons, note_in, write_results
+from skillopt.build.results import (
+    Evaluated,
+    Missing,
+    Noted,
+    Versus,
+    comparisons,
+    decided_splits,
+    note_in,
+    write_results,
+)
 from skillopt.build.target import Target, check_apart
 from skillopt.build.targets import Targets, carried_files
 from skillopt.config import Resolved, parse_model_string
@@ -126,7 +135,9 @@ async def matrix(
                 noted = (note_in(run, job, found.evaluations) for run in runs)
                 found = replace(found, noted=tuple(one for one in noted if one is not None))
                 graded = job.benchmark.graded
-                compared = [] if against is None else comparisons(found.evaluations, against, graded=graded)
+                decided, compared = decided_splits(job, runs), list[Versus]()
+                if against is not None:
+                    compared = comparisons(found.evaluations, against, graded=graded, decided=decided)
                 write_results(opened, found.evaluations, compared, found.missing)
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
@@ -22,6 +22,7 @@ from skillopt.runs.log import DATABASE
 from skillopt.runs.looks import Look, MeasuredSkill, note_look, read_looks
 from skillopt.runs.reader import read_figures
 from skillopt.runs.stored import task_digests
+from skillopt.significance import significance
 from skillopt.tasks.task import SPLITS, Split
 
 Compared: TypeAlias = Literal["hard", "soft"]
@@ -83,19 +84,21 @@ class Versus:
     """Tasks without a measurement on either side."""
 
 
-def comparisons(results: Sequence[Evaluated], against: str, *, graded: bool | None) -> list[Versus]:
+def comparisons(
+    results: Sequence[Evaluated], against: str, *, graded: bool | None, decided: Collection[Split] = ()
+) -> list[Versus]:
     """Every other skill against that one, target by target and split by split: on hard, and on soft too where
     the scorer gives partial credit.
 
     `graded` None means that the scores themselves tell. A task with an invalid row on either side is left out
     by name; with more than 10 % of them there is no comparison. Where `against` itself is missing there is
-    nothing to compare with.
+    nothing to compare with. Of `decided` splits, by which a skill was chosen, no gain is proven.
     """
     rivals = {(one.target_digest, one.split): one for one in results if one.skill == against}
     is_graded = tells_grades(graded, (row for one in results for row in one.rows))
     metrics: tuple[Compared, ...] = ("hard", "soft") if is_graded else ("hard",)
     return [
-        _versus(one, rivals[one.target_digest, one.split], metric)
+        _versus(one, rivals[one.target_digest, one.split], metric, is_decided=one.split in decided)
         for one in results
         if one.skill != against and (one.target_digest, one.split) in rivals
         for metric in metrics
@@ -109,8 +112,11 @@ def tells_grades(graded: bool | None, rows: Iterable[RowFact]) -> bool:
     return any(row.soft is not None and 0 < row.soft < 1 for row in rows)
 
 
-def _versus(one: Evaluated, rival: Evaluated, metric: Compared) -> Versus:
+def _versus(one: Evaluated, rival: Evaluated, metric: Compared, *, is_decided: bool) -> Versus:
     found = compare_rows(rival.rows, one.rows, attrgetter(metric), split=one.split)
+    compared = found.comparison
+    if compared is not None and is_decided:
+        compared = replace(compared, significance=significance(compared.delta, None))
     return Versus(
         target=one.target,
         skill=one.skill,
@@ -118,7 +124,7 @@ def _versus(one: Evaluated, rival: Evaluated, metric: Compared) -> Versus:
         split=one.split,
         repeats=one.repeats,
         metric=metric,
-        comparison=found.comparison,
+        comparison=compared,
         why=found.why,
         left_out=found.left_out,
     )
@@ -239,6 +245,12 @@ def sealed_splits(job: Job, run: Path) -> list[Split]:
     sealed = task_digests(run / DATABASE).get("test")
     # The run may have taken fewer tasks of the same list than this job, or more (evaluation.test_env_num).
     return [split for split in SPLITS if tasks_digest(job.benchmark.tasks(split)[:count]) == sealed]
+
+
+def decided_splits(job: Job, runs: Iterable[Path]) -> set[Split]:
+    """The splits of a job that hold tasks by which one of the runs chose its skill."""
+    told = {task_digests(run / DATABASE).get(split) for run in runs for split in ("train", "val")}
+    return {split for split in SPLITS if tasks_digest(job.splits.of(split)) in told}
 
 
 def note_in(run: Path, job: Job, evaluations: Sequence[Evaluated]) -> Noted | None:

@@ -68,7 +68,7 @@ def _judgement(judgement: Judgement) -> Iterator[str]:
     why = _inline(judgement.why)
     end = "" if not why or why.endswith(".") else "."
     yield f"Verdict: **{_inline(judgement.action)}**. {why}{end}{measured}"
-    doubt = "" if judgement.standing == "shown" else " Read it as an idea: that it helps is not shown."
+    doubt = "" if judgement.significance == "real" else " Read it as an idea: that it helps is not shown."
     yield f"What the held-out tasks say: **{_inline(judgement.finding)}**.{doubt}"
     if not judgement.gate_on:
         yield "**The gate was switched off**: this was taken whatever the measurement said."

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePath
+from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
@@ -20,15 +21,15 @@ from skillopt.changes.merged import MergedText, merge
 from skillopt.changes.safe_file import confined
 from skillopt.errors import SkillError, UsageError
 from skillopt.files import as_usage_error
+from skillopt.significance import Significance, significance
 from skillopt.skill.diff import unified
 from skillopt.skill.document import Document, to_lf
 from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import new_violations, violations
 
 Kind = Literal["skill", "memory"]
-Standing = Literal["shown", "could be chance", "not measured"]
-"""What the held-out rows say of a new text."""
 _NOTHING = " Nothing is written."
+_NOT_MEASURED = "not measured"
 IsMemoryFile: TypeAlias = Callable[[PurePath], bool]
 """Whether an agent reads a file into every conversation: who stands above says, this room knows no agent."""
 
@@ -68,6 +69,12 @@ class TaskScores(StoredRecord):
         return None if self.before is None or self.after is None else self.after - self.before
 
 
+def mean_gain(pairs: Sequence[TaskScores]) -> float | None:
+    """How much better the new text is on the tasks that tell; None where none was measured."""
+    gains = [pair.gain for pair in pairs if pair.telling and pair.gain is not None]
+    return fmean(gains) if gains else None
+
+
 class AnswerPair(StoredRecord):
     """A held-out request with the answer that the old text led to and the one the new text did."""
 
@@ -104,22 +111,20 @@ class Judgement(StoredRecord):
     """
 
     @property
-    def standing(self) -> Standing:
-        """The finding in a few words."""
-        if all(pair.gain is None for pair in self.pairs):
-            return "not measured"
-        return "shown" if self.verified else "could be chance"
+    def significance(self) -> Significance:
+        """What the held-out rows prove."""
+        return significance(mean_gain(self.pairs), self.p)
 
     @property
     def finding(self) -> str:
         """What the held-out rows show, in words."""
-        if self.standing == "not measured":
-            return self.standing
+        if all(pair.gain is None for pair in self.pairs):
+            return f"{self.significance}: {_NOT_MEASURED}"
         gains = [pair.gain for pair in self.pairs if pair.telling and pair.gain is not None]
         worse = sum(gain < 0 for gain in gains)
         counted = f"better on {sum(gain > 0 for gain in gains)} of {len(gains)} held-out tasks"
         counted += f", worse on {worse}" if worse else ""
-        said = f"shown: {counted}" if self.verified else f"{counted}, could be chance"
+        said = f"{self.significance}: {counted}"
         among = f", {self.tried} tries" if self.tried > 1 else ""
         said += f" (p = {self.p:.2g}{among})" if self.p is not None else " (not tested)"
         formal = sum(not pair.telling for pair in self.pairs)
@@ -244,8 +249,8 @@ class NightProposal(StoredRecord):
 def _finding(target: ProposedFile, chosen: Collection[int]) -> str:
     measured = {edit.id for edit in target.edits if edit.is_measured}
     if not measured & set(chosen):
-        return "not measured"
-    is_part = target.judgement.standing != "not measured" and not measured <= set(chosen)
+        return f"not proven yet: {_NOT_MEASURED}"
+    is_part = bool(target.judgement.pairs) and not measured <= set(chosen)
     return target.judgement.finding + (", measured with all edits together" if is_part else "")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from skillopt.cli._console import open_console, print_json
+from skillopt.cli._console import coloured, open_console, print_json
 from skillopt.cli._options import Json, NewestRun, argument, option
 from skillopt.errors import UsageError
 from skillopt.runs import words
@@ -54,7 +54,7 @@ def show(
     if facts is not None and not tasks:
         for head, val, test in score_table(facts):
             console.say(f"{head:<8}{val:<16}{test}".rstrip())
-        console.say(facts.claim or "No claim yet.", "bold")
+        console.say(facts.claim or "No claim yet.", f"bold {coloured(facts.significance)}")
     several = shown if everything or tasks else shown[:MOST]
     for one in several:
         console.say(

@@ -17,6 +17,9 @@ from rich.segment import Segment
 from rich.text import Text
 
 from skillopt.printable import printable
+from skillopt.significance import TONES, Significance
+
+COLOURS = {"good": "green", "warn": "yellow", "bad": "red", "plain": ""}
 
 _LABEL = re.compile(r" +(\S+ {2,})?|\d+:[\d:]+ ")
 """What the further lines of a wrapped line are set under: an indent with or without a word, or the time."""
@@ -56,6 +59,11 @@ def say(console: Console, text: Text) -> None:
         for number, piece in enumerate(rest.divide(breaks)):
             piece.rstrip()
             console.print(Text.assemble(label if number == 0 else " " * indent, piece), soft_wrap=True)
+
+
+def coloured(found: Significance) -> str:
+    """The style of what a measurement proves."""
+    return COLOURS[TONES[found]] or "dim"
 
 
 def open_console(*, stderr: bool = False) -> SafeConsole:

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skillopt.build import OpenRun
-from skillopt.cli._console import say
+from skillopt.cli._console import COLOURS, say
 from skillopt.events import Answered, Checkpoint, Event, Notice, Updated
 from skillopt.events.records import StepRecord
 from skillopt.gate.gate import FIRST_ANSWERS
@@ -37,7 +37,6 @@ MEANINGS = {
     "slow update": "slow update: what the comparison of two epochs teaches, kept apart in the skill",
 }
 """Words of ours and what they mean, said once a run."""
-_COLOURS = {"good": "green", "warn": "yellow", "bad": "red", "plain": ""}
 _STRIP = {"done": ("✓", "green"), "now": ("▶", "bold cyan"), "ahead": ("·", "dim")}
 _SHORT = {"slow update": "slow", "sealed test": "test"}
 """So that the strip fits a terminal of 80 columns."""
@@ -252,7 +251,7 @@ def told(event: Event, status: RunStatus) -> Text | None:
     line = line_of(event, status.steps)
     if line is None:
         return None
-    colour = _COLOURS[line.tone]
+    colour = COLOURS[line.tone]
     text = Text(line.head, style="" if line.word else colour)
     text.append(line.word, style=colour)
     text.append(line.rest)

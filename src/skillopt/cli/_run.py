@@ -25,7 +25,7 @@ from skillopt import api
 from skillopt.aio import run_gently, signals_heard
 from skillopt.api import Result
 from skillopt.build import Job, open_run
-from skillopt.cli._console import echo, open_console, os_trouble
+from skillopt.cli._console import coloured, echo, open_console, os_trouble
 from skillopt.cli._flags import Given
 from skillopt.cli._progress import LiveView, PlainLines, View
 from skillopt.config import Resolved
@@ -100,7 +100,7 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
         for head in heads:
             scores.add_column(head, no_wrap=True)
         for row in rows:
-            scores.add_row(*row)
+            scores.add_row(*row, style=coloured(facts.significance) if facts.significance in row[-1] else "")
         console.print(scores)
         if "(hard" in str(heads):
             console.say("(hard: the share of answers that pass)", "dim")
@@ -118,7 +118,7 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
         for line in (("", ""), ("steps", decided), ("spent", spent), ("time", took), ("", "")):
             grid.add_row(*line)
         console.print(grid)
-    console.say(result.claim, "bold")
+    console.say(result.claim, f"bold {coloured(facts.significance)}")
     for remark in facts.remarks:
         if remark not in result.claim:
             console.say(remark, "yellow")

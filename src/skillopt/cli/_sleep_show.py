@@ -135,6 +135,7 @@ def night_json(ended: NightResult, context: NightContext, notices: Sequence[str]
                 "n_tasks": len(target.tasks),
                 "accepted": bool(outcome.edits),
                 "verified": judged.verified,
+                "significance": judged.significance,
                 "finding": judged.finding,
                 "p": judged.p,
                 "gate_action": judged.action,
@@ -234,6 +235,7 @@ def status_json(
                         "disk": target.disk,
                         "note": target.note,
                         "verified": staged.judgement.verified,
+                        "significance": staged.judgement.significance,
                         "finding": staged.judgement.finding,
                     }
                     for target, staged in zip(one.targets, one.proposal.targets, strict=True)

@@ -18,7 +18,7 @@ from skillopt.build import Job, prepare
 from skillopt.build.evaluation import eval_folder, skill_digest, skill_named, target_only
 from skillopt.build.results import tells_grades
 from skillopt.cli import EXIT_CODES, _run
-from skillopt.cli._console import open_console, print_json
+from skillopt.cli._console import coloured, open_console, print_json
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet, argument, option
 from skillopt.cli._progress import View
@@ -28,6 +28,7 @@ from skillopt.events import RowFact
 from skillopt.files import temporary_folder, write_text
 from skillopt.printable import printable
 from skillopt.runs import words
+from skillopt.significance import Significance
 from skillopt.skill.folder import Skill, load_skill
 from skillopt.skill.in_git import CommittedSkill, skill_at
 from skillopt.tasks.splits import listed
@@ -101,7 +102,10 @@ def check(
         if json:
             print_json(job.scrubber.scrub_json(found.as_json()))
         else:
-            console = open_console()
+            console, said = open_console(), f"{found.verdict.capitalize()}: {found.why}"
+            if found.simulated:
+                console.say("Simulated.")
+            console.say(scrub(said), coloured(found.significance))
             for line in _lines(found):
                 console.say(scrub(line))
     raise typer.Exit(CODES[found.verdict])
@@ -137,13 +141,10 @@ def _measured(job: Job, skill: Skill, check: Check, folder: Path, view: View) ->
 
 
 def _lines(check: Check) -> Iterator[str]:
-    if check.simulated:
-        yield "Simulated."
-    yield f"{check.verdict.capitalize()}: {check.why}"
     compared = check.comparison
     if compared is None:
         return
-    yield f"  {words.interval(compared)}, p = {compared.p:.2g} ({compared.test})"
+    yield f"  {words.proof(compared)}"
     for word, tasks in (("fixed", compared.fixed), ("broken", compared.broken)):
         yield f"  {len(tasks)} {word}{': ' if tasks else ''}{listed(tasks)}"
     if check.left_out:
@@ -187,6 +188,11 @@ class Check:
         return "cannot tell" if self.comparison is None else self.comparison.direction
 
     @property
+    def significance(self) -> Significance:
+        """What the comparison proves of the changed skill."""
+        return "not proven yet" if self.comparison is None else self.comparison.significance
+
+    @property
     def against(self) -> str:
         """What it is compared with."""
         at = f"{self.ref} ({self.earlier.commit[:7]})"
@@ -219,6 +225,7 @@ class Check:
         was = self.earlier
         return {
             "verdict": self.verdict,
+            "significance": self.significance,
             "why": self.why,
             "simulated": self.simulated,
             "skill": self.skill,
@@ -245,10 +252,11 @@ def as_comment(check: Check) -> str:
     if one is not None:
         lines += [
             "",
-            f"| tasks | before | after | change | {one.level} % interval | p |",
-            "|---|---|---|---|---|---|",
+            f"| tasks | before | after | change | {one.level} % interval | p | real, or chance? |",
+            "|---|---|---|---|---|---|---|",
             f"| {one.n} | {one.before:.3f} | {one.after:.3f} | {one.delta:+.3f} |"
-            f" {one.interval[0]:+.3f} to {one.interval[1]:+.3f} | {one.p:.2g} ({one.test}) |",
+            f" {one.interval[0]:+.3f} to {one.interval[1]:+.3f} | {one.p:.2g} ({one.test}) |"
+            f" {one.significance} |",
         ]
         if check.told_short:
             lines += ["", check.told_short]

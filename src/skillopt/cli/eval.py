@@ -15,7 +15,7 @@ from skillopt.api import Evaluated, Matrix, Missing, Versus
 from skillopt.build import Job, prepare
 from skillopt.build.evaluation import BEST, eval_folder, skill_named, target_only
 from skillopt.cli import EXIT_CODES, _run
-from skillopt.cli._console import echo, open_console, print_json
+from skillopt.cli._console import coloured, echo, open_console, print_json
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet, option
 from skillopt.config import Resolved
@@ -103,7 +103,9 @@ def evaluate(
         if not found.evaluations:
             found.whole()
         graded = job.benchmark.graded
-        compared = [] if against is None else api.comparisons(found.evaluations, against, graded=graded)
+        decided, compared = api.decided_splits(job, runs), list[Versus]()
+        if against is not None:
+            compared = api.comparisons(found.evaluations, against, graded=graded, decided=decided)
         _tell(job, found, compared, folder, is_look="test" in splits, counted=bool(runs), json=json)
         found.whole()
 
@@ -215,7 +217,8 @@ def _show(
     several = len({target for target, _, _ in _asked(found)}) > 1
     console.print(_table(found, simulated=simulated) if several else _list(found, simulated=simulated))
     for one in compared:
-        console.say("\n".join(_said(one, several=several)))
+        for line in _said(one, several=several):
+            console.say(line)
     for remark in remarks:
         console.say(remark, "yellow")
     console.say(f"Rows: {folder / 'results.jsonl'}")
@@ -267,7 +270,7 @@ def _empty(title: str | None) -> Table:
     return drawn
 
 
-def _said(one: Versus, *, several: bool) -> Iterator[str]:
+def _said(one: Versus, *, several: bool) -> Iterator[str | Text]:
     """A comparison in a few lines, no more sure of itself than it is."""
     yield ""
     draws = f", {one.repeats} draws each" if one.repeats > 1 else ""
@@ -279,8 +282,9 @@ def _said(one: Versus, *, several: bool) -> Iterator[str]:
         return
     scores = f"{found.before:.3f} to {found.after:.3f}, {found.delta:+.3f}"
     yield f"{head}, {words.count(found.n, 'task')}{draws}): {scores}"
-    chance = "; this difference can be chance" if found.delta and found.p >= 0.05 else ""
-    yield f"  {words.interval(found)}, p = {found.p:.2g} ({found.test}){chance}"
+    yield Text(f"  {words.proof(found)}", coloured(found.significance))
+    if found.significance == "not proven yet":
+        yield "  Training chose the skill by these tasks; a test that it never saw can prove it."
     for word, tasks in (("fixed", found.fixed), ("broken", found.broken)):
         yield f"  {len(tasks)} {word}{': ' if tasks else ''}{', '.join(tasks)}"
     if one.left_out:

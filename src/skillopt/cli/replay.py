@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from skillopt.adoption import is_adopted
-from skillopt.cli._console import SafeConsole, echo, open_console
+from skillopt.cli._console import SafeConsole, coloured, echo, open_console
 from skillopt.cli._options import NewestRun, option, simple
 from skillopt.errors import UsageError
 from skillopt.files import as_usage_error, write_text
@@ -26,7 +26,7 @@ from skillopt.runs.reader import find_run, read_facts
 from skillopt.runs.side_by_side import tested
 from skillopt.runs.task_look import look_at_all
 from skillopt.runs.values import Facts
-from skillopt.runs.words import SIGNS, count, interval, outcome, score
+from skillopt.runs.words import NOT_MEASURED, SIGNS, count, interval, outcome, score
 
 PANEL, PLACE = "Look at runs", 3
 PAGE = "replay.html"
@@ -65,10 +65,10 @@ def replay(
     console, grown = open_console(), growth(facts)
     with contextlib.suppress(KeyboardInterrupt):
         _play(console, facts, grown, seconds)
-    compared = facts.test.comparison
+    compared, scores = facts.test.comparison, NOT_MEASURED
     if compared is not None:
         scores = f"{score(compared.before)} -> {score(compared.after)}, {interval(compared)}"
-        console.say(f"{tested(facts.test)}: {scores}", "bold")
+    console.say(f"{tested(facts)}: {scores}: {facts.significance}", f"bold {coloured(facts.significance)}")
     console.say(facts.claim or "The run has made no claim yet.")
     for remark in facts.remarks:
         if remark not in facts.claim:

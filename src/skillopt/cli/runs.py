@@ -17,7 +17,7 @@ from rich.text import Text
 from typer.core import TyperCommand
 
 from skillopt.cli._answers import show
-from skillopt.cli._console import SafeConsole, echo, open_console, print_json
+from skillopt.cli._console import SafeConsole, coloured, echo, open_console, print_json
 from skillopt.cli._options import Json, NewestRun, option, simple
 from skillopt.cli._progress import LiveView, PlainLines, panel
 from skillopt.errors import UsageError
@@ -95,15 +95,18 @@ def _below(places: Sequence[Path]) -> list[Path]:
 
 def _show(run: RunOverview) -> None:
     """One line: when, where, how it stands, of which skill, scores, cost."""
-    line = Text(f"{datetime.fromtimestamp(run.changed):%Y-%m-%d %H:%M}  ", style="dim")
+    line = Text.assemble((f"{datetime.fromtimestamp(run.changed):%Y-%m-%d %H:%M}  ", "dim"))
     line.append(str(run.folder), style="bold")
-    line.append(f"  {run.status}", style={"finished": "green", "running": "cyan"}.get(run.status, "yellow"))
+    line.append(f"  {run.status}", style={"finished": "", "running": "cyan"}.get(run.status, "yellow"))
     test = words.NOT_MEASURED
     if run.test:
         test = f"{words.score(run.test.get('seed'))} -> {words.score(run.test.get('best'))}"
     looks = f" ({run.looks} looks)" if run.looks > 1 else ""
     val = f"{words.score(run.baseline)} -> {words.score(run.best)}"
-    line.append(f"  step {run.step}/{run.steps}  {run.skill or run.benchmark}  val {val}  test {test}{looks}")
+    line.append(
+        f"  step {run.step}/{run.steps}  {run.skill or run.benchmark}  val {val}  test {test}{looks}  "
+    )
+    line.append(run.significance, style=coloured(run.significance))
     line.append(f"  cost {words.money(run.usd)}{'  simulated' if run.simulated else ''}")
     open_console().say(line)
 
@@ -118,7 +121,8 @@ def _show_side_by_side(told: side_by_side.Compared) -> None:
         drawn.add_column(Text(name), overflow="fold")
     figures = [side_by_side.in_words(one) for one in told.facts]
     for row in figures[0]:
-        drawn.add_row(row, *(Text(one[row]) for one in figures))
+        styles = [coloured(one.significance) if row == side_by_side.PROVEN else "" for one in told.facts]
+        drawn.add_row(row, *(Text(one[row], style) for one, style in zip(figures, styles, strict=True)))
     if told.settings:
         drawn.add_section()
     for key, values in told.settings.items():
@@ -214,7 +218,7 @@ def _conclude(watcher: RunReader, console: SafeConsole) -> None:
         "finished": facts.claim or "It is finished.",
         "stopped": "No process works on it. Run the same training command again to go on.",
     }
-    console.say(said.get(watcher.state, ""))
+    console.say(said.get(watcher.state, ""), coloured(facts.significance))
 
 
 _COMMANDS: Mapping[str, Callable[..., None]] = {"watch": watch, "show": show}

@@ -10,8 +10,9 @@ from fractions import Fraction
 from typing import Literal
 
 from skillopt.evaluation.stage import MOST_LOST
-from skillopt.evaluation.unconditional import SMALL, improvement_interval, improvement_p
+from skillopt.evaluation.unconditional import improvement_interval, improvement_p
 from skillopt.events import RowFact
+from skillopt.significance import SMALL, Significance, significance
 from skillopt.tasks.rollout import Means
 
 RESAMPLES = 10_000
@@ -32,6 +33,7 @@ class Comparison:
     interval: tuple[float, float]
     p: float
     test: str
+    significance: Significance
     fixed: tuple[str, ...]
     broken: tuple[str, ...]
     level: int = 95
@@ -40,9 +42,9 @@ class Comparison:
     @property
     def direction(self) -> Literal["better", "worse", "cannot tell"]:
         """What the comparison shows: a difference that can be chance shows nothing."""
-        if self.p >= SMALL:
-            return "cannot tell"
-        return "better" if self.delta > 0 else "worse"
+        if self.significance == "real":
+            return "better"
+        return "worse" if significance(-self.delta, self.p) == "real" else "cannot tell"
 
     @property
     def told(self) -> str:
@@ -150,6 +152,7 @@ def compare(
         level=level,
         p=p,
         test=test,
+        significance=significance(delta, p),
         fixed=tuple(task for task, diff in zip(ids, differences, strict=True) if diff > 0),
         broken=tuple(task for task, diff in zip(ids, differences, strict=True) if diff < 0),
     )

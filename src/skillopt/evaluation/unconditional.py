@@ -12,8 +12,8 @@ import math
 from bisect import bisect_left
 from functools import lru_cache
 
-SMALL = 0.05
-"""p below which a difference is more than chance."""
+from skillopt.significance import SMALL
+
 _SHARES = 200
 """Shares of changing tasks that are tried; ten times as many move no p near `SMALL` by 0.0001."""
 

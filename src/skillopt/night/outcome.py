@@ -8,9 +8,15 @@ from fractions import Fraction
 
 from skillopt.api import Result
 from skillopt.build import OpenRun
-from skillopt.changes.proposal import AnswerPair, DraftStep, EditEvidence, Judgement, TaskScores
+from skillopt.changes.proposal import (
+    AnswerPair,
+    DraftStep,
+    EditEvidence,
+    Judgement,
+    TaskScores,
+    mean_gain,
+)
 from skillopt.evaluation.compare import compare
-from skillopt.evaluation.unconditional import SMALL
 from skillopt.events import Checkpoint, EpochEnded, Event, Judged, RowFact, StageClosed, Updated
 from skillopt.events.records import SlowUpdateRecord, StepRecord
 from skillopt.events.state import State
@@ -18,6 +24,7 @@ from skillopt.gate.gate import Measured
 from skillopt.night.job import cost_of
 from skillopt.night.plan import NightTarget, SkillOutcome
 from skillopt.place import BASELINE, Place
+from skillopt.significance import significance
 from skillopt.skill.document import Document
 from skillopt.skill.edits import apply, parse_edit
 from skillopt.skill.paths import EditableFiles
@@ -51,7 +58,7 @@ def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOut
     p = chance_of(pairs, texts) if changed else None
     judgement = Judgement(
         action="accept" if changed else "no change",
-        verified=p is not None and p < SMALL,
+        verified=significance(mean_gain(pairs), p) == "real",
         why=why or "no candidate was measured",
         before=state.baseline_score,
         after=state.best_score,

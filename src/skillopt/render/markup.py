@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from skillopt.significance import TONES as PROVEN
 from skillopt.skill.diff import lines_of
 
 _NAME = re.compile(r"[a-z][a-zA-Z0-9-]*")
@@ -15,13 +16,13 @@ _VOID = frozenset({"input", "br", "meta"})
 _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 Tone = Literal["plain", "good", "bad", "warn", "info"]
 TONES: dict[str, Tone] = {
+    **PROVEN,
     "running": "info",
     "starting": "info",
     "pending": "info",
     "partly adopted": "info",
-    "finished": "good",
     "accepted": "good",
-    "adopted": "good",
+    "adopted": "info",
     "applied": "good",
     "pass": "good",
     "stopped": "warn",

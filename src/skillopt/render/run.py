@@ -17,6 +17,7 @@ from skillopt.runs.spending import HEADS, UNKNOWN_IS_NOT_ZERO
 from skillopt.runs.spending import table as spending_table
 from skillopt.runs.values import Facts
 from skillopt.runs.words import NOT_MEASURED, SIGNS, amount, count, interval, money, outcome, outcomes, score
+from skillopt.significance import TONES
 
 SQUARES = 500
 """Tasks on the wall; of more those that changed most often, and the page of tasks has all."""
@@ -34,27 +35,31 @@ _WORDS = {
 
 
 def hero(facts: Facts) -> Markup:
-    """Seed and best in large figures, on the sealed test or before it on val, and the claim."""
-    compared, paid = facts.test.comparison, facts.spent
+    """Seed and best in large figures, on the test or before it on val, what they prove, and the claim."""
+    compared, paid, proven = facts.test.comparison, facts.spent, chip(facts.significance)
     if compared is not None:
         before, after = score(compared.before), score(compared.after)
         moved = f"{len(compared.fixed)} fixed, {len(compared.broken)} broken"
         boxes = [
-            (f"{compared.delta:+.3f}", interval(compared)),
-            (f"{compared.n} tasks", f"{tested(facts.test)} ({facts.test.metric})"),
+            (proven, f"{compared.delta:+.3f}, {interval(compared)}"),
+            (f"{compared.n} tasks", f"{tested(facts)} ({facts.test.metric})"),
             (moved, f"p = {compared.p:.2g}, {compared.test}"),
         ]
     else:
         before, after = score(facts.baseline), score(facts.best)
         is_open = facts.status != "finished"
-        sealed = "not opened yet; the seed's half runs in idle slots" if is_open else NOT_MEASURED
+        sealed = "not opened yet" if is_open else NOT_MEASURED
         origin = f"seed to best, {facts.best_origin}" if facts.best_origin else ""
-        boxes = [(f"val ({facts.metric})", origin), ("sealed test", sealed)]
+        boxes = [(proven, f"{tested(facts)}: {sealed}"), (f"val ({facts.metric})", origin)]
     boxes += [
         (f"{len(facts.steps)} of {facts.planned} steps", outcomes(one.action for one in facts.steps)),
         (f"{amount(paid.calls)} calls", f"{amount(paid.tokens)} tokens, cost {money(paid.dollars)}"),
     ]
-    scores = [before, tag("span", " → ", cls="soft"), tag("span", after, cls="after")]
+    scores = [
+        before,
+        tag("span", " → ", cls="soft"),
+        tag("span", after, cls=f"after {TONES[facts.significance]}"),
+    ]
     figure = tag("p", *([NOT_MEASURED] if facts.baseline is None else scores), cls="figure")
     facts_ = pairs(boxes, cls="boxes")
     claim = tag("p", facts.claim or "The run has made no claim yet.", cls="claim")

@@ -9,7 +9,6 @@ from skillopt.runs.growth import Growth, Moment
 from skillopt.runs.side_by_side import tested
 from skillopt.runs.values import Facts
 from skillopt.runs.words import SIGNS, interval, outcome, score
-from skillopt.train.claim import TestReport
 
 _WIDTH, _HEIGHT = 1000, 170
 _LEFT, _TOP, _BOTTOM = 40, 20, 136
@@ -52,7 +51,7 @@ def stairs(facts: Facts, grown: Growth) -> Markup:
         f"Scores over {len(facts.steps)} steps: val {score(facts.baseline)} for the seed, {score(facts.best)}"
         " for the best skill"
     )
-    parts = [*plot.axes(), *_train(grown, plot), *_val(grown, plot), *_test(facts.test, plot)]
+    parts = [*plot.axes(), *_train(grown, plot), *_val(grown, plot), *_test(facts, plot)]
     cursor = tag("path", d=f"M0 {_TOP}V{_BOTTOM}", cls="cursor")
     return _picture("chart stairs", title, cursor, *parts)
 
@@ -137,13 +136,13 @@ def _val(grown: Growth, plot: _Plot) -> Iterator[Markup]:
     yield from marks
 
 
-def _test(test: TestReport, plot: _Plot) -> Iterator[Markup]:
-    compared = test.comparison
+def _test(facts: Facts, plot: _Plot) -> Iterator[Markup]:
+    compared = facts.test.comparison
     if compared is None:
         return
     middle = sum(_TEST_AT) / 2
     yield tag("path", d=f"M{_RIGHT + 15} {_TOP}V{_BOTTOM}", cls="grid")
-    yield tag("text", tested(test), x=middle, y=_HEIGHT - 4, cls="mid")
+    yield tag("text", tested(facts), x=middle, y=_HEIGHT - 4, cls="mid")
     seed, best = _TEST_AT
     low, high = (plot.y(end) for end in compared.reach)
     bar = f"M{best} {low}V{high}M{best - 7} {low}h14M{best - 7} {high}h14"
@@ -166,7 +165,7 @@ def legend(facts: Facts) -> Markup:
     ]
     if facts.test.comparison is not None:
         shape = tag("path", d="M14 3l6 12h-12z", cls="test")
-        keys.append((shape, f"{tested(facts.test)}, with the interval of the change from the seed's score"))
+        keys.append((shape, f"{tested(facts)}, with the interval of the change from the seed's score"))
     return tag("ul", *(tag("li", _key(shape), words) for shape, words in keys), cls="legend")
 
 

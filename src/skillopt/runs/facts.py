@@ -15,6 +15,7 @@ from skillopt.runs.fold import Fold
 from skillopt.runs.steps import SectionFacts
 from skillopt.runs.values import Facts
 from skillopt.runs.words import START_NAME, count, origin
+from skillopt.significance import Significance, significance
 from skillopt.skill.diff import unified
 from skillopt.train.claim import TestReport, report_of
 
@@ -48,6 +49,7 @@ def facts_of(
     kept = [*fold.kept, *fold.kept_of_handover]
     versions = [version for one in kept for version in one.versions]
     account, is_at_work = account or Account(), status == "running"
+    test = last_look(fold, mixed_weight(config), summary)
     facts = Facts(
         benchmark=started.benchmark,
         target=started.target,
@@ -59,12 +61,13 @@ def facts_of(
         changes=[one.change for one in kept if one.change is not None],
         versions=versions,
         tasks=list(dict.fromkeys(task for version in versions for task in version.cells)),
-        test=_test(fold, mixed_weight(config), summary),
+        test=test,
         looks=looks_by_eval + len(fold.looks),
         looks_by_eval=looks_by_eval,
         spending=account.by_role_and_stage(settled=is_at_work),
         spent=account.settled() if is_at_work else account.total(),
         config=_settings(config or {}),
+        significance=significance_of(fold, *test.gain_and_p),
         claim="" if summary is None else str(summary.get("claim", "")),
     )
     if state is not None:
@@ -83,7 +86,16 @@ def facts_of(
     return replace(facts, remarks=list(_remarks(facts, fold, config, summary)))
 
 
-def _test(fold: Fold[SectionFacts], weight: float, summary: Mapping[str, Any] | None) -> TestReport:
+def significance_of(fold: Fold[Any], gain: float | None, p: float | None) -> Significance:
+    """What a run proves so far; `gain` and `p` are of its last look at the test, if there was one."""
+    state, looks = fold.result, fold.looks
+    if state is None or (looks and looks[-1].skills["best"] != state.best):  # it went on since
+        return significance(None, None)
+    is_over = fold.state is not None and fold.state.finished
+    return significance(gain, p, is_changed=state.best != state.seed, is_over=is_over)
+
+
+def last_look(fold: Fold[SectionFacts], weight: float, summary: Mapping[str, Any] | None) -> TestReport:
     """The last look at the test split, compared as the run itself compares it."""
     state = fold.state
     if not fold.looks:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.errors import SkillOptError
-from skillopt.evaluation.compare import row_means
+from skillopt.runs.facts import last_look, mixed_weight, significance_of
 from skillopt.runs.log import EVENTS
 from skillopt.runs.looks import read_looks
 from skillopt.runs.reader import RunReader
+from skillopt.significance import Significance
 from skillopt.skill.paths import SKILL_FILE
 
 
@@ -34,8 +35,9 @@ class RunOverview:
     actions: tuple[str, ...] = ()
     baseline: float | None = None
     best: float | None = None
-    test: Mapping[str, float | None] = field(default_factory=dict)
-    """Hard means of the last look at the test split, by skill."""
+    test: Mapping[str, float] = field(default_factory=dict)
+    """Scores of seed and best at the last look at the test; empty where it was not measured."""
+    significance: Significance = "not proven yet"
     looks: int = 0
     calls: int = 0
     tokens: int = 0
@@ -84,7 +86,7 @@ def _overview(reader: RunReader) -> RunOverview | None:
     fold, started, state = reader.fold, reader.fold.started, reader.fold.result
     if started is None:
         return None
-    spent = reader.spending.settled()
+    spent, compared = reader.spending.settled(), _compared(reader)
     return RunOverview(
         folder=folder,
         benchmark=started.benchmark,
@@ -98,7 +100,8 @@ def _overview(reader: RunReader) -> RunOverview | None:
         actions=tuple(record.action for record in fold.records),
         baseline=None if state is None else state.baseline_score,
         best=None if state is None else state.best_score,
-        test={name: row_means(rows).hard for look in fold.looks[-1:] for name, rows in look.rows.items()},
+        test={"seed": compared["before"], "best": compared["after"]} if compared else {},
+        significance=significance_of(fold, compared.get("delta"), compared.get("p")),
         looks=len(fold.looks) + looks_by_eval,
         calls=spent.calls,
         tokens=spent.tokens,
@@ -107,6 +110,17 @@ def _overview(reader: RunReader) -> RunOverview | None:
         tokens_reserved=reader.spending.tokens_reserved,
         changed=changed,
     )
+
+
+def _compared(reader: RunReader) -> Mapping[str, Any]:
+    """Figures of the last look at the test, as the run told them: graded scores take long to compare."""
+    if not reader.fold.looks:
+        return {}
+    summary = reader.summary() or {"test": {}}
+    if summary["test"].get("look") == reader.fold.looks[-1].look:
+        return summary["test"]["comparison"] or {}
+    found = last_look(reader.fold, mixed_weight(reader.config), summary).comparison
+    return {} if found is None else asdict(found)
 
 
 def _name(seed: str | None) -> str:

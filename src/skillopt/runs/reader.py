@@ -127,13 +127,17 @@ class RunReader:
                     self.fold,
                     rendered=self._build.rendered,
                     config=self.config or None,
-                    summary=_whole_json(self.folder / "summary.json"),
+                    summary=self.summary(),
                     account=self.spending.account,
                     status=self.state,
                     looks_by_eval=len(read_looks(self.folder)),
                 )
                 self._facts = (version, told)
             return self._facts[1]
+
+    def summary(self) -> dict[str, Any] | None:
+        """What the run said when it ended; None where it did not, or is just writing it."""
+        return _whole_json(self.folder / "summary.json")
 
     def seconds(self) -> float:
         """Wall time of the run over all its sessions."""

@@ -13,9 +13,9 @@ from skillopt.runs.log import DATABASE
 from skillopt.runs.stored import task_digests
 from skillopt.runs.values import Facts
 from skillopt.runs.words import NOT_MEASURED, UNKNOWN, change, interval, money, outcome, score
-from skillopt.train.claim import TestReport
 
 _ROWS = ("seed", "best", "change")
+PROVEN = "real, or chance?"
 _OWN = frozenset({"env.out_root", "output.predictions", "store.tasks"})
 """Settings that say where a run lies and what it exports."""
 
@@ -68,28 +68,31 @@ def short_names(folders: Sequence[Path]) -> list[str]:
     return [str(folder) for folder in folders]
 
 
-def tested(test: TestReport) -> str:
-    """What seed and best were compared on."""
-    return f"{test.folds} folds" if test.folds else "sealed test"
+def tested(facts: Facts) -> str:
+    """What seed and best are compared on; before its end a cross-fitted run has no test tasks."""
+    if facts.test.folds:
+        return f"{facts.test.folds} folds"
+    return "sealed test" if facts.counts.get("test") else "test"
 
 
 def score_table(facts: Facts) -> list[tuple[str, str, str]]:
-    """Heads and rows: seed against best, on val and on the sealed test."""
+    """Heads and rows: seed against best, on val and on the test, and what that proves."""
     compared = facts.test.comparison
     val = [score(facts.baseline), score(facts.best), change(facts.baseline, facts.best)]
     if compared is None:
         test = [NOT_MEASURED, NOT_MEASURED, ""]
-        return [("", f"val ({facts.metric})", "sealed test"), *zip(_ROWS, val, test, strict=True)]
+        heads, proven = ("", f"val ({facts.metric})", tested(facts)), ("", "", facts.significance)
+        return [heads, *zip(_ROWS, val, test, strict=True), proven]
     gained = f"{compared.delta:+.3f}, {interval(compared)}"
     test = [score(compared.before), score(compared.after), gained]
     seed, best, changed = zip(_ROWS, val, test, strict=True)
     return [
-        ("", f"val ({facts.metric})", f"{tested(facts.test)} ({facts.test.metric}, n = {compared.n})"),
+        ("", f"val ({facts.metric})", f"{tested(facts)} ({facts.test.metric}, n = {compared.n})"),
         seed,
         best,
         *([("last", "", score(facts.test.final))] if facts.test.final is not None else []),
         changed,
-        ("", "", f"p = {compared.p:.2g} ({compared.test})"),
+        ("", "", f"{facts.significance}, p = {compared.p:.2g} ({compared.test})"),
         ("tasks", "", f"{len(compared.fixed)} fixed, {len(compared.broken)} broken"),
         *((name, "", _before_and_after(one.before, one.after)) for name, one in facts.test.targets.items()),
         *(
@@ -112,7 +115,7 @@ def _figures(facts: Facts) -> dict[str, Any]:
     test: dict[str, Any] | None = None
     if found is not None:
         test = {"seed": found.before, "best": found.after, "delta": found.delta}
-        test |= {"interval": list(found.interval), "p": found.p, "n": found.n}
+        test |= {"interval": list(found.interval), "level": found.level, "p": found.p, "n": found.n}
     if facts.baseline is not None:
         skill = {"seed": len(facts.seed_skill), "best": len(facts.best_skill)}
     return {
@@ -127,6 +130,7 @@ def _figures(facts: Facts) -> dict[str, Any]:
         "metric": facts.metric,
         "val": {"seed": facts.baseline, "best": facts.best},
         "test": test,
+        "significance": facts.significance,
         "looks": facts.looks,
         "accepted": accepted,
         "rejected": outcomes["rejected"],
@@ -142,7 +146,7 @@ def _figures(facts: Facts) -> dict[str, Any]:
 def in_words(facts: Facts) -> dict[str, str]:
     """The figures of one run as a column of the comparison."""
     figures = _figures(facts)
-    test, skill = figures["test"], figures["skill_characters"]
+    test, skill, found = figures["test"], figures["skill_characters"], facts.test.comparison
     gained = change(facts.baseline, facts.best)
     return {
         "status": figures["status"] + (", simulated" if facts.simulated else ""),
@@ -152,9 +156,8 @@ def in_words(facts: Facts) -> dict[str, str]:
         "val best": score(facts.best) + (f" ({gained})" if gained else ""),
         "test seed": score(test["seed"] if test else None),
         "test best": score(test["best"] if test else None) + (f" ({test['delta']:+.3f})" if test else ""),
-        "95 % interval": (
-            f"{test['interval'][0]:+.3f} to {test['interval'][1]:+.3f}, n = {test['n']}" if test else ""
-        ),
+        "change": "" if found is None else f"{interval(found)}, n = {found.n}",
+        PROVEN: facts.significance,
         "looks at test": str(figures["looks"]),
         "accepted, rejected": f"{figures['accepted']}, {figures['rejected']}",
         "best skill": f"{skill['best']:,} characters (seed {skill['seed']:,})" if skill else NOT_MEASURED,

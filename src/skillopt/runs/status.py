@@ -204,7 +204,8 @@ class RunStatus:
         """The stages of the open step and what stands before and after them."""
         is_slow = self.stage.startswith("slow update")
         slow = ("slow update",) if self.epochs > 1 or is_slow else ()
-        names = ("baseline", *_STEP, *slow, "sealed test")
+        is_sealed = self.fold.started is None or self.fold.started.counts.get("test", 0)
+        names = ("baseline", *_STEP, *slow, "sealed test" if is_sealed else "test")
         now = "slow update" if is_slow else self.stage
         at = names.index(now) if now in names else 0 if self.fold.state is None else 1
         if self.is_finished:
@@ -272,7 +273,8 @@ class RunStatus:
         elif place.scope == "end":
             self.stage = "slow update" if event.stage == "rollout" else "slow update, gate"
         else:
-            self.stage = _STAGES.get(event.stage, event.stage)
+            is_of_fold = bool(event.part) and event.stage == "test"  # whose tasks other folds learn from
+            self.stage = event.stage if is_of_fold else _STAGES.get(event.stage, event.stage)
 
     def _arrive(self, event: Arrived) -> None:
         if event.stage != self._opened or not self.group:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from skillopt.account import Account, Total
 from skillopt.events.records import CandidateRecord
 from skillopt.messages import Role
+from skillopt.significance import Significance
 from skillopt.train.claim import TestReport
 
 Mark = Literal["pass", "partial", "fail", "invalid"]
@@ -133,6 +134,8 @@ class Facts:
     planned: int
     counts: Mapping[str, int]
     claim: str = ""
+    significance: Significance = "not proven yet"
+    """What the test shows of the best skill."""
     remarks: Sequence[str] = ()
     """What a reader must know before he believes the figures."""
     metric: str = "hard"

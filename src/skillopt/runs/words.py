@@ -57,6 +57,11 @@ def interval(of: Comparison) -> str:
     return f"{of.level} % interval {of.interval[0]:+.3f} to {of.interval[1]:+.3f}"
 
 
+def proof(of: Comparison) -> str:
+    """How sure a change is, and what that proves."""
+    return f"{interval(of)}, p = {of.p:.2g} ({of.test}): {of.significance}"
+
+
 def money(usd: float | None) -> str:
     """Dollars, or unknown: a price nobody knows is not zero."""
     if usd is None:

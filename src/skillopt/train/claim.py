@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from skillopt.evaluation.compare import Comparison, by_task, compare_rows, row_means
-from skillopt.evaluation.unconditional import SMALL
 from skillopt.events import RowFact, TestMeasured
 from skillopt.events.state import Metric, State
 from skillopt.gate.decision import worth_of
@@ -51,6 +50,11 @@ class TestReport:
     """Of how many draws of a cross-fitted task the one in the middle counts."""
     triggering: Mapping[str, Triggering] = field(default_factory=dict)
     """Recall and precision of the same skills, where a description was trained."""
+
+    @property
+    def gain_and_p(self) -> tuple[float | None, float | None]:
+        """Of the comparison; None where there is none."""
+        return (None, None) if self.comparison is None else (self.comparison.delta, self.comparison.p)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +148,7 @@ def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool,
     else:
         c = report.comparison
         what = "" if report.metric == "hard" else f" ({report.metric} score)"
-        sure = "" if c.p < SMALL or c.delta == 0 else _UNSURE
+        sure = _UNSURE if c.delta and c.direction == "cannot tell" else ""
         found = _found("is", c)
         sentence = f"The trained skill {found} the seed on {c.n} sealed test tasks{what}: {c.told}{sure}"
     if report.targets:
@@ -166,7 +170,7 @@ def _pooled(report: TestReport, c: Comparison, *, changed: bool) -> str:
     asked = f", by the middle one of {report.draws} scores" if report.draws > 1 else ""
     how = f"{report.folds} folds, each task judged by a skill that never saw it{asked}"
     what = "" if report.metric == "hard" else f" ({report.metric} score)"
-    sure = "" if c.p < SMALL or c.delta <= 0 else _UNSURE
+    sure = _UNSURE if c.significance == "could be chance" else ""
     text = "the skill handed over is one of them, trained on all tasks"
     if not changed:
         text = "the one trained on all tasks is the seed, as nothing better was found"
@@ -180,8 +184,8 @@ def _found(verb: str, c: Comparison) -> str:
     """What the figures say: who is better only where that is more than chance."""
     if c.delta == 0:
         return f"{verb} as good as"
-    if c.p < SMALL:
-        return f"{verb} {'better' if c.delta > 0 else 'worse'} than"
+    if c.direction != "cannot tell":
+        return f"{verb} {c.direction} than"
     return f"scored {'higher' if c.delta > 0 else 'lower'} than"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from skillopt.events.records import StepRecord
 from skillopt.gate.gate import Gate, Measured
+from skillopt.significance import significance
 from skillopt.tasks.rollout import Means
 from skillopt.train.claim import TrainingEnd
 
@@ -43,11 +44,13 @@ def summary(
     """
     state, groups = end.state, Counter(_group(record.action) for record in history)
     nothing = Means(hard=None, soft=None, n=0)
+    ended = {"is_changed": state.best != state.seed, "is_over": not end.ended_early}
     test = {name: end.report.scores.get(name, nothing) for name in ("seed", "best", "final")}
     val = {name: nothing if one is None else one for name, one in measured.items()}
     return {
         "version": 1,
         **about,
+        "significance": significance(*end.report.gain_and_p, **ended),
         "verified": gate.verified,
         "gate": ungated or "Every change passed the gate.",
         "gate_metric": gate.metric,

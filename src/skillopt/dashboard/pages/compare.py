@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from skillopt.dashboard._page import Page, Parts, Visit
 from skillopt.errors import UsageError
-from skillopt.render.markup import card, listed, region, soft, table, tag
+from skillopt.render.markup import card, chip, listed, region, soft, table, tag
 from skillopt.render.stairs import together
-from skillopt.runs.side_by_side import compare, in_words
+from skillopt.runs.side_by_side import PROVEN, compare, in_words
 
 MOST = 6
 """Runs that are compared at once; more cannot be told apart."""
@@ -25,7 +25,8 @@ async def build(visit: Visit) -> Parts:
     told = compare([(place.folder, facts) for place, facts in runs])
     names = [place.name for place, _ in runs]
     figures = [in_words(one) for one in told.facts]
-    rows = [[name, *(one[name] for one in figures)] for name in figures[0]]
+    drawn = {PROVEN: chip}
+    rows = [[name, *(drawn.get(name, str)(one[name]) for one in figures)] for name in figures[0]]
     settings = [
         [key, *("–" if value is None else value for value in values)] for key, values in told.settings.items()
     ]

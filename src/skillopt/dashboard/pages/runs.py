@@ -21,14 +21,14 @@ from skillopt.runs.words import change, marks, money, score
 
 SIZE = 25
 _STATES = ("all", "running", "finished", "stopped")
-_HEADS = ("run", "status", "benchmark, target", "steps", "val", "sealed test", "change", "cost", "changed")
+_HEADS = ("run", "status", "benchmark, target", "steps", "val", "test", "change", "cost", "changed")
 _listing = Listing()
 Row = tuple[RunPlace, RunOverview]
 _COLUMNS: dict[str, Callable[[Row], Any]] = {
     "run": lambda row: row[0].name.lower(),
     "status": lambda row: row[1].status,
     "val": lambda row: -(row[1].best if row[1].best is not None else -1.0),
-    "sealed test": lambda row: -(row[1].test.get("best") or -1.0),
+    "test": lambda row: -(row[1].test.get("best") or -1.0),
     "change": lambda row: -(_gained(row[1]) or -1.0),
     "cost": lambda row: -(row[1].usd or 0.0),
     "changed": lambda row: -row[1].changed,
@@ -94,7 +94,7 @@ def _table(visit: Visit, rows: list[Row], order: str, chosen: set[str]) -> Marku
 
 
 def _kind(name: str) -> str:
-    return "number" if name in ("val", "sealed test", "change", "cost", "changed") else ""
+    return "number" if name in ("val", "test", "cost", "changed") else ""
 
 
 def _row(visit: Visit, place: RunPlace, one: RunOverview, is_chosen: bool) -> Markup:
@@ -109,8 +109,8 @@ def _row(visit: Visit, place: RunPlace, one: RunOverview, is_chosen: bool) -> Ma
         ("benchmark, target", one.trouble or f"{one.benchmark} · {one.target}"),
         ("steps", f"{one.step}/{one.steps} {marks(one.actions[-12:])}"),
         ("val", "" if one.baseline is None else f"{score(one.baseline)} → {score(one.best)}"),
-        ("sealed test", "" if best is None else f"{score(test.get('seed'))} → {score(best)}"),
-        ("change", change(test.get("seed"), best)),
+        ("test", "" if best is None else f"{score(test.get('seed'))} → {score(best)}"),
+        ("change", joined([tag("span", f"{change(test.get('seed'), best)} "), chip(one.significance)])),
         ("cost", money(one.usd)),
         ("changed", tag("time", moment[:16], datetime=moment, data_short="1") if one.changed else ""),
     ]

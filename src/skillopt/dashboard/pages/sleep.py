@@ -124,13 +124,13 @@ def _target(target: ProposedFile, disk: str, note: str, decided: Mapping[int, st
         what = "Our block in the memory file"
     yield tag("h3", target.name)
     yield soft(f"{what} {target.path}; on disk is the {disk} text. {note}".rstrip())
-    yield from _judgement(target.judgement)
+    yield from drawn_judgement(target.judgement)
     yield from (_edit(target, edit, decided[edit.id]) for edit in target.edits)
 
 
-def _judgement(judged: Judgement) -> Iterator[Markup]:
-    chips = [chip(judged.action, "good" if judged.action.startswith("accept") else "plain")]
-    chips.append(chip(judged.standing, "good" if judged.standing == "shown" else "warn"))
+def drawn_judgement(judged: Judgement) -> Iterator[Markup]:
+    """What the gate and the held-out tasks say, with the answers before and after."""
+    chips = [chip(judged.action, "plain"), chip(judged.significance)]
     if not judged.gate_on:
         chips.append(chip("the gate was switched off", "warn"))
     if judged.before is not None or judged.after is not None:
