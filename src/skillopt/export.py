@@ -19,7 +19,7 @@ from skillopt.changes.safe_file import followed
 from skillopt.errors import SkillError, UnknownName, UsageError
 from skillopt.files import as_usage_error, read_text
 from skillopt.runs.log import DATABASE, EVENTS
-from skillopt.runs.reader import RunReader, read_figures
+from skillopt.runs.reader import RunReader, is_in_rounds, is_part, read_figures
 from skillopt.skill.document import Document
 from skillopt.skill.layout import BOM
 from skillopt.skill.paths import SKILL_FILE
@@ -103,12 +103,16 @@ def doubts_about(run: RunReader) -> list[str]:
     if facts is None or state is None or state.best == state.seed:
         return []
     compared = facts.test.comparison
+    in_folds = is_in_rounds(run.folder) and not is_part(run.folder)
     if compared is None:
-        return [f"The sealed test was not opened: {facts.test.why}."]
+        missing = "The folds were not all judged" if in_folds else "The sealed test was not opened"
+        return [f"{missing}: {facts.test.why}."]
     if facts.significance != "no better":
         return []
-    scores = f"{compared.before:.3f} with the seed, {compared.after:.3f} with the best skill"
-    return [f"The test shows no improvement: {scores}."]
+    shown = "The folds show" if in_folds else "The sealed test shows"
+    trained = "their own skills" if in_folds else "the best skill"
+    scores = f"{compared.before:.3f} with the seed, {compared.after:.3f} with {trained}"
+    return [f"{shown} no improvement: {scores}."]
 
 
 def slug(text: str) -> str:

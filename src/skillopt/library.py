@@ -20,7 +20,7 @@ from skillopt.aio import run_gently
 from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.build import Job, open_run, prepare
-from skillopt.build.evaluation import eval_folder, eval_splits, skill_named, target_only
+from skillopt.build.evaluation import check_unseen, eval_folder, eval_splits, skill_named, target_only
 from skillopt.build.evaluation import evaluate as measure
 from skillopt.build.results import Evaluated, Versus, comparisons
 from skillopt.build.training import Result, train
@@ -33,6 +33,7 @@ from skillopt.harnesses import Harness, harnesses
 from skillopt.harnesses.function import FunctionTarget
 from skillopt.messages import Reply, Request
 from skillopt.models import PROVIDERS, Model, Provider
+from skillopt.runs.reader import is_run
 from skillopt.skill.folder import Skill
 from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.scorers import Scorer
@@ -270,10 +271,13 @@ class _Given:
                 name: each if isinstance(each, Skill) else skill_named(str(each))
                 for name, each in skills.items()
             }
+            splits = eval_splits(split, job)
+            paths = [Path(each) for each in skills.values() if isinstance(each, (str, Path))]
+            check_unseen(loaded, [path for path in paths if is_run(path)], job, splits)
             found = await measure(
                 job,
                 loaded,
-                eval_splits(split, job),
+                splits,
                 eval_folder(job, resolved),
                 against=against,
                 repeats=repeats,

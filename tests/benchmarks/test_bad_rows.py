@@ -209,7 +209,7 @@ def test_bad_rows_are_told_by_a_run_an_estimate_and_doctor(tmp_path: Path) -> No
     resolved = load(None, flags=flags, options=[], environ={}, cwd=tmp_path)
     job = prepare(resolved)
     assert f"1 row could not be used and is left out: {file}, line 11: " in job.bad_rows
-    findings = load_data(resolved.config, Scrubber(())).findings
+    findings = load_data(resolved, Scrubber(())).findings
     assert [one.remedy for one in findings if one.state == "fix"] == [job.bad_rows]
 
     seen: list[Event] = []

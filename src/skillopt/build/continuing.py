@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from skillopt.build.division import tasks_digest
 from skillopt.build.evaluation import seed_of
-from skillopt.build.job import Job, tasks_digest
+from skillopt.build.job import Job
 from skillopt.errors import ConfigError
 from skillopt.files import lock, write_text
 from skillopt.runs.answers import stored_tasks
@@ -37,10 +38,14 @@ def continued(job: Job, run: Path) -> Job:
     seed = seed_of(run)
     if job.folds or job.listing is not None:
         what = "tasks are cross-fitted" if job.folds else "a description is trained"
-        remedy = "Set train.folds to 1" if job.folds else "Start from the skill itself"
+        remedy = (
+            "Go on without a test (--folds 1 --eval_test false), or with a test of tasks that it has not seen"
+            " (--folds 1 --data_path FILE)"
+            if job.folds
+            else "Start from the skill itself"
+        )
         raise ConfigError(
-            f"--from {run}: its best skill has seen tasks that would judge it, as {what}. {remedy}, or train"
-            " anew with other settings: skillopt train --config RUN."
+            f"--from {run}: its best skill has seen tasks that would judge it, as {what}. {remedy}."
         )
     reader = read_figures(run)
     state = reader.fold.result

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from skillopt.aio import together
 from skillopt.build.assembly import open_run
+from skillopt.build.division import tasks_digest
 from skillopt.build.job import Job, check_batches
 from skillopt.build.results import (
     Evaluated,
@@ -31,7 +32,10 @@ from skillopt.evaluation.stage import Evaluation, fact
 from skillopt.events import Notice, RowFact, Sink
 from skillopt.models.stack.limited import Retry
 from skillopt.place import Place
-from skillopt.runs.reader import is_run, read_figures, read_run
+from skillopt.runs.answers import stored_tasks
+from skillopt.runs.log import DATABASE
+from skillopt.runs.reader import is_in_rounds, is_run, read_figures, read_run
+from skillopt.runs.stored import task_digests
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
 from skillopt.step import Outbox, Step
@@ -111,8 +115,8 @@ async def matrix(
     if job.judge is not None:  # rows of two judges do not add up
         kept["judge"] = identity["model"].get("judge", identity["model"]["optimizer"])
     async with open_run(job, folder, kept, sinks=sinks, retry=retry, one_stops_all=False) as opened:
-        if job.bad_rows:
-            opened.run.emit(Notice(text=job.bad_rows, level="warning"))
+        for text in filter(None, (job.bad_rows, job.changed)):
+            opened.run.emit(Notice(text=text, level="warning"))
         work = _Work(
             job=job,
             skills={
@@ -343,3 +347,46 @@ def seed_of(run: Path) -> Skill:
     if path is None or not Path(path).exists():
         return Skill(path=None, name=SEED, document=document)
     return replace(load_skill(path), document=document)
+
+
+def check_unseen(
+    skills: Mapping[str, Skill], runs: Sequence[Path], job: Job, splits: Sequence[Split]
+) -> None:
+    """Refuse to measure what a run has trained on tasks that it was trained on. Only the train tasks of a run
+    of one round are measured as what they are: in several rounds the train tasks of one are val in another.
+    """
+    for run in runs:
+        reader = read_figures(run)
+        state, stored = reader.fold.state, stored_tasks(run)
+        if state is None:
+            continue
+        seed, *trained = (reader.skills.get(one).digest for one in (state.seed, state.best, state.skill))
+        inside = {name for name in skills if Path(name).resolve().is_relative_to(run.resolve())}
+        named = [
+            name
+            for name, skill in skills.items()
+            if skill.document.digest != seed and (name in inside or skill.document.digest in trained)
+        ]
+        in_rounds = is_in_rounds(run)
+        learned = {
+            (one.id, one.question)
+            for one in stored
+            if one.split == "train" or (in_rounds and one.split != "test")
+        }
+        for split in splits if named else ():
+            tasks = job.splits.of(split)
+            seen = sum((task.id, job.scrubber.scrub(task.prompt)) in learned for task in tasks)
+            if in_rounds and not stored and task_digests(run / DATABASE).get(split) == tasks_digest(tasks):
+                seen = len(tasks)
+            if in_rounds and seen:
+                told = f"all train and val tasks of {run}, a part of them at a time, so none of these tells"
+            elif split != "train" and seen:
+                told = f"{seen} of these {len(tasks)} {split} tasks in {run}, so they do not tell"
+            else:
+                continue
+            facts = read_run(run).facts()
+            claim = "" if facts is None or not facts.claim else f"\nThe run's own figure: {facts.claim}"
+            raise UsageError(
+                f"{named[0]!r} was trained on {told} what it is worth.{claim}\nTo measure it on tasks that it"
+                f" has not seen: skillopt eval {run} --data_path FILE --split all"
+            )

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from skillopt.benchmarks import benchmarks
 from skillopt.build.description import for_description, listing_of, trigger_benchmark
+from skillopt.build.division import digest, divide, tasks_digest
 from skillopt.build.target import Target, check_apart
 from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
-from skillopt.config.model_string import provider_of
 from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.files import read_text
 from skillopt.harnesses import identity_of, works_alone
@@ -26,9 +24,8 @@ from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
 from skillopt.skill.install import carried_digest
 from skillopt.skill.paths import ONE_DOCUMENT, SKILL_FILE, EditableFiles
-from skillopt.tasks.benchmark import Benchmark, TellsBadRows, Undivided, WantsJudge
-from skillopt.tasks.splits import FEWEST, FOLDS, MANY, Splits, in_folds, in_rounds, rounds_for, told_bad_rows
-from skillopt.tasks.task import SPLITS, Task
+from skillopt.tasks.benchmark import Benchmark, TellsBadRows, WantsJudge
+from skillopt.tasks.splits import Splits, told_bad_rows
 from skillopt.train.epoch_end import LookBack
 
 ROWS_WANTED = 24
@@ -68,6 +65,8 @@ class Job:
     """How often each test task is asked."""
     listing: SkillListing | None = None
     """Set where the description is trained, among the skills that the agent lists."""
+    changed: str = ""
+    """In what the tasks differ from those that the run had whose splits these are; empty where in nothing."""
     reuses: tuple[Path, ...] = ()
     """Folders of runs whose rollouts need not be paid again."""
 
@@ -155,7 +154,7 @@ class Job:
             **self.config.identity(),
             "skill": self.skill.digest,
             "tasks": tasks,
-            "prompts": _digest(sorted(self.benchmark.prompts.items())),
+            "prompts": digest(sorted(self.benchmark.prompts.items())),
             "scorer": self.benchmark.scorer_version,
             **{name: value for name, value in rare.items() if value is not None},
         }
@@ -164,7 +163,7 @@ class Job:
         """Where the run lives: as told, else a folder by its identity, which the same command finds again."""
         if self.config.env.out_root is not None:
             return self.config.env.out_root
-        return cwd / "outputs" / f"skillopt_{self.benchmark.name}_{_digest(self.identity())[:10]}"
+        return cwd / "outputs" / f"skillopt_{self.benchmark.name}_{digest(self.identity())[:10]}"
 
 
 def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key: bool = True) -> Job:
@@ -186,21 +185,9 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
                 f" {', '.join(name for name in benchmarks.names() if name != 'own')}."
             )
         benchmark = benchmarks.get(config.env.name)(config.env.settings)
-    size, sealed = config.evaluation, config.evaluation.eval_test is not False
-    splits = Splits(
-        train=tuple(benchmark.tasks("train")),
-        val=_first(benchmark.tasks("val"), size.sel_env_num),
-        test=_first(benchmark.tasks("test"), size.test_env_num) if sealed else (),
-    )
-    folds = fold_count(config, benchmark, splits)
-    crossed: tuple[tuple[Splits, ...], ...] = ()
-    earlier: tuple[Splits, ...] = ()
-    if folds > 1:
-        tasks = [*splits.train, *splits.val, *splits.test]
-        rounds = rounds_for(len(tasks))
-        crossed = tuple(in_folds(tasks, folds, rounds))
-        *before, splits = in_rounds(tasks, rounds)
-        earlier = tuple(before)
+    scrubber = Scrubber(resolved.secrets)
+    divided = divide(resolved, benchmark, scrubber.scrub)
+    splits = divided.splits
     if 0 < config.train.train_size < len(splits.train):
         raise TaskError(
             f"train.train_size is {config.train.train_size}, but the train split has {len(splits.train)}"
@@ -216,7 +203,6 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
     target, targets = resolve_role(config, "target", needs_key=needs_key), _targets(resolved, needs_key)
     for spec in [one.spec for one in targets] or [target]:
         check_batches(config, spec, benchmark, splits)
-    scrubber = Scrubber(resolved.secrets)
     if scrubber.scrub(seed.document.whole) != seed.document.whole:
         raise SkillError(
             "The skill holds a credential that this configuration also uses. Remove it from the skill before"
@@ -232,12 +218,21 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         scrubber=scrubber,
         settings=as_json(resolved),
         judge=_judge(config, benchmark, needs_key),
-        earlier=earlier,
-        folds=crossed,
+        earlier=divided.earlier,
+        folds=divided.folds,
+        changed=divided.changed,
         proposer=_proposer(config, needs_key),
         listing=listing,
         targets=targets,
     )
+
+
+def prepare_training(resolved: Resolved, *, needs_key: bool = True) -> Job:
+    """The job of a training run. Where the tasks of the run that is named have changed since, its splits are
+    not kept: training starts anew with all tasks, divided as its settings say.
+    """
+    job = prepare(resolved, needs_key=needs_key)
+    return prepare(replace(resolved, run=None), needs_key=needs_key) if job.changed else job
 
 
 def _targets(resolved: Resolved, needs_key: bool) -> tuple[Target, ...]:
@@ -250,32 +245,6 @@ def _targets(resolved: Resolved, needs_key: bool) -> tuple[Target, ...]:
             f" {len(found)}, or 0."
         )
     return found
-
-
-def fold_count(config: Config, benchmark: Benchmark, splits: Splits) -> int:
-    """In how many folds the tasks are cross-fitted; 1 is one split."""
-    if config.model.targets:  # a train task of one fold, measured with one target, is a val task of another
-        if (config.train.folds or 1) > 1:
-            raise ConfigError("train.folds cannot be used with model.targets. Set train.folds to 1.")
-        return 1
-    said, tasks = config.train.folds, sum(len(splits.of(split)) for split in SPLITS)
-    undivided = isinstance(benchmark, Undivided) and benchmark.undivided
-    if said is not None:
-        if said > 1 and not undivided:
-            raise ConfigError(
-                f"train.folds {said} divides one list of tasks, and settings or the benchmark divide it"
-                " already. Leave env.split_ratio, env.split_dir, env.split_field (and a field 'split' of the"
-                " rows), env.test_path and env.limit out, or set train.folds to 1."
-            )
-        if said > tasks // 2:
-            raise ConfigError(f"train.folds {said} is too many for {tasks} tasks. Set at most {tasks // 2}.")
-        return said
-    evaluation, model = config.evaluation, config.model
-    chosen = evaluation.sel_env_num or evaluation.test_env_num or config.train.train_size
-    by_hand = any(provider_of(role.name) == "handoff" for role in (model.target, model.optimizer))
-    is_few = undivided and FEWEST <= tasks < MANY
-    is_tested = evaluation.eval_test is not False and evaluation.use_gate
-    return FOLDS if is_few and is_tested and not (chosen or by_hand) else 1
 
 
 def _check_proof(config: Config) -> None:
@@ -344,11 +313,6 @@ def check_batches(config: Config, target: RoleSpec, benchmark: Benchmark, splits
         )
 
 
-def tasks_digest(tasks: Iterable[Task]) -> str:
-    """What identifies a list of tasks: their content, in order."""
-    return _digest([task.full_hash for task in tasks])
-
-
 def _seed(config: Config, benchmark: Benchmark) -> Skill:
     if config.env.skill_init is None:
         return Skill(path=None, name=benchmark.name, document=Document.of(benchmark.seed_skill))
@@ -389,11 +353,3 @@ def _judge(config: Config, benchmark: Benchmark, needs_key: bool) -> RoleSpec | 
             " model.judge (--judge)."
         )
     return judge
-
-
-def _first(tasks: Sequence[Any], count: int) -> tuple[Any, ...]:
-    return tuple(tasks[:count] if count else tasks)
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(repr(value).encode()).hexdigest()

@@ -11,7 +11,8 @@ from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
 from skillopt.build.assembly import OpenRun
-from skillopt.build.job import Job, tasks_digest
+from skillopt.build.division import tasks_digest
+from skillopt.build.job import Job
 from skillopt.errors import RunConflict
 from skillopt.evaluation.compare import Comparison, by_task, compare_rows
 from skillopt.events import RowFact
@@ -242,9 +243,13 @@ def sealed_splits(job: Job, run: Path) -> list[Split]:
     count = 0 if started is None else started.counts.get("test", 0)
     if not count:
         return []
-    sealed = task_digests(run / DATABASE).get("test")
+    sealed = task_digests(run / DATABASE).get("test", "")
     # The run may have taken fewer tasks of the same list than this job, or more (evaluation.test_env_num).
-    return [split for split in SPLITS if tasks_digest(job.benchmark.tasks(split)[:count]) == sealed]
+    return [
+        split
+        for split in SPLITS
+        if sealed in (tasks_digest(one[:count]) for one in (job.splits.of(split), job.benchmark.tasks(split)))
+    ]
 
 
 def decided_splits(job: Job, runs: Iterable[Path]) -> set[Split]:

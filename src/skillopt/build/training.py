@@ -254,7 +254,8 @@ def pruning_job(resolved: Resolved, run: Path) -> Job:
     """The job of a run, for its target alone; its rollouts are those of the run."""
     config, alone = resolved.config, target_only(resolved)
     same_tasks = {"train": config.train, "cache.path": config.cache.path or run / DATABASE}
-    return prepare(replace(alone, config=alone.config.having(same_tasks)))
+    job = prepare(replace(alone, config=alone.config.having(same_tasks)))
+    return replace(job, earlier=(), folds=())  # the last round's tasks, where they are cross-fitted
 
 
 async def prune_run(job: Job, run: Path, folder: Path, *, sinks: Sequence[Sink] = ()) -> PrunedSkill:
@@ -270,6 +271,8 @@ async def prune_run(job: Job, run: Path, folder: Path, *, sinks: Sequence[Sink] 
     best, seed = figures.skills.get(state.best), figures.skills.get(state.seed)
     identity = {**job.identity(), "kind": "prune", "best": best.digest}
     async with open_run(job, folder, identity, sinks=sinks) as opened:
+        if job.changed:
+            opened.run.emit(Notice(text=job.changed, level="warning"))
         gate = gate_of(job, opened.evaluator)
         gate.metric = state.metric
         gate.leave_out(state.left_out)

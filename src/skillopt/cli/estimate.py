@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from rich.table import Table
 
 from skillopt.aio import run_gently
-from skillopt.build import prepare
+from skillopt.build import prepare_training
 from skillopt.cli import _run
 from skillopt.cli._console import open_console, print_json
 from skillopt.cli._flags import Given, flagged
@@ -44,7 +44,7 @@ def estimate(
 
     Each figure is what is likely, between luck and bad luck. With --budget it also says what that buys.
     """
-    job = prepare(_run.configure(with_effort(given, effort)), needs_key=False)
+    job = prepare_training(_run.configure(with_effort(given, effort)), needs_key=False)
     replies = {"target": target_reply, "optimizer": optimizer_reply}
     reply_tokens: Any = {role: tokens for role, tokens in replies.items() if tokens is not None}
     with _run.scrubbed(job.scrubber):

@@ -13,7 +13,7 @@ from rich.text import Text
 from skillopt import api
 from skillopt.api import Evaluated, Matrix, Missing, Versus
 from skillopt.build import Job, prepare
-from skillopt.build.evaluation import BEST, eval_folder, skill_named, target_only
+from skillopt.build.evaluation import BEST, check_unseen, eval_folder, skill_named, target_only
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import coloured, echo, open_console, print_json
 from skillopt.cli._flags import Given, flagged
@@ -24,7 +24,8 @@ from skillopt.errors import ConfigError, UsageError
 from skillopt.runs import words
 from skillopt.runs.reader import is_run, read_run
 from skillopt.skill.folder import Skill
-from skillopt.tasks.task import Split
+from skillopt.tasks.splits import canonical_split
+from skillopt.tasks.task import SPLITS, Split
 
 PANEL, PLACE = "Train and measure", 2
 LOOK = "This is a look at the test split: choose nothing by it that you will report on it."
@@ -91,7 +92,11 @@ def evaluate(
     names = [one.name for one in targets]
     if len(names) > 1:  # `settings.json` names all of them, not the first one alone
         job = replace(job, settings={**job.settings, "targets": names})
-    splits = api.eval_splits(split or ("all" if own is None else "val"), job)
+    named = split or ("all" if own is None else "val")
+    if named != "all" and not job.splits.of(canonical_split(named)):
+        check_unseen(skills, runs, job, SPLITS)  # why there is none says more than that there is none
+    splits = api.eval_splits(named, job)
+    check_unseen(skills, runs, job, splits)
     draws = repeats or (1 if own is None else job.repeats)
     folder = eval_folder(job, resolved[0])
     view = _run.choose_view(job, quiet=quiet, plain=plain, target=", ".join(names))

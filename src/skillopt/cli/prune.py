@@ -11,14 +11,21 @@ from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import tell
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, NewestRun, Plain, Quiet
-from skillopt.config import as_options
 from skillopt.runs import words
-from skillopt.runs.reader import find_run, read_figures
+from skillopt.runs.reader import find_run, is_in_rounds, read_run
 from skillopt.tasks.splits import listed
 from skillopt.train.pruning import PrunedSkill
 
 PANEL, PLACE = "Train and measure", 3
 _KEYS = ("model.", "env.", "budget")
+_OF_THE_RUN = tuple(
+    f"{key}="
+    for key in (
+        *("budget.usd", "budget.tokens", "budget.calls", "budget.minutes"),
+        *("env.out_root", "tracking.use", "cache.path"),
+    )
+)
+"""What the run spent and wrote to is its own: none of its settings here."""
 _LONGEST = 100
 
 
@@ -32,8 +39,8 @@ def prune(
     Running the same command again goes on where it stopped.
     """
     folder = find_run(run or Path("outputs"))
-    known = as_options(read_figures(folder).config)
-    resolved = _run.configure(replace(given, options=[*known, *given.options]))
+    given = replace(given, config=str(folder), options=[*_OF_THE_RUN, *given.options])
+    resolved = _run.configure(given)
     job = pruning_job(resolved, folder)
     view = _run.choose_view(job, quiet=quiet, plain=plain)
     out = folder / "pruned"
@@ -42,14 +49,28 @@ def prune(
         told = {"run": str(folder), "folder": str(out), "simulated": job.simulated}
         told |= {"before": found.before, "after": found.score}
         told["lines"] = [line.model_dump() for line in found.lines]
-        lines = map(job.scrubber.scrub, _lines(found, out, simulated=job.simulated))
+        if note := _note(folder):
+            told["note"] = note
+        lines = map(job.scrubber.scrub, _lines(found, out, note, simulated=job.simulated))
         tell(job.scrubber.scrub_json(told), lines, json=json)
 
 
 add = flagged(prune, _KEYS, short=("target",), epilog=EXIT_CODES, config_argument=False)
 
 
-def _lines(found: PrunedSkill, folder: Path, *, simulated: bool) -> Iterator[str]:
+def _note(run: Path) -> str:
+    """What the figures of a run do not say whose val tasks have taught it; empty for others."""
+    if not is_in_rounds(run):
+        return ""
+    facts = read_run(run).facts()
+    claim = "" if facts is None or not facts.claim else f" The run's own figure: {facts.claim}"
+    return (
+        "The val tasks of this run have taught its skill in other rounds: the figures tell the lines apart,"
+        f" not what the skill is worth.{claim}"
+    )
+
+
+def _lines(found: PrunedSkill, folder: Path, note: str, *, simulated: bool) -> Iterator[str]:
     if simulated:
         yield "Simulated."
     for line in found.lines:
@@ -60,4 +81,6 @@ def _lines(found: PrunedSkill, folder: Path, *, simulated: bool) -> Iterator[str
     out = sum(line.removed for line in found.lines)
     learned = words.count(len(found.lines), "learned line")
     yield f"{out} of {learned} left out: {found.before:.3f} to {found.score:.3f} on val."
+    if note:
+        yield note
     yield f"Pruned skill: {folder / 'best_skill.md'}"

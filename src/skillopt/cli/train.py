@@ -11,7 +11,7 @@ from skillopt.cli import EXIT_CODES
 from skillopt.cli._console import echo, print_json
 from skillopt.cli._flags import BRIEF, Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet, option
-from skillopt.errors import UnknownName
+from skillopt.errors import UnknownName, UsageError
 
 PANEL, PLACE = "Train and measure", 1
 _BRIEF = BRIEF | {"targets", "num_epochs", "strategy", "part", "prune", "seed", "eval_test"}
@@ -58,13 +58,14 @@ def train(
     """
     # here, so that the help, which people ask for most, comes without the engine
     from skillopt.aio import run_gently
-    from skillopt.build import prepare
+    from skillopt.build import prepare_training
     from skillopt.build.continuing import continued, corrected
     from skillopt.build.drafting import draft_queries, wants_draft
     from skillopt.cli import _run
     from skillopt.estimation import estimate as estimated
     from skillopt.redact import Scrubber
-    from skillopt.runs.reader import find_run
+    from skillopt.runs.log import EARLIER
+    from skillopt.runs.reader import find_run, is_part
 
     source = None if source is None else find_run(source)
     if source is not None and given.config is None:
@@ -72,12 +73,17 @@ def train(
         if "out_root" not in given.flags:
             given = given.with_flag("out_root", "")
     elif given.run is not None and "out_root" not in given.flags:
+        if is_part(given.run) and given.run.parent.name != EARLIER:
+            whole = given.run.parent.parent
+            raise UsageError(
+                f"{given.run} is a part of a run, which goes on as a whole: skillopt train {whole}"
+            )
         given = given.with_flag("out_root", str(given.run))
     resolved = _run.configure(with_effort(given, effort))
     if wants_draft(resolved.config):
         with _run.scrubbed(Scrubber(resolved.secrets)):
             run_gently(draft_queries(resolved, Path.cwd() / "outputs" / "drafted_queries"))
-    job = prepare(resolved)
+    job = prepare_training(resolved)
     if source is not None:
         job = continued(job, source)
     folder = job.folder(Path.cwd())

@@ -9,7 +9,7 @@ from skillopt.config.names import FLAT
 from skillopt.config.roles import RoleSpec, resolve_role
 from skillopt.config.schema import Config
 from skillopt.config.sections import BudgetConfig, PriceConfig, RoleConfig, parse_budget
-from skillopt.config.show import Flag, as_json, as_options, describe, flags, render
+from skillopt.config.show import Flag, as_json, describe, flags, render
 from skillopt.config.source import Source
 
 __all__ = [
@@ -24,7 +24,6 @@ __all__ = [
     "RoleSpec",
     "Source",
     "as_json",
-    "as_options",
     "describe",
     "flags",
     "load",

@@ -40,6 +40,21 @@ from skillopt.registry import Registry
 from skillopt.tasks.benchmark import BenchmarkPlugin, ChoosesHarness
 
 Layered = list[dict[str, ConfigEntry]]
+_DIVIDING = frozenset(
+    (
+        *("env.name", "evaluation.sel_env_num", "evaluation.test_env_num"),
+        *("train.folds", "train.part", "triggers.path", "triggers.split_ratio"),
+    )
+)
+"""Keys beside those of a benchmark that say which tasks there are, and how they are divided."""
+_OF_ANSWERS = frozenset(
+    f"env.{name}"
+    for name in (
+        *("scorer", "scorer_options", "pass_at", "graded", "reference_field"),
+        *("kind_field", "prompt", "system", "prompts"),
+    )
+)
+"""Keys of a benchmark that change how its tasks are asked and scored, and not which they are."""
 Variables = Mapping[Layer, Mapping[str, str]]
 """The variables of the environment and of `.env`."""
 
@@ -54,6 +69,10 @@ class Resolved:
     warnings: tuple[str, ...]
     targets: tuple[Config, ...] = ()
     """The same for each of several targets; `config` is that of the first."""
+    run: Path | None = None
+    """The run that stands in the place of a config, unless flags or options say otherwise what its tasks are
+    or how they are divided.
+    """
 
     def __repr__(self) -> str:
         return f"Resolved({len(self.provenance)} keys)"
@@ -78,16 +97,16 @@ def load(
     documents = read_chain(config, cwd) if config is not None else []
     problems: list[str] = []
     warnings = _about_dead(variables)
-    files = [_as_written(document, file_layer(document, problems)) for document in documents]
+    written = [file_layer(document, problems) for document in documents]
     plugin, name = _benchmark(
-        [*files, option_layer(options, None, []), flag_layer(flags, None, [])], registry, problems
+        [*written, option_layer(options, None, []), flag_layer(flags, None, [])], registry, problems
     )
     settings = plugin.Settings if plugin is not None else None
     layers: Layered = [
         default_layer(plugin.defaults, name or "", problems) if plugin is not None else {},
         variable_layer(variables[".env"], ".env", problems, warnings),
         variable_layer(variables["environment"], "environment", problems, warnings),
-        *files,
+        *(_as_written(document, layer, plugin) for document, layer in zip(documents, written, strict=True)),
         option_layer(options, settings, problems),
         flag_layer(flags, settings, problems),
     ]
@@ -98,7 +117,8 @@ def load(
     except SkillOptError as error:
         raise ConfigError(Scrubber(secrets).scrub(str(error))) from None
     told, sources = tuple(dict.fromkeys(warnings)), MappingProxyType(provenance)
-    found = Resolved(config=config_tree, provenance=sources, secrets=secrets, warnings=told)
+    run = _run(documents, layers[-2:], settings)
+    found = Resolved(config=config_tree, provenance=sources, secrets=secrets, warnings=told, run=run)
     names = [name.strip() for name in (config_tree.model.targets or "").split(",") if name.strip()]
     if not names:
         return found
@@ -107,21 +127,28 @@ def load(
     return _together(found, each)
 
 
-def _as_written(document: ConfigFile, layer: dict[str, ConfigEntry]) -> dict[str, ConfigEntry]:
-    """A file's entries; those that a run keeps without what it does not tell, a credential or an endpoint,
-    and without what its models set by themselves: another model in their place has its own.
+def _as_written(
+    document: ConfigFile, layer: dict[str, ConfigEntry], plugin: BenchmarkPlugin | None
+) -> dict[str, ConfigEntry]:
+    """A file's entries; of those that a run keeps only what somebody set: no credential or endpoint that it
+    does not tell, nothing that its models set by themselves, as another model has its own, and no default of
+    the benchmark, as how tasks are divided may rest on whether a setting was set.
     """
     if document.path.name != OF_A_RUN:
         return layer
     by_model = {
         key: value for role in (*ROLES, *RARE_ROLES) for key, value in _role_defaults(role, layer).items()
     }
+    leaves = [] if plugin is None else settings_leaves(plugin.Settings)
+    unset = {
+        leaf.key: leaf.default for leaf in leaves if plugin and leaf.key not in plugin.defaults
+    } | by_model
     return {
         key: entry
         for key, entry in layer.items()
         if entry.value != SET
         and not (entry.value is None and key.startswith("model."))
-        and not (key in by_model and entry.value == by_model[key])
+        and not (key in unset and entry.value == unset[key])
     }
 
 
@@ -137,6 +164,16 @@ def _role_defaults(role: RoleName, entries: Mapping[str, ConfigEntry]) -> dict[s
     }
     filled = declared().service(parts.provider).role_defaults(parts.name, options)
     return {f"{prefix}{part}": value for part, value in filled.items()}
+
+
+def _run(documents: Sequence[ConfigFile], said: Layered, settings: type[BaseModel] | None) -> Path | None:
+    """The run that was named as the config, unless what was said beside it divides or changes its tasks."""
+    path = documents[-1].path if documents else None
+    if path is None or path.name != OF_A_RUN or not path.with_name("run.db").is_file():
+        return None
+    own = {leaf.key for leaf in (settings_leaves(settings) if settings else ())}
+    decisive = {*_DIVIDING, *own} - _OF_ANSWERS
+    return None if any(decisive & layer.keys() for layer in said) else path.parent
 
 
 def _together(asked: Resolved, found: Sequence[Resolved]) -> Resolved:

@@ -4,9 +4,8 @@ command line flags that follow from the keys.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,25 +55,6 @@ def render(resolved: Resolved) -> list[tuple[str, Any, str]]:
 def as_json(resolved: Resolved) -> dict[str, Any]:
     """The tree as nested JSON values, without credentials."""
     return nested({key: value for key, value, _ in render(resolved)})
-
-
-def as_options(settings: Mapping[str, Any]) -> list[str]:
-    """The tree of `as_json` as options that give the same configuration again: all but credentials, the
-    budget and places of a run, which are those of whoever goes on from it.
-    """
-    left_out = ("budget", "env.out_root", "tracking", "cache.path")
-
-    def walk(tree: Mapping[str, Any], above: str = "") -> Iterator[str]:
-        for name, value in tree.items():
-            key = f"{above}{name}"
-            if key in left_out or value in (None, SET, {}):
-                continue
-            if isinstance(value, Mapping) and key != "env.scorer_options":
-                yield from walk(value, f"{key}.")
-            else:
-                yield f"{key}={value if isinstance(value, str) else json.dumps(value)}"
-
-    return list(walk(settings))
 
 
 def describe(benchmark: str | None = None) -> list[Leaf]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from skillopt.agents import driven
 from skillopt.benchmarks import benchmarks
-from skillopt.build.job import fold_count
+from skillopt.build.division import divide
 from skillopt.config import Config, Resolved, parse_model_string
 from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
 from skillopt.config.services import declared
@@ -25,7 +25,7 @@ from skillopt.redact import Scrubber, redact_patterns
 from skillopt.skill.document import Document
 from skillopt.skill.folder import load_skill
 from skillopt.tasks.benchmark import Benchmark, TellsBadRows
-from skillopt.tasks.splits import Splits, told_bad_rows
+from skillopt.tasks.splits import told_bad_rows
 from skillopt.tasks.task import SPLITS
 
 AREAS = ("configuration", "target", "optimizer", "judge", "proposer", "data", "nights", "agents", "machine")
@@ -104,7 +104,7 @@ async def examine(
         warnings = subject.resolved.warnings
         found += [CheckResult("configuration", "warning", "note", text) for text in warnings]
         config = subject.resolved.config
-        data = asyncio.ensure_future(asyncio.to_thread(load_data, config, scrubber))
+        data = asyncio.ensure_future(asyncio.to_thread(load_data, subject.resolved, scrubber))
 
         def tried(role: RoleName) -> Callable[[], Awaitable[Sequence[CheckResult]]]:
             async def work() -> Sequence[CheckResult]:
@@ -187,23 +187,23 @@ class Loaded:
     has_images: bool = False
 
 
-def load_data(config: Config, scrubber: Scrubber) -> Loaded:
+def load_data(resolved: Resolved, scrubber: Scrubber) -> Loaded:
     """Load tasks and skill as a run would; nothing is sent and nothing written."""
+    config = resolved.config
     name = config.env.name
     if name is None:
         remedy = f"Name one with --env or in a config: {', '.join(benchmarks.names())}."
         return Loaded(findings=(_result("benchmark", "note", "none is configured", remedy),))
     try:
         benchmark: Benchmark = benchmarks.get(name)(config.env.settings)
-        train, val, test = (tuple(benchmark.tasks(split)) for split in SPLITS)
-        splits = Splits(train=train, val=val, test=test)
-        folds = fold_count(config, benchmark, splits)
+        divided = divide(resolved, benchmark, scrubber.scrub)
     # An import: a benchmark of another package without its dependencies.
     except (SkillOptError, ImportError, OSError) as error:
         return Loaded(findings=(_result(name, "fix", "its tasks do not load", str(error)),))
+    splits = divided.splits
     counts: dict[str, int] = {split: len(splits.of(split)) for split in SPLITS}
     told = ", ".join(f"{count:,} {split}" for split, count in counts.items())
-    if folds > 1:
+    if divided.folds:
         told = f"{sum(counts.values())} cross-fitted"
     bad = benchmark.bad_rows if isinstance(benchmark, TellsBadRows) else ()
     # Whether the scorer passes the first reference and fails nonsense; nothing where it cannot be tried.
@@ -211,6 +211,7 @@ def load_data(config: Config, scrubber: Scrubber) -> Loaded:
     return Loaded(
         findings=(
             _result(name, "fine", f"{told} tasks", facts=counts),
+            *([_result(name, "note", divided.changed)] if divided.changed else []),
             *([_result(name, "fix", "rows give no task", told_bad_rows(bad))] if bad else []),
             _skill(config, benchmark, scrubber),
             *([_result("scorer", "fix", trouble, "Correct the reference or env.scorer.")] if trouble else []),

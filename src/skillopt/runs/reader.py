@@ -266,6 +266,11 @@ def is_part(folder: Path) -> bool:
     return folder.parent.name in ("rounds", "folds", EARLIER) and is_run(folder.parent.parent)
 
 
+def is_in_rounds(folder: Path) -> bool:
+    """Whether a run was trained in rounds, in each of which other tasks were val: all of them taught it."""
+    return (folder / "rounds").is_dir() or folder.parent.name == "rounds"
+
+
 def is_finished(folder: Path) -> bool:
     """Whether a folder holds a training run that ended its plan."""
     return is_run(folder) and read_run(folder).state == "finished"

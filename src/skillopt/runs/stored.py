@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -62,10 +63,16 @@ def asked_twice(path: Path) -> list[str]:
         return [place for (place,) in found]
 
 
+def noted_identity(path: Path) -> Mapping[str, Any]:
+    """The identity of a run, as it was noted when its folder was opened first."""
+    with Database.reading(path) as database:
+        found: Mapping[str, Any] = database.noted_as(json.loads, "identity") or {}
+    return found
+
+
 def task_digests(path: Path) -> Mapping[str, str]:
     """Digests of a run's tasks by split, as its identity holds them."""
-    with Database.reading(path) as database:
-        found: Mapping[str, str] = (database.noted_as(json.loads, "identity") or {}).get("tasks", {})
+    found: Mapping[str, str] = noted_identity(path).get("tasks", {})
     return found
 
 
