@@ -16,7 +16,7 @@ from skillopt.gate.decision import Case, PolicyReader, RowId, worth_of, worths_o
 from skillopt.gate.gate import RULE, STAGE
 from skillopt.gate.policies import decide
 from skillopt.gate.settings import GateSettings
-from skillopt.place import Place
+from skillopt.place import START, Place
 from skillopt.runs.fold import LogSection
 from skillopt.runs.log import DATABASE
 from skillopt.runs.reader import RunReader
@@ -285,8 +285,10 @@ def measured_in_full(sections: Sequence[LogSection], skills: Skills) -> dict[str
     for section in sections:
         after = section.after
         if section.before is None and after is not None:  # the baseline
-            first = [row for one in _stages(section) for row in one.rows if row.task not in after.left_out]
-            known[skills.get(after.seed).digest], seed = first, _measured(first)
+            for one in _stages(section):
+                first = [row for row in one.rows if row.task not in after.left_out]
+                measured = after.skill if one.place == START else after.seed
+                known[skills.get(measured).digest], seed = first, _measured(first)
             continue
         rows = {one.place: one.rows for one in _stages(section)}
         for judged in section.of(Judged):
