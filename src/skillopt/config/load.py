@@ -40,20 +40,14 @@ from skillopt.registry import Registry
 from skillopt.tasks.benchmark import BenchmarkPlugin, ChoosesHarness
 
 Layered = list[dict[str, ConfigEntry]]
-_DIVIDING = frozenset(
-    (
-        *("env.name", "evaluation.sel_env_num", "evaluation.test_env_num"),
-        *("train.folds", "train.part", "triggers.path", "triggers.split_ratio"),
-    )
-)
+_DIVIDING = {"env.name", "evaluation.sel_env_num", "evaluation.test_env_num", "train.folds", "train.part"} | {
+    "triggers.path",
+    "triggers.split_ratio",
+}
 """Keys beside those of a benchmark that say which tasks there are, and how they are divided."""
-_OF_ANSWERS = frozenset(
-    f"env.{name}"
-    for name in (
-        *("scorer", "scorer_options", "pass_at", "graded", "reference_field"),
-        *("kind_field", "prompt", "system", "prompts"),
-    )
-)
+_OF_ANSWERS = {f"env.{name}" for name in ("scorer", "scorer_options", "pass_at", "graded")} | {
+    f"env.{name}" for name in ("reference_field", "kind_field", "prompt", "system", "prompts")
+}
 """Keys of a benchmark that change how its tasks are asked and scored, and not which they are."""
 Variables = Mapping[Layer, Mapping[str, str]]
 """The variables of the environment and of `.env`."""
