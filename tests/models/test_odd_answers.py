@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gzip
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -62,7 +65,8 @@ async def test_a_byte_order_mark_is_no_part_of_an_answer() -> None:
 async def test_an_answer_is_read_in_the_encoding_that_it_declares() -> None:
     latin = answer("café").decode().encode("latin-1")
     assert (await ask(latin, "application/json; charset=ISO-8859-1")).text == "café"
-    assert (await ask(answer("café"), "application/json; charset=no-such-one")).text == "café"
+    for unknown in ("no-such-one", "rot13", "base64", "undefined"):
+        assert (await ask(answer("café"), f"application/json; charset={unknown}")).text == "café"
 
 
 async def test_bytes_that_are_no_text_are_an_outage_and_not_an_answer_with_other_letters() -> None:
@@ -83,3 +87,70 @@ async def test_words_beside_such_a_call_are_the_answer_and_an_offered_tool_may_b
     assert [
         call.name for call in (await ask(answer(None, tool_calls=[CALL]), tools=(SEARCH,))).tool_calls
     ] == ["search"]
+
+
+HEAD = b"HTTP/1.1 %b\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n%b\r\n"
+MIB = 1 << 20
+
+
+async def ask_streamed(head: bytes, part: bytes, parts: int) -> tuple[ModelError, int, int]:
+    """The error of a call that is answered with so many copies of a part, how many of them the client took, and the
+    memory that it needed at most.
+    """
+    sent = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head)
+        with contextlib.suppress(ConnectionError):
+            for _ in range(parts):
+                writer.write(b"%x\r\n%b\r\n" % (len(part), part))
+                await writer.drain()
+                sent += 1
+            writer.write(b"0\r\n\r\n")
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    spec = ModelSpec(provider="compatible", name="m", timeout=60.0, base_url=f"http://127.0.0.1:{port}/v1")
+    model = PROVIDERS.get("compatible")(spec)
+    request = Request(
+        messages=(Message(role="user", content="Hello"),),
+        max_tokens=64,
+        role="target",
+        stage="rollout",
+        place="p/1",
+    )
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelError) as caught:
+            await model.complete(request)
+        return caught.value, sent, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        await model.close()
+        server.close()
+
+
+async def test_an_answer_without_end_is_read_up_to_a_limit_and_is_an_outage() -> None:
+    error, sent, memory = await ask_streamed(HEAD % (b"200 OK", b""), b" " * MIB, 400)
+    assert (error.kind, error.refused) == ("unavailable", False)
+    assert "longer than 16 MiB" in str(error)
+    assert sent < 64 and memory < 100 * MIB
+
+
+async def test_an_answer_that_grows_when_it_is_unpacked_is_measured_after_unpacking() -> None:
+    bomb = gzip.compress(b" " * (400 * MIB), 1)
+    assert len(bomb) < 2 * MIB
+    error, _, memory = await ask_streamed(HEAD % (b"200 OK", b"Content-Encoding: gzip\r\n"), bomb, 1)
+    assert (error.kind, error.refused) == ("unavailable", False)
+    assert "longer than 16 MiB" in str(error)
+    assert memory < 100 * MIB
+
+
+async def test_a_refusal_without_end_is_still_the_refusal_that_it_is() -> None:
+    error, sent, memory = await ask_streamed(HEAD % (b"429 Slow down", b""), b"x" * MIB, 400)
+    assert (error.kind, error.refused) == ("rate_limit", True)
+    assert sent < 64 and memory < 200 * MIB

@@ -26,6 +26,17 @@ def is_loopback(url: str) -> bool:
 
 
 KEEP_ALIVE = 30.0
+MOST_ANSWER = 16 << 20
+"""Bytes of an answer after decompression: a model's longest reply and an agent's longest trace fit."""
+_MOST_REFUSAL = 1 << 18
+_PART = 1 << 16
+
+
+class OversizedAnswer(Exception):
+    """An answer that had not ended at the limit; reading stopped there and the connection was closed."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"it is longer than {most >> 20} MiB")
 
 
 class HttpClient:
@@ -40,17 +51,30 @@ class HttpClient:
         self.unmade: type[Exception] = unmade
 
     async def send(
-        self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]
+        self,
+        method: str,
+        url: str,
+        content: bytes | None,
+        headers: Mapping[str, str],
+        most: int = MOST_ANSWER,
     ) -> tuple[int, Mapping[str, str], str]:
         """Status, headers and text of the answer. An answer with a success status that cannot be decoded
-        raises `UnicodeDecodeError`: with letters replaced it would be something the model never said.
+        raises `UnicodeDecodeError`: with letters replaced it would be something the model never said. An
+        answer of more than `most` bytes raises `OversizedAnswer`; a refusal is cut there.
         """
         async with self._client.request(
             method, url, data=content, headers=headers, proxy=self._proxy, allow_redirects=False
         ) as response:
-            content = await response.read()
-            errors = "replace" if response.status >= 300 else "strict"
-            return response.status, response.headers, content.decode(_charset(response.charset), errors)
+            refused = response.status >= 300
+            answer = bytearray()
+            async for part in response.content.iter_chunked(_PART):  # decompressed, one part at a time
+                answer += part
+                if refused and len(answer) > _MOST_REFUSAL:
+                    break
+                if len(answer) > most:
+                    raise OversizedAnswer(most)
+            errors = "replace" if refused else "strict"
+            return response.status, response.headers, answer.decode(_charset(response.charset), errors)
 
     async def close(self) -> None:
         await self._client.close()
@@ -60,7 +84,8 @@ def _charset(declared: str | None) -> str:
     """The encoding of an answer: as declared, or UTF-8; a byte order mark is no part of it."""
     try:
         name = codecs.lookup(declared or "utf-8").name
-    except LookupError:
+        b" ".decode(name)  # rot13 and base64 are codecs too, and are no encodings of text
+    except (LookupError, UnicodeError):
         name = "utf-8"
     return "utf-8-sig" if name == "utf-8" else name
 

@@ -17,12 +17,13 @@ from skillopt.errors import ConfigError, Kind, ModelError
 from skillopt.messages import Request, Usage
 from skillopt.models.port import ModelSpec
 from skillopt.models.stack.rate_limits import RateLimits
-from skillopt.models.wires.client import HttpClient, is_loopback, open_client
+from skillopt.models.wires.client import HttpClient, OversizedAnswer, is_loopback, open_client
 from skillopt.printable import clean_text
 from skillopt.redact import Scrubber, redact_patterns
 
 PLACE_HEADER = "x-skillopt-place"
 MAX_DETAIL = 500
+_MOST_FILE = 1 << 30
 _PORTS = {"http": 80, "https": 443}
 _WINDOW_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 _WINDOW_WORDS = re.compile(
@@ -117,7 +118,7 @@ class Wire:
         """Send what is no question to a model; the text that came back with a success status."""
         client, whole = self.open(), {**await self._all_headers(), **(headers or {})}
         with self._failures(client):
-            status, told, text = await client.send(method, self._url(path), content, whole)
+            status, told, text = await client.send(method, self._url(path), content, whole, _MOST_FILE)
         return self._success(status, told, text, whole)
 
     def encoded(self, body: Mapping[str, Any]) -> bytes:
@@ -146,6 +147,8 @@ class Wire:
             raise self.error("timeout", f"no answer within {self._spec.timeout:g} s") from None
         except UnicodeDecodeError as error:
             raise self.malformed(f"byte {error.start} is no {error.encoding} ({error.reason})") from None
+        except OversizedAnswer as error:
+            raise self.malformed(str(error)) from None
         except client.failures as error:
             # A connection that was never made carried no request, so nothing can have been billed.
             why = f"connection failed: {error or type(error).__name__}"
@@ -183,6 +186,7 @@ class Wire:
             if self._login is None
             else Scrubber([self._spec.api_key or "", *self._login.secrets()])
         )
+        message = message[: MAX_DETAIL * 100]  # patterns over a body of megabytes take seconds
         clean = " ".join(redact_patterns(scrubber.scrub(clean_text(message))).split())
         detail = f"{self._spec.provider}:{self._spec.name} at {self.endpoint}: {clean}"
         if len(detail) > MAX_DETAIL:
