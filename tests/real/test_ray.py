@@ -8,10 +8,16 @@ import asyncio
 import contextlib
 import json
 import os
+import re
+import shutil
 import signal
+import stat
+import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -31,8 +37,8 @@ from skillopt.executors.ray import RayCluster
 from skillopt.messages import ToolCall
 from skillopt.testing import Answer, Call, LoopbackProvider
 
-pytest.importorskip("ray", reason="ray is not installed: pip install 'skillopt-trainer[ray]'")
 pytestmark = [
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs ray: pip install 'skillopt-trainer[ray]'"),
     pytest.mark.real,
     pytest.mark.timeout(400),
     pytest.mark.xdist_group("ray"),  # one cluster at a time
@@ -118,6 +124,57 @@ async def test_work_and_objects_on_a_cluster_behave_as_everywhere_and_nothing_of
     assert not Path(f"/proc/{pid}").exists()
     with pytest.raises(Fault, match="closed"):
         await cluster.run(_work.pid)
+
+
+async def listening(folder: Path) -> list[str]:
+    """The addresses at which the processes of this cluster wait for connections."""
+    mine = {str(pid) for pid in members(folder)}
+    found = await asyncio.create_subprocess_exec("ss", "-ltnpH", stdout=asyncio.subprocess.PIPE)
+    lines = (await found.communicate())[0].decode().splitlines()
+    return [line.split()[3] for line in lines if mine & set(re.findall(r"pid=(\d+)", line))]
+
+
+def members(folder: Path) -> list[int]:
+    """The processes of this cluster: those of the session that its head began, and this one."""
+    found = [os.getpid()]
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            session = int(status.read_text().rpartition(")")[2].split()[3])
+            if str(folder).encode() in Path(f"/proc/{session}/cmdline").read_bytes():
+                found.append(int(status.parent.name))
+    return found
+
+
+@pytest.mark.skipif(shutil.which("ss") is None, reason="needs ss, of iproute2")
+async def test_a_cluster_of_our_own_is_closed_to_everybody_else(cluster: RayCluster) -> None:
+    assert await cluster.run(partial(_work.double, 4)) == 8
+    folder = folder_of(cluster)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    addresses = await listening(folder)
+    assert len(addresses) > 4
+    assert all(re.match(r"(\[::ffff:)?127\.0\.0\.1\]?:\d+$", one) for one in addresses), addresses
+
+    address = import_module("ray").get_runtime_context().gcs_address
+    program = (
+        f"import ray; ray.init({address!r}); print('in', ray.get(ray.remote(lambda: 1).remote()), flush=True)"
+    )
+    bare = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder / "none"),
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    }
+    bare["RAY_gcs_server_request_timeout_seconds"] = "5"
+    tokens = {"none": {}, "another": {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "a" * 64}}
+    tokens["ours"] = {name: os.environ[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")}
+    strangers = {
+        name: await asyncio.create_subprocess_exec(
+            sys.executable, "-c", program, env=bare | token, stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        for name, token in tokens.items()
+    }  # fmt: skip
+    ended = {name: (await stranger.communicate())[0].decode().strip() for name, stranger in strangers.items()}
+    assert ended == {"none": "", "another": "", "ours": "in 1"}
 
 
 async def trained(folder: Path, options: list[str], *, kill: bool, secret: str) -> tuple[float, list[int]]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import pickle
+import secrets
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
@@ -35,7 +37,8 @@ class RayCluster:
 
     Work travels as a pickle and comes back as one; the nodes have the same version of SkillOpt and of Python.
     A worker that is lost is `WorkerLost`, and what it kept is lost with it: nothing is repeated here,
-    as work may have been paid for. Workers of a cluster of our own get no credentials in their environment.
+    as work may have been paid for. A cluster of our own listens on loopback and answers only who has its
+    token; its workers get no credentials of ours in their environment.
     """
 
     def __init__(self, most: int) -> None:
@@ -83,17 +86,22 @@ class RayCluster:
         return await asyncio.shield(self._opening)
 
     def _connect(self) -> Any:
-        ray = import_module("ray")
         address = os.environ.get("RAY_ADDRESS")
         for tries_left in reversed(range(_STARTS)):
             if address:
                 break
+            if not _closed_to_others.cache_info().currsize and "ray" in sys.modules:
+                raise ConfigError(
+                    "ray was imported before the run could start a cluster that is closed to others. Import"
+                    " it later, or start a cluster and name it: RAY_ADDRESS=HOST:PORT."
+                )
             self._own = _OwnCluster(self._most)
             try:
                 address = self._own.address()
             except Fault:
                 if not tries_left:
                     raise
+        ray = import_module("ray")  # it reads the settings of a closed cluster when it is imported
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, namespace="skillopt")
         except (ConnectionError, RuntimeError, ValueError) as error:
@@ -146,39 +154,66 @@ def _run(work: bytes) -> bytes:
     return answered(lambda: pickle.loads(work)())
 
 
+@functools.cache
+def _closed_to_others() -> dict[str, str]:
+    """The settings that close this process's own clusters to everybody else: a credential, and loopback
+    addresses alone, which Ray has on Linux under this odd name only. Ray reads them once a process.
+    """
+    settings = {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    }
+    os.environ.update(settings)
+    return settings
+
+
+# `ray start` would open a client server, which runs whatever a caller sends. The head ends when its input
+# does, also where this process was killed.
+_HEAD = """
+import shutil, sys, ray
+head = ray.init(num_cpus=int(sys.argv[1]), include_dashboard=False, log_to_driver=False,
+                _temp_dir=sys.argv[2])
+print(head.address_info["address"], flush=True)
+sys.stdin.read()
+ray.shutdown()
+shutil.rmtree(sys.argv[3], ignore_errors=True)
+"""
+
+
 class _OwnCluster:
     """A cluster of one node on this machine, in processes that know nothing of our environment."""
 
     def __init__(self, cpus: int) -> None:
-        # Sockets lie in it, and the name of a socket is short.
+        # Sockets lie in it, and the name of a socket is short. Ray opens its own folder to everybody, so that
+        # one lies in a folder that stays closed.
         self._folder = Path(tempfile.mkdtemp(prefix="skillopt-ray-", dir="/tmp"))
-        head = "import sys; from ray.scripts.scripts import main; sys.exit(main())"
-        options = {"port": 0, "num-cpus": cpus, "include-dashboard": "false", "temp-dir": self._folder}
-        self._head = subprocess.Popen(
-            [sys.executable, "-c", head, "start", "--head", "--block", "--disable-usage-stats"]
-            + [f"--{name}={value}" for name, value in options.items()],
-            env=worker_env(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        self._log = self._folder / "log"
+        with self._log.open("wb") as log:
+            self._head = subprocess.Popen(
+                [sys.executable, "-c", _HEAD, str(cpus), str(self._folder / "r"), str(self._folder)],
+                env=worker_env() | _closed_to_others() | {"RAY_USAGE_STATS_ENABLED": "0"},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+            )
 
     def address(self) -> str:
         """Where it listens, once it does."""
-        until = time.monotonic() + _STARTED_WITHIN
-        named = self._folder / "ray_current_cluster"
-        while self._head.poll() is None and time.monotonic() < until:
-            if named.exists() and (found := named.read_text(encoding="utf-8").strip()):
-                return found
-            time.sleep(0.05)
+        assert self._head.stdout is not None
+        select.select([self._head.stdout], [], [], _STARTED_WITHIN)
+        os.set_blocking(self._head.stdout.fileno(), False)
+        if address := (self._head.stdout.readline() or b"").decode().strip():
+            return address
+        reason = self._log.read_text(encoding="utf-8", errors="replace").strip()[-500:]
         self.end()
-        said = self._head.stdout.read().decode(errors="replace") if self._head.stdout is not None else ""
-        raise Fault("spawn", f"a Ray cluster could not be started on this machine: {said.strip()[-500:]}")
+        raise Fault("spawn", f"a Ray cluster could not be started on this machine: {reason}")
 
     def end(self) -> None:
         """End its processes and remove what they wrote."""
-        self._head.terminate()
+        assert self._head.stdin is not None
+        self._head.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._head.wait(10)
         with contextlib.suppress(ProcessLookupError):  # what the head left behind is in its session
