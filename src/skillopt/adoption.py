@@ -1,6 +1,7 @@
 """Writes the best skill of a run back to where its seed came from, and takes that back.
 
-What a file held before lies in `RUN/adopted/` before the first file changes.
+What a file held before lies in the person's folder before the first file changes. A run folder may have come
+with somebody's repository, so it is never believed about what to take back, and doubted about where to write.
 """
 
 from __future__ import annotations
@@ -11,20 +12,20 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skillopt.changes.apply import FileChange, apply, digest
 from skillopt.changes.safe_file import SafeFile, followed
 from skillopt.errors import UsageError
 from skillopt.export import doubts_about, free_name, read_best
 from skillopt.files import as_usage_error, write_bytes
+from skillopt.runs.origin import is_made_here, origin_folder
 from skillopt.runs.reader import is_run, read_run
 from skillopt.skill.description import with_description
 from skillopt.skill.diff import unified
 from skillopt.skill.document import Document
 from skillopt.skill.paths import SKILL_FILE
 
-ADOPTED = "adopted"
 _RECEIPT = "receipt.json"
 
 
@@ -50,7 +51,7 @@ class AdoptedFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: Path
-    backup: str | None
+    backup: str | None = Field(pattern=r"^\d+-[^/\\]+$")
     after: str
     made: int
     """Folders that were made for it."""
@@ -62,6 +63,8 @@ class AdoptionReceipt(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     time: datetime
+    skill: Path
+    """SKILL.md, in whose folder every file lies, or the one document."""
     files: tuple[AdoptedFile, ...]
 
 
@@ -74,7 +77,8 @@ def plan_adoption(run: Path, to: Path | None = None) -> AdoptionPlan:
     facts, state = reader.facts(), reader.fold.result
     if facts is None or state is None or state.best == state.seed:
         raise UsageError(f"There is nothing to adopt: the best skill of {run} is its seed.")
-    skill = _place(run, reader.config.get("env", {}).get("skill_init"), to)
+    named = reader.config.get("env", {}).get("skill_init")
+    skill = _place(run, named, to)
     seed, trained = reader.skills.get(state.seed), reader.skills.get(state.best)
     wanted = {skill: best.text}
     expected: dict[Path, str | None] = {skill: seed.rendered_text}
@@ -84,6 +88,11 @@ def plan_adoption(run: Path, to: Path | None = None) -> AdoptionPlan:
         if text != seed.files.get(name):
             wanted[skill.parent / name], expected[skill.parent / name] = text, seed.files.get(name)
     changes, diffs, doubts = [], [], list(doubts_about(reader))
+    if to is None and not is_made_here(run, named):
+        doubts.append(
+            f"You did not train {run} here, or it was moved: it would write to {skill.resolve()} because its"
+            " own settings say so. --to PATH names another place."
+        )
     for path, text in wanted.items():
         file = followed(path)
         held = file.content()
@@ -115,17 +124,19 @@ def adopt(plan: AdoptionPlan) -> Path | None:
     """
     if not plan.changes:
         return None
-    home = plan.run / ADOPTED / f"{1 + max((int(one.name) for one in _kept(plan.run)), default=0):03d}"
+    above = origin_folder(plan.run)
+    home = above / f"{1 + max((int(one.name) for one in _kept(plan.run)), default=0):03d}"
     files = []
     with as_usage_error(home, "written", "Nothing was changed."):
         for number, change in enumerate(plan.changes, 1):
             backup = None if change.before is None else f"{number}-{change.file.name}"
             if backup is not None and change.before is not None:
-                write_bytes(home / backup, change.before)
+                write_bytes(home / backup, change.before, mode=0o600)
             after = digest(change.after) or ""
             files.append(AdoptedFile(path=change.file.path, backup=backup, after=after, made=change.made))
-        receipt = AdoptionReceipt(time=datetime.now(timezone.utc), files=tuple(files))
-        write_bytes(home / _RECEIPT, receipt.model_dump_json(indent=1).encode() + b"\n")
+        now = datetime.now(timezone.utc)
+        receipt = AdoptionReceipt(time=now, skill=followed(plan.skill).path, files=tuple(files))
+        write_bytes(home / _RECEIPT, receipt.model_dump_json(indent=1).encode() + b"\n", mode=0o600)
     try:
         apply(plan.changes)
     except BaseException:  # also on Ctrl-C: no receipt for what did not happen
@@ -141,10 +152,10 @@ def undo_adoption(run: Path, *, force: bool = False) -> list[Path]:
     """
     homes = _kept(run)
     if not homes:
-        raise UsageError(f"Nothing of {run} is adopted, so there is nothing to undo.")
+        raise UsageError(f"Nothing of {run} was adopted from here, so there is nothing to undo.")
     home, changes, kept = homes[-1], [], []
     with as_usage_error(home, "read", "Put it back, or take the change back by hand."):
-        receipt = AdoptionReceipt.model_validate_json((home / _RECEIPT).read_bytes())
+        receipt = _receipt(home)
         befores = [None if one.backup is None else (home / one.backup).read_bytes() for one in receipt.files]
     for one, before in zip(receipt.files, befores, strict=True):
         above = one.path.parents[one.made]  # the paths of a receipt are resolved
@@ -171,8 +182,21 @@ def is_adopted(run: Path) -> bool:
 
 
 def _kept(run: Path) -> list[Path]:
-    """The receipts of a run, the oldest first."""
-    return sorted(path.parent for path in (run / ADOPTED).glob(f"[0-9]*/{_RECEIPT}"))
+    """The adoptions of a run that stand, the oldest first."""
+    return sorted(path.parent for path in origin_folder(run).glob(f"[0-9]*/{_RECEIPT}"))
+
+
+def _receipt(home: Path) -> AdoptionReceipt:
+    """What an adoption changed. Raises `UsageError` for a file outside of the adopted skill."""
+    try:
+        receipt = AdoptionReceipt.model_validate_json((home / _RECEIPT).read_bytes())
+    except ValidationError as error:
+        raise UsageError(f"{home / _RECEIPT} is damaged; take the change back by hand.") from error
+    whole = receipt.skill.parent if receipt.skill.name == SKILL_FILE else receipt.skill
+    for one in receipt.files:
+        if whole not in (one.path, *one.path.parents):
+            raise UsageError(f"{home / _RECEIPT} names {one.path}, which is no file of {whole}.")
+    return receipt
 
 
 def _place(run: Path, seed: str | None, to: Path | None) -> Path:

@@ -33,6 +33,11 @@ def caches_folder() -> Path:
     return Path.home() / ".cache" / "skillopt"
 
 
+def person_folder() -> Path:
+    """The person's folder for what must be known again, outside of every project: nights, receipts, runs."""
+    return Path.home() / ".skillopt-sleep"
+
+
 def read_text(path: Path | str) -> str:
     """The text as UTF-8 with its newlines and byte order mark; raises `OSError`, `UnicodeDecodeError`."""
     return Path(path).read_bytes().decode("utf-8")

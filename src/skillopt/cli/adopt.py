@@ -34,7 +34,7 @@ def adopt(
     """Show how the best skill differs from the one it was trained from, ask, and replace that one.
 
     It asks twice, or wants --force beside --yes, where the sealed test was not opened or shows no gain, or
-    the file was changed since. What was replaced is kept in the run's folder.
+    the file was changed since. What was replaced is kept in your own folder.
     """
     folder = find_run(run or Path("outputs"))
     if undo:
