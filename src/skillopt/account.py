@@ -159,7 +159,7 @@ class Total:
 
     @property
     def unsettled(self) -> int:
-        """Calls that nobody will report the usage of, or that have not ended: charged as reserved."""
+        """Calls that nobody will report the usage of, or that have not ended: charged at their most."""
         return self.states.get("open", 0) + self.states.get("unreported", 0)
 
 

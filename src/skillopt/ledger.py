@@ -170,9 +170,11 @@ class Ledger:
         self._close(replace(entry, state="refused", charged=Amount()))
 
     def settle(self, entry: Entry, usage: Usage | None, charged: Amount | None) -> None:
-        """Close an attempt: with its usage; or unreported, which stays charged at its reservation."""
-        if charged is None:
-            self._close(replace(entry, state="unreported"))
+        """Close an attempt: with its usage; or unreported, which stays charged at its reservation unless it
+        is known to have cost less.
+        """
+        if usage is None or charged is None:
+            self._close(replace(entry, state="unreported", charged=charged or entry.charged))
             return
         settled = replace(entry, state="settled", charged=charged, usage=usage)
         self._name_overrun(settled)

@@ -130,6 +130,8 @@ class Reply:
     """The model name the provider says answered."""
     seconds: float | None = None
     """How long the attempt that answered took, once sent; None where nobody measured."""
+    size: int | None = None
+    """Bytes of all text in the answer, visible thinking included, where no usage came with it."""
 
 
 def as_plain(value: Any) -> Any:

@@ -85,6 +85,6 @@ def test_calls_in_flight_are_reserved_and_none_of_what_was_spent(
     # Their process is gone: nobody will report what they used.
     shown = {name: text(markup) for name, markup in parts(folder).items()}
     assert f"{paid.calls + 3:,} calls {paid.tokens + 3000:,} tokens" in shown["hero"]
-    assert "Calls without a usage report, charged as reserved: 3 (3,000 tokens)." in shown["hero"]
+    assert "Calls without a usage report, charged at their most: 3 (3,000 tokens)." in shown["hero"]
     assert f"all {paid.calls + 3:,} {paid.tokens + 3000:,}" in shown["spending"]
     database.shut()

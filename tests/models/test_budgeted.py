@@ -16,6 +16,7 @@ from skillopt.account import Amount, Budget, Entry
 from skillopt.errors import BudgetSpent, ModelError
 from skillopt.ledger import Ledger
 from skillopt.messages import Image, Message, Reply, Request, Tool, Usage
+from skillopt.models.port import ModelSpec
 from skillopt.models.prices import Price
 from skillopt.models.stack.budgeted import Budgeted
 
@@ -369,3 +370,52 @@ async def test_nothing_is_asked_again_for_one_who_stopped_waiting() -> None:
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert writer.caps == [8_000] and ledger.in_flight == 0
+
+
+def silent(size: int | None, **more: Any) -> tuple[Budgeted, Ledger]:
+    """A model whose endpoint reports no usage, with answers of so many bytes."""
+
+    class Silent(Provider):
+        async def complete(self, request: Request) -> Reply:
+            return Reply(text="ok", finish="stop", usage=None, size=size)
+
+    ledger = Ledger(Budget(), Journal())  # type: ignore[arg-type]
+    return Budgeted(Silent(None), ledger, PRICE, **more), ledger
+
+
+async def test_an_answer_without_usage_costs_what_its_bytes_can_be_at_most() -> None:
+    model, ledger = silent(40, may_reason=False)
+    await model.complete(question(cap=16_384))
+    read = math.ceil(1.3 * 1000) + 16
+    assert ledger.spent == Amount(calls=1, tokens=read + 40, usd=read * PRICE.input + 40 * PRICE.output)
+    assert ledger.account.total().states == {"unreported": 1}
+    assert ledger.account.total().output_tokens is None  # what nobody reported stays unknown
+
+
+@pytest.mark.parametrize(
+    ("size", "more"),
+    [(40, {"may_reason": True}), (None, {"may_reason": False}), (20_000, {"may_reason": False})],
+    ids=["it may think unseen", "its size is not known", "it is longer than the cap"],
+)
+async def test_it_stays_at_its_reservation_where_that_is_not_known(
+    size: int | None, more: dict[str, bool]
+) -> None:
+    model, ledger = silent(size, **more)
+    await model.complete(question(cap=16_384))
+    assert ledger.spent.tokens == math.ceil(1.3 * 1000) + 16 + 16_384
+
+
+@pytest.mark.parametrize(
+    "name", ["o3", "gpt-5.4-mini", "deepseek-ai/DeepSeek-R1", "qwq-32b", "Qwen/Qwen3-8B"]
+)
+def test_models_that_think_unseen_are_known_by_their_names(name: str) -> None:
+    assert ModelSpec(provider="compatible", name=name).may_reason
+    assert not ModelSpec(provider="compatible", name=name, reasoning_effort="none").may_reason
+
+
+@pytest.mark.parametrize(
+    "name", ["m", "gpt-4o-mini", "Qwen2.5-7B-Instruct", "llama-3.3-70b", "mistral-small"]
+)
+def test_others_are_not_taken_to_think_unless_they_are_asked_to(name: str) -> None:
+    assert not ModelSpec(provider="compatible", name=name).may_reason
+    assert ModelSpec(provider="compatible", name=name, reasoning_effort="low").may_reason

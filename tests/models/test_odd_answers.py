@@ -82,6 +82,18 @@ async def test_a_call_to_a_tool_that_nobody_offered_is_an_outage_and_not_an_empt
     assert caught.value.tokens == (2, 1)
 
 
+@pytest.mark.parametrize(
+    "content", [[], [{"type": "thinking", "thinking": "Hm."}]], ids=["empty", "thinking"]
+)
+async def test_content_in_parts_without_a_text_is_an_outage_and_not_an_empty_answer(content: object) -> None:
+    with pytest.raises(ModelError, match="its content is no text") as caught:
+        await ask(answer(content))  # type: ignore[arg-type]
+    assert caught.value.kind == "unavailable"
+    parts = [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Paris"}]
+    assert (await ask(answer(parts))).text == "Paris"  # type: ignore[arg-type]
+    assert (await ask(answer([], tool_calls=[CALL]), tools=(SEARCH,))).tool_calls  # type: ignore[arg-type]
+
+
 async def test_words_beside_such_a_call_are_the_answer_and_an_offered_tool_may_be_called() -> None:
     assert (await ask(answer("Paris", tool_calls=[CALL]))).text == "Paris"
     assert [

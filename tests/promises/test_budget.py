@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,19 @@ async def spend(provider: LoopbackProvider, folder: Path, *more: str) -> dict[st
     except BudgetSpent as spent:
         assert spent.exit_code == 4
         return None
+
+
+async def test_a_budget_is_usable_and_holds_where_no_usage_is_reported(tmp_path: Path) -> None:
+    answers = world_answers(QUIET)
+
+    def answer(call: Call) -> Answer:
+        found = answers(call)
+        return replace(Answer(text=found) if isinstance(found, str) else found, reports_usage=False)
+
+    async with provider_of(answer=answer) as provider:
+        whole_caps = [f"model.{role}.max_tokens=16384" for role in PRICES]
+        await spend(provider, tmp_path / "run", "budget=40000 tokens", *whole_caps)
+        assert 12_000 < provider.tokens <= 40_000  # as the provider counts them
 
 
 @pytest.fixture(scope="module")

@@ -447,6 +447,25 @@ async def test_a_reply_cut_by_our_own_cap_is_no_score(tmp_path: Path) -> None:
     assert step["rollout_failures"] == {}
 
 
+async def test_a_reply_cut_at_nobody_knows_whose_limit_is_asked_again_when_the_run_goes_on(
+    tmp_path: Path,
+) -> None:
+    is_broken = True
+
+    def answer(call: Call) -> str | Answer:
+        if is_broken and call.text and (call.place or "").startswith("rollout/"):
+            return Answer(text="x" * 20, finish="length", reports_usage=False)
+        return world_answers(QUIET)(call)
+
+    async with provider_of(answer=answer) as provider:
+        with pytest.raises(ProviderDown, match="after 20 characters and reports no usage"):
+            await train(provider, tmp_path / "run", "train.num_epochs=1")
+        is_broken = False
+        await train(provider, tmp_path / "run", "train.num_epochs=1")
+        await train(provider, tmp_path / "undisturbed", "train.num_epochs=1")
+    assert verdicts(tmp_path / "run") == verdicts(tmp_path / "undisturbed")
+
+
 OWN_FAULTS = {
     "length": Answer(text="x" * 40, finish="length"),
     "refusal": Answer(text="I would rather not.", finish="refusal"),

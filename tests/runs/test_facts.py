@@ -148,7 +148,7 @@ def test_one_unknown_price_or_usage_makes_its_sum_unknown_and_a_refused_call_doe
         "merge": (1, 100, None, 1.0, 1),
     }
     assert (facts.spent.usd, facts.spent.input_tokens) == (None, None)
-    assert "Calls without a usage report, charged as reserved: 1 (100 tokens)." in facts.remarks
+    assert "Calls without a usage report, charged at their most: 1 (100 tokens)." in facts.remarks
 
 
 def test_a_run_that_only_began_has_nothing_measured() -> None:

@@ -82,7 +82,13 @@ class ModelStack:
             provider.endpoint, Limiter(ceilings, self.retry, on_close=on_close)
         )
         scrubbed, price = Scrubbed(provider, scrubber), price_for(config, role, spec)
-        paid = Budgeted(scrubbed, self.ledger, price, has_fixed_cap=declared.fixes_cap(spec.model))
+        paid = Budgeted(
+            scrubbed,
+            self.ledger,
+            price,
+            has_fixed_cap=declared.fixes_cap(spec.model),
+            may_reason=spec.model.may_reason,
+        )
         limits: RateLimits | None = getattr(provider, "limits", None)
         stack: Model = Limited(paid, limiter, limits)
         if spec.hedges and limits is not None and most is None:

@@ -67,8 +67,17 @@ class Session:
         self.seconds = (
             None if self.seconds is None or reply.seconds is None else round(self.seconds + reply.seconds, 3)
         )
-        is_at_cap = reply.usage is None or reply.usage.output_tokens >= self.max_tokens
-        if reply.finish == "length" and is_at_cap and not self.cap_is_own_limit:
+        if reply.finish != "length" or self.cap_is_own_limit:
+            return reply
+        length = len(reply.text) + sum(len(call.arguments) for call in reply.tool_calls)
+        if reply.usage is None and length < self.max_tokens:  # a token has a letter or more
+            raise Fault(
+                "truncated",
+                f"the endpoint ended the reply for its length after {length:,} characters and reports no"
+                f" usage, so nobody knows at whose limit; ours is {self.max_tokens:,} tokens. It is asked"
+                " again when the run goes on.",
+            )
+        if reply.usage is None or reply.usage.output_tokens >= self.max_tokens:
             raise Fault("truncated", f"the reply was cut at our cap of {self.max_tokens} tokens")
         return reply
 

@@ -88,6 +88,15 @@ class BatchApi(Protocol):
         ...
 
 
+# Families of models that think before they answer, by the names their vendors give them.
+_REASONS = re.compile(
+    r"^o\d|^gpt-(?:[5-9]|\d\d|oss)|think|reason|\br1\b|^qwq|^qwen-?3|magistral|minimax|^grok-(?:3-mini|[4-9])"
+    r"|^glm-(?:4\.[5-9]|[5-9]|z)|^kimi-k[2-9]|^deepseek-(?:v3\.[1-9]|v[4-9])|^gemini-(?:2\.5|[3-9])"
+    r"|^claude-(?:opus|sonnet|haiku|3-7)|nemotron|seed-|hunyuan|^mimo",
+    re.IGNORECASE,
+)
+
+
 def _unheard(text: str) -> None:
     """Nobody listens to remarks. No lambda: a spec is sent to other processes."""
 
@@ -119,6 +128,13 @@ class ModelSpec:
     """Provider-specific settings, by name."""
     remark: Callable[[str], None] = field(default=_unheard, repr=False, compare=False)
     """Hears what a person should know of how the provider asks; a run makes a notice of it."""
+
+    @property
+    def may_reason(self) -> bool:
+        """Whether its answers may have cost tokens that nobody sees: by its name, or as it was asked to."""
+        if self.reasoning_effort is not None:
+            return self.reasoning_effort != "none"
+        return _REASONS.search(self.name.rpartition("/")[2]) is not None
 
     def sampling(self, *names: str) -> dict[str, Any]:
         """The sampling parameters that are set, of these or of all, as fingerprint and wire name them."""

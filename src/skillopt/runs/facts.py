@@ -146,7 +146,7 @@ def _remarks(
         yield f"Calls that a provider refused: {refused}."
     if unsettled := facts.spent.unsettled:
         reserved = count(facts.spent.as_reserved, "token")
-        yield f"Calls without a usage report, charged as reserved: {unsettled} ({reserved})."
+        yield f"Calls without a usage report, charged at their most: {unsettled} ({reserved})."
     told = summary or {}
     if overruns := told.get("spending", {}).get("more_than_reserved"):
         yield f"Used more than was reserved: {'; '.join(overruns)}."

@@ -41,9 +41,17 @@ class Budgeted:
     """
 
     def __init__(
-        self, inner: Model, ledger: Ledger, price: Price | None, *, has_fixed_cap: bool = False
+        self,
+        inner: Model,
+        ledger: Ledger,
+        price: Price | None,
+        *,
+        has_fixed_cap: bool = False,
+        may_reason: bool = True,
     ) -> None:
-        """`has_fixed_cap`: another cap would be another question, so none is ever cut."""
+        """`has_fixed_cap`: another cap would be another question, so none is ever cut. `may_reason`: an
+        answer may have cost more tokens than it has bytes.
+        """
         self._inner = inner
         self._ledger = ledger
         self._price = price
@@ -52,6 +60,7 @@ class Budgeted:
         self._lengths: defaultdict[str, list[int]] = defaultdict(list)
         """Output tokens of the replies of each kind, sorted."""
         self._has_fixed_cap = has_fixed_cap
+        self._may_reason = may_reason
         self.endpoint = inner.endpoint
         self.fingerprint = inner.fingerprint
 
@@ -91,7 +100,12 @@ class Budgeted:
     def paid(self, entry: Entry, request: Request, reply: Reply) -> Reply:
         """Settle an attempt that was answered; the reply with its usage, if that can be believed."""
         size = _bytes(request)
-        usage = self._settle(entry, reply.usage, said=bool(reply.text or reply.tool_calls))
+        usage = self._settle(
+            entry,
+            reply.usage,
+            said=bool(reply.text or reply.tool_calls),
+            most=self._most(request, entry, reply),
+        )
         if usage is not None and size and not _images(request):
             self._seen += 1
             self._densest = max(self._densest, Fraction(usage.input_tokens, size))
@@ -111,6 +125,16 @@ class Budgeted:
                 else Usage(input_tokens=error.tokens[0], output_tokens=error.tokens[1]),
                 said=False,
             )
+
+    def _most(self, request: Request, entry: Entry, reply: Reply) -> Amount | None:
+        """What an answer that arrived whole cost at most where nobody reports it: the input as estimated, and
+        a token for each byte of the answer. None where it cannot be known, as the model may think unseen.
+        """
+        if self._may_reason or reply.size is None or _images(request):
+            return None
+        read = self._estimate(_bytes(request), 0)
+        most = self._amount(Usage(input_tokens=read, cache_write_tokens=read, output_tokens=reply.size))
+        return most if most.tokens < entry.reserved else None
 
     async def close(self) -> None:
         await self._inner.close()
@@ -150,10 +174,14 @@ class Budgeted:
             caps.append(half)
         return None, caps
 
-    def _settle(self, entry: Entry, usage: Usage | None, *, said: bool) -> Usage | None:
-        """Close an attempt; returns its usage, None where nothing that can be believed was reported."""
+    def _settle(
+        self, entry: Entry, usage: Usage | None, *, said: bool, most: Amount | None = None
+    ) -> Usage | None:
+        """Close an attempt; returns its usage. Where nothing that can be believed was reported that is None,
+        and the attempt is charged at `most`, or as reserved where that is not known.
+        """
         if usage is None or not usage.credible(said_something=said):
-            self._ledger.settle(entry, None, None)
+            self._ledger.settle(entry, None, most)
             return None
         self._ledger.settle(entry, usage, self._amount(usage))
         return usage

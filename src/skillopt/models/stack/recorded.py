@@ -109,7 +109,9 @@ class Recorded:
 
     async def _ask(self, key: str, request: Request) -> Reply:
         reply = await self._inner.complete(request)
-        self._records.put(key, request, reply)
+        # Whose limit cut it nobody knows, so it is no measurement, and is asked again when the run goes on.
+        if request.role != "target" or reply.finish != "length" or reply.usage is not None:
+            self._records.put(key, request, reply)
         return reply
 
     def _landed(self, key: str, flight: asyncio.Task[Reply]) -> None:

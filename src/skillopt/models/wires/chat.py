@@ -67,7 +67,7 @@ class ChatModel(WireModel):
         is_refusal = isinstance(refusal, str) and bool(refusal)
         if "content" not in message and not calls and not is_refusal:
             raise self._wire.malformed("its message has no content")
-        text = self._text(message.get("content"))
+        text = self._text(message.get("content"), needed=not calls and not is_refusal)
         if self._thinks_in_text:
             text = without_thinking(text)
         usage = usage_of(answer.get("usage"), "prompt", "completion")
@@ -137,14 +137,14 @@ class ChatModel(WireModel):
             wire["tool_call_id"] = message.tool_call_id
         return wire
 
-    def _text(self, content: Any) -> str:
+    def _text(self, content: Any, *, needed: bool) -> str:
         if content is None:
             return ""
         if isinstance(content, str):
             return content
         if isinstance(content, list) and all(isinstance(part, dict) for part in content):
             texts = [part.get("text") for part in content if part.get("type") == "text"]
-            if all(isinstance(text, str) for text in texts):
+            if all(isinstance(text, str) for text in texts) and (texts or not needed):
                 return "".join(texts)
         raise self._wire.malformed("its content is no text")
 

@@ -29,6 +29,14 @@ _UNENFORCED = _BOUNDS | {"minLength", "maxLength", "maxItems", "uniqueItems"}
 _NAME_LENGTH = 64
 
 
+def _text_bytes(value: Any) -> int:
+    """Bytes of all texts in a JSON value: no model writes more tokens than that."""
+    if isinstance(value, str):
+        return len(value.encode(errors="replace"))
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return sum(map(_text_bytes, inner))
+
+
 class Structure:
     """The form a model is asked in: the configured one, or for `auto` the best that was not refused."""
 
@@ -121,8 +129,15 @@ class WireModel:
         usage: Usage | None,
         calls: Iterable[ToolCall],
     ) -> Reply:
-        model = str(answer.get("model") or "")
-        return Reply(text=clean_text(text), finish=finish, usage=usage, tool_calls=tuple(calls), model=model)
+        is_counted = usage is not None and usage.input_tokens and usage.output_tokens
+        return Reply(
+            text=clean_text(text),
+            finish=finish,
+            usage=usage,
+            tool_calls=tuple(calls),
+            model=str(answer.get("model") or ""),
+            size=None if is_counted else _text_bytes(answer),
+        )
 
     def _check_images(self, message: Message) -> None:
         if message.images and message.role != "user":
