@@ -17,8 +17,17 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 
 def needs_program(name: str, package: str) -> pytest.MarkDecorator:
     """Skip where the PATH does not have a program."""
-    reason = f"{name} is not installed (apt install {package})"
-    return pytest.mark.skipif(shutil.which(name) is None, reason=reason)
+    return pytest.mark.skipif(shutil.which(name) is None, reason=missing(name, package))
+
+
+def missing(name: str, package: str) -> str:
+    return f"{name} is not installed (apt install {package})"
+
+
+def require_git() -> None:
+    """Skip, from inside a fixture, where there is no git."""
+    if shutil.which("git") is None:
+        pytest.skip(missing("git", "git"))
 
 
 needs_bubblewrap = pytest.mark.skipif(not is_there(), reason=BUBBLEWRAP)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from _needs import needs_git
 from night._nights import LEARNT, RULE, SKILL, Person, clock, scripted
 from skillopt.night import NightContext, NightResult, Roles, run_night
 from skillopt.night.notices import banner, desktop_command, give_notices
@@ -28,6 +29,7 @@ async def ended(context: NightContext) -> NightResult:
         return await run_night(context, Roles(target=model, optimizer=model), environ={}, now=clock)
 
 
+@needs_git
 async def test_a_proposal_is_told_in_the_ways_that_were_asked_for_and_in_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

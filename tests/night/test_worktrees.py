@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from _needs import needs_bubblewrap
+from _needs import needs_bubblewrap, require_git
 from skillopt.agents import pick
 from skillopt.errors import Fault
 from skillopt.messages import Message, ToolCall
@@ -44,6 +44,7 @@ def git(folder: Path, *words: str, at: datetime = NOW) -> str:
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """Two commits, a day apart."""
+    require_git()
     folder = tmp_path / "shop"
     folder.mkdir()
     git(folder, "init", "-q", "-b", "main")
