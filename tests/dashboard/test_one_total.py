@@ -59,7 +59,7 @@ def test_calls_in_flight_are_reserved_and_none_of_what_was_spent(
         shown = {name: text(markup) for name, markup in parts(folder).items()}
         assert whole in shown["hero"]
         assert f"{paid.calls:,}, {paid.tokens:,}" in shown["now"]
-        assert "in flight 3, with 3,000 tokens reserved" in shown["now"]
+        assert "in flight 3 reserved for them 3,000 tokens" in shown["now"]
         assert f"all {paid.calls:,} {paid.tokens:,}" in shown["spending"]
         assert "without a usage report, charged" not in shown["hero"]
 

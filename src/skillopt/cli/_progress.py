@@ -239,7 +239,8 @@ def panel(status: RunStatus) -> Group:
         grid.add_row("val score", scores)
         grid.add_row("steps", Text(f"{status.marks()}  {status.verdicts()}".strip()))
     paid = f"{status.calls:,} calls · {status.tokens:,} tokens · cost {money(status.usd)}"
-    grid.add_row("spent", f"{paid} · {status.under_way()}")
+    grid.add_row("spent", paid)
+    grid.add_row("", status.under_way())
     if slowed := status.slowed():
         grid.add_row("slowed", Text(slowed, style="yellow"))
     grid.add_row("time", f"{duration(status.elapsed())} · {status.left_in_words()}")

@@ -79,7 +79,7 @@ def _picture(cls: str, label: str, *parts: Markup) -> Markup:
 
 def sign(word: str, x: float, y: float) -> Markup:
     """The shape of an outcome."""
-    if word in ("accepted", "baseline"):
+    if word in ("accepted", "baseline", "pruned"):
         return tag("circle", cx=x, cy=y, r=6, cls="ok")
     if word == "rejected":
         return tag("path", d=f"M{x - 5:.1f} {y - 5:.1f}l10 10m0-10l-10 10", cls="no")

@@ -121,7 +121,7 @@ class ChangeBuilder:
             return SectionFacts()
         if isinstance(found, HandedOver):
             step, epoch, incumbent = found.place.step, found.place.epoch, found.incumbent
-            name, short, action, why = f"step {step}, handed over", "handed-over", "accept", found.why
+            name, short, action, why = f"open step {step}", "open", "accept", found.why
         else:
             step, epoch, incumbent = before.step, before.epoch, before.best_score
             out = sum(line.removed for line in found.lines)

@@ -110,12 +110,12 @@ def _now(visit: Visit, reader: RunReader, facts: Facts) -> Markup:
     if reader.state != "running":
         return Markup()
     refused = paid.states.get("refused", 0)
-    flying, reserved = spending.in_flight, count(spending.tokens_reserved, "token")
     figures = [
         ("val, seed to current", _val(status)),
         ("cost", money(paid.dollars)),
         ("calls, tokens", f"{paid.calls:,}, {paid.tokens:,}"),
-        ("in flight", f"{flying}, with {reserved} reserved" if flying else "0"),
+        ("in flight", str(spending.in_flight)),
+        ("reserved for them", count(spending.tokens_reserved, "token")),
         *([("refused calls", f"{refused:,}")] if refused else []),
         ("time so far", duration(reader.seconds())),
         ("time left", status.left_in_words()),
