@@ -57,6 +57,16 @@ def as_usage_error(
         raise kind(f"{path} cannot be {doing}: {error.strerror or error}. {remedy}") from error
 
 
+def check_writable(path: Path) -> None:
+    """Raise `UsageError` for a file that cannot be written, before its content is paid for."""
+    is_there = path.exists()
+    with as_usage_error(path, "written", "Name another file."):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("ab").close()
+        if not is_there:
+            path.unlink()
+
+
 def write_text(path: Path | str, text: str, *, durable: bool = True) -> None:
     """Write the text as UTF-8, newlines as they are, in the way of `write_bytes`."""
     write_bytes(path, text.encode("utf-8"), durable=durable)

@@ -75,9 +75,18 @@ def dollars_without_a_price(home: Path) -> tuple[list[str], list[str]]:
     return ["--budget", "$2"], ["price", "model.target.price"]
 
 
+def missing_scorer_file(home: Path) -> tuple[list[str], list[str]]:
+    return ["--scorer", "score.py:score"], ["there is no file", "score.py"]
+
+
+def scorer_that_always_fails(home: Path) -> tuple[list[str], list[str]]:
+    (home / "score.py").write_text("def score(task, answer):\n    return answr == task.reference\n")
+    return ["--scorer", "score.py:score"], ["whatever the answer", "name 'answr' is not defined", "task t"]
+
+
 CASES: list[Callable[[Path], tuple[list[str], list[str]]]] = [
     missing_skill, broken_rows, duplicate_ids, overlapping_splits, empty_val, unknown_scorer, missing_tasks, unwritable_folder,
-    foreign_folder, dollars_without_a_price,
+    foreign_folder, dollars_without_a_price, missing_scorer_file, scorer_that_always_fails,
 ]  # fmt: skip
 
 

@@ -102,6 +102,27 @@ def test_a_difference_that_can_be_chance_says_so_and_fails_no_case(check: Comman
     assert "can be chance" in Path("comment.md").read_text()
 
 
+@pytest.mark.parametrize("flag", ["--comment", "--junit"])
+def test_a_report_that_cannot_be_written_is_said_before_anything_is_measured(
+    flag: str, check: Command, repository: Path
+) -> None:
+    commit(PLAIN)
+    Path("skills/sums/SKILL.md").write_text(PLAIN + "Answer even only.\n")
+    (repository / "agent.py").write_text("def adds(task, skill):\n    open('asked', 'w')\n    return ''\n")
+    for wrong in ("agent.py/report", "skills"):
+        ran = check("skills/sums", flag, wrong)
+        assert ran.code == 2 and f"{wrong} cannot be written" in ran.err, ran.err
+    assert not Path("asked").exists()
+    assert check("skills/sums", flag, "out/report").code == 7 and Path("out/report").is_file()
+
+
+def test_a_skill_in_whose_folder_the_results_are_written_can_be_checked(check: Command) -> None:
+    commit(PLAIN, Path())
+    Path("SKILL.md").write_text(PLAIN + "Answer even only.\n")
+    ran = check("SKILL.md")
+    assert ran.code == 6 and "8 broken" in ran.out, ran.err
+
+
 def test_what_reads_the_same_is_not_measured(check: Command, repository: Path) -> None:
     commit(PLAIN)
     (repository / "agent.py").write_text("def adds(task, skill):\n    raise SystemExit('nobody asks')\n")

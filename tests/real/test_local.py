@@ -130,7 +130,7 @@ async def test_a_call_that_takes_too_long_makes_room_for_the_next(tiny: Path) ->
     assert time.monotonic() - before < 15
 
 
-CHECK_OFF = "evaluation.check_baseline=false"  # so small a model answers too wordily for the house
+CHECK_OFF = "evaluation.check_baseline=false"  # so small a model may say nothing at all
 SMALL = (
     "env.limit=5",
     "train.num_epochs=1",

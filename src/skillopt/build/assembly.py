@@ -18,6 +18,7 @@ from skillopt.build.money import budget_of, price_for
 from skillopt.build.sharing import MB, own_cache
 from skillopt.build.targets import Targets
 from skillopt.errors import Stopped
+from skillopt.evaluation.look import check_scorer
 from skillopt.evaluation.runner import Evaluator, Rollouts
 from skillopt.events import Checkpoint, Event, Notice, Sink, Spending
 from skillopt.executors import Executor, executors
@@ -29,7 +30,7 @@ from skillopt.runs.cache import SharedRollouts
 from skillopt.runs.database import Database
 from skillopt.runs.log import DATABASE, EVENTS, Run
 from skillopt.runs.origin import note_origin
-from skillopt.tasks.benchmark import RunsPrograms, UsesExecutor
+from skillopt.tasks.benchmark import RunsPrograms, Undivided, UsesExecutor
 
 DRAIN_SECONDS = 10.0
 """Beyond the longest time a call may take."""
@@ -152,6 +153,8 @@ async def open_run(
             stack.push_async_callback(executor.close)
         if executor is not None and isinstance(job.benchmark, RunsPrograms):
             job = replace(job, benchmark=job.benchmark.programs_in(executor))
+        if within is None and isinstance(job.benchmark, Undivided) and not database.holds_answers():
+            await check_scorer(job.benchmark, job.splits.all[0])
         models = ModelStack(
             job=job,
             folder=folder,

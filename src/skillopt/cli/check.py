@@ -25,7 +25,7 @@ from skillopt.cli._progress import View
 from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.evaluation.compare import Comparison, PairedRows, compare_rows
 from skillopt.events import RowFact
-from skillopt.files import temporary_folder, write_text
+from skillopt.files import check_writable, temporary_folder, write_text
 from skillopt.printable import printable
 from skillopt.runs import words
 from skillopt.significance import Significance
@@ -83,6 +83,8 @@ def check(
             "No skill is named: skillopt check SKILL takes a folder with SKILL.md or a .md file."
         )
     job = prepare(target_only(resolved))
+    for written in filter(None, (comment, junit)):
+        check_writable(written)
     with temporary_folder("skillopt-check-") as folder, _run.scrubbed(job.scrubber):
         changed = load_skill(path)
         earlier = skill_at(changed, against, folder / "earlier")

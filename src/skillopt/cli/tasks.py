@@ -18,6 +18,7 @@ from skillopt.cli._options import Json, group, option, simple
 from skillopt.cli._progress import View
 from skillopt.errors import UsageError, suggest
 from skillopt.events import Notice, Sink
+from skillopt.files import check_writable
 from skillopt.redact import Scrubber
 from skillopt.runs import words
 from skillopt.skill.folder import load_skill
@@ -42,6 +43,7 @@ def draft(
 
     Drafts are not trained on until you keep them: skillopt tasks review FILE.
     """
+    check_writable(out)
     rows = read_rows(out) if out.exists() else []
     resolved = _run.configure(given)
     known = [str(row.get("prompt", "")) for row in rows]

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from skillopt.errors import SkillOptError, Stopped
+from skillopt.errors import ConfigError, ScoringError, SkillOptError, Stopped
 from skillopt.tasks.benchmark import Benchmark, WantsJudge
 from skillopt.tasks.rollout import Rollout, Scored, Trajectory
 from skillopt.tasks.scorers import extract_answer, given_references
@@ -21,12 +21,10 @@ async def scorer_trouble(benchmark: Benchmark, task: Task) -> str:
     """Why the scorer cannot be right about a task: it fails the reference itself, or passes nonsense. Empty
     where it can, or where only a judge, an environment or rules of the task decide.
     """
-    judged = isinstance(benchmark, WantsJudge) and benchmark.wants_judge
-    wanted = given_references(task)
-    if judged or not wanted or benchmark.open(task) is not None:
+    if not (wanted := _right_answer(benchmark, task)):
         return ""
     try:
-        good = await benchmark.score(task, _answered(wanted[0]))
+        good = await benchmark.score(task, _answered(wanted))
         bad = await benchmark.score(task, _answered(NONSENSE))
     except SkillOptError as error:
         return f"the scorer fails on task {task.id}: {error}"
@@ -36,6 +34,23 @@ async def scorer_trouble(benchmark: Benchmark, task: Task) -> str:
             f" {good.feedback or 'it says no reason'}"
         )
     return f"the scorer passes the answer {NONSENSE!r} to task {task.id}" if bad.passed else ""
+
+
+async def check_scorer(benchmark: Benchmark, task: Task) -> None:
+    """Raise `ConfigError` for a scorer that fails on the reference of a task and on nonsense alike: on no
+    answer will it do better, and answers are paid.
+    """
+    if not (wanted := _right_answer(benchmark, task)):
+        return
+    for answer in (wanted, NONSENSE):
+        try:
+            await benchmark.score(task, _answered(answer))
+            return
+        except ScoringError as error:
+            failed = error
+    raise ConfigError(
+        f"The scorer fails on task {task.id}, whatever the answer: {failed}. Correct it; nothing was asked."
+    ) from failed
 
 
 def check_answers(outcomes: Sequence[tuple[Task, Rollout]]) -> str:
@@ -88,6 +103,13 @@ def common_cause(rows: Sequence[tuple[Task, Scored]]) -> str:
 
 _SILENT = ("empty", "length")
 _REMEDIES = {"length": "Raise model.target.max_tokens.", "turns": "Give it more turns."}
+
+
+def _right_answer(benchmark: Benchmark, task: Task) -> str:
+    """An answer that must pass; empty where only a judge, an environment or rules of the task decide."""
+    judged = isinstance(benchmark, WantsJudge) and benchmark.wants_judge
+    wanted = given_references(task)
+    return "" if judged or not wanted or benchmark.open(task) is not None else wanted[0]
 
 
 def _answered(text: str) -> Trajectory:
