@@ -174,12 +174,13 @@ class _Work:
     rows: dict[_Cell, tuple[RowFact, ...]] = field(default_factory=dict)
     partial: dict[_Cell, tuple[RowFact, ...]] = field(default_factory=dict)
     reasons: dict[str, Stopped] = field(default_factory=dict)
+    digests: dict[tuple[str, str], str] = field(default_factory=dict)
 
     async def measure(self, target: Target, evaluators: Targets) -> None:
         """All skills with one target. What stops it is kept for the end; the other targets go on."""
         names: dict[str, str] = {}
-        for name, skill in self.skills.items():
-            names.setdefault(skill_digest(target, skill), name)  # equal ones are measured once
+        for name in self.skills:
+            names.setdefault(self._digest(target, name), name)  # equal ones are measured once
         running = [
             self._close(
                 (target.digest, digest, split),
@@ -192,6 +193,13 @@ class _Work:
             await together(*running)
         except Stopped as reason:
             self.reasons[target.name] = reason
+
+    def _digest(self, target: Target, name: str) -> str:
+        """Taken once: what is measured may write into the very folder that a skill lies in."""
+        key = target.digest, name
+        if key not in self.digests:
+            self.digests[key] = skill_digest(target, self.skills[name])
+        return self.digests[key]
 
     def _start(self, evaluator: Evaluator, target: Target, name: str, split: Split) -> Evaluation:
         rows = rows_of(self.job.splits.of(split), self.repeats)
@@ -227,7 +235,7 @@ class _Work:
         """What came of it, in the order it was asked for: targets, skills, splits."""
         found, partial, missing = list[Evaluated](), list[Evaluated](), list[Missing]()
         for target, name, split in product(self.targets, self.skills, self.splits):
-            digest = skill_digest(target, self.skills[name])
+            digest = self._digest(target, name)
             cell = (target.digest, digest, split)
             if cell not in self.rows:
                 why = str(self.reasons.get(target.name, Interrupted("Interrupted.")))
