@@ -15,13 +15,18 @@ def test_a_noisy_target_is_told_how_much_is_luck(skillopt: Command) -> None:
     data = json.loads(skillopt(*WORDS, "--target", "world:noise=0.3", "--draws", "4", "--json").out)
     assert (data["n"], data["draws"], data["simulated"]) == (20, 4, True)
     assert 0 < data["sd"] < 0.2 and 0 < data["lucky"] < 0.5
-    assert data["moved"] and data["repeats"] > 1
+    assert data["moved"] and data["step"] == 0.05 <= data["seen"]
+    assert (data["repeats"], data["tasks"] > 100) == (None, True), "20 tasks never show 0.05"
 
 
-def test_without_noise_one_draw_is_enough(skillopt: Command) -> None:
-    ran = skillopt(*WORDS, "--target", "world:noise=0")
+def test_without_noise_one_draw_shows_what_these_tasks_can_show(skillopt: Command) -> None:
+    ran = skillopt(*WORDS, "--target", "world:noise=0", "--gain", "0.3")
     assert "Simulated: seed on 20 val tasks, 3 draws each" in ran.out
     assert "would beat itself in 0% of the gates" in ran.out and "evaluation.repeats=1" in ran.out
+    assert "the score moves in steps of 0.0500; a true gain of 0.0" in ran.out
+    few = skillopt(*WORDS, "--target", "world:noise=0").out
+    assert "a gain of 0.05 is too small for 20 tasks, however often drawn; it takes 118 val tasks" in few
+    assert "gain of 0.0000" not in few + ran.out
 
 
 @pytest.mark.slow

@@ -62,7 +62,12 @@ def noise(
                 f"No val task has {draws} valid draws; there is nothing to say. The rows are in {folder}."
             )
         found = noise_of(scores)
-        about = {"gain": gain, "repeats": found.repeats_for(gain), "left_out": left_out}
+        about = {
+            "gain": gain,
+            "repeats": found.repeats_for(gain),
+            "tasks": found.tasks_for(gain),
+            "left_out": left_out,
+        }
         whole = {"skill": name, "folder": str(folder), **asdict(found), **about, "simulated": job.simulated}
         lines = _lines(name, found, gain, left_out, simulated=job.simulated)
         tell(job.scrubber.scrub_json(whole), lines, json=json)
@@ -90,17 +95,33 @@ def _lines(
     head = "Simulated: " if simulated else ""
     yield f"{head}{skill} on {found.n} val tasks, {found.draws} draws each, mean {found.mean:.4f}"
     yield (
-        f"  {len(found.moved)} of {found.n} tasks did not score alike every time; one pass varies by"
-        f" {found.sd:.4f} (standard deviation)"
+        f"  {len(found.moved)} of {found.n} tasks did not score alike every time; the score of a pass varies"
+        f" by {found.sd:.4f} from draw to draw, and by {found.sd_tasks:.4f} with which tasks they are"
     )
     yield f"  an unchanged skill would beat itself in {found.lucky:.0%} of the gates with one draw"
-    yield (
-        f"  a true gain of {found.seen:.4f} shows as a gain 4 times in 5, one of {found.sure:.4f} stands out"
-        " from luck (1 in 20)"
-    )
-    yield (
-        f"  to be sure of a gain of {gain:g}: evaluation.repeats={found.repeats_for(gain)}, or as many times"
-        " more val tasks"
-    )
+    yield f"  {_showable(found)}"
+    yield f"  {_wanted(found, gain)}"
     if left_out:
         yield f"  left out, as a draw could not be measured: {', '.join(left_out)}"
+
+
+def _showable(found: Noise) -> str:
+    """Which gain these tasks show, drawn once."""
+    steps, room = f"the score moves in steps of {found.step:.4f}", 1 - found.mean
+    if found.seen is None:
+        return f"{steps} and can rise by {room:.4f}: too little room for a gain that these tasks show"
+    told = f"{steps}; a true gain of {found.seen:.4f} shows as one 4 times in 5"
+    if found.sure is None:
+        return f"{told}, and no gain stands out from luck (1 in 20): there are too few tasks"
+    return f"{told}, one of {found.sure:.4f} stands out from luck (1 in 20), if nothing that works breaks"
+
+
+def _wanted(found: Noise, gain: float) -> str:
+    """What it takes to see the gain that somebody would like to see."""
+    if gain > 1 - found.mean + 1e-9:
+        return f"a gain of {gain:g} cannot occur: the score is {found.mean:.4f} already"
+    repeats, tasks = found.repeats_for(gain), f"{found.tasks_for(gain):,} val tasks like these"
+    if repeats is None:
+        return f"a gain of {gain:g} is too small for {found.n} tasks, however often drawn; it takes {tasks}"
+    more = "" if repeats == 1 else f", or {tasks}"
+    return f"to be sure of a gain of {gain:g}: evaluation.repeats={repeats}{more}"
