@@ -20,7 +20,14 @@ from skillopt.aio import run_gently
 from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.build import Job, open_run, prepare
-from skillopt.build.evaluation import check_unseen, eval_folder, eval_splits, skill_named, target_only
+from skillopt.build.addresses import asked_by, at_kept, kept_addresses
+from skillopt.build.evaluation import (
+    check_unseen,
+    eval_folder,
+    eval_splits,
+    skill_named,
+    target_only,
+)
 from skillopt.build.evaluation import evaluate as measure
 from skillopt.build.results import Evaluated, Versus, comparisons
 from skillopt.build.training import Result, train
@@ -77,6 +84,8 @@ class Work(TypedDict, total=False):
     """Dotted configuration keys such as {"train.num_epochs": 2}."""
     on_event: Sink | None
     """Hears every event."""
+    same_model: bool | None
+    """The models at these addresses are those of earlier ones: go on with what they answered there."""
 
 
 def _spelled(function: F) -> F:
@@ -131,6 +140,8 @@ async def aoptimize(
     given = _Given(target=target, optimizer=optimizer, skill=skill, **work)
     with given.lent() as resolved:
         job = given.job(resolved)
+        folder, same = job.folder(Path.cwd()), bool(given.same_model)
+        job = at_kept(job, kept_addresses(asked_by(job), folder, job.identity(), same_model=same))
         async with open_run(job, job.folder(Path.cwd()), sinks=given.sinks) as opened:
             return await train(opened)
 
@@ -228,6 +239,7 @@ class _Given:
     out: str | Path | None = None
     options: Mapping[str, Any] | None = None
     on_event: Sink | None = None
+    same_model: bool | None = None
 
     @property
     def sinks(self) -> list[Sink]:
@@ -267,6 +279,9 @@ class _Given:
         """Every skill on every split that is named."""
         with self.lent() as resolved:
             job = self.job(target_only(resolved))
+            asked = [(role, spec) for role, spec in asked_by(job) if role in ("target", "judge")]
+            folder, same = eval_folder(job, resolved), bool(self.same_model)
+            job = at_kept(job, kept_addresses(asked, folder, job.eval_identity(), same_model=same))
             loaded = {
                 name: each if isinstance(each, Skill) else skill_named(str(each))
                 for name, each in skills.items()

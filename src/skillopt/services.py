@@ -4,6 +4,7 @@ login of an agent program, or such a program itself. Each declares it in its own
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,6 +94,8 @@ class Service:
     """Whether an endpoint may be without a key after all: on this machine, or where the key is `none`."""
     needs_url: bool = False
     """Whether it has no address of its own."""
+    urls: tuple[str, ...] = ()
+    """Its own addresses, the one first that is called where none is given."""
     needs_name: bool = True
     """Whether it serves many models, so that its name alone is no model."""
     uses_own_login: bool = False
@@ -136,6 +139,11 @@ class Service:
         """What the public keys of the service of that name begin with."""
         return self.prefix or name
 
+    def address(self, url: str | None) -> str:
+        """A base URL as it identifies a measurement; empty for the service's own."""
+        found = "" if url is None else plain_address(url)
+        return "" if found in map(plain_address, self.urls) else found
+
     def variable(self, name: str, part: str) -> str:
         """The first variable that fills a part of a role's settings."""
         last = next(key for key, fills in self.keys.items() if fills == part)
@@ -144,3 +152,16 @@ class Service:
     def wants_key(self, options: Mapping[str, Any]) -> bool:
         """Whether a role with these options cannot do without a key."""
         return self.needs_key(options) if callable(self.needs_key) else self.needs_key
+
+
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+
+
+def plain_address(url: str) -> str:
+    """A URL without what makes no other endpoint of it: credentials, query, default port, upper case in the
+    host, a trailing slash.
+    """
+    scheme, _, rest = url.strip().partition("://")
+    place, slash, path = re.split(r"[?#]", rest)[0].partition("/")
+    host = place.rpartition("@")[2].lower().removesuffix(_DEFAULT_PORTS.get(scheme.lower(), ":"))
+    return f"{scheme.lower()}://{host}{slash}{path}".rstrip("/")

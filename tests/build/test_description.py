@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from _router import SimulatedRouter
+from promises._runs import with_same_model
 from skillopt import api
 from skillopt.build import Job, open_run, prepare
 from skillopt.build.drafting import draft_queries, wants_draft
@@ -67,7 +68,7 @@ def resolved(skill: Path, provider: LoopbackProvider | None = None, **flags: Any
 
 async def trained(skill: Path, say: Say, **flags: Any) -> api.Result:
     async with LoopbackProvider(say) as provider:
-        job = prepare(resolved(skill, provider, **flags))
+        job = with_same_model(prepare(resolved(skill, provider, **flags)), skill.parent / "run")
         async with open_run(job, skill.parent / "run") as opened:
             return await api.train(opened)
 

@@ -192,12 +192,16 @@ async def test_a_cell_that_was_complete_when_somebody_stopped_it_is_kept(tmp_pat
     assert {one["why"] for one in summary(tmp_path)["missing"]} == {"Interrupted."}
 
 
-async def test_the_same_model_at_another_endpoint_is_no_other_target(tmp_path: Path) -> None:
-    async with LoopbackProvider(world_answers()) as one, LoopbackProvider(world_answers()) as other:
+async def test_the_same_model_at_another_endpoint_is_another_target(tmp_path: Path) -> None:
+    async with LoopbackProvider(world_answers()) as one, LoopbackProvider(lambda call: "unknown") as other:
         targets = [Target.of(job_of("a", provider).config) for provider in (one, other)]
+        found = await api.matrix(job_of("a", one), SKILLS, ["val"], tmp_path, targets=targets, retry=QUICK)
+        assert one.calls == other.calls == 24
+        names = [f"compatible:a@{provider.base_url}" for provider in (one, other)]
+        assert [cell[:2] for cell in cells(found)] == [(name, skill) for name in names for skill in SKILLS]
+        assert found.evaluations[0].hard > found.evaluations[2].hard == 0
         with pytest.raises(ConfigError, match="compatible:a is named more than once"):
-            await api.matrix(job_of("a", one), SKILLS, ["val"], tmp_path, targets=targets, retry=QUICK)
-        assert one.calls + other.calls == 0
+            await api.matrix(job_of("a", one), SKILLS, ["val"], tmp_path, targets=targets[:1] * 2)
 
 
 async def test_the_same_model_with_other_sampling_keeps_rows_of_its_own(tmp_path: Path) -> None:

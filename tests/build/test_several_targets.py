@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from promises._runs import with_same_model
 from skillopt import api
 from skillopt.build import Job, open_run, prepare
 from skillopt.config import load
@@ -58,7 +59,7 @@ async def trained(folder: Path, *answers: Say, **more: Any) -> tuple[api.Result,
         names = ",".join(
             f"compatible:{name}@{one.base_url}" for name, one in zip("abc", providers, strict=False)
         )
-        job = prepare(settings(folder, names, optimizer.base_url, **more))
+        job = with_same_model(prepare(settings(folder, names, optimizer.base_url, **more)), folder / "run")
         async with open_run(job, folder / "run") as opened:
             result = await api.train(opened)
     return result, job, made

@@ -79,7 +79,8 @@ async def test_each_knob_that_is_set_is_sent_under_its_name_and_changes_the_fing
     cap = "max_tokens" if provider == "compatible" else "max_completion_tokens"
     assert await body_of(spec) == {"model": "gpt-x", "messages": SENT, cap: 64, knob: value}
     model = PROVIDERS.get(provider)(replace(spec, base_url="https://example.org/v1"))
-    assert model.fingerprint == {"provider": provider, "model": "gpt-x", knob: value}
+    at = {"address": "https://example.org/v1"}
+    assert model.fingerprint == {"provider": provider, "model": "gpt-x", **at, knob: value}
 
 
 async def test_tools_and_a_tool_conversation_are_sent_as_the_api_wants_them() -> None:
@@ -293,7 +294,7 @@ def test_endpoint_and_fingerprint_say_where_and_what_and_never_the_key() -> None
     assert model.fingerprint == {"provider": "openai", "model": "gpt-x", "temperature": 0.5}
     elsewhere = openai.PLUGIN(replace(SPEC, temperature=0.5, base_url="http://[::1]:9/v1"))
     assert elsewhere.endpoint == "http://[::1]:9"
-    assert elsewhere.fingerprint == model.fingerprint
+    assert elsewhere.fingerprint == {**model.fingerprint, "address": "http://[::1]:9/v1"}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,27 +21,48 @@ import skillopt
 from _comparable import VOLATILE, comparable
 from skillopt import api
 from skillopt.build import Job, open_run, prepare
-from skillopt.config import load
+from skillopt.build.addresses import asked_by, at_kept, kept_addresses
+from skillopt.config import RoleSpec, load
 from skillopt.events import Event, Sink
 from skillopt.models.stack.limited import Retry
 from skillopt.runs.log import DATABASE, EVENTS, read_events
+from skillopt.runs.reader import is_run
 from skillopt.tasks.benchmark import Benchmark
 
 QUICK = Retry(attempts=3, seconds=5.0, first_delay=0.01, longest_delay=0.05)
 """Retries for a provider on this machine."""
 UNEQUAL_IN_HISTORY = ("timing", "wall_time_s")
+SRC, TESTS = Path(skillopt.__file__).parents[1], Path(__file__).parents[1]
 MEMORY_DISK = Path("/dev/shm")
 
 
 def make_job(options: Sequence[str], *, benchmark: Benchmark | None = None) -> Job:
     """A job of the simulated world; `options` are dotted keys as `--cfg-options` takes them."""
     resolved = load(None, flags={}, options=["env.name=world", *options], environ={}, cwd=Path.cwd())
-    return prepare(resolved, benchmark=benchmark)
+    return as_one_server(prepare(resolved, benchmark=benchmark))
+
+
+def as_one_server(job: Job) -> Job:
+    """The job with all its providers at one address, as `--same-model` has it: the providers of a test have
+    new ports each time, and what is compared or resumed is a run with the same models.
+    """
+
+    def moved(spec: RoleSpec) -> RoleSpec:
+        return spec.at("http://server/v1") if spec.model.address else spec
+
+    targets = tuple(replace(one, spec=moved(one.spec)) for one in job.targets)
+    return replace(job, target=moved(job.target), optimizer=moved(job.optimizer), targets=targets)
 
 
 def in_world(target: str = "world", *options: str) -> tuple[str, ...]:
     """Options of a run in which the named model plays both roles."""
     return (f"model.target={target}", f"model.optimizer={target}", *options)
+
+
+def with_same_model(job: Job, folder: Path) -> Job:
+    """The job as `--same-model` makes it, where the run in a folder was begun with providers at other ports."""
+    kept = kept_addresses(asked_by(job), folder, job.identity(), same_model=is_run(folder))
+    return at_kept(job, kept)
 
 
 async def run(job: Job, folder: Path, *, sinks: Sequence[Sink] = ()) -> api.Result:
@@ -163,14 +185,12 @@ def _without_times(value: Any) -> Any:
 _TRAIN = """
 import asyncio, sys
 from pathlib import Path
-import skillopt
+from promises._runs import make_job
 from skillopt import api
-from skillopt.build import open_run, prepare
-from skillopt.config import load
+from skillopt.build import open_run
 
 async def main(folder, *options):
-    job = prepare(load(None, flags={}, options=list(options), environ={}, cwd=Path.cwd()))
-    async with open_run(job, Path(folder)) as opened:
+    async with open_run(make_job(options), Path(folder)) as opened:
         await api.train(opened)
 
 asyncio.run(main(*sys.argv[1:]))
@@ -180,8 +200,8 @@ asyncio.run(main(*sys.argv[1:]))
 def start_process(folder: Path, options: Sequence[str]) -> subprocess.Popen[str]:
     """Train in a process of its own; the same command goes on with what is there."""
     return subprocess.Popen(
-        [sys.executable, "-c", _TRAIN, str(folder), "env.name=world", *options],
-        env={**os.environ, "PYTHONPATH": str(Path(skillopt.__file__).parents[1])},
+        [sys.executable, "-c", _TRAIN, str(folder), *options],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (SRC, TESTS)))},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

@@ -12,6 +12,7 @@ from typing import Any
 
 from skillopt.account import Budget, Entry
 from skillopt.agents import driven
+from skillopt.build.addresses import asked_by, note_addresses
 from skillopt.build.job import Job
 from skillopt.build.models import ModelStack
 from skillopt.build.money import budget_of, price_for
@@ -135,6 +136,7 @@ async def open_run(
 
         write_json(folder / "settings.json", job.scrubber.scrub_json(job.settings))
         database.begin_session()
+        note_addresses(database, asked_by(job))
         if within is None:
             ledger = Ledger(budget_of(job.config), database, elapsed=elapsed)
         else:

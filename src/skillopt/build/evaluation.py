@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 
 from skillopt.aio import together
+from skillopt.build.addresses import asked_by, note_addresses
 from skillopt.build.assembly import open_run
 from skillopt.build.division import tasks_digest
 from skillopt.build.job import Job, check_batches
@@ -23,7 +24,7 @@ from skillopt.build.results import (
     note_in,
     write_results,
 )
-from skillopt.build.target import Target, check_apart
+from skillopt.build.target import Target, told_apart
 from skillopt.build.targets import Targets, carried_files
 from skillopt.config import Resolved, parse_model_string
 from skillopt.errors import BudgetSpent, ConfigError, Interrupted, ProviderDown, Stopped, UsageError
@@ -106,15 +107,12 @@ async def matrix(
     target that is lost stops for itself: what is complete is kept and written, and `Matrix` says what is
     missing. `runs` are training runs in which it is noted if their test tasks were among what was measured.
     """
-    targets = list(targets) or [Target.of(job.config)]
-    check_apart(targets)
+    targets = told_apart(targets or [replace(Target.of(job.config), spec=job.target)])
     for target in targets:
         check_batches(job.config, target.spec, job.benchmark, job.splits)
-    identity = job.identity()
-    kept = {"kind": "eval", "env": identity["env"], "tasks": identity["tasks"]}
-    if job.judge is not None:  # rows of two judges do not add up
-        kept["judge"] = identity["model"].get("judge", identity["model"]["optimizer"])
+    kept = job.eval_identity()
     async with open_run(job, folder, kept, sinks=sinks, retry=retry, one_stops_all=False) as opened:
+        note_addresses(opened.run.database, asked_by(job, targets))
         for text in filter(None, (job.bad_rows, job.changed)):
             opened.run.emit(Notice(text=text, level="warning"))
         work = _Work(
@@ -299,14 +297,15 @@ def target_only(resolved: Resolved) -> Resolved:
     return replace(resolved, config=resolved.config.having(alone))
 
 
-def eval_folder(job: Job, resolved: Resolved) -> Path:
-    """Where results go: as told by flag or option, else one folder for these tasks, whatever is measured."""
+def eval_folder(job: Job, resolved: Resolved, targets: Sequence[Target] = ()) -> Path:
+    """Where results go: as told by flag or option, else one folder for these tasks and targets' addresses."""
     out = job.config.env.out_root
     if out is not None and resolved.provenance["env.out_root"].layer in ("flag", "cfg-options"):
         return out  # a config file's out_root is the training run's folder
-    identity = job.identity()
-    words = json.dumps([identity["env"], identity["tasks"]], sort_keys=True)
-    digest = hashlib.sha256(words.encode()).hexdigest()[:10]
+    told = [job.identity()[name] for name in ("env", "tasks")]
+    asked = {spec.model.address or "" for role, spec in asked_by(job, targets) if role == "target"} - {""}
+    told += [sorted(asked)] if asked else []
+    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:10]
     return Path.cwd() / "outputs" / f"eval_{job.benchmark.name}_{digest}"
 
 

@@ -10,8 +10,9 @@ from typing import Any
 from skillopt.benchmarks import benchmarks
 from skillopt.build.description import for_description, listing_of, trigger_benchmark
 from skillopt.build.division import digest, divide, tasks_digest
-from skillopt.build.target import Target, check_apart
+from skillopt.build.target import Target, told_apart
 from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
+from skillopt.config.sections import RoleName
 from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.files import read_text
 from skillopt.harnesses import identity_of, works_alone
@@ -134,6 +135,13 @@ class Job:
         bad = self.benchmark.bad_rows if isinstance(self.benchmark, TellsBadRows) else ()
         return told_bad_rows(bad) if bad else ""
 
+    @property
+    def addresses(self) -> dict[RoleName, str]:
+        """What the addresses of the models are in a measurement, by role."""
+        every: dict[RoleName, RoleSpec | None] = {"target": self.target, "optimizer": self.optimizer}
+        every |= {"judge": self.judge, "proposer": self.proposer}
+        return {role: spec.model.address or "" for role, spec in every.items() if spec is not None}
+
     def identity(self) -> dict[str, Any]:
         """What can change a result; a folder belongs to one identity."""
         tasks = {split: tasks_digest(self.splits.of(split)) for split in ("train", "val", "test")}
@@ -144,20 +152,27 @@ class Job:
             "skill_files": carried or None,
             "targets": [one.digest for one in self.targets] or None,
             "body": None if self.listing is None else self.seed.document.digest,
-            "target_version": _version(self.target) or None,
+            "target_version": identity_of(self.target.harness, self.target.model) or None,
             "start": None if self.start is None else self.start.digest,
             "folds": len(self.folds) or None,
-            "proposer_version": None if proposer is None else _version(proposer),
+            "proposer_version": None if proposer is None else identity_of(proposer.harness, proposer.model),
             "look_back": None if past is None else [past.older.digest, tasks_digest(past.tasks)],
         }
         return {
-            **self.config.identity(),
+            **self.config.identity(self.addresses),
             "skill": self.skill.digest,
             "tasks": tasks,
             "prompts": digest(sorted(self.benchmark.prompts.items())),
             "scorer": self.benchmark.scorer_version,
             **{name: value for name, value in rare.items() if value is not None},
         }
+
+    def eval_identity(self) -> dict[str, Any]:
+        """What the folder of an evaluation belongs to; rows of two judges do not add up."""
+        whole = self.identity()
+        judge = whole["model"].get("judge", whole["model"]["optimizer"])
+        kept = {"kind": "eval", "env": whole["env"], "tasks": whole["tasks"]}
+        return kept if self.judge is None else {**kept, "judge": judge}
 
     def folder(self, cwd: Path) -> Path:
         """Where the run lives: as told, else a folder by its identity, which the same command finds again."""
@@ -236,8 +251,7 @@ def prepare_training(resolved: Resolved, *, needs_key: bool = True) -> Job:
 
 
 def _targets(resolved: Resolved, needs_key: bool) -> tuple[Target, ...]:
-    found = tuple(Target.of(config, needs_key=needs_key) for config in resolved.targets)
-    check_apart(found)
+    found = tuple(told_apart([Target.of(config, needs_key=needs_key) for config in resolved.targets]))
     draws = resolved.config.gate.confirm_draws
     if found and draws % len(found):
         raise ConfigError(
@@ -283,11 +297,6 @@ def _proposer(config: Config, needs_key: bool) -> RoleSpec | None:
             " in 'claude_code/anthropic:MODEL', 'codex/openai:MODEL' or 'cmd: PROGRAM'."
         )
     return spec
-
-
-def _version(spec: RoleSpec) -> str:
-    """What tells two agents of one name apart."""
-    return identity_of(spec.harness, spec.model)
 
 
 def check_batches(config: Config, target: RoleSpec, benchmark: Benchmark, splits: Splits) -> None:

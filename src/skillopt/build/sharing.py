@@ -31,6 +31,5 @@ def own_cache(job: Job) -> Path | None:
     )
     if not (config.cache.shared and config.store.tasks and is_plain) or job.simulated or job.folds:
         return None
-    # A model's name means another model at another address.
-    asked = sorted({(spec.model.provider, spec.model.base_url or "") for spec in job.specs})
+    asked = sorted({(spec.model.provider, spec.model.address or "") for spec in job.specs})
     return cache_folder() / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]}.db"

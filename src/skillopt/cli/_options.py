@@ -39,6 +39,13 @@ Plain: TypeAlias = Annotated[
     bool, option("--plain", "Progress as plain lines; the default when stderr is no terminal.")
 ]
 
+SameModel: TypeAlias = Annotated[
+    bool,
+    option(
+        "--same-model", "The model at this address is the one of an earlier address: go on with its answers."
+    ),
+]
+
 
 def simple(command: Callable[..., None], **settings: Any) -> Add:
     """The `add` of a command that takes its own options only."""

@@ -13,11 +13,19 @@ from rich.text import Text
 from skillopt import api
 from skillopt.api import Evaluated, Matrix, Missing, Versus
 from skillopt.build import Job, prepare
-from skillopt.build.evaluation import BEST, check_unseen, eval_folder, skill_named, target_only
+from skillopt.build.addresses import asked_by, at_kept, kept_addresses
+from skillopt.build.evaluation import (
+    BEST,
+    check_unseen,
+    eval_folder,
+    skill_named,
+    target_only,
+)
+from skillopt.build.target import told_apart
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import coloured, echo, open_console, print_json
 from skillopt.cli._flags import Given, flagged
-from skillopt.cli._options import Json, Plain, Quiet, option
+from skillopt.cli._options import Json, Plain, Quiet, SameModel, option
 from skillopt.config import Resolved
 from skillopt.config.load import check_shared
 from skillopt.errors import ConfigError, UsageError
@@ -73,6 +81,7 @@ def evaluate(
         list[Path] | None,
         option("--run", "A training run whose test split this may look at; repeatable.", "RUN"),
     ] = None,
+    same_model: SameModel = False,
     json: Json = False,
     quiet: Quiet = False,
     plain: Plain = False,
@@ -89,6 +98,10 @@ def evaluate(
     runs = runs_of([*skills], [*(run or []), *([] if own is None else [own])])
     targets = [api.Target.of(one.config) for one in resolved]
     job = replace(prepare(target_only(resolved[0])), reuses=tuple(runs))
+    folder, asked = eval_folder(job, resolved[0], targets), asked_by(job, targets)
+    kept = kept_addresses(asked, folder, job.eval_identity(), runs=runs, same_model=same_model)
+    job, targets = at_kept(job, kept), told_apart([at_kept(one, kept) for one in targets])
+    folder = eval_folder(job, resolved[0], targets)
     names = [one.name for one in targets]
     if len(names) > 1:  # `settings.json` names all of them, not the first one alone
         job = replace(job, settings={**job.settings, "targets": names})
@@ -98,7 +111,6 @@ def evaluate(
     splits = api.eval_splits(named, job)
     check_unseen(skills, runs, job, splits)
     draws = repeats or (1 if own is None else job.repeats)
-    folder = eval_folder(job, resolved[0])
     view = _run.choose_view(job, quiet=quiet, plain=plain, target=", ".join(names))
     if "test" in splits and json:
         view.say(LOOK)

@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 from skillopt.cli import EXIT_CODES
 from skillopt.cli._console import echo, print_json
 from skillopt.cli._flags import BRIEF, Given, flagged
-from skillopt.cli._options import Json, Plain, Quiet, option
+from skillopt.cli._options import Json, Plain, Quiet, SameModel, option
 from skillopt.errors import UnknownName, UsageError
 
 PANEL, PLACE = "Train and measure", 1
@@ -33,6 +33,7 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
     },
 }
 """Settings by effort; `docs/effort.md` says why each."""
+SAME = "If the same model answers at both, --same-model goes on with it."
 Effort: TypeAlias = Annotated[
     str | None,
     option("--effort", "quick, standard or thorough: several settings in a word.", "|".join(PRESETS)),
@@ -48,6 +49,7 @@ def train(
         ),
     ] = None,
     effort: Effort = None,
+    same_model: SameModel = False,
     json: Json = False,
     quiet: Quiet = False,
     plain: Plain = False,
@@ -59,13 +61,14 @@ def train(
     # here, so that the help, which people ask for most, comes without the engine
     from skillopt.aio import run_gently
     from skillopt.build import prepare_training
+    from skillopt.build.addresses import asked_by, at_kept, kept_addresses, runs_at_other_addresses
     from skillopt.build.continuing import continued, corrected
     from skillopt.build.drafting import draft_queries, wants_draft
     from skillopt.cli import _run
     from skillopt.estimation import estimate as estimated
     from skillopt.redact import Scrubber
     from skillopt.runs.log import EARLIER
-    from skillopt.runs.reader import find_run, is_part
+    from skillopt.runs.reader import find_run, is_finished, is_part, is_run
 
     source = None if source is None else find_run(source)
     if source is not None and given.config is None:
@@ -87,6 +90,13 @@ def train(
     if source is not None:
         job = continued(job, source)
     folder = job.folder(Path.cwd())
+    runs = [] if source is None else [source]
+    kept = kept_addresses(asked_by(job), folder, job.identity(), runs=runs, same_model=same_model)
+    job = at_kept(job, kept)
+    folder = job.folder(Path.cwd())
+    for run in [] if is_run(folder) else runs_at_other_addresses(asked_by(job), folder, job.identity()):
+        if not is_finished(run):
+            echo(f"note: {run} is this run at another address, stopped. {SAME}", err=True)
     job, correction = corrected(job, folder)
     if correction:
         echo(correction, err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,10 @@ class RoleSpec:
     """Whether slow calls are asked once more."""
     agent: Mapping[str, Any] = field(default_factory=dict)
     """What is set of the agent program that a harness drives: path, profile, sandbox ..."""
+
+    def at(self, address: str) -> RoleSpec:
+        """The same, measured as the model of that address."""
+        return replace(self, model=replace(self.model, address=address))
 
 
 def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> RoleSpec:
@@ -74,7 +78,7 @@ def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> R
         )
     if needs_key:
         api_key = _key(api_key, parts, role, base_url, options)
-    return RoleSpec(
+    found = RoleSpec(
         model=ModelSpec(
             provider=parts.provider,
             # A program that is named alone chooses its model itself.
@@ -100,6 +104,13 @@ def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> R
         hedges=settings.hedge == "auto",
         agent=agent if parts.harness in declared().programs else {},
     )
+    return found.at(address_of(found.model))
+
+
+def address_of(model: ModelSpec) -> str:
+    """What a model's address is in a measurement; a service of one's own is named by it."""
+    url = model.name if model.provider == "service" else model.base_url
+    return declared().service(model.provider).address(url)
 
 
 def _key(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +25,7 @@ from skillopt.config.sections import (
 )
 from skillopt.config.services import declared
 from skillopt.errors import ConfigError
+from skillopt.harnesses import harness_of
 from skillopt.services import WRITES
 
 Metric = Literal["hard", "soft", "mixed"]
@@ -284,10 +286,11 @@ class Config(Section):
             return own.reasoning_effort
         return self.model.reasoning_effort
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self, addresses: Mapping[RoleName, str] | None = None) -> dict[str, Any]:
         """What can change a result, as JSON: runs with equal identities (and skill and tasks) are one run.
 
-        Left out: credentials, endpoints, prices, timeouts, concurrency, budget, outputs, and paths.
+        `addresses` are those of the models, by role (`ModelSpec.address`). Left out: credentials, prices,
+        timeouts, concurrency, budget, outputs, and paths.
         """
         usual = OptimizerConfig()
         unset = {
@@ -295,10 +298,10 @@ class Config(Section):
             for name in ("prune", "skip_unchanged_epochs")  # younger than runs whose identity must still hold
             if getattr(self.optimizer, name) == getattr(usual, name)
         }
+        roles = [*ROLES, *(role for role in RARE_ROLES if getattr(self.model, role))]
         return {
             "model": {
-                **{role: self._role_identity(role) for role in ROLES},
-                **{role: self._role_identity(role) for role in RARE_ROLES if getattr(self.model, role)},
+                **{role: self._role_identity(role, (addresses or {}).get(role)) for role in roles},
                 **self.model.model_dump(
                     mode="json", include={"rewrite_reasoning_effort", "rewrite_max_completion_tokens"}
                 ),
@@ -319,14 +322,15 @@ class Config(Section):
             ),
         }
 
-    def _role_identity(self, role: RoleName) -> dict[str, Any]:
+    def _role_identity(self, role: RoleName, address: str | None) -> dict[str, Any]:
         config = self.role(role)
         own: dict[str, Any] = {
             **config.model_dump(
                 mode="json", exclude={"base_url", "api_key", "timeout", "price", "hedge", "options", "agent"}
             ),
-            "name": _without_model_folder(config.name),
+            "name": _without_place(config.name),
             "reasoning_effort": self.effort(role),
+            **({"address": address} if address else {}),
         }
         service = declared().service(provider_of(config.name))
         options = {name: value for name, value in config.options.items() if name not in service.routing}
@@ -346,8 +350,12 @@ class Config(Section):
         return {name: _without_folder(f"env.{name}", value) for name, value in kept.items()}
 
 
-def _without_model_folder(name: str) -> str:
-    """A model file by its own name, so that a copied folder is still the same run."""
+def _without_place(name: str) -> str:
+    """A model file by its own name, so that a copied folder is still the same run; a service without its
+    address.
+    """
+    if (own := harness_of(name)) == "service":
+        return own
     provider, colon, file = name.partition(":")
     ending = declared().service(provider).model_files
     return f"{provider}:{Path(file).name}" if colon and ending and file.endswith(ending) else name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from skillopt.errors import Fault
@@ -115,7 +115,8 @@ class NotAsked:
 
     def __init__(self, spec: ModelSpec) -> None:
         self.endpoint = spec.base_url or spec.provider
-        self.fingerprint: Mapping[str, Any] = fingerprint(spec)
+        name = "service" if spec.provider == "service" else spec.name  # whose name is its address
+        self.fingerprint: Mapping[str, Any] = fingerprint(replace(spec, name=name))
         self.concurrency: int | None = None
 
     async def complete(self, request: Request) -> Reply:

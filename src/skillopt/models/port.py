@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ValidationError
@@ -35,8 +35,8 @@ class Model(Protocol):
     endpoint: str
     """Models with the same endpoint share one limiter."""
     fingerprint: Mapping[str, Any]
-    """Provider, model and every sampling parameter that is set: what could change an answer. JSON values
-    only, no secrets.
+    """Provider, model, address (`ModelSpec.address`) and every sampling parameter that is set: what could
+    change an answer. JSON values only, no secrets.
     """
 
     async def complete(self, request: Request) -> Reply: ...
@@ -110,6 +110,10 @@ class ModelSpec:
     provider: str
     name: str
     base_url: str | None = None
+    address: str | None = None
+    """What the address counts as in a measurement, part of the fingerprint; empty for the provider's own, and
+    unset it follows from `base_url` (`Service.address`).
+    """
     api_key: str | None = field(default=None, repr=False)
     temperature: float | None = None
     top_p: float | None = None
@@ -175,7 +179,8 @@ class Provider(Service):
             raise ConfigError(f"{shown}: {_wrong_option(self.Options, error)}") from None
         if spec.api_key is None and self.wants_key(given) and not self.may_lack_key:
             raise ConfigError(f"{shown} needs an API key. Set {self.variable(spec.provider, 'api_key')}.")
-        return self.open(spec)
+        address = self.address(spec.base_url) if spec.address is None else spec.address
+        return self.open(replace(spec, address=address))
 
 
 def _wrong_option(options: type[BaseModel], error: ValidationError) -> str:

@@ -216,7 +216,7 @@ async def _mine_with_model(
         nonlocal paid
         asking.say(doing)
         job = jobs.job(NO_SKILL, spent=paid, share=SHARE)
-        identity = {name: 1, **job.config.identity()}
+        identity = {name: 1, **job.config.identity(job.addresses)}
         # Other models or settings ask otherwise: their replies lie in a folder of their own.
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:10]
         async with open_run(job, asking.folder / f"{name}-{digest}", identity) as opened:

@@ -198,6 +198,7 @@ def thinks_by_cap(spec: ModelSpec) -> bool:
 
 PLUGIN = Provider(
     open=build,
+    urls=(BASE_URL, f"{BASE_URL}/v1"),
     fixes_cap=thinks_by_cap,
     has_batches=True,
     needs_key=True,

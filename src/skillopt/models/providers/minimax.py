@@ -94,6 +94,7 @@ def build(spec: ModelSpec) -> Model:
 
 PLUGIN = Provider(
     open=build,
+    urls=tuple(REGIONS.values()),
     takes_common_effort=False,
     Options=MiniMaxOptions,
     routing=frozenset({"region"}),

@@ -33,6 +33,7 @@ def build(spec: ModelSpec) -> Model:
 
 PLUGIN = Provider(
     open=build,
+    urls=(BASE_URL,),
     has_batches=True,
     Options=OpenAIOptions,
     needs_key=True,

@@ -41,6 +41,7 @@ def build(spec: ModelSpec) -> Model:
 
 PLUGIN = Provider(
     open=build,
+    urls=(BASE_URL,),
     takes_common_effort=False,
     Options=QwenOptions,
     routing=frozenset({"use_max_completion_tokens"}),
