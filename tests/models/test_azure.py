@@ -116,6 +116,23 @@ async def test_openai_compatible_uses_the_endpoint_as_a_base_url() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["deepseek-v4-pro", "gemini-3-pro", "gpt-5.5", "gpt-5.5-pro"])
+async def test_openai_compatible_is_chat_completions_whatever_the_model_is_called(name: str) -> None:
+    spec = replace(SPEC, name=name, options={"auth_mode": "openai_compatible"})
+    for request in (HELLO, replace(HELLO, tools=(TOOL,))):
+        assert (await ask(spec, path="/v1", request=request)).path == "/v1/chat/completions"
+
+
+async def test_openai_compatible_can_be_told_which_api_it_speaks() -> None:
+    for api in ("responses", "auto"):
+        spec = replace(SPEC, name="gpt-5.5-pro", options={"auth_mode": "openai_compatible", "api": api})
+        assert (await ask(spec, path="/v1")).path == "/v1/responses"
+
+
+async def test_a_deployment_with_another_vendor_s_model_has_chat_completions() -> None:
+    assert (await ask(replace(SPEC, name="deepseek-v4-pro"), path="/openai/v1")).api == "chat"
+
+
 async def test_a_deployment_named_after_a_responses_model_is_asked_there() -> None:
     codex = replace(SPEC, name="gpt-5.3-codex")
     assert (await ask(codex, path="/openai/v1")).path == "/openai/v1/responses"
@@ -186,6 +203,7 @@ def test_without_a_mode_a_known_key_is_used_and_else_the_azure_cli() -> None:
         (replace(SPEC, api_key=None, options={"auth_mode": "api_key"}), "AZURE_OPENAI_API_KEY"),
         (replace(SPEC, api_key=None, options={"auth_mode": "openai_compatible"}), "AZURE_OPENAI_API_KEY"),
         (replace(SPEC, options={"api_versoin": "x"}), "Did you mean 'api_version'?"),
+        (replace(SPEC, options={"api": "chat"}), "is for auth_mode openai_compatible"),
     ],
 )
 def test_what_cannot_work_is_refused_before_a_call_and_says_what_to_do(spec: ModelSpec, said: str) -> None:

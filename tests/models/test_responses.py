@@ -11,6 +11,7 @@ from skillopt.errors import ModelError
 from skillopt.messages import Image, Message, Reply, Request, Tool, ToolCall, Usage
 from skillopt.models.port import ModelSpec
 from skillopt.models.providers import openai
+from skillopt.models.providers._openai import OpenAIModel
 from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour
 
 SPEC = ModelSpec(provider="openai", name="gpt-x", api_key="key-0123456789", options={"api": "responses"})
@@ -238,20 +239,42 @@ async def test_a_body_that_is_no_answer_is_an_outage(body: Any) -> None:
         ("o3-pro-2025-06-10", None, False, "responses"),
         ("o4-mini-deep-research", None, False, "responses"),
         ("ft:gpt-4o-mini:prose", None, True, "chat"),
+        ("deepseek-v4-pro", None, False, "chat"),
+        ("gemini-3-pro", None, True, "chat"),
     ],
 )
 async def test_auto_asks_through_the_api_that_can_do_it(
     name: str, effort: str | None, with_tools: bool, api: str
 ) -> None:
-    spec = replace(SPEC, name=name, reasoning_effort=effort, options={})
+    spec = replace(SPEC, name=name, reasoning_effort=effort, options={"api": "auto"})
     call, _ = await ask(spec, replace(HELLO, tools=(ADD,) if with_tools else ()))
     assert call.api == api
     assert "api" not in openai.PLUGIN(spec).fingerprint
 
 
 async def test_a_seed_keeps_a_question_with_tools_where_there_is_one() -> None:
-    call, _ = await ask(replace(SPEC, name="gpt-5.5", seed=7, options={}), replace(HELLO, tools=(ADD,)))
+    spec = replace(SPEC, name="gpt-5.5", seed=7, options={"api": "auto"})
+    call, _ = await ask(spec, replace(HELLO, tools=(ADD,)))
     assert (call.api, call.body["seed"]) == ("chat", 7)
+
+
+@pytest.mark.parametrize(
+    ("base_url", "api"),
+    [
+        (None, "responses"),
+        ("https://api.openai.com/v1", "responses"),
+        ("https://eu.api.openai.com/v1", "responses"),
+        ("https://acme.openai.azure.com/openai/v1", "responses"),
+        ("https://gateway.example/v1", "chat"),
+        ("https://notapi.openai.com.example/v1", "chat"),
+        ("http://127.0.0.1:8000/v1", "chat"),
+    ],
+)
+def test_unset_a_name_decides_at_openai_alone(base_url: str | None, api: str) -> None:
+    """Another server may have Chat Completions only, whatever its models are called."""
+    model = openai.PLUGIN(replace(SPEC, name="gpt-5.5-pro", options={}, base_url=base_url))
+    assert isinstance(model, OpenAIModel)
+    assert model.api(HELLO) == api
 
 
 async def test_a_chosen_api_is_used_whatever_the_model() -> None:

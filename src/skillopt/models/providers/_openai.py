@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from skillopt.errors import ConfigError
 from skillopt.messages import Reply, Request
@@ -16,12 +17,16 @@ from skillopt.models.wires.structured import Form, Structure, WireModel
 
 Api = Literal["auto", "chat", "responses"]
 
-# What OpenAI documents about its models, and what `auto` makes of it:
-#   *-codex*, codex-*, *-pro, *-deep-research    Responses: they have no Chat Completions
+# What OpenAI documents about its models, and what `auto` makes of it. Names of other vendors' models, such as
+# deepseek-v4-pro, say nothing of the kind.
+#   *-codex*, codex-*, gpt-*-pro, o*-pro, *-deep-research
+#                                                Responses: they have no Chat Completions
 #   o1 o3 o4 ..., gpt-5 and later, with tools    Responses, unless the effort is `none`: since gpt-5.4 Chat
 #                                                Completions refuses the two together
 #   any other, and these without tools           Chat Completions: every parameter is there, `seed` too
-_ONLY_RESPONSES = re.compile(r"(?:^|-)codex(?:-|$)|-pro(?:-20\d\d|$)|-deep-research|^computer-use")
+_ONLY_RESPONSES = re.compile(
+    r"(?:^|-)codex(?:-|$)|^(?:gpt|o\d).*-pro(?:-20\d\d|$)|-deep-research|^computer-use"
+)
 _REASONING = re.compile(r"^(?:o\d|gpt-(?:[5-9]|\d\d))(?!.*-chat)")
 
 
@@ -73,6 +78,14 @@ class OpenAIModel(WireModel):
     def read(self, answer: Mapping[str, Any]) -> Reply:
         """The reply that an answer of either format holds."""
         return (self._responses if answer.get("object") == "response" else self._chat).read(answer)
+
+
+def default_api(base_url: str) -> Api:
+    """What `api` is where it is not set: another server may have no Responses API, whatever its models are
+    called.
+    """
+    host = urlsplit(base_url).hostname or ""
+    return "auto" if f".{host}".endswith((".api.openai.com", ".azure.com")) else "chat"
 
 
 def only_responses(name: str) -> bool:

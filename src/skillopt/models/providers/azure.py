@@ -18,7 +18,7 @@ from skillopt.models.providers._entra import (
     from_managed_identity,
     require_azure_host,
 )
-from skillopt.models.providers._openai import OpenAIModel
+from skillopt.models.providers._openai import Api, OpenAIModel
 from skillopt.models.wires.client import is_loopback
 from skillopt.models.wires.http import Wire
 from skillopt.services import Options
@@ -41,6 +41,13 @@ class AzureOptions(Options):
     managed_identity_client_id: str | None = Field(
         default=None, description="Client id of a user-assigned managed identity."
     )
+    api: Api | None = Field(
+        default=None,
+        description="Which API openai_compatible speaks; unset means chat, auto goes by the name.",
+    )
+
+
+_LOGIN = tuple(name for name in AzureOptions.model_fields if name != "api")
 
 
 def build(spec: ModelSpec, *, token_source: TokenSource | None = None) -> Model:
@@ -52,8 +59,11 @@ def build(spec: ModelSpec, *, token_source: TokenSource | None = None) -> Model:
     if spec.base_url is None:
         raise ConfigError(f"{shown} needs an endpoint. Set AZURE_OPENAI_ENDPOINT.")
     mode = spec.options.get("auth_mode") or ("azure_cli" if spec.api_key is None else "api_key")
+    api: Api | None = spec.options.get("api")
     if mode == "openai_compatible":
-        return OpenAIModel(spec, Wire(spec, base_url=spec.base_url))
+        return OpenAIModel(spec, Wire(spec, base_url=spec.base_url), api=api or "chat")
+    if api is not None:
+        raise ConfigError(f"{shown}: the option api is for auth_mode openai_compatible, and this is {mode}.")
     login = None if mode == "api_key" else TokenLogin(_source(spec, shown, str(mode), token_source))
     base_url, query, chat_path = _address(spec)
     wire = Wire(spec, base_url=base_url, key_header="api-key", login=login, query=query)
@@ -85,7 +95,7 @@ def _address(spec: ModelSpec) -> tuple[str, dict[str, str], str]:
 PLUGIN = Provider(
     open=build,
     Options=AzureOptions,
-    routing=frozenset(AzureOptions.model_fields),
+    routing=frozenset(_LOGIN),
     # Where no mode is set, the login of the Azure CLI takes the place of a missing key.
     needs_key=lambda options: options.get("auth_mode") in ("api_key", "openai_compatible"),
     needs_url=True,
@@ -95,7 +105,7 @@ PLUGIN = Provider(
     keys={
         "endpoint": "base_url",
         "api_key": "api_key",
-        **{name: f"options.{name}" for name in AzureOptions.model_fields},
+        **{name: f"options.{name}" for name in _LOGIN},
     },
     aliases={
         "azure_endpoint": "azure_openai_endpoint",

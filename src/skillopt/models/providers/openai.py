@@ -7,7 +7,7 @@ from pydantic import Field
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.prices import by_address
 from skillopt.models.providers._batches import OpenAIBatches
-from skillopt.models.providers._openai import Api, OpenAIModel
+from skillopt.models.providers._openai import Api, OpenAIModel, default_api
 from skillopt.models.wires.http import Wire
 from skillopt.services import ENDPOINT, Options
 
@@ -18,14 +18,16 @@ class OpenAIOptions(Options):
     """Options of the OpenAI API."""
 
     api: Api | None = Field(
-        default=None, description="Which API is spoken; unset means auto, by what the model can do."
+        default=None,
+        description="Which API is spoken; unset means auto at OpenAI, by what the model can do, else chat.",
     )
 
 
 def build(spec: ModelSpec) -> Model:
     """A model of the OpenAI API."""
-    api: Api = spec.options.get("api") or "auto"
-    wire = Wire(spec, base_url=spec.base_url or BASE_URL)
+    base_url = spec.base_url or BASE_URL
+    api: Api = spec.options.get("api") or default_api(base_url)
+    wire = Wire(spec, base_url=base_url)
     model = OpenAIModel(spec, wire, api=api)
     model.batches = OpenAIBatches(model, wire)
     return model
