@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,14 @@ from skillopt.errors import RunConflict, UsageError
 from skillopt.harnesses.port import NotAsked
 from skillopt.models import PROVIDERS, provider
 from skillopt.models.port import ModelSpec
-from skillopt.models.world.rules import SEED_SKILL
+from skillopt.models.world.rules import SEED_SKILL, WorldRules
 from skillopt.services import plain_address
 from skillopt.skill.document import Document
 from skillopt.testing import Call, LoopbackProvider, world_answers
 
-CASES = ("env.train_cases=8", "env.val_cases=6", "env.test_cases=0", "evaluation.repeats=1")
-PLAN = ("train.num_epochs=1", "train.batch_size=8", "env.workers=2", "gradient.analyst_workers=2")
+CASES = ("env.train_cases=16", "env.val_cases=12", "env.test_cases=0", "evaluation.repeats=1")
+PLAN = ("train.num_epochs=1", "train.batch_size=16", "env.workers=2", "gradient.analyst_workers=2")
+QUIET = WorldRules(noise=0.0, seed=6)
 SKILL = {"good": Document("# Good\n")}
 
 
@@ -46,8 +48,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def servers() -> Iterator[tuple[LoopbackProvider, LoopbackProvider]]:
     with (
-        LoopbackProvider.in_thread(world_answers()) as one,
-        LoopbackProvider.in_thread(world_answers()) as other,
+        LoopbackProvider.in_thread(world_answers(QUIET)) as one,
+        LoopbackProvider.in_thread(world_answers(QUIET)) as other,
     ):
         yield one, other
 
@@ -66,6 +68,12 @@ def train(server: LoopbackProvider, *more: str) -> Ran:
 def measure(*arguments: str) -> Ran:
     words = ("eval", "--env", "world", "--split", "val", "--skill", "seed.md", "--json", "--quiet")
     return run(*words, *arguments, "--cfg-options", *CASES)
+
+
+def known(folder: Path) -> Any:
+    """Under which addresses the answers in a folder are kept."""
+    with closing(sqlite3.connect(folder / "run.db")) as database:
+        return json.loads(*database.execute("SELECT value FROM meta WHERE name = 'addresses'").fetchone())
 
 
 def places(*servers: LoopbackProvider) -> list[str | None]:
@@ -135,7 +143,7 @@ def test_another_server_is_measured_itself_in_a_folder_of_its_own(here: Path) ->
             json.loads(measure("--target", f"compatible:m@{server.base_url}").out)
             for server in (first, second)
         ]
-        assert first.calls >= 6 and second.calls >= 6
+        assert first.calls >= 12 and second.calls >= 12
     scores = [one["evaluations"][0]["hard"] for one in found]
     assert scores[0] == 0 < scores[1]
     assert found[0]["folder"] != found[1]["folder"]
@@ -198,12 +206,14 @@ def test_a_stopped_run_goes_on_elsewhere_and_asks_nothing_that_was_paid(
     assert ended.code == 0, ended.err
     asked = places(one, other)
     assert other.calls > 0 and len(paid) == 9 and len(asked) == len({*asked})
-    with LoopbackProvider.in_thread(world_answers()) as undisturbed:
+    with LoopbackProvider.in_thread(world_answers(QUIET)) as undisturbed:
         assert train(undisturbed, "--out_root", "whole").code == 0
     assert Path("run/best_skill.md").read_text() == Path("whole/best_skill.md").read_text()
     before = other.calls
     assert run("train", "run", "--quiet").code == run("eval", "run", "--quiet").code == 0
     assert other.calls == before
+    assert run("prune", "run", "--quiet").code == 0
+    assert at_kept(job_of(other.base_url), known(Path("run/pruned"))).addresses["target"] == one.base_url
 
 
 def test_a_stopped_run_of_another_address_is_named_where_the_folder_is_a_default_one(

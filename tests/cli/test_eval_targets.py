@@ -119,7 +119,6 @@ def test_where_nothing_could_be_measured_nothing_is_shown(skillopt: Command, ill
         (("--cfg-options", "model.target.api_key=sk-of-one-target-only"), "model.target.api_key"),
         (("--cfg-options", "model.target.base_url=http://127.0.0.1:1/v1"), "model.target has two endpoints"),
         (("--cfg-options", 'model.target.price={"input": 1, "output": 2}'), "model.target.price"),
-        (("--target", "compatible:a@http://127.0.0.1:1/v1"), "named more than once"),
         (("--target", "openai:x"), "OPENAI_API_KEY"),
         (("--target", "opnai:x"), "openai"),
     ],

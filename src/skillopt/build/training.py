@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.benchmarks import benchmarks
+from skillopt.build.addresses import at_kept, kept_addresses
 from skillopt.build.assembly import OpenRun, open_run
 from skillopt.build.continuing import carry_looks
 from skillopt.build.crossfit import earlier_rounds, pooled_rows, told_plan
@@ -255,6 +256,7 @@ def pruning_job(resolved: Resolved, run: Path) -> Job:
     config, alone = resolved.config, target_only(resolved)
     same_tasks = {"train": config.train, "cache.path": config.cache.path or run / DATABASE}
     job = prepare(replace(alone, config=alone.config.having(same_tasks)))
+    job = at_kept(job, kept_addresses([("target", job.target)], run / "pruned", {}, runs=[run]))
     return replace(job, earlier=(), folds=())  # the last round's tasks, where they are cross-fitted
 
 
