@@ -240,6 +240,7 @@ def test_what_was_scheduled_is_what_runs(
         "--max-tokens",
         "9000",
     ]
+    Path("mine").mkdir()
     ran = sleep("schedule", "--hour", "2", "--minute", "5", *flags)
     assert ran.code == 0, ran.err
     assert "somebody elses" in crontab.read_text() and "100\\% short" in crontab.read_text()
