@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
+from promises._runs import make_job
 from skillopt.account import Amount, Budget, Entry
 from skillopt.api import train
 from skillopt.build import open_run
-from skillopt.build.job import prepare
-from skillopt.config import load
 from skillopt.errors import ModelError
 from skillopt.ledger import Ledger
 from skillopt.messages import Message, Request, Usage
@@ -197,7 +196,8 @@ async def test_the_question_keeps_its_key_whatever_form_it_was_asked_in() -> Non
         await model.close()
     assert server.calls == 3
     assert request_key(model.fingerprint, ASK) == before
-    chosen = PROVIDERS.get("openai")(replace(WIRES["chat"], structured_output="off"))
+    spec = replace(WIRES["chat"], base_url=server.base_url, structured_output="off")
+    chosen = PROVIDERS.get("openai")(spec)
     assert chosen.fingerprint == {**model.fingerprint, "structured_output": "off"}
 
 
@@ -250,15 +250,13 @@ async def test_training_goes_on_with_a_server_that_knows_no_structured_output(tm
         async with LoopbackProvider(world_answers(), behave=behave) as server:
             model = f"compatible:m@{server.base_url}"
             options = [
-                "env.name=world",
                 f"model.target={model}",
                 f"model.optimizer={model}",
                 "train.batch_size=20",
                 "train.num_epochs=1",
             ]
             options += ["env.train_cases=20", "env.val_cases=10", "env.test_cases=10"]
-            resolved = load(None, flags={}, options=options, environ={}, cwd=tmp_path)
-            async with open_run(prepare(resolved), tmp_path / name) as opened:
+            async with open_run(make_job(options), tmp_path / name) as opened:
                 results.append((await train(opened), server.log))
     (strict, strict_log), (poor, poor_log) = results
     assert poor.state.best == strict.state.best
