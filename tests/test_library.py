@@ -107,6 +107,20 @@ def test_two_skills_are_compared_in_pairs(tmp_path: Path) -> None:
     assert found.comparison.n == 5
 
 
+def test_a_target_in_a_file_that_was_changed_is_another_one(tmp_path: Path) -> None:
+    rows = [{"id": str(n), "prompt": f"Say {n}", "answer": str(n)} for n in range(4)]
+    scores = []
+    for answer in ("task.prompt.split()[1]", "'something else'"):
+        (tmp_path / "agent.py").write_text(f"def answers(task, skill):\n    return {answer}\n")
+        target = f"{tmp_path / 'agent.py'}:answers"
+        out = tmp_path / str(len(scores))
+        done = skillopt.evaluate(
+            "none", target=target, tasks=rows, scorer="exact_match", split="train", out=out
+        )
+        scores += [one.hard for one in done]
+    assert scores == [1.0, 0.0]
+
+
 def test_an_estimate_needs_no_key_and_sends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     found = skillopt.estimate(target="openai:gpt-5.4-mini", optimizer="openai:gpt-5.5", benchmark=cases())

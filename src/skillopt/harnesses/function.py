@@ -8,6 +8,7 @@ import contextvars
 import inspect
 import threading
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from skillopt.errors import Fault
@@ -32,7 +33,7 @@ class FunctionTarget:
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         """Without a function, the target's name says which."""
         self._given = function
-        self._loaded: dict[str, Callable[..., Any]] = {}
+        self._loaded: dict[tuple[Path, int, str], Callable[..., Any]] = {}
 
     def identity(self, spec: ModelSpec) -> str:
         """Changes with the function's code and the values it carries."""
@@ -49,9 +50,13 @@ class FunctionTarget:
     def _of(self, spec: ModelSpec) -> Callable[..., Any]:
         if self._given is not None:
             return self._given
-        if spec.name not in self._loaded:  # once: the file may do much when it is read
-            self._loaded[spec.name] = load_function(spec.name.removeprefix("function:").strip(), "target")
-        return self._loaded[spec.name]
+        name = spec.name.removeprefix("function:").strip()
+        file = Path(name.rpartition(":")[0]).absolute()
+        # Once for a version of the file, which may do much when it is read; in a notebook there are several.
+        version = file, file.stat().st_mtime_ns if file.is_file() else 0, name
+        if version not in self._loaded:
+            self._loaded[version] = load_function(name, "target")
+        return self._loaded[version]
 
 
 class _Call:
