@@ -6,12 +6,14 @@ import sys
 
 import pytest
 
+from _needs import needs_git
 from chaos.run import rounds
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(900),  # half a minute of CPU, however busy the machine is
     pytest.mark.skipif(sys.platform != "linux", reason="forks and reads /proc"),
+    needs_git,
 ]
 SEED, COUNT = 76, 8
 
