@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from promises._runs import make_job
 from skillopt import api
-from skillopt.build import Job, open_run, prepare
-from skillopt.config import load
+from skillopt.build import Job, open_run
 from skillopt.errors import Interrupted
 from skillopt.events import Checkpoint, Event
 from skillopt.events.state import State
@@ -143,12 +143,12 @@ def job_of(
 ) -> Job:
     """A small job of both roles against a provider; dotted settings, `__` for the dot."""
     model = f"compatible:m@{provider.base_url}"
-    given = {"env.name": "world", "model.target": model, "model.optimizer": model, **SIZES}
+    given = {"model.target": model, "model.optimizer": model, **SIZES}
     given |= {name.replace("__", "."): value for name, value in (settings or {}).items()}
     options = [
         f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in given.items()
     ]
-    return prepare(load(None, flags={}, options=options, environ={}, cwd=Path.cwd()), benchmark=benchmark)
+    return make_job(options, benchmark=benchmark)
 
 
 async def run(
