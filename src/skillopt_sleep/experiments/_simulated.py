@@ -9,8 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TypeAlias
 
+from skillopt.build import Job
+from skillopt.config import RoleSpec
 from skillopt.night import Roles
 from skillopt.testing import Call, LoopbackProvider
 from skillopt_sleep.experiments._persona import Persona
@@ -69,6 +72,18 @@ async def models_for(
             return f"compatible:{name}@{provider.base_url}"
 
         yield Roles(target=target or double(TARGET), optimizer=optimizer or double(OPTIMIZER)), double
+
+
+def without_ports(job: Job) -> Job:
+    """The job with its simulated models at no address: theirs has a new port each time, and they are the
+    same.
+    """
+
+    def still(spec: RoleSpec) -> RoleSpec:
+        return spec.at("") if spec.model.name in (TARGET, OPTIMIZER, TWIN, STUBBORN) else spec
+
+    judge = None if job.judge is None else still(job.judge)
+    return replace(job, target=still(job.target), optimizer=still(job.optimizer), judge=judge)
 
 
 def answers_of(target: Answers, propose: Callable[[Call], Sequence[str]]) -> Answers:
