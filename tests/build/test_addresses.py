@@ -222,9 +222,14 @@ def test_a_stopped_run_of_another_address_is_named_where_the_folder_is_a_default
     one, other = servers
     assert train(one, "--budget", "9 calls").code == 4
     (first,) = Path("outputs").iterdir()
+    damaged = Path("outputs") / f"{first.name[:-10]}0123456789"
+    damaged.mkdir()
+    for name in ("events.jsonl", "run.db"):
+        (damaged / name).write_text("nothing of ours\n" * 99)
     ended = train(other, "--budget", "3 calls")
+    assert ended.code == 4, ended.err
     assert f"{first.name} is this run at another address" in ended.err
-    assert len([*Path("outputs").iterdir()]) == 2
+    assert len([*Path("outputs").iterdir()]) == 3
 
 
 def test_a_corrected_scorer_does_not_hide_that_the_model_moved(

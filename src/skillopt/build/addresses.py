@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -18,10 +19,10 @@ from skillopt.config import RoleSpec, parse_model_string
 from skillopt.config.roles import address_of
 from skillopt.config.sections import RoleName
 from skillopt.config.services import declared
-from skillopt.errors import RunConflict, UsageError
+from skillopt.errors import RunConflict, Stopped, UsageError
 from skillopt.runs.database import Database
 from skillopt.runs.log import DATABASE, difference
-from skillopt.runs.reader import is_run
+from skillopt.runs.reader import is_finished, is_run
 
 AskedModels: TypeAlias = Sequence[tuple[RoleName, RoleSpec]]
 AddressMap: TypeAlias = dict[str, dict[str, str]]
@@ -120,20 +121,27 @@ def at_kept(one: T, kept: AddressMap) -> T:
     )
 
 
-def runs_at_other_addresses(asked: AskedModels, folder: Path, identity: Mapping[str, Any]) -> list[Path]:
+def stopped_elsewhere(asked: AskedModels, folder: Path, identity: Mapping[str, Any]) -> list[Path]:
+    """Where a default folder is new: unfinished runs beside it that differ in addresses alone."""
+    return [] if is_run(folder) else _beside(asked, folder, identity, lambda run: not is_finished(run))
+
+
+def _beside(
+    asked: AskedModels, folder: Path, identity: Mapping[str, Any], wanted: Callable[[Path], bool] = is_run
+) -> list[Path]:
     """Runs beside a default folder that asked the same models and differ from it in addresses alone."""
-    form = _DEFAULT_FOLDER.fullmatch(folder.name)
-    beside = [] if form is None else sorted(folder.parent.glob(f"{form[1]}*"))
-    models = _grouped(asked).keys()
-    return [
-        path
-        for path in beside
-        if path != folder and is_run(path) and _is_moved(path, identity) and models & _known(path).keys()
-    ]
+    form, models = _DEFAULT_FOLDER.fullmatch(folder.name), _grouped(asked).keys()
+    found = []
+    for path in [] if form is None else sorted(folder.parent.glob(f"{form[1]}*")):
+        with suppress(RunConflict, Stopped):  # a damaged folder beside it is no concern of this run
+            is_other = path != folder and is_run(path)
+            if is_other and _is_moved(path, identity) and models & _known(path).keys() and wanted(path):
+                found.append(path)
+    return found
 
 
 def _run_at_other_addresses(asked: AskedModels, folder: Path, identity: Mapping[str, Any]) -> Path:
-    found = runs_at_other_addresses(asked, folder, identity)
+    found = _beside(asked, folder, identity)
     if len(found) == 1:
         return found[0]
     told = f"There are several: {', '.join(path.name for path in found)}" if found else "There is none"

@@ -61,14 +61,14 @@ def train(
     # here, so that the help, which people ask for most, comes without the engine
     from skillopt.aio import run_gently
     from skillopt.build import prepare_training
-    from skillopt.build.addresses import asked_by, at_kept, kept_addresses, runs_at_other_addresses
+    from skillopt.build.addresses import asked_by, at_kept, kept_addresses, stopped_elsewhere
     from skillopt.build.continuing import continued, corrected
     from skillopt.build.drafting import draft_queries, wants_draft
     from skillopt.cli import _run
     from skillopt.estimation import estimate as estimated
     from skillopt.redact import Scrubber
     from skillopt.runs.log import EARLIER
-    from skillopt.runs.reader import find_run, is_finished, is_part, is_run
+    from skillopt.runs.reader import find_run, is_part
 
     source = None if source is None else find_run(source)
     if source is not None and given.config is None:
@@ -94,9 +94,8 @@ def train(
     kept = kept_addresses(asked_by(job), folder, job.identity(), runs=runs, same_model=same_model)
     job = at_kept(job, kept)
     folder = job.folder(Path.cwd())
-    for run in [] if is_run(folder) else runs_at_other_addresses(asked_by(job), folder, job.identity()):
-        if not is_finished(run):
-            echo(f"note: {run} is this run at another address, stopped. {SAME}", err=True)
+    for run in stopped_elsewhere(asked_by(job), folder, job.identity()):
+        echo(f"note: {run} is this run at another address, stopped. {SAME}", err=True)
     job, correction = corrected(job, folder)
     if correction:
         echo(correction, err=True)
