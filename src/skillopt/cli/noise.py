@@ -122,6 +122,7 @@ def _wanted(found: Noise, gain: float) -> str:
         return f"a gain of {gain:g} cannot occur: the score is {found.mean:.4f} already"
     repeats, tasks = found.repeats_for(gain), f"{found.tasks_for(gain):,} val tasks like these"
     if repeats is None:
-        return f"a gain of {gain:g} is too small for {found.n} tasks, however often drawn; it takes {tasks}"
+        few = f"to be sure of a gain of {gain:g} {found.n} tasks are too few, however often drawn"
+        return f"{few}; it takes {tasks}"
     more = "" if repeats == 1 else f", or {tasks}"
     return f"to be sure of a gain of {gain:g}: evaluation.repeats={repeats}{more}"
