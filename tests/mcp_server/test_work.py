@@ -62,6 +62,24 @@ async def test_a_cancelled_program_may_close_what_it_has_open(tmp_path: Path) ->
     assert note.read_text() == "closed"
 
 
+async def test_a_program_may_close_too_when_it_is_cancelled_before_we_know_that_it_runs(
+    tmp_path: Path,
+) -> None:
+    note, ready = tmp_path / "note", tmp_path / "ready"
+    code = POLITE.replace("time.sleep(60)", "open(sys.argv[2], 'w').close(); time.sleep(60)")
+    argv = [sys.executable, "-I", "-S", "-c", code, str(note), str(ready)]
+    running = asyncio.ensure_future(
+        run_process(argv, input=None, env=minimal_env(), cwd=None, timeout=60, grace=20)
+    )
+    for _ in range(2):  # it is started, and its pipes are not connected yet
+        await asyncio.sleep(0)
+    deadline = time.monotonic() + 20
+    while not ready.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)  # noqa: ASYNC251 - the loop stands still meanwhile, as on a busy machine
+    await ended(running)
+    assert note.read_text() == "closed"
+
+
 async def test_without_grace_a_cancelled_program_is_ended_at_once(tmp_path: Path) -> None:
     note = tmp_path / "note"
     await ended(await started(POLITE, str(note), grace=0))

@@ -94,7 +94,7 @@ async def run_process(
         transport, pipes = await asyncio.shield(starting)
     except asyncio.CancelledError:
         await asyncio.wait([starting])
-        _end_unwanted(starting)
+        await _end_unwanted(starting, grace)
         raise
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in an argument
         raise Fault("spawn", f"{argv[0]} could not be started: {error}") from error
@@ -112,9 +112,7 @@ async def run_process(
             raise TimedOut(f"{argv[0]} did not end within {timeout:g} s", pipes.so_far(-1))
         await asyncio.wait([pipes.closed], timeout=_LEFTOVER_GRACE)
     except asyncio.CancelledError:
-        if grace > 0 and sys.platform != "win32":
-            _ask_to_stop(transport)
-            await asyncio.wait([pipes.exited], timeout=grace)
+        await _ask_to_stop(transport, pipes, grace)
         raise
     finally:
         if mark is not None or not pipes.closed.done():
@@ -235,15 +233,23 @@ def own_group() -> dict[str, Any]:
     return {"start_new_session": True}
 
 
-def _ask_to_stop(transport: asyncio.SubprocessTransport) -> None:
-    with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
-        transport.send_signal(signal.SIGINT)
+async def _ask_to_stop(transport: asyncio.SubprocessTransport, pipes: _Pipes, grace: float) -> None:
+    if grace > 0 and sys.platform != "win32":
+        with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+            transport.send_signal(signal.SIGINT)
+        await asyncio.wait([pipes.exited], timeout=grace)
 
 
-def _end_unwanted(starting: asyncio.Future[tuple[asyncio.SubprocessTransport, Any]]) -> None:
+async def _end_unwanted(
+    starting: asyncio.Future[tuple[asyncio.SubprocessTransport, _Pipes]], grace: float
+) -> None:
     """End a program that was still being started when nobody wanted it any more."""
-    if not starting.cancelled() and starting.exception() is None:
-        transport, _ = starting.result()
+    if starting.cancelled() or starting.exception() is not None:
+        return
+    transport, pipes = starting.result()
+    try:
+        await _ask_to_stop(transport, pipes, grace)
+    finally:
         _reaper.end_tree(transport.get_pid(), None)
         transport.close()
 
