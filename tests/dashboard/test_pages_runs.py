@@ -75,7 +75,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     facts = watcher.facts()
     assert facts is not None
     big_run(root / "long")
-    with serving(home / "work", roots=[root]) as server:
+    with serving(home / "work", home=Path.home(), roots=[root]) as server:
         yield Shown(server=server, root=root, facts=facts)
 
 
