@@ -58,10 +58,12 @@ def main() -> None:
                 [*command, *told], cwd=world.project, check=True, timeout=300, stdout=subprocess.DEVNULL
             )
         run = Roots([world.project / "outputs"]).id_of(world.project / "outputs" / "world")
-        with chromium() as browser, serving(world.project, home=world.home) as server:
+        with chromium() as browser, serving(world.project, home=world.home, token=True) as server:
             with tab(browser, IMAGES) as desk:
+                desk.open(server.opened)
                 take(desk, server, str(run))
             with tab(browser, IMAGES, dark=True, phone=True) as phone:
+                phone.open(server.opened)
                 phone.open(f"{server.url}/run/{run}").wait_for_timeout(1500)
                 keep(phone, "run-phone")
             with tab(browser, IMAGES) as desk:

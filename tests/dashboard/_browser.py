@@ -47,6 +47,13 @@ class Server:
     def port(self) -> int:
         return urlsplit(self.url).port or 0
 
+    def opening(self) -> str:
+        """What the browser was started with."""
+        deadline = time.monotonic() + PATIENCE
+        while not (opened := self.home / "opened").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return opened.read_text().strip()
+
 
 @contextmanager
 def serving(
@@ -56,9 +63,11 @@ def serving(
     roots: Sequence[Path] = (),
     env: Mapping[str, str] | None = None,
     opens: bool = False,
+    token: bool = False,
 ) -> Iterator[Server]:
     """Start the dashboard in a folder, with a HOME of its own; it ends, and must have complained of nothing,
-    when the block ends.
+    when the block ends. With `token` as it starts by default: it must first be visited as `opened`. The
+    browser that it `opens` is a program that notes what it was started with.
     """
     home = home or folder / "home"
     for place in (folder, home):
@@ -73,10 +82,16 @@ def serving(
         "--port",
         "0",
         *([] if opens else ["--no-open"]),
+        *([] if token else ["--no-token"]),
         *told,
         *arguments,
     ]
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    if opens:
+        browser, noted = home / "browser", home / "noted"
+        browser.write_text(f'#!/bin/sh\necho "$@" > "{noted}" && mv "{noted}" "{home / "opened"}"\n')
+        browser.chmod(0o755)
+        kept["BROWSER"] = f"{browser} %s"
     env = {"HOME": str(home), "COLUMNS": "200", **kept, **(env or {})}
     with log.open("wb") as out:
         process = subprocess.Popen(command, cwd=folder, env=env, stdout=out, stderr=subprocess.STDOUT)

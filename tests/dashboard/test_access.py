@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import aiohttp
 import pytest
@@ -17,6 +17,7 @@ from multidict import CIMultiDict
 
 from dashboard._browser import Server, serving
 from skillopt.dashboard._access import Gatekeeper, RequestHead, is_loopback
+from skillopt.dashboard.app import Settings, application
 
 TOKEN = "t0ken-that-nobody-guesses"
 LOCAL = Gatekeeper(loopback=True, token=None, cookie="skillopt_1")
@@ -134,7 +135,7 @@ def test_the_token_leads_nowhere_but_here(path: str) -> None:
     assert answer.status == 303
     assert where.startswith("/") and not where.startswith("//")
     assert TOKEN not in where and not re.search(r"\s", where)
-    assert answer.headers["Set-Cookie"] == f"skillopt_1={TOKEN}; HttpOnly; SameSite=Strict; Path=/"
+    assert answer.headers["Set-Cookie"] == f"skillopt_1={TOKEN}; HttpOnly; SameSite=Lax; Path=/"
 
 
 def test_the_token_is_in_no_text_of_the_rules() -> None:
@@ -147,12 +148,14 @@ def test_the_token_is_in_no_text_of_the_rules() -> None:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("dashboard-shared")
-    browser = folder / "browser"
-    browser.write_text(
-        f'#!/bin/sh\necho "$@" > {folder / "opening"} && mv {folder / "opening"} {folder / "opened"}\n'
-    )
-    browser.chmod(0o755)
-    with serving(folder, "--share", env={"BROWSER": f"{browser} %s"}, opens=True) as server:
+    with serving(folder, "--share", opens=True, token=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A dashboard that was started without options about who may come in."""
+    with serving(tmp_path_factory.mktemp("dashboard-usual"), token=True) as server:
         yield server
 
 
@@ -192,7 +195,7 @@ async def test_a_shared_dashboard_takes_its_token_once_and_keeps_it_out_of_the_a
     status, _, headers = await ask(shared, f"/launch?token={token_of(shared)}&x=1", host="192.0.2.7")
     assert (status, headers["location"]) == (303, "/launch?x=1")
     cookie = headers["set-cookie"]
-    assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
+    assert "HttpOnly" in cookie and "SameSite=Lax" in cookie
     status, text, _ = await ask(shared, cookie=cookie.partition(";")[0], host="192.0.2.7")
     assert status == 200 and "Launch" in text
     assert await stream(shared, host="192.0.2.7", cookie=cookie.partition(";")[0]) == 200
@@ -203,13 +206,62 @@ async def test_a_shared_dashboard_takes_its_token_once_and_keeps_it_out_of_the_a
     assert (status, headers["location"]) == (303, "/nowhere")
 
 
-def test_the_browser_is_opened_without_the_token_which_every_user_could_read_in_the_list_of_processes(
+def test_the_browser_is_opened_by_a_private_file_as_every_user_could_read_the_list_of_processes(
     shared: Server,
 ) -> None:
-    deadline = time.monotonic() + 20
-    while not (told := shared.folder / "opened").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert told.read_text().strip() == f"{shared.url}/"
+    opening = urlsplit(shared.opening())
+    page = Path(unquote(opening.path))
+    assert opening.scheme == "file" and token_of(shared) not in opening.geturl()
+    assert f"url={shared.opened}" in page.read_text()
+    assert page.parent.stat().st_mode & 0o077 == 0
+
+
+async def test_another_account_of_this_machine_gets_nothing_from_any_address_by_any_verb(
+    usual: Server,
+) -> None:
+    settings = Settings(host="127.0.0.1", port=0, roots=[], cwd=usual.folder, environ={})
+    router = application(settings, LOCAL, asyncio.Event()).router
+    routes = {resource.canonical.replace("{run}", "0123456789abcdef") for resource in router.resources()}
+    assert {"/", "/launch", "/sleep"} <= routes and len(routes) > 10
+    own = f"http://127.0.0.1:{usual.port}"
+    for path in (*routes, "/?token=", "/?token=wrong", "/favicon.ico", "/static/live.js"):
+        for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
+            for headers in ({}, {"cookie": f"skillopt_{usual.port}="}, {"accept": "text/event-stream"}):
+                status, text, given = await ask(usual, path, method, origin=own, **headers)
+                assert status == 401, (method, path)
+                assert "Set-Cookie" not in given and "Settings" not in text and token_of(usual) not in text
+
+
+async def test_another_account_of_this_machine_starts_no_program_as_the_person(usual: Server) -> None:
+    own, url = f"http://127.0.0.1:{usual.port}", f"http://127.0.0.1:{usual.port}/launch"
+    asked = {"verb": "start", "packaged": "quickstart", "model.target": "cmd: touch started"}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(url, data=asked, headers={"Origin": own}) as answer,
+    ):
+        assert answer.status == 401
+    assert not list(usual.folder.glob("outputs*"))
+
+
+async def test_with_the_printed_address_a_dashboard_of_this_machine_is_open(usual: Server) -> None:
+    assert len(token_of(usual)) >= 40
+    _, _, headers = await ask(usual, f"/launch?token={token_of(usual)}")
+    status, text, _ = await ask(usual, cookie=headers["set-cookie"].partition(";")[0])
+    assert status == 200 and "Launch" in text and "no token" not in text
+
+
+def test_the_token_stands_in_no_list_of_processes(usual: Server) -> None:
+    lists = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    if not lists:
+        pytest.skip("this machine has no /proc")
+    assert not any(token_of(usual).encode() in words for words in lists)
+
+
+async def test_a_page_without_a_token_says_who_can_use_it(local: Server) -> None:
+    assert "token" not in local.opened
+    assert "Without a token: every account of this machine" in local.log.read_text()
+    for path in ("/launch", "/no-such-page"):
+        assert "every account of this machine can start programs as you" in (await ask(local, path))[1]
 
 
 async def test_the_token_is_printed_once_and_never_logged_again(shared: Server) -> None:
@@ -219,7 +271,6 @@ async def test_the_token_is_printed_once_and_never_logged_again(shared: Server) 
 
 
 async def test_a_dashboard_of_this_machine_refuses_other_pages_and_other_names(local: Server) -> None:
-    assert "token" not in local.opened
     own = f"http://127.0.0.1:{local.port}"
     assert (await ask(local))[0] == 200
     assert (await ask(local, host="evil.example"))[0] == 421

@@ -30,6 +30,12 @@ def test_share_and_a_host_of_its_own_are_refused_together() -> None:
     assert done.code == 2 and "Keep one of them" in done.err
 
 
+@pytest.mark.parametrize("where", [["--share"], ["--host", "0.0.0.0"]])
+def test_no_other_machine_is_let_in_without_a_token(where: list[str]) -> None:
+    done = run("dashboard", *where, "--no-token", "--no-open", "--port", "0")
+    assert done.code == 2 and "--no-token is for this machine's own address" in done.err
+
+
 def test_a_root_that_is_not_there_is_refused(tmp_path: Path) -> None:
     done = run("dashboard", "--root", str(tmp_path / "none"), "--no-open")
     assert done.code == 2 and "There is no folder" in done.err

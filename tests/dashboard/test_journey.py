@@ -19,8 +19,9 @@ def test_launch_watch_read_a_diff_and_a_cell_then_adopt_and_undo(
     tmp_path: Path, browser: Browser, pictures: Path
 ) -> None:
     world, _ = staged(tmp_path / "home")
-    with serving(world.project, home=world.home) as server, tab(browser, pictures) as desk:
-        page = desk.open(f"{server.url}/")
+    with serving(world.project, home=world.home, token=True) as server, tab(browser, pictures) as desk:
+        page = desk.open(server.opened)
+        assert page.url == f"{server.url}/"
         desk.picture("runs-empty")
         page.get_by_role("link", name="Launch").click()
         page.get_by_role("button", name="Start the run").click()
@@ -56,6 +57,26 @@ def test_launch_watch_read_a_diff_and_a_cell_then_adopt_and_undo(
             assert world.skill.read_text() == text
         page.get_by_role("link", name="Doctor").click()
         page.get_by_role("heading", level=1, name="Doctor").wait_for()
+
+
+def test_the_browser_that_is_opened_is_let_in_and_keeps_no_token_in_its_address(
+    tmp_path: Path, browser: Browser, pictures: Path
+) -> None:
+    with (
+        serving(tmp_path, env={"TMPDIR": str(tmp_path)}, opens=True, token=True) as server,
+        tab(browser, pictures) as desk,
+    ):
+        page, token = desk.page, server.opened.partition("token=")[2]
+        referers: list[str] = []
+        page.on("request", lambda request: referers.append(request.headers.get("referer", "")))
+        page.goto(server.opening())
+        page.get_by_role("heading", level=1, name="Runs").wait_for()
+        page.get_by_role("link", name="Launch").click()
+        page.get_by_role("heading", level=1, name="Launch").wait_for()
+        assert page.url == f"{server.url}/launch"
+        assert any(referers) and token not in page.content() + "".join(referers)
+        (folder,) = tmp_path.glob("skillopt-dashboard-*")
+    assert not folder.exists(), "the file that opened it goes with the dashboard"
 
 
 def test_a_script_in_a_skill_a_task_a_transcript_an_edit_or_a_notice_is_text(

@@ -18,7 +18,6 @@ import socket
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from importlib.metadata import entry_points
@@ -103,7 +102,7 @@ def look_and_leave(port: int) -> None:
     """Ask for the page until it is there, then end the server."""
     for _ in range(600):
         with contextlib.suppress(OSError):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10).close()
+            socket.create_connection(("127.0.0.1", port), timeout=10).close()
             break
         time.sleep(0.05)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -23,15 +23,18 @@ def dashboard(
         str,
         typer.Option(
             "--host",
-            help="Address to listen on. Any other than this machine's own asks visitors for a token.",
+            help="Address to listen on. Any but this machine's own lets other machines in.",
         ),
     ] = "127.0.0.1",
-    share: Annotated[
-        bool, option("--share", "Listen on all addresses of this machine, with a token.")
-    ] = False,
+    share: Annotated[bool, option("--share", "Listen on all addresses of this machine.")] = False,
     token: Annotated[
-        bool, option("--token", "Ask for a token here too: other users of this machine need it then.")
-    ] = False,
+        bool,
+        option(
+            "--token/--no-token",
+            "Whether visitors need the token of the printed address. Without, every account of this machine"
+            " is let in, and can start programs as you.",
+        ),
+    ] = True,
     root: Annotated[
         list[Path] | None,
         option(
@@ -44,7 +47,7 @@ def dashboard(
 ) -> None:
     """Show runs as they train, launch and stop them, review what nights propose.
 
-    Only this machine can reach it, unless --host or --share says otherwise; that asks for a token.
+    Only this machine can reach it, unless --host or --share says otherwise, and only with the printed token.
     """
     if share and host != "127.0.0.1":
         raise UsageError("--share listens on all addresses and --host names one. Keep one of them.")

@@ -1,4 +1,4 @@
-"""Decides which requests reach the dashboard: right host, same origin, and the token where one is asked."""
+"""Decides which requests reach the dashboard: right host, same origin, and the token."""
 
 from __future__ import annotations
 
@@ -86,6 +86,7 @@ class Gatekeeper:
     loopback: bool
     """Whether the bind is this machine's own; then `Host` must be too, against names that resolve here."""
     token: str | None
+    """None lets every account of this machine in."""
     cookie: str
 
     def refusal(self, head: RequestHead) -> AccessRefusal | None:
@@ -111,7 +112,8 @@ class Gatekeeper:
         where = f"{path}?{urlencode(rest)}" if rest else path
         # A location header holds no character that could end it.
         where = "".join(char for char in where if 32 < ord(char) < 127)
-        cookie = f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
+        # Not Strict: the file that opens the browser is another site, and its visit would lose the cookie.
+        cookie = f"{self.cookie}={self.token}; HttpOnly; SameSite=Lax; Path=/"
         return web.Response(status=303, headers={"Location": where, "Set-Cookie": cookie})
 
     def _origin(self, head: RequestHead) -> AccessRefusal | None:

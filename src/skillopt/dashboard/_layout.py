@@ -20,6 +20,10 @@ _ICON = (
 )
 _HOLE = '<div id="task" data-part="task"></div>'
 """Where a part of its own stands inside another one."""
+_OPEN = (
+    "This dashboard asks for no token: every account of this machine can start programs as you here. Start it"
+    " without --no-token to close it."
+)
 
 
 def frame(
@@ -52,6 +56,7 @@ def frame(
         shown = shown.replace(_HOLE, _part("task", parts["task"]).replace("<div ", '<div id="task" ', 1))
     main = tag(
         "main",
+        tag("p", _OPEN, cls="note") if around.is_open else "",
         tag("div", *head, cls="title") if place else head[0],
         *(said, tag("div", id="refused"), tag("div", id="trouble")),
         tag("div", Markup(shown), id="parts"),

@@ -104,6 +104,8 @@ class Surroundings:
     """Every page by the name of its file."""
     launches: Launches
     """What was started from here."""
+    is_open: bool = False
+    """Whether every account of this machine is let in."""
     readers: RunReaders = field(default_factory=lambda: RunReaders(every=0.2))
     drawn: dict[Path, tuple[tuple[int, str], Parts]] = field(default_factory=dict)
     """What was drawn last of each run, and at which state of it, for all who look."""

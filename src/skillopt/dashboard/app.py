@@ -21,6 +21,7 @@ from skillopt.dashboard._page import Page, Parts, StillReading, Surroundings, Vi
 from skillopt.dashboard._runs import Roots, RunPlace
 from skillopt.dashboard.pages import pages as registry
 from skillopt.errors import SkillOptError, UsageError
+from skillopt.files import temporary_folder, write_text
 from skillopt.render.markup import tag, trouble
 
 ANY = "0.0.0.0"
@@ -40,18 +41,20 @@ class Settings:
     roots: Sequence[Path]
     cwd: Path
     environ: Mapping[str, str]
-    asks_token: bool = False
-    """Ask for a token on this machine's own address too."""
+    asks_token: bool = True
+    """Without it every account of this machine is let in; only for this machine's own address."""
     opens_browser: bool = False
 
 
 def serve(settings: Settings, say: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C. `say` alone is told the address, with the token in it where one is needed.
+    """Serve until Ctrl-C. `say` and the browser alone are given the address with the token in it.
 
-    Raises `UsageError` for an address that cannot be listened on.
+    Raises `UsageError` for an address that cannot be listened on, or that others reach without a token.
     """
     loopback = is_loopback(settings.host)
-    token = new_token() if settings.asks_token or not loopback else None
+    if not (settings.asks_token or loopback):
+        raise UsageError("--no-token is for this machine's own address: others reach this one. Leave it out.")
+    token = new_token() if settings.asks_token else None
     bound = _listen(settings.host, settings.port)
     port = bound.getsockname()[1]
     address = f"http://{_spoken(settings.host)}:{port}/" + ("" if token is None else f"?token={token}")
@@ -68,17 +71,19 @@ def serve(settings: Settings, say: Callable[[str], None]) -> None:
             with contextlib.suppress(NotImplementedError):  # Windows ends by KeyboardInterrupt
                 loop.add_signal_handler(name, stop.set)
         say(f"Dashboard: {address}")
-        if token is not None:
+        if token is None:
+            say("Without a token: every account of this machine can start programs as you here.")
+        else:
             say("The token is shown this once; whoever has it can start runs and adopt proposals here.")
         say("Ctrl-C ends it; runs that it started go on.")
-        if settings.opens_browser:
-            # Without the token, which others could read in the list of processes: the page asks for it.
-            await asyncio.to_thread(webbrowser.open, address.partition("?")[0])
-        try:
-            await stop.wait()
-        finally:
-            stop.set()
-            await runner.cleanup()
+        with temporary_folder("skillopt-dashboard-") as folder:
+            if settings.opens_browser:
+                await asyncio.to_thread(webbrowser.open, _doorway(folder, address))
+            try:
+                await stop.wait()
+            finally:
+                stop.set()
+                await runner.cleanup()
 
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(main())
@@ -89,7 +94,12 @@ def application(settings: Settings, keeper: Gatekeeper, stop: asyncio.Event) -> 
     pages: dict[str, Page] = {name: registry.get(name) for name in registry.names()}
     roots, cwd, environ = Roots(settings.roots), settings.cwd, settings.environ
     around = Surroundings(
-        roots=roots, cwd=cwd, environ=environ, pages=pages, launches=Launches(roots, cwd, environ)
+        roots=roots,
+        cwd=cwd,
+        environ=environ,
+        pages=pages,
+        launches=Launches(roots, cwd, environ),
+        is_open=keeper.token is None,
     )
     made = web.Application(middlewares=[guard(keeper), _missing(around)], client_max_size=_LARGEST_FORM)
     made.on_response_prepare.append(secure)
@@ -251,6 +261,16 @@ def _listen(host: str, port: int) -> socket.socket:
             f"Cannot listen on {host} port {port}: {reason}. Name another: --port 0 takes a free one."
         ) from error
     return bound
+
+
+def _doorway(folder: Path, address: str) -> str:
+    """The address of a file for this account alone that leads on to the dashboard: what a browser is started
+    with stands in the list of processes, where every account could read the token.
+    """
+    page = folder / "dashboard.html"
+    leads = tag("meta", http_equiv="refresh", content=f"0; url={address}")
+    write_text(page, f"<!doctype html><title>SkillOpt</title>{leads}{tag('a', 'Dashboard', href=address)}\n")
+    return page.as_uri()
 
 
 def _spoken(host: str) -> str:
