@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel
@@ -17,6 +17,7 @@ from skillopt.benchmarks import benchmarks
 from skillopt.config import parse_model_string
 from skillopt.config.fields import FILE_OR_TEXT_KEYS, Leaf, file_in
 from skillopt.config.layers import leaf_of, option_layer
+from skillopt.config.sections import RoleName
 from skillopt.config.services import declared
 from skillopt.config.source import ConfigEntry
 from skillopt.errors import ConfigError, UsageError
@@ -116,7 +117,7 @@ MODELS = frozenset({"model", "target", "optimizer", "optimizer_model", "target_m
 PLAIN = frozenset({"since", "source", "preferences", "scheduler", "env", "budget", "limit", "split", "step"})
 """Arguments that hold a path, a model, and a text that names nothing outside of us."""
 OPTIONS = "cfg_options"
-_SECTIONS = ("model.optimizer.", "model.target.", "model.judge.")
+_SECTIONS = tuple(f"model.{role}." for role in get_args(RoleName))
 _MODEL_NAMES = frozenset({"name", "model.backend", "model.optimizer_backend", "model.target_backend"})
 _ENDPOINTS = frozenset({"base_url", "tracking.mlflow.uri", "tracking.otel.endpoint"})
 _LOGINS = frozenset(
@@ -124,7 +125,7 @@ _LOGINS = frozenset(
     | {"options.managed_identity_client_id"}
 )
 _HARMLESS = frozenset(
-    {"agent.activation", "gate.policy", "tracking.use", "tracking.project", "env.scorer_options"}
+    {"agent.activation", "gate.policy", "tracking.use", "tracking.project"}
     | {
         "env.name",
         "env.split_ratio",
@@ -136,6 +137,7 @@ _HARMLESS = frozenset(
 )
 """Keys of the configuration that hold text and start, send and open nothing."""
 _SCORER, _SANDBOX, _SHUT_IN = "env.scorer", "env.sandbox", "bubblewrap"
+_PROPOSER = "model.proposer.name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +166,8 @@ class Rights:
             return
         if part in _MODEL_NAMES:
             self._model(entry.written, str(value))
+            if entry.key == _PROPOSER:
+                self._need(PROGRAMS, f"{entry.written} names an agent that works by itself")
         elif part in _ENDPOINTS:
             self._host(entry.written, str(value))
         elif part in _LOGINS:
