@@ -7,7 +7,7 @@ with somebody's repository, so it is never believed about what to take back, and
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -19,6 +19,7 @@ from skillopt.changes.safe_file import SafeFile, followed
 from skillopt.errors import UsageError
 from skillopt.export import doubts_about, free_name, read_best
 from skillopt.files import as_usage_error, write_bytes
+from skillopt.runs.flagged import FlaggedLine, flagged_lines, refuse_unnamed
 from skillopt.runs.origin import is_made_here, origin_folder
 from skillopt.runs.reader import is_run, read_run
 from skillopt.skill.description import with_description
@@ -43,6 +44,8 @@ class AdoptionPlan:
     doubts: Sequence[str]
     """Why a person should be asked twice."""
     remarks: Sequence[str] = ()
+    flagged: Sequence[FlaggedLine] = ()
+    """Learned lines that are adopted only where each is named."""
 
 
 class AdoptedFile(BaseModel):
@@ -88,6 +91,8 @@ def plan_adoption(run: Path, to: Path | None = None) -> AdoptionPlan:
         if text != seed.files.get(name):
             wanted[skill.parent / name], expected[skill.parent / name] = text, seed.files.get(name)
     changes, diffs, doubts = [], [], list(doubts_about(reader))
+    texts: dict[str, str] = {}
+    names = {path: _name(path, skill) for path in wanted}
     if to is None and not is_made_here(run, named):
         doubts.append(
             f"You did not train {run} here, or it was moved: it would write to {skill.resolve()} because its"
@@ -98,6 +103,8 @@ def plan_adoption(run: Path, to: Path | None = None) -> AdoptionPlan:
         held = file.content()
         with as_usage_error(path, "read", ""):
             was = None if held is None else held.decode()
+        if was is not None:
+            texts[names[path]] = was
         if was == text:
             continue
         if was is not None and Document(was).rendered_text != expected[path]:
@@ -115,15 +122,21 @@ def plan_adoption(run: Path, to: Path | None = None) -> AdoptionPlan:
         claim=facts.claim,
         doubts=doubts,
         remarks=[one for one in best.remarks if one not in doubts],
+        flagged=flagged_lines(reader, {names[path]: text for path, text in wanted.items()}, texts),
     )
 
 
-def adopt(plan: AdoptionPlan) -> Path | None:
+def _name(path: Path, skill: Path) -> str:
+    return SKILL_FILE if path == skill else path.relative_to(skill.parent).as_posix()
+
+
+def adopt(plan: AdoptionPlan, *, taken: Collection[int] = ()) -> Path | None:
     """Carry a plan out: all files or none, and only while they hold what the plan read. Returns the folder of
-    the backups; None where nothing had to change.
+    the backups; None where nothing had to change. `taken` are the flagged lines that a person named.
     """
     if not plan.changes:
         return None
+    refuse_unnamed(plan.flagged, taken)
     above = origin_folder(plan.run)
     home = above / f"{1 + max((int(one.name) for one in _kept(plan.run)), default=0):03d}"
     files = []

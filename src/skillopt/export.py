@@ -8,7 +8,7 @@ import re
 import stat
 import unicodedata
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
@@ -18,6 +18,7 @@ from skillopt.changes.apply import FileChange, apply
 from skillopt.changes.safe_file import followed
 from skillopt.errors import SkillError, UnknownName, UsageError
 from skillopt.files import as_usage_error, read_text
+from skillopt.runs.flagged import FlaggedLine, flagged_lines, refuse_unnamed
 from skillopt.runs.log import DATABASE, EVENTS
 from skillopt.runs.reader import RunReader, is_in_rounds, is_part, read_figures
 from skillopt.skill.document import Document
@@ -41,6 +42,8 @@ class Best:
     files: Mapping[PurePosixPath, tuple[bytes, int]]
     """Everything beside SKILL.md: content and permissions."""
     remarks: tuple[str, ...] = ()
+    flagged: tuple[FlaggedLine, ...] = ()
+    """Learned lines that go anywhere only where each is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +97,13 @@ def read_best(run: Path) -> Best:
         name=_declared(text) or slug(whole.name if whole is not None else _seed_name(read)),
         files={**_trained(read), **({} if whole is None else _carried(whole))},
         remarks=(*_remarks(read, text), *doubts_about(read)),
+        flagged=tuple(flagged_lines(read, _texts(text, _trained(read)))),
     )
+
+
+def _texts(text: str, files: Mapping[PurePosixPath, tuple[bytes, int]]) -> dict[str, str]:
+    """SKILL.md and the files that were trained with it, by name."""
+    return {SKILL_FILE: text, **{str(path): data.decode() for path, (data, _) in files.items()}}
 
 
 def doubts_about(run: RunReader) -> list[str]:
@@ -169,13 +178,15 @@ def export(
     name: str | None = None,
     description: str | None = None,
     force: bool = False,
+    taken: Collection[int] = (),
 ) -> Exported:
     """Put the skill where agent `to` looks for it below `into`, or as NAME.zip into it.
 
     A file that is there and differs is never overwritten, and then nothing at all is written; with `force` it
     is kept beside the new one as `.bak`. SKILL.md comes last, so that an agent never finds a skill whose
-    files are missing.
+    files are missing. `taken` are the flagged lines that a person named; without all of them nothing goes.
     """
+    refuse_unnamed(best.flagged, taken)
     if to not in (known := targets()) and to != ZIP:
         raise UnknownName("agent", to, (*known, ZIP))
     chosen, text = installable(best, name=name, description=description)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from skillopt.changes.apply import FileChange, apply, changed_meanwhile, digest, put_back
 from skillopt.changes.decisions import Action, FileMove, Move, ProposalRecord
+from skillopt.changes.page import flag_lines
 from skillopt.changes.safe_file import confined
 from skillopt.changes.status import ProposalsStatus, status
 from skillopt.changes.store import OpenedProposal, Store
@@ -132,9 +133,14 @@ class Adoption:
     def findings(
         self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()
     ) -> tuple[str, ...]:
-        """What the held-out tasks say of what `diff` shows, a line for each target."""
+        """What the held-out tasks say of what `diff` shows, a line for each target, and what of it is
+        flagged.
+        """
         opened = self._open(id)
-        return opened.proposal.findings(_shown(opened, targets, edits)[0])
+        chosen = _shown(opened, targets, edits)[0]
+        flagged = (edit for edit in opened.proposal.edits if edit.id in chosen)
+        lines = (f"edit {edit.id}: {line}" for edit in flagged for line in flag_lines(edit))
+        return (*opened.proposal.findings(chosen), *lines)
 
     def status(self) -> ProposalsStatus:
         """Where everything stands, without changing anything."""

@@ -24,6 +24,11 @@ def plain(text: str) -> str:
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]} ..."
 
 
+def flag_lines(edit: ProposedEdit) -> Iterator[str]:
+    """Why an edit is flagged, a line each, with the words that are meant."""
+    yield from (plain(f"FLAGGED, {flag}") for flag in edit.flags)
+
+
 def _page(proposal: NightProposal) -> Iterator[str]:
     """The blocks of the page, between which stands an empty line."""
     yield f"# Proposal {proposal.id}"
@@ -38,8 +43,8 @@ def _page(proposal: NightProposal) -> Iterator[str]:
     for target in proposal.targets:
         yield from _target(target)
     yield (
-        f"Nothing has changed yet. `skillopt sleep adopt {proposal.id}` takes all of it, `--edit N` one"
-        " change; `discard` takes none."
+        f"Nothing has changed yet. `skillopt sleep adopt {proposal.id}` takes what is not flagged,"
+        " `--edit N` one change; `discard` takes none."
     )
 
 
@@ -52,6 +57,9 @@ def _target(target: ProposedFile) -> Iterator[str]:
         yield f"### Edit {edit.id}"
         if not edit.is_measured:
             yield f"**Unmeasured suggestion**: adopted only by its number, `--edit {edit.id}`."
+        if edit.flags:
+            yield f"**Flagged**: adopted only by its number, `--edit {edit.id}`. Read these words first:"
+            yield "\n".join(f"- {flag.reason}: {_code(flag.quoted)}" for flag in edit.flags)
         yield "\n".join(_evidence(edit))
         yield _fenced(target.diff((edit.id, *edit.needs), over=edit.needs))
     if len(target.edits) > 1:
@@ -105,6 +113,11 @@ def _fenced(text: str, language: str = "diff") -> str:
         for line in text.removesuffix("\n").split("\n")
     )
     return "\n".join([f"{fence}{language}", *lines, fence])
+
+
+def _code(text: str) -> str:
+    fence = "`" * max(1, 1 + max(map(len, re.findall(r"`+", text)), default=0))
+    return f"{fence} {plain(text)} {fence}"
 
 
 def _score(score: float | None) -> str:

@@ -6,7 +6,7 @@ It holds all that adoption reads: the text as it was (the pin), edits with evide
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path, PurePath
 from statistics import fmean
@@ -26,6 +26,7 @@ from skillopt.skill.diff import unified
 from skillopt.skill.document import Document, to_lf
 from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import new_violations, violations
+from skillopt.skill.steering import SteeringCheck, SteeringFlag, TextOrigins
 
 Kind = Literal["skill", "memory"]
 _NOTHING = " Nothing is written."
@@ -155,6 +156,8 @@ class ProposedEdit(StoredRecord):
     id: int
     evidence: tuple[EditEvidence, ...]
     needs: tuple[int, ...] = ()
+    flags: tuple[SteeringFlag, ...] = ()
+    """Why a person must have read it before it is theirs: then it is only adopted by its number."""
 
     @property
     def is_measured(self) -> bool:
@@ -287,9 +290,14 @@ def live_text(path: Path, roots: Sequence[Path], kind: Kind) -> str | None:
 
 
 def proposed(
-    drafts: Sequence[TargetDraft], roots: Sequence[Path], is_memory_file: IsMemoryFile
+    drafts: Sequence[TargetDraft],
+    roots: Sequence[Path],
+    is_memory_file: IsMemoryFile,
+    origins: TextOrigins | None = None,
 ) -> tuple[ProposedFile, ...]:
-    """The targets of a proposal. Raises `UsageError` for one that could not be adopted."""
+    """The targets of a proposal, with the flags of every edit where `origins` are given. Raises `UsageError`
+    for one that could not be adopted.
+    """
     if not drafts:
         raise UsageError("A proposal without a target proposes nothing.")
     targets: list[ProposedFile] = []
@@ -305,7 +313,17 @@ def proposed(
         fits = is_memory_file(draft.path) if draft.kind == "memory" else draft.path.suffix == ".md"
         _refuse_unless(fits, draft.path, draft.kind)
         targets.append(_proposed(draft, file.path, 1 + sum(len(target.edits) for target in targets)))
-    return tuple(targets)
+    return tuple(targets if origins is None else (_flagged(target, origins) for target in targets))
+
+
+def _flagged(target: ProposedFile, origins: TextOrigins) -> ProposedFile:
+    """The target with what in its edits could steer an agent and is not out of the file as it was."""
+    known = replace(origins, own=(*origins.own, target.before or ""))
+    parts = {edit.id: target.merged.part(edit.id)[1] for edit in target.edits}
+    whole = "".join({"add": one.text, "keep": "\n\n", "cut": ""}[one.kind] for one in target.merged.segments)
+    flags = SteeringCheck(known).flags_by_part(parts, whole)
+    edits = tuple(edit.model_copy(update={"flags": flags[edit.id]}) for edit in target.edits)
+    return target.model_copy(update={"edits": edits})
 
 
 def _refuse_unless(fits: bool, path: Path, kind: Kind) -> None:

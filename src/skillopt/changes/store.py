@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -23,6 +23,8 @@ from skillopt.changes.page import page
 from skillopt.changes.proposal import Cost, IsMemoryFile, NightProposal, TargetDraft, proposed
 from skillopt.errors import UnknownName, UsageError
 from skillopt.files import write_bytes
+from skillopt.printable import printable
+from skillopt.skill.steering import TextOrigins
 
 MANIFEST = "proposal.json"
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
@@ -53,6 +55,14 @@ class OpenedProposal:
         """The edits that are suggestions."""
         return frozenset(edit.id for edit in self.proposal.edits if not edit.is_measured)
 
+    @property
+    def flagged(self) -> frozenset[int]:
+        """The open edits that hold something a person must have read, and those that stand inside of one."""
+        found = {edit.id for edit in self.proposal.edits if edit.flags} & self.pending
+        while more := {edit.id for edit in self.proposal.edits if found & set(edit.needs)} - found:
+            found |= more
+        return frozenset(found)
+
     def chosen(self, action: Action | None, targets: Sequence[str], edits: Sequence[int]) -> frozenset[int]:
         """The edits a person named: by target those that are open, by number exactly those; all that are open
         where none is named. Without an action all may be named. Suggestions that nobody measured are adopted
@@ -73,6 +83,9 @@ class OpenedProposal:
                     f" them by number: {' '.join(f'--edit {edit}' for edit in sorted(chosen))}."
                 )
             chosen -= self.unmeasured
+            if chosen and chosen <= self.flagged:
+                raise UsageError(self._refused_flagged(chosen))
+            chosen -= self.flagged
         for edit in edits:
             if edit not in every:
                 known = ", ".join(str(one.id) for one in self.proposal.edits)
@@ -95,10 +108,24 @@ class OpenedProposal:
             )
         return chosen
 
+    def _refused_flagged(self, chosen: Collection[int]) -> str:
+        """Why flagged edits are not taken unnamed, with the words that are meant."""
+        said = [
+            f"Edit {edit.id}: {flag}"
+            for edit in self.proposal.edits
+            for flag in edit.flags
+            if edit.id in chosen
+        ]
+        named = " ".join(f"--edit {edit}" for edit in sorted(chosen))
+        return printable(
+            f"What is left of proposal {self.proposal.id} is flagged. Read it, then adopt by number what you"
+            f" want: {named}.\n" + "\n".join(said)
+        )
+
     def _is_new_file(self, edit: int) -> bool:
         """Whether an edit is only the page that others are written on: it comes along with them."""
         found = next(one for one in self.proposal.edits if one.id == edit)
-        return all(evidence.edit.get("op") == "new_file" for evidence in found.evidence)
+        return not found.flags and all(evidence.edit.get("op") == "new_file" for evidence in found.evidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,8 +210,10 @@ class Store:
         cost: Cost | None = None,
         notes: Sequence[str] = (),
         simulated: bool = False,
+        origins: TextOrigins | None = None,
     ) -> NightProposal:
         """Write a proposal, whole or not at all, and return it. Nothing outside the state folder changes.
+        What its edits hold beyond `origins` is flagged.
 
         Raises `UsageError` for a target outside the roots, `SkillError` for a text that may not be.
         """
@@ -196,7 +225,7 @@ class Store:
             created=moment,
             project=project,
             night=night,
-            targets=proposed(drafts, roots, self.is_memory_file),
+            targets=proposed(drafts, roots, self.is_memory_file, origins or TextOrigins()),
             cost=cost or Cost(),
             notes=tuple(notes),
             simulated=simulated,

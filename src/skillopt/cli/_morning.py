@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from skillopt.changes.page import plain
+from skillopt.changes.page import flag_lines, plain
 from skillopt.changes.status import ProposalStatus
 from skillopt.cli import _sleep
 from skillopt.cli import _sleep_show as show
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skillopt.changes.adoption import Adoption, Done
     from skillopt.changes.proposal import ProposedFile
 
-_ASKED = "adopt what was measured (a), some by number (s), later (l), no (n)"
+_ASKED = "adopt what was measured and is not flagged (a), some by number (s), later (l), no (n)"
 _LINES = 12
 """Lines of an answer that are shown."""
 
@@ -44,7 +44,10 @@ def morning() -> None:
     if sys.stdin.isatty() and sys.stdout.isatty():
         _decide(adoption, waiting)
     else:
-        echo("`skillopt sleep adopt` takes what was measured, `--edit N` one edit, `discard` none of it.")
+        echo(
+            "`skillopt sleep adopt` takes what was measured and is not flagged, `--edit N` one edit,"
+            " `discard` none of it."
+        )
 
 
 def told(one: ProposalStatus) -> Iterator[str]:
@@ -71,8 +74,9 @@ def _learned(target: ProposedFile, one: ProposalStatus) -> Iterator[str]:
     for edit in target.edits:
         decided = one.edits[edit.id]
         added = " ".join(target.merged.part(edit.id)[1].split())
-        mark = "" if edit.is_measured else ", not measured"
+        mark = ("" if edit.is_measured else ", not measured") + (", flagged" if edit.flags else "")
         yield f"  edit {edit.id} ({decided}{mark}): {plain(added)}"
+        yield from (f"    {line}" for line in flag_lines(edit))
         for said in dict.fromkeys(said for evidence in edit.evidence for said in evidence.said):
             yield f"    you said: {plain(said)}"
 

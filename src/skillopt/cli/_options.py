@@ -32,6 +32,10 @@ NewestRun: TypeAlias = Annotated[
         " 'outputs'.",
     ),
 ]
+TakeFlagged: TypeAlias = Annotated[
+    list[int] | None,
+    option("--take-flagged", "Take the flagged line of this number too; may be repeated.", "N"),
+]
 Quiet: TypeAlias = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress; only the outcome, and warnings.")
 ]

@@ -13,6 +13,7 @@ import sqlite3
 import sys
 import traceback
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,7 +34,8 @@ from skillopt.errors import BudgetSpent, Interrupted, MachineFailed, SkillOptErr
 from skillopt.events import Notice, Spending
 from skillopt.redact import Scrubber
 from skillopt.runs import words
-from skillopt.runs.reader import read_facts
+from skillopt.runs.flagged import flagged_lines
+from skillopt.runs.reader import read_facts, read_run
 from skillopt.runs.side_by_side import score_table
 from skillopt.runs.status import RunStatus
 
@@ -80,7 +82,13 @@ def train(job: Job, folder: Path, view: View, said: str = "") -> Result:
 def as_json(result: Result) -> dict[str, Any]:
     """The summary, with the folder and the file to use."""
     best = result.folder / "best_skill.md"
-    return {**result.summary, "folder": str(result.folder), "best_skill_path": str(best)}
+    flagged = list(map(asdict, flagged_lines(read_run(result.folder))))
+    return {
+        **result.summary,
+        "folder": str(result.folder),
+        "best_skill_path": str(best),
+        "flagged": flagged,
+    }
 
 
 def show(job: Job, result: Result, *, quiet: bool) -> None:
@@ -122,6 +130,8 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
     for remark in facts.remarks:
         if remark not in result.claim:
             console.say(remark, "yellow")
+    for one in flagged_lines(read_run(result.folder)):
+        console.say(str(one), "red")
     best = "best_skill" if result.best_files else "best_skill.md"
     console.say(f"Best skill: {result.folder / best}")
     if not quiet:

@@ -10,6 +10,7 @@ from typing import Any
 
 from skillopt.changes.adoption import Done
 from skillopt.changes.page import plain
+from skillopt.changes.proposal import NightProposal
 from skillopt.changes.status import ProposalsStatus
 from skillopt.cli._console import echo
 from skillopt.night import Cleaned, NightContext, NightResult, Preview, project_id
@@ -163,6 +164,7 @@ def night_json(ended: NightResult, context: NightContext, notices: Sequence[str]
         "skills": skills,
         "notes": list(ended.plan.notes),
         "proposal": None if proposal is None else proposal.id,
+        "flagged": [] if proposal is None else flagged_json(proposal),
         "staging_dir": None if proposal is None else str(context.home.store.folder(proposal.id)),
         "adopted": False,
         "notices": list(notices),
@@ -199,9 +201,10 @@ def night(told: Mapping[str, Any]) -> Iterator[str]:
         yield f"Nothing is proposed: {told['outcome']}."
     else:
         yield f"Proposal {told['proposal']}: {told['staging_dir']}"
+        yield from _flagged(told["flagged"])
         yield (
             "Nothing has changed yet: `skillopt sleep` shows it, `skillopt sleep adopt` takes what was"
-            " measured."
+            " measured and is not flagged."
         )
         yield from told["notices"]
 
@@ -228,6 +231,7 @@ def status_json(
                 "note": one.note,
                 "edits": {str(edit): decided for edit, decided in one.edits.items()},
                 "unmeasured": [edit.id for edit in one.proposal.edits if not edit.is_measured],
+                "flagged": flagged_json(one.proposal),
                 "targets": [
                     {
                         "name": target.name,
@@ -274,6 +278,8 @@ def status(told: Mapping[str, Any]) -> Iterator[str]:
             state = target["note"] if is_new else f"{_ON_DISK[target['disk']]}. {target['note']}".rstrip()
             yield f"  {target['name']}: {target['path']}: {state}"
             yield f"    {target['finding']}"
+        waiting = [flag for flag in one["flagged"] if one["edits"][str(flag["edit"])] == "pending"]
+        yield from (f"  {line}" for line in _flagged(waiting))
     for id, why in told["refused"].items():
         yield f"Refused {id}: {plain(why)}"
     if told["schedule"] is not None:
@@ -286,6 +292,16 @@ def status(told: Mapping[str, Any]) -> Iterator[str]:
         yield f"Log, last written {told['log']['written'][:16]}:"
         for line in told["log"]["lines"][-_MOST:]:
             yield f"  {line}"
+
+
+def flagged_json(proposal: NightProposal) -> list[dict[str, Any]]:
+    """What in the edits of a proposal a person must have read before it is theirs."""
+    return [{"edit": edit.id, **asdict(flag)} for edit in proposal.edits for flag in edit.flags]
+
+
+def _flagged(flags: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for flag in flags:
+        yield f"edit {flag['edit']} FLAGGED, {flag['reason']}: {plain(flag['quoted'])}"
 
 
 def done_json(result: Done) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +11,9 @@ import typer
 from skillopt.adoption import AdoptionPlan, plan_adoption, undo_adoption
 from skillopt.adoption import adopt as carry_out
 from skillopt.cli._console import echo, print_json, tell
-from skillopt.cli._options import Json, NewestRun, option, simple
+from skillopt.cli._options import Json, NewestRun, TakeFlagged, option, simple
 from skillopt.errors import UsageError
+from skillopt.runs.flagged import refuse_unnamed
 from skillopt.runs.reader import find_run
 from skillopt.skill.diff import print_coloured
 
@@ -27,6 +29,7 @@ def adopt(
     force: Annotated[
         bool, option("--force", "Adopt, or undo, also against doubts; what is replaced is kept.")
     ] = False,
+    take_flagged: TakeFlagged = None,
     undo: Annotated[bool, option("--undo", "Take the last adoption of the run back.")] = False,
     dry_run: Annotated[bool, option("--dry-run", "Show what would change, and end.")] = False,
     json: Json = False,
@@ -34,7 +37,8 @@ def adopt(
     """Show how the best skill differs from the one it was trained from, ask, and replace that one.
 
     It asks twice, or wants --force beside --yes, where the sealed test was not opened or shows no gain, or
-    the file was changed since. What was replaced is kept in your own folder.
+    the file was changed since. Learned lines that are flagged - commands, links, permissions and such that
+    the seed did not have - are taken only where each is named. What was replaced is kept in your own folder.
     """
     folder = find_run(run or Path("outputs"))
     if undo:
@@ -47,11 +51,13 @@ def adopt(
         _show(plan)
     backups = None
     if not dry_run and plan.changes:
+        refuse_unnamed(plan.flagged, take_flagged or ())
         _confirm(plan, yes=yes or json, force=force)
-        backups = carry_out(plan)
+        backups = carry_out(plan, taken=take_flagged or ())
     if json:
         about = {"run": plan.run, "skill": plan.skill, "claim": plan.claim, "doubts": plan.doubts}
         files = [change.file.path for change in plan.changes]
+        about |= {"flagged": list(map(asdict, plan.flagged))}
         told = {**about, "remarks": plan.remarks, "files": files, "backups": backups, "diff": plan.diff}
         print_json({**told, "adopted": backups is not None})
     elif backups is not None:
@@ -68,6 +74,8 @@ def _show(plan: AdoptionPlan) -> None:
     echo(f"{plan.run}: {plan.claim or 'no claim yet.'}", err=True)
     for remark in plan.remarks:
         echo(remark, err=True)
+    for one in plan.flagged:
+        echo(str(one), err=True)
     if plan.changes:
         for doubt in plan.doubts:
             echo(f"doubt: {doubt}", err=True)

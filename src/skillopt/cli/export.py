@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from skillopt.cli._console import echo, print_json
-from skillopt.cli._options import Json, option, simple
+from skillopt.cli._options import Json, TakeFlagged, option, simple
 from skillopt.errors import UsageError
 from skillopt.export import ZIP, read_best
 from skillopt.export import export as place
@@ -38,6 +38,7 @@ def export(
     force: Annotated[
         bool, option("--force", "Replace files that differ; the old ones stay beside them as .bak.")
     ] = False,
+    take_flagged: TakeFlagged = None,
     json: Json = False,
 ) -> None:
     """Install a run's best skill for an agent. What is there and differs is kept unless --force is given."""
@@ -47,10 +48,12 @@ def export(
             " zip."
         )
     folder = Path.home() if user else into if into is not None else Path.cwd()
-    done = place(read_best(run_named(run)), to, folder, name=name, description=description, force=force)
+    best, taken = read_best(run_named(run)), take_flagged or ()
+    done = place(best, to, folder, name=name, description=description, force=force, taken=taken)
     if json:
         told = {"name": done.name, "path": done.path, "files": list(map(asdict, done.placed))}
-        print_json({**told, "left_alone": done.others, "remarks": done.remarks})
+        told |= {"left_alone": done.others, "remarks": done.remarks}
+        print_json({**told, "flagged": list(map(asdict, best.flagged))})
         return
     for one in done.placed:
         kept = "" if one.backup is None else f" (the old one is {one.backup})"
@@ -58,8 +61,8 @@ def export(
         echo(f"{one.state:<9}  {one.path}{kept}{was}")
     for path in done.others:
         echo(f"left alone {path} (not part of this skill)")
-    for remark in done.remarks:
-        echo(remark, err=True)
+    for remark in (*done.remarks, *best.flagged):
+        echo(str(remark), err=True)
 
 
 add = simple(export)

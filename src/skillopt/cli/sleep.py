@@ -184,7 +184,7 @@ def adopt(
     flags: Flags, proposal: Id = None, skill: Skills = None, edit: Edits = None, json: Json = False
 ) -> None:
     """Write the changes of a proposal to the live files: all that are open, those of a skill, or single
-    edits.
+    edits. What is flagged or was not measured is only taken by its number.
     """
     _decided(_adoption(flags).adopt(proposal, targets=skill or (), edits=edit or ()), json)
 

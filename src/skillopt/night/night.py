@@ -16,6 +16,7 @@ from skillopt.night.context import NightContext
 from skillopt.night.earlier import earlier_nights, with_earlier_skill, with_open_proposal
 from skillopt.night.gather import ModelMining, gather, read_sessions, since_of
 from skillopt.night.job import advice_of, with_allowance, without_guesses
+from skillopt.night.origins import origins_of
 from skillopt.night.plan import NightPlan, NightTarget
 from skillopt.night.roles import Roles
 from skillopt.night.state import NightRecord, ProjectState, SkillRow
@@ -143,10 +144,17 @@ async def _begin(
             )
             notes += [f"{target.name}: {why}"] if why else []
         targets.append(target)
+    used = {name for task in gathered.mined.tasks for name in task.sessions}
+    used |= {name for one in gathered.mined.suggestions for name in one.sessions}
     night = NightPlan(
         number=number,
         started=now,
         sessions=len(gathered.sessions),
+        origins=origins_of(
+            [one for one in gathered.sessions if one.name in used],
+            [task for target in targets for task in target.tasks],
+            targets,
+        ),
         seen={one.name: len(one.turns) for one in gathered.sessions},
         next_since=gathered.harvest.next_since,
         terms=terms,
@@ -198,6 +206,7 @@ def _stage(night: NightPlan, context: NightContext, now: datetime, cost: Cost) -
         now=now,
         cost=cost,
         notes=[*map(_line, night.targets), *night.notes],
+        origins=night.origins,
     )
     store.replace_open(proposal)
     return proposal

@@ -15,6 +15,7 @@ from skillopt.changes.proposal import Cost, DraftStep, Judgement
 from skillopt.errors import UsageError
 from skillopt.files import write_bytes
 from skillopt.night.tasks import NightTask
+from skillopt.skill.steering import TextOrigins
 from skillopt.tasks.task import Split, Task
 from skillopt.transcripts.session import Harvest, RecordedSession
 
@@ -134,6 +135,8 @@ class NightPlan(_KeptRecord):
     """What became of the sessions, each counted once."""
     mining: Cost | None = None
     """What asking a model about the sessions took; None where none was asked."""
+    origins: TextOrigins = TextOrigins()
+    """What edits may have their words from, and what was pasted or came out of tools."""
 
     @property
     def tasks(self) -> int:

@@ -9,6 +9,7 @@ from skillopt.account import Total
 from skillopt.messages import Role
 from skillopt.render.markup import Markup, chip, diff, fold, joined, listed, pairs, region, soft, table, tag
 from skillopt.render.stairs import legend, stairs, told
+from skillopt.runs.flagged import FlaggedLine
 from skillopt.runs.growth import GrownLine, Growth
 from skillopt.runs.matrix import MARK_SIGNS, MARKS, TaskMatrix
 from skillopt.runs.provenance import Edited
@@ -75,7 +76,7 @@ def subject(facts: Facts, *, is_adopted: bool) -> Markup:
     return joined([*map(chip, words), tag("span", told, cls="soft")])
 
 
-def screen(facts: Facts, grown: Growth) -> Markup:
+def screen(facts: Facts, grown: Growth, flagged: Sequence[FlaggedLine] = ()) -> Markup:
     """One moment of the run: the stairs as a scrubber, the skill as it grew, and the wall of val tasks."""
     if facts.baseline is None:
         return tag("p", "Nothing is measured yet: the stairs begin with the baseline of the seed.")
@@ -101,7 +102,7 @@ def screen(facts: Facts, grown: Growth) -> Markup:
         aria_label="Scores",
         id="scores",
     )
-    both = tag("div", _skill(facts, grown, shown), _wall(facts, grown, shown), cls="two")
+    both = tag("div", _skill(facts, grown, shown, flagged), _wall(facts, grown, shown), cls="two")
     return joined([tag("div", scores, both, cls="screen"), _meaning(facts)])
 
 
@@ -120,24 +121,28 @@ def _meaning(facts: Facts) -> Markup:
     return tag("div", *folds, cls="folds")
 
 
-def _skill(facts: Facts, grown: Growth, shown: int) -> Markup:
+def _skill(facts: Facts, grown: Growth, shown: int, flagged: Sequence[FlaggedLine]) -> Markup:
+    marks = {one.line: one for one in flagged}
     keys = [tag("i", cls="fixed"), tag("span", " fixed "), tag("i", cls="broke"), tag("span", " broke")]
-    body = tag("ol", *(_line(grown, line, shown) for line in grown.lines), cls="skill")
+    body = tag("ol", *(_line(grown, line, shown, marks.get(line.text)) for line in grown.lines), cls="skill")
     changed = soft("The best skill is the seed.")
     if facts.best_diff:
         changed = fold("Seed against best", diff(facts.best_diff, "Seed against best"), key="best")
     note = tag("span", "the step that wrote each line, and what it did to the val tasks: ", *keys, cls="soft")
     head = tag("div", tag("h2", "SKILL.md"), note, cls="row-of")
-    return tag("section", head, body, changed, cls="card", id="skill", aria_label="Skill")
+    warned = listed([str(one) for one in flagged], cls="remarks") if flagged else ""
+    return tag("section", head, Markup(warned), body, changed, cls="card", id="skill", aria_label="Skill")
 
 
-def _line(grown: Growth, line: GrownLine, shown: int) -> Markup:
+def _line(grown: Growth, line: GrownLine, shown: int, flagged: FlaggedLine | None) -> Markup:
     is_there = line.first <= shown and (line.gone is None or shown < line.gone)
     moment = grown.moments[line.first]
     text = tag("code", line.text or " ")
     gutter = [tag("span", moment.name if line.first else "", cls="step")]
     if line.first:
         gutter.append(_bars(len(moment.fixed), len(moment.broke)))
+    if flagged is not None:
+        gutter.append(chip(f"flagged {flagged.number}: {flagged.flags[0].reason}", "bad"))
     inside = tag("span", *gutter, text, cls="row")
     if line.first and line.text.strip():
         behind = pairs(_behind(grown, line), cls="behind")

@@ -29,12 +29,13 @@ def protected_by(scorer: object, task: Task) -> Protected:
     """What is protected of a task: as its scorer or benchmark says, else every text of its reference."""
     if isinstance(scorer, Protects):
         return scorer.protected(task)
-    return Protected(references=tuple(_texts(task.reference)))
+    return Protected(references=tuple(texts_of(task.reference)))
 
 
-def _texts(value: Any) -> Iterator[str]:
+def texts_of(value: Any) -> Iterator[str]:
+    """Every text in a reference."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (Mapping, list, tuple)):
         for item in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(item)
+            yield from texts_of(item)

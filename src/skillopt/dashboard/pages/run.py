@@ -15,6 +15,7 @@ from skillopt.render import run as draw
 from skillopt.render.markup import Markup, card, fold, pairs, region, soft, table, tag
 from skillopt.render.steps import steps
 from skillopt.report import page as report
+from skillopt.runs.flagged import flagged_lines
 from skillopt.runs.growth import growth
 from skillopt.runs.lines import LogLine
 from skillopt.runs.reader import RunReader, read_facts
@@ -44,7 +45,7 @@ async def build(visit: Visit) -> Parts:
         return {"head": _head(visit, reader, None), "now": waiting}
     drawn, at = visit.around.drawn, (reader.decided, reader.state)
     if reader.folder not in drawn or drawn[reader.folder][0] != at:
-        drawn[reader.folder] = (at, await asyncio.to_thread(_decided, visit, facts))
+        drawn[reader.folder] = (at, await asyncio.to_thread(_decided, visit, reader, facts))
     return {
         "head": _head(visit, reader, facts),
         "hero": draw.hero(facts),
@@ -56,15 +57,16 @@ async def build(visit: Visit) -> Parts:
     }
 
 
-def _decided(visit: Visit, facts: Facts) -> Parts:
+def _decided(visit: Visit, reader: RunReader, facts: Facts) -> Parts:
     """What changes only with a decision."""
+    flagged = flagged_lines(reader)
     latest = list(facts.changes)[-LATEST:]
     more = len(facts.changes) - len(latest)
     earlier = tag("p", tag("a", f"All {len(facts.changes):,} steps", href=visit.url("edits"))) if more else ""
     told = soft("Each step opens to its edits, their evidence and what it did to the skill.")
     settings = fold("Every key", draw.configuration(facts), key="configuration")
     return {
-        "screen": draw.screen(facts, growth(facts)),
+        "screen": draw.screen(facts, growth(facts), flagged),
         "steps": card("Steps", told, steps(latest), earlier, id="steps"),
         "configuration": card("Configuration", settings, id="configuration"),
     }
@@ -166,10 +168,10 @@ async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
         return stop_or_resume(launches, verb, folder)
     if verb == "adopt":
         plan = await asyncio.to_thread(plan_adoption, folder)
-        if plan.doubts:
+        if plan.doubts or plan.flagged:
             command = shlex.join(["skillopt", "adopt", str(folder)])
-            said = f"Nothing was changed; `{command}` asks twice and does it."
-            raise UsageError("\n".join([*plan.doubts, said]))
+            said = f"Nothing was changed; `{command}` asks about each of these."
+            raise UsageError("\n".join([*plan.doubts, *map(str, plan.flagged), said]))
         await asyncio.to_thread(adopt, plan)
         return ActionReply(said=f"Adopted: {plan.skill} is the best skill of this run now.")
     if verb == "undo":

@@ -156,16 +156,18 @@ def _edit(target: ProposedFile, edit: ProposedEdit, decided: str) -> Markup:
         type="checkbox",
         name="edit",
         value=edit.id,
-        checked=is_open and edit.is_measured,
+        checked=is_open and edit.is_measured and not edit.flags,
         disabled=not is_open,
         aria_label=f"Choose edit {edit.id}",
     )
     chips = [chip(decided), *([] if edit.is_measured else [chip("not measured", "bad")])]
+    chips += [chip("flagged", "bad")] if edit.flags else []
     needs = ", ".join(map(str, edit.needs))
     return tag(
         "article",
         tag("div", box, tag("h3", f"Edit {edit.id}"), *chips, cls="row-of"),
         tag("p", f"Stands inside edit {needs}, and goes only together with it.") if needs else "",
+        *(tag("p", f"{flag.reason}: ", tag("code", flag.quoted), cls="note") for flag in edit.flags),
         *_evidence(edit),
         diff(target.diff((edit.id, *edit.needs), over=edit.needs), f"What edit {edit.id} changes"),
         aria_label=f"Edit {edit.id}",
