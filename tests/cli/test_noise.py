@@ -25,7 +25,10 @@ def test_without_noise_one_draw_shows_what_these_tasks_can_show(skillopt: Comman
     assert "would beat itself in 0% of the gates" in ran.out and "evaluation.repeats=1" in ran.out
     assert "the score moves in steps of 0.0500; a true gain of 0.0" in ran.out
     few = skillopt(*WORDS, "--target", "world:noise=0").out
-    assert "to be sure of a gain of 0.05 20 tasks are too few, however often drawn; it takes 118 val tasks" in few
+    assert (
+        "to be sure of a gain of 0.05 20 tasks are too few, however often drawn; it takes 118 val tasks"
+        in few
+    )
     assert "gain of 0.0000" not in few + ran.out
 
 
