@@ -34,7 +34,7 @@ def _is_login(value: str) -> bool:
         return False
 
 
-_VALUE = r"[\"']?(?P<secret>[^\s\"']+)"
+_VALUE = r"(?P<quote>[\"'])?(?P<secret>(?(quote)[^\"'\n]{1,512}(?=(?P=quote))|(?!))|[^\s\"']+)"
 _RULES = (
     secret(("sshpass",), rf"(?<!\w)sshpass[ \t]{{1,4}}-p[ \t]{{0,4}}{_VALUE}", _is_value),
     secret(
@@ -77,13 +77,21 @@ _RULES = (
     secret(("-b ", "--cookie"), rf"(?<!\S)(?:-b|--cookie)[ =]{{1,2}}{_VALUE}", lambda value: "=" in value),
     secret(
         ("-u ", "--user"),
-        r"(?<!\S)(?:-u|--user)[ =]{1,2}[\"']?[^\s:\"']{1,200}:(?P<secret>[^\s\"']+)",
+        r"(?<!\S)(?:-u|--user)[ =]{1,2}(?P<quote>[\"'])?(?!\d+:\d+\b)[^\s:\"']{1,200}:"
+        r"(?P<secret>(?(quote)[^\"'\n]{1,512}(?=(?P=quote))|(?!))|[^\s\"']+)",
         lambda value: not value.startswith("$"),
     ),
     secret(
+        ("PASSWORD", "password", "IDENTIFIED"),
+        r"(?<!\w)(?:(?i:with[ \t]{1,4}(?:encrypted[ \t]{1,4})?password)|IDENTIFIED[ \t]{1,4}BY)[ \t]{1,4}"
+        r"'(?P<secret>[^'\n]{1,512})(?=')",
+        _is_value,
+    ),
+    secret(
         ("uthorization", "UTHORIZATION"),
-        r"(?i)(?<!\w)authorization\\{0,3}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}[\"']?(?:[a-z0-9-]{2,20}["
-        r" \t]{1,4})?(?P<secret>[\w.~+/=-]{16,})",
+        r"(?i)(?<!\w)authorization\\{0,3}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}[\"']?"
+        r"(?:(?:bearer|token|api-?key|key)[ \t]{1,4}\\{0,3}[\"']?"
+        r"|(?:[a-z0-9-]{2,20}[ \t]{1,4})?(?=[\w.~+/=-]{16}))(?P<secret>[\w.~+/=-]{8,})",
         is_token,
     ),
     secret(

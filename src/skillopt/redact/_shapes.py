@@ -18,7 +18,7 @@ _PREFIXED = {
     # models and their tools
     "sk-": (
         rf"(?:(?:ant|proj|svcacct|admin|or|lf)-{_WORD}{{16,}}"
-        rf"|(?:[a-z0-9]{{1,16}}-)?{_ALNUM}{{20,}}{_WORD}*)"
+        rf"|(?:[a-z0-9]{{1,16}}-)?(?:{_ALNUM}{{20,}}|(?=[A-Za-z]{{0,15}}\d){_ALNUM}{{16,}}){_WORD}*)"
     ),
     **dict.fromkeys(("hf_", "gsk_", "jina_", "r8_"), rf"{_ALNUM}{{30,}}"),
     **dict.fromkeys(("xai-", "pplx-", "tvly-", "csk-"), rf"{_WORD}{{20,}}"),
@@ -119,6 +119,9 @@ def _is_private_key(encoded: str) -> bool:
     return b"PRIVATE KEY" in base64.b64decode(encoded[:88])
 
 
+_TEMPLATE = compiled(r"\$?\{{1,2}[\w.!: -]{1,60}\}{1,2}|\$[A-Z_]+|%s")
+"""What stands for a password where a URL is put together."""
+
 _RULES = (
     secret(
         ("PRIVATE KEY",),
@@ -144,13 +147,20 @@ _RULES = (
     secret((".webhook.office.com/",), r"\.webhook\.office\.com/webhookb2/(?P<secret>[\w@/-]{20,})"),
     secret(("hooks.zapier.com/",), r"hooks\.zapier\.com/hooks/catch/(?P<secret>[\w/]{8,})"),
     secret(("://",), r"://(?P<secret>[0-9a-f]{32})@"),  # Sentry
-    secret(("earer", "EARER"), r"(?i)(?<!\w)bearer[ \t]{1,4}(?P<secret>[\w.~+/=-]{16,})", is_token),
+    secret(
+        ("earer", "EARER"), r"(?i)(?<!\w)bearer[ \t]{1,4}\\{0,3}[\"']?(?P<secret>[\w.~+/=-]{16,})", is_token
+    ),
     secret(
         ("asic", "ASIC"),
         r"(?i)authorization[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?basic[ \t]{1,4}(?P<secret>[\w+/=-]{8,})",
         is_token,
     ),
-    secret(("://",), r"://[^\s/:@\"'<>]*:(?P<secret>[^\s/@\"'<>]+)(?=@)"),
+    secret(
+        ("://",),
+        # up to the last @ before the host: a password may hold one
+        r"://[^\s/:@\"'<>]*:(?P<secret>[^\s/@\"'<>]+(?:@+[^\s/@\"'<>\\,;()]+)*)(?=@)",
+        lambda value: _TEMPLATE.fullmatch(value) is None,
+    ),
     secret(
         ("key=", "token=", "secret=", "password=", "sig="),
         r"(?i)[?&](?:api[-_]?key|key|access_token|token|client_secret|secret|password|sig)="

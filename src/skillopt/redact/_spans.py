@@ -46,7 +46,8 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 def is_token(value: str) -> bool:
     """After `Bearer` and `basic`, English words too: only what has a digit or is longer than words."""
-    return len(value) >= 32 or any(character.isdigit() for character in value)
+    is_long = len(value) >= (24 if value.isalnum() else 32)
+    return is_long or any(character.isdigit() for character in value)
 
 
 def occurrences(form: str, text: str, *, overlapping: bool = False) -> Iterator[int]:
