@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from skillopt.errors import RunConflict, UsageError
+from skillopt.errors import ConfigError, RunConflict, UsageError
 
 
 def caches_folder() -> Path:
@@ -36,6 +36,18 @@ def caches_folder() -> Path:
 def person_folder() -> Path:
     """The person's folder for what must be known again, outside of every project: nights, receipts, runs."""
     return Path.home() / ".skillopt-sleep"
+
+
+def expand_home(path: str) -> Path:
+    """The path with `~` or `~name` at its beginning written out."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        home = Path(path).parts[0]
+        raise ConfigError(
+            f"{path}: the home folder of {home!r} is not known. Write the path out; for a file of that name,"
+            " begin it with './'."
+        ) from None
 
 
 def read_text(path: Path | str) -> str:

@@ -84,9 +84,47 @@ def scorer_that_always_fails(home: Path) -> tuple[list[str], list[str]]:
     return ["--scorer", "score.py:score"], ["whatever the answer", "name 'answr' is not defined", "task t"]
 
 
+def home_of_nobody(key: str) -> Callable[[Path], tuple[list[str], list[str]]]:
+    def case(home: Path) -> tuple[list[str], list[str]]:
+        path = "~nobody-of-this-name/x"
+        return [f"--{key}", path], [path, "home folder of '~nobody-of-this-name' is not known"]
+
+    case.__name__ = f"{key}_in_the_home_of_nobody"
+    return case
+
+
+def name_too_long(key: str) -> Callable[[Path], tuple[list[str], list[str]]]:
+    def case(home: Path) -> tuple[list[str], list[str]]:
+        return [f"--{key}", "a" * 400], ["aaa", "File name too long"]
+
+    case.__name__ = f"{key}_too_long"
+    return case
+
+
+def skill_linked_to_itself(home: Path) -> tuple[list[str], list[str]]:
+    (home / "skill" / "references").mkdir(parents=True)
+    (home / "skill" / "SKILL.md").write_text("Answer in one word.\n")
+    (home / "skill" / "references" / "loop.md").symlink_to("loop.md")
+    return ["--skill_init", "skill"], ["references/loop.md is a link that leads to itself", "Remove it"]
+
+
+def skill_file_linked_to_itself(home: Path) -> tuple[list[str], list[str]]:
+    (home / "skill").mkdir()
+    (home / "skill" / "SKILL.md").symlink_to("SKILL.md")
+    return ["--skill_init", "skill"], ["skill holds no SKILL.md. Create"]
+
+
+def value_that_yaml_cannot_make(home: Path) -> tuple[list[str], list[str]]:
+    told = "cannot read the value as YAML"
+    return ["--cfg-options", "train.seed=!!timestamp x", "train.batch_size=!!bool maybe"], [told]
+
+
 CASES: list[Callable[[Path], tuple[list[str], list[str]]]] = [
     missing_skill, broken_rows, duplicate_ids, overlapping_splits, empty_val, unknown_scorer, missing_tasks, unwritable_folder,
     foreign_folder, dollars_without_a_price, missing_scorer_file, scorer_that_always_fails,
+    home_of_nobody("skill_init"), home_of_nobody("data_path"), home_of_nobody("out_root"), home_of_nobody("config"),
+    name_too_long("skill_init"), name_too_long("data_path"), name_too_long("out_root"), name_too_long("config"),
+    skill_linked_to_itself, skill_file_linked_to_itself, value_that_yaml_cannot_make,
 ]  # fmt: skip
 
 

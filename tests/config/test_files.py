@@ -73,6 +73,11 @@ def test_a_key_twice_inside_a_list_is_refused_too(fails, write):
         "x: !!python/object:os.x 1\n",
         "train: {seed: !!int abc}\n",
         "train: {seed: !!timestamp 2026-02-30}\n",
+        "train: {seed: !!timestamp x}\n",
+        "train: {seed: !!bool maybe}\n",
+        "train: {seed: [!!bool maybe]}\n",
+        "_base_: ~nobody-of-this-name/x.yaml\n",
+        f"_base_: {'a' * 400}\n",
         "a: &a [x, x, x, x, x, x, x, x, x]\n"
         + "".join(
             f"{c}: &{c} [{', '.join([f'*{b}'] * 9)}]\n" for b, c in ["ab", "bc", "cd", "de", "ef", "fg", "gh"]

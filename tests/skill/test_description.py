@@ -35,6 +35,8 @@ NEW = (
     "Zeichnet Größen.\nUnd mehr.",
     "2026-02-30",
     "!!int x",
+    "!!timestamp x",
+    "!!bool maybe",
 )
 
 

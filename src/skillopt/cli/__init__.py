@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import errno
 import importlib
 import pkgutil
 import signal
@@ -22,7 +23,7 @@ import typer
 from typer.core import TyperGroup
 
 from skillopt.cli._console import echo, guard_streams, lost_output, os_trouble
-from skillopt.errors import Interrupted, MachineFailed, SkillOptError, Stopped, stopped_once_paid
+from skillopt.errors import Interrupted, MachineFailed, SkillOptError, Stopped, UsageError, stopped_once_paid
 
 EXIT_CODES = (
     "Exit codes: 0 finished · 1 internal error · 2 bad input, nothing was paid · 3 stopped by an outage, by"
@@ -137,7 +138,8 @@ class _Door(TyperGroup):
             raise typer.Exit(Interrupted.exit_code) from None
         except OSError as error:
             echo(f"error: {os_trouble(error)}.", err=True)
-            raise typer.Exit(MachineFailed.exit_code) from None
+            is_bad_input = error.errno == errno.ENAMETOOLONG
+            raise typer.Exit((UsageError if is_bad_input else MachineFailed).exit_code) from None
 
 
 def _print_version(wanted: bool) -> None:

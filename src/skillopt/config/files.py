@@ -9,6 +9,7 @@ from pathlib import Path
 from skillopt.config import yaml_file
 from skillopt.config.yaml_file import Node
 from skillopt.errors import ConfigError, suggest
+from skillopt.files import expand_home
 from skillopt.skill.paths import SKILL_FILE
 
 PACKAGED = Path(__file__).resolve().parent.parent / "configs"
@@ -42,7 +43,14 @@ def packaged_names() -> list[str]:
 
 def find(name: str, folder: Path) -> Path:
     """The file a name means: a path from `folder`, a folder with a `train.yaml`, a run, a packaged one."""
-    path = folder / Path(name).expanduser()
+    try:
+        return _find(name, folder)
+    except OSError as error:  # a name that is too long for the system
+        raise ConfigError(f"{name[:60]!r}... is no path: {error.strerror}. Correct it.") from None
+
+
+def _find(name: str, folder: Path) -> Path:
+    path = folder / expand_home(name)
     for found in (path, path / IN_FOLDER, *([path / OF_A_RUN] if (path / "run.db").is_file() else [])):
         if found.is_file() and found.suffix.lower() in _OF_TASKS:
             make = f"Make one around it: skillopt init --skill PATH --tasks {name}"
@@ -106,7 +114,7 @@ def resolve_path(text: str, *, folder: Path | None, cwd: Path, output: bool) -> 
 
     An `output`, and what came by flag or variable (`folder` None), belongs to the working directory.
     """
-    path = Path(text).expanduser()
+    path = expand_home(text)
     here = cwd / path
     if path.is_absolute() or folder is None or output:
         return here

@@ -14,6 +14,8 @@ import yaml
 from skillopt.errors import ConfigError
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
+"""What PyYAML raises for a value that is not what its tag says, as `!!timestamp x` or `!!bool maybe`."""
 _DEEPEST = 12
 _MOST = 100_000
 """Values of a file, each counted as often as anchors repeat it."""
@@ -98,7 +100,7 @@ def value_of(text: str) -> Any:
         value = yaml.load(text, Loader=_Loader)
         repr(value)  # brackets in brackets, so deep that no error could name the value
         return value
-    except (ValueError, TypeError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise yaml.YAMLError(str(error)) from error
 
 
@@ -118,7 +120,7 @@ def _node(
     if not isinstance(node, yaml.MappingNode):
         try:
             return Node(value=loader.construct_object(node, deep=True), line=_line(node))
-        except (ValueError, TypeError, RecursionError):  # `!!int abc`, `!!timestamp` of a day that is none
+        except _UNREADABLE:
             where = f"{shown}:{_line(node)}"
             raise ConfigError(f"{where}: the value cannot be read as what it looks like; quote it") from None
     children: dict[str, Node] = {}

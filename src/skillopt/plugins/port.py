@@ -9,6 +9,7 @@ from pathlib import Path
 from skillopt.changes.actions import InstallAction
 from skillopt.changes.receipts import Install, Scope
 from skillopt.errors import UsageError
+from skillopt.files import expand_home
 from skillopt.plugins.kit import Kit
 
 
@@ -36,7 +37,7 @@ class InstallPlace:
         """A folder of an agent below the home folder, or where its variable says that it is."""
         given = self.env.get(variable)
         # Whole, because the receipt is read from elsewhere.
-        return Path(given).expanduser().absolute() if given else self.home / default
+        return expand_home(given).absolute() if given else self.home / default
 
     @property
     def config(self) -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.errors import ConfigError, Fault
-from skillopt.files import write_text
+from skillopt.files import expand_home, write_text
 from skillopt.process import TimedOut, ask_process, run_process
 from skillopt.programs.events import kind_of
 from skillopt.programs.place import bare_env, environment, fresh_place, wall
@@ -101,7 +101,7 @@ class InstalledAgent:
         self.timeout = timeout
         self.cli: Installed = installed(driver, settings)
         home = text_setting(settings, "home")
-        self._config = None if home is None else Path(home).expanduser().absolute()
+        self._config = None if home is None else expand_home(home).absolute()
         profile = text_setting(settings, "profile")
         self._named = [Path(profile).absolute()] if profile and Path(profile).is_file() else []
 

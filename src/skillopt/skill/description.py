@@ -66,7 +66,8 @@ def with_description(text: str, description: str) -> str:
     # A line as YAML has it: as it is, or as a JSON text, which is a YAML text whatever is in it.
     try:
         is_plain = yaml.safe_load(f"{_KEY}: {wanted}") == {_KEY: wanted}
-    except (yaml.YAMLError, ValueError, RecursionError):  # a day that is none, 5,000 digits, brackets
+    # A day that is none, 5,000 digits, `!!timestamp x`, `!!bool maybe`, brackets.
+    except (yaml.YAMLError, ValueError, AttributeError, LookupError, RecursionError):
         is_plain = False
     changed = text[:start] + (wanted if is_plain else json.dumps(wanted, ensure_ascii=False)) + text[end:]
     before, after = frontmatter_fields(text), frontmatter_fields(changed)

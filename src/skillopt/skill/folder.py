@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -126,7 +127,7 @@ def _skill_file(path: Path) -> Path:
         file = path / SKILL_FILE
         if file.is_file():
             return file
-        names = (entry.name for entry in sorted(path.iterdir()))
+        names = (entry.name for entry in sorted(path.iterdir()) if entry.name != SKILL_FILE)
         other = next((name for name in names if name.lower() == SKILL_FILE.lower()), None)
         below = next((one.parent for one in sorted(path.glob(f"*/{SKILL_FILE}"))), None)
         hint = f"Create {file}, or name a single .md file."
@@ -173,6 +174,8 @@ def _collect(root: Path, relative: Path, carried: list[Path], left_out: list[Pat
         if name in (Path(SKILL_FILE), Path(".git")):
             continue
         if entry.is_symlink():
+            if _leads_to_itself(entry):
+                raise SkillError(f"{entry} is a link that leads to itself. Remove it.")
             target = entry.resolve()
             (carried if target.is_file() and target.is_relative_to(root.resolve()) else left_out).append(name)
         elif entry.is_dir():
@@ -180,3 +183,12 @@ def _collect(root: Path, relative: Path, carried: list[Path], left_out: list[Pat
                 _collect(root, name, carried, left_out)
         else:
             (carried if entry.is_file() else left_out).append(name)
+
+
+def _leads_to_itself(link: Path) -> bool:
+    """Whether `Path.resolve` would raise, as it does before Python 3.13."""
+    try:
+        link.stat()
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False

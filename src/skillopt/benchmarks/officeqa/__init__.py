@@ -21,6 +21,7 @@ from skillopt.benchmarks.officeqa._environment import DocumentTools, Library
 from skillopt.benchmarks.officeqa._load import OfficeQALoader
 from skillopt.benchmarks.officeqa._score import TOLERANCE, OfficeAnswer
 from skillopt.errors import ConfigError
+from skillopt.files import expand_home
 from skillopt.tasks.benchmark import AGENT_PROMPT, Benchmark, BenchmarkPlugin, Environment
 from skillopt.tasks.data import (
     CommonSettings,
@@ -80,7 +81,7 @@ class _Plugin:
             )
         tools = settings.use_local_tools
         loader = OfficeQALoader(
-            Library([Path(one).expanduser() for one in named]),
+            Library([expand_home(one) for one in named]),
             _text("task.md"),
             shows_pages=settings.oracle_pages,
             shows_documents=tools,

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from skillopt.errors import AnswersWanted, ConfigError
+from skillopt.files import expand_home
 from skillopt.messages import Reply, Request
 from skillopt.models.handoff.folder import QuestionFolder
 from skillopt.models.port import UNBOUNDED, Model, ModelSpec, Provider
@@ -65,7 +66,7 @@ def build(spec: ModelSpec) -> Model:
     if spec.base_url is not None or spec.api_key is not None:
         raise ConfigError("handoff has no address and needs no key. Leave both unset for this role.")
     folder = spec.options.get("folder")
-    return Handoff(spec, Path(folder or FOLDER).expanduser().absolute())
+    return Handoff(spec, expand_home(folder or FOLDER).absolute())
 
 
 PLUGIN = Provider(

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from skillopt.errors import ConfigError, Kind, ModelError, suggest
+from skillopt.files import expand_home
 from skillopt.messages import Message, Reply, Request, Role, ToolCall, Usage
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.prices import per_million
@@ -235,7 +236,7 @@ PLUGIN = Provider(
 
 def _file(name: str) -> Path:
     if name.endswith(".gguf") or "/" in name or os.sep in name:
-        return Path(name).expanduser().resolve()
+        return expand_home(name).resolve()
     if name not in PACKAGED:
         raise ConfigError(
             f"No local model is named {name!r}. {suggest(name, PACKAGED)} Or name a file:"
