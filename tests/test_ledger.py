@@ -13,7 +13,7 @@ import pytest
 
 from skillopt import ledger as money
 from skillopt.account import Amount, Budget, Entry, Settlement
-from skillopt.errors import BudgetSpent, Interrupted
+from skillopt.errors import BudgetSpent, Interrupted, Stopped
 from skillopt.ledger import GATE_STAGE, TEST_STAGE, Ledger
 from skillopt.messages import Role, Usage
 
@@ -407,3 +407,24 @@ async def test_elapsed_time_is_noted_with_every_call_and_while_one_is_under_way(
     clock[0] = 9.0
     settle(ledger, await reserve(ledger, 5), 5)
     assert journal.times[-1] == 9.0
+
+
+async def test_a_journal_that_cannot_note_the_time_ends_the_call_and_not_the_timer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class FullDisk(Journal):
+        def keep_time(self, seconds: float) -> None:
+            super().keep_time(seconds)
+            raise Stopped("run.db cannot be used: the disk is full.")
+
+    monkeypatch.setattr(money, "TIME_IS_KEPT_EVERY", 0.01)
+    clock, journal, unheard = [0.0], FullDisk(), list[object]()
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: unheard.append(context))
+    ledger = Ledger(Budget(seconds=100), journal, elapsed=lambda: clock[0])
+    under_way = await reserve(ledger, 5)
+    for clock[0] in (1.0, 2.0):
+        await asyncio.sleep(0.05)
+    assert journal.times == [0.0, 1.0, 2.0] and unheard == []
+    clock[0] = 3.0
+    with pytest.raises(Stopped, match="the disk is full"):
+        settle(ledger, under_way, 5)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
@@ -195,7 +196,8 @@ class Ledger:
         """Note the elapsed time every second for as long as a call is under way."""
         self._is_timed = bool(self.account.open)
         if self._is_timed:
-            self._keep_time()
+            with suppress(Stopped):  # nobody hears a timer: the call that is under way meets the same disk
+                self._keep_time()
             asyncio.get_running_loop().call_later(TIME_IS_KEPT_EVERY, self._watch_time)
 
     def _open(self, role: Role, stage: str, place: str, need: Amount) -> Entry:
