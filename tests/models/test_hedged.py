@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -218,6 +219,30 @@ async def test_the_reply_is_the_seconds_where_the_first_fails() -> None:
     await asyncio.sleep(0.01)
     stack.provider.again.set()
     assert await asking == "answer 1"
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_of_two_askings_that_end_at_once_the_second_is_looked_at_too(is_cancelled: bool) -> None:
+    unheard: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: unheard.append(context))
+    for fails, spares in (set[int](), ["answer 1"]), ({1}, []):
+        stack = Stack()
+        stack.provider.fails = fails
+        stack.provider.again.clear()
+        await stack.learn(MANY)
+        asking = asyncio.ensure_future(stack.ask())
+        await stack.provider.hedged.wait()
+        if is_cancelled:
+            asking.cancel()
+            await asyncio.sleep(0)
+        stack.provider.answer.set()
+        stack.provider.again.set()
+        assert await asking == "answer 0"
+        await stack.model.drain()
+        assert stack.spares == spares
+        del asking, stack
+        gc.collect()
+    assert unheard == []
 
 
 async def test_where_both_fail_it_is_the_first_failure_that_is_told() -> None:

@@ -171,25 +171,25 @@ class Hedged:
                     asked.append(asyncio.ensure_future(self._again(request, asked[0])))
                 elif not asked[0].done():
                     watch.wait()
-            reply = await _first_reply(asked)
+            answered = await _first_answered(asked)
         except (
             asyncio.CancelledError
         ):  # what was sent is still answered, and whoever cancelled keeps the reply
             for task in asked:
                 task.cancel()
             await asyncio.wait(asked)
-            reply = await _first_reply(asked)
+            answered = await _first_answered(asked)
         finally:
             watch.stop()
             self._watches[request.kind].discard(watch)
             self._extra.out -= 1
             self._extra.look()
         for task in asked:
-            if not task.done():
+            if task is not answered:
                 self._slower.add(task)
                 task.add_done_callback(partial(self._spare, request))
                 task.cancel()  # where it waits for its turn; what was sent runs to its end
-        return self._count(request, reply)
+        return self._count(request, answered.result())
 
     async def drain(self) -> None:
         """Wait for the slower of two calls, so that what they cost is known."""
@@ -281,12 +281,12 @@ class _Watch:
             self.alarm.set_result(None)
 
 
-async def _first_reply(asked: Sequence[_Asking]) -> Reply:
-    """The first reply of a call's two askings, or the failure of the first one."""
+async def _first_answered(asked: Sequence[_Asking]) -> _Asking:
+    """The first of a call's two askings that has a reply; where both failed, the first one."""
     waiting = set(asked)
     while waiting:
         _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         for task in asked:
             if task.done() and not task.cancelled() and task.exception() is None:
-                return task.result()
-    return asked[0].result()
+                return task
+    return asked[0]
