@@ -12,6 +12,7 @@ import pytest
 
 from cli._commands import SMALL as FEW
 from cli._commands import run
+from promises._runs import as_one_server
 from skillopt import api
 from skillopt.account import Budget
 from skillopt.build import Job, open_run, prepare
@@ -280,7 +281,8 @@ async def test_the_judge_is_counted_within_a_quarter_of_what_a_simulated_run_tak
             "train.num_epochs=2",
             "optimizer.salvage=false",
         ]
-        job = prepare(load(None, flags={}, options=[*given, *models, *prices], environ={}, cwd=tmp_path))
+        resolved = load(None, flags={}, options=[*given, *models, *prices], environ={}, cwd=tmp_path)
+        job = as_one_server(prepare(resolved))
         said = estimate(job, reply_tokens={"target": 100, "optimizer": 110})
         async with open_run(job, tmp_path / "run") as opened:
             paid = (await api.train(opened)).summary["spending"]

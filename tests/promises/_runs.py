@@ -43,15 +43,18 @@ def make_job(options: Sequence[str], *, benchmark: Benchmark | None = None) -> J
 
 
 def as_one_server(job: Job) -> Job:
-    """The job with all its providers at one address, as `--same-model` has it: the providers of a test have
-    new ports each time, and what is compared or resumed is a run with the same models.
+    """The job with all its providers at their own address, as `--same-model` can have it: the providers of a
+    test have new ports each time, and what is compared or resumed is a run with the same models.
     """
 
     def moved(spec: RoleSpec) -> RoleSpec:
-        return spec.at("http://server/v1") if spec.model.address else spec
+        return spec.at("")
 
     targets = tuple(replace(one, spec=moved(one.spec)) for one in job.targets)
-    return replace(job, target=moved(job.target), optimizer=moved(job.optimizer), targets=targets)
+    judge = None if job.judge is None else moved(job.judge)
+    return replace(
+        job, target=moved(job.target), optimizer=moved(job.optimizer), judge=judge, targets=targets
+    )
 
 
 def in_world(target: str = "world", *options: str) -> tuple[str, ...]:
