@@ -4,6 +4,7 @@ whoever says it.
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 from collections.abc import Iterator
@@ -180,6 +181,41 @@ async def test_a_model_that_says_our_keys_is_not_quoted(place: Path, logged: lis
         assert result.best_skill
         assert not any(secret in result.best_skill for secret in SECRETS)
     assert_silent(place / "run", ears, logged)
+
+
+async def test_a_model_that_writes_our_keys_in_another_way_is_not_quoted(
+    place: Path, logged: list[str]
+) -> None:
+    """In base64, hex, capitals, backwards, with a blank of no width; and a key that nobody loaded."""
+    not_loaded = "zx81.Qw7-Er5ty_9Uio3p"
+    (place / ".env").write_text(f"OPENAI_COMPATIBLE_API_KEY={IN_DOTENV}\nUNRELATED_API_KEY={not_loaded}\n")
+    written = [
+        base64.b64encode(f"user:{IN_FILE}".encode()).decode(),
+        base64.urlsafe_b64encode(IN_DOTENV.encode()).decode(),
+        IN_ENVIRONMENT.encode().hex(),
+        IN_FILE[::-1],
+        IN_ENVIRONMENT.upper(),
+        f"{UNUSED[:9]}\u200b{UNUSED[9:]}",
+        not_loaded,
+    ]
+    ears = Ears()
+
+    def echo(call: Call) -> str | Answer:
+        said = world_answers(QUIET)(call)
+        if (call.place or "").startswith("rollout/"):
+            return Answer(text=f"{said} {' '.join(written)}", output_tokens=20)
+        return said.replace('"content": "', f'"content": "{" ".join(written[1:])} ')
+
+    async with LoopbackProvider(echo) as provider:
+        result = await run(job_of(provider, place, "optimizer.use_slow_update=false"), place / "run", ears)
+    assert result is not None
+    assert "[redacted]" in result.best_skill
+    kept = [
+        path.read_bytes().decode("utf-8", "replace") for path in (place / "run").rglob("*") if path.is_file()
+    ]
+    everywhere = "\n".join((*kept, *ears.errors, *logged, repr(ears.events)))
+    assert not [text for text in written[1:] if text in everywhere]
+    assert written[0][8:-4] not in everywhere  # its ends belong to the name of the user
 
 
 @pytest.mark.parametrize("ill", [401, 500])

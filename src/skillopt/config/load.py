@@ -35,7 +35,7 @@ from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
 from skillopt.config.services import CHAT, declared
 from skillopt.config.source import CHOSEN, DEFAULT, SET, ConfigEntry, Layer, Source
 from skillopt.errors import ConfigError, SkillOptError
-from skillopt.redact import Scrubber, looks_secret
+from skillopt.redact import Scrubber, looks_secret, secret_variables
 from skillopt.registry import Registry
 from skillopt.tasks.benchmark import BenchmarkPlugin, ChoosesHarness
 
@@ -375,7 +375,7 @@ def _about_dead(variables: Variables) -> list[str]:
 
 
 def _secrets(layers: Layered, variables: Variables) -> tuple[str, ...]:
-    """Every credential anybody gave, whether it is used or not, also under a misspelt or unsupported key."""
+    """Every credential in reach, whether it is used or not, also under a misspelt or unsupported key."""
     found: list[str] = []
     for entry in (entry for layer in layers for entry in layer.values()):
         if not isinstance(entry.value, str):
@@ -386,11 +386,8 @@ def _secrets(layers: Layered, variables: Variables) -> tuple[str, ...]:
         else:
             found += passwords_in(entry.value)
     for names in variables.values():
-        found += [
-            names[name]
-            for name, key in declared().variables.items()
-            if names.get(name) and declared().keys[key].leaf.secret
-        ]
+        known = [name for name, key in declared().variables.items() if declared().keys[key].leaf.secret]
+        found += [*secret_variables(names), *(names.get(name, "") for name in known)]
         found += [
             password
             for name, url in names.items()

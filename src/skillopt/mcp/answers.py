@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from skillopt.mcp.tools import CommandTool
 from skillopt.process import Finished
-from skillopt.redact import Scrubber, redact_patterns
+from skillopt.redact import Scrubber, names_secret, redact_patterns
 
 STATUSES = {
     0: "ok",
@@ -24,7 +23,6 @@ STATUSES = {
 _FAILURES = ("error", "bad_input", "stopped", "interrupted", "refused")
 _ALL = (*STATUSES.values(), "error", "refused", "needs_fixing", "differs")
 _MOST_MESSAGES = 20
-_SECRET_NAME = re.compile(r"(?i).*(api_?key|access_?key|auth|token|secret|password|passwd)")
 
 OUTPUT_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -122,5 +120,5 @@ def _last_words(lines: Sequence[str]) -> Sequence[str]:
 
 def environment_scrubber(environ: Mapping[str, str], further: Sequence[str] = ()) -> Scrubber:
     """Takes out every value of the environment that has the name of a secret."""
-    named = [value for name, value in environ.items() if _SECRET_NAME.fullmatch(name) and not value.isdigit()]
+    named = [value for name, value in environ.items() if names_secret(name) and not value.isdigit()]
     return Scrubber([*named, *further])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from skillopt.redact._spans import Finder, Span
@@ -27,6 +27,7 @@ _ENCODED = re.compile(
     """,
     re.VERBOSE,
 )
+_NO_WIDTH = re.compile(r"[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]|\\{1,4}u(?:00ad|200[b-f]|206[0-4]|feff)")
 _TERMINAL = re.compile(r"(?:\x1b|\\(?:x1b|033|e|u001b))[\[\](]")
 _HINTS = ("\x1b", "\\", "%", "&", "\u00ad", "\u200b", "\u200c", "\u200d", "\u2060", "\ufeff")
 _LETTERS = {"n": "\n", "r": "\r", "t": "\t"}
@@ -64,20 +65,27 @@ def as_written_and_decoded(text: str) -> list[DecodedText]:
     """
     readings = [DecodedText(text)]
     if any(hint in text for hint in _HINTS) and (first := _ENCODED.search(text)):
-        readings.append(_decoded(text, first.start(), ""))
+        readings.append(_decoded(text, _ENCODED.finditer(text, first.start()), ""))
         if _TERMINAL.search(text):
-            readings.append(_decoded(text, first.start(), " "))
+            readings.append(_decoded(text, _ENCODED.finditer(text, first.start()), " "))
     return readings
 
 
-def _decoded(text: str, first: int, gap: str) -> DecodedText:
+def as_written_and_visible(text: str) -> list[DecodedText]:
+    """The text itself and, where it holds characters of no width, what a reader sees of it."""
+    has_none = text.isascii() and "\\u" not in text
+    hidden = [] if has_none else list(_NO_WIDTH.finditer(text))
+    return [DecodedText(text), *([_decoded(text, hidden, "")] if hidden else [])]
+
+
+def _decoded(text: str, encoded: Iterable[re.Match[str]], gap: str) -> DecodedText:
     parts: list[str] = []
     places: list[int] = []
     widths: list[int] = []
     origins: list[Span] = []
     known: dict[str, str] = {}
     here = there = 0
-    for match in _ENCODED.finditer(text, first):
+    for match in encoded:
         written, origin = match[0], match.span()
         plain = known.get(written)
         if plain is None:
