@@ -31,9 +31,9 @@ def _any(text: str) -> re.Pattern[str]:
 
 _SHELL = r"(?:ba|z|k|da|fi|c)?sh|python[\d.]*|perl|ruby|node|php|pwsh|powershell|iex|cmd|source"
 HOST = (
-    r"(?:[\w-]+\.)+(?:com|org|xyz|ru|cn|info|biz|top|onion|example|invalid|tk|site|online|click"
+    r"(?<![\w.-])(?:[\w-]{1,63}\.){1,30}(?:com|org|xyz|ru|cn|info|biz|top|onion|example|invalid|tk|site|online|click"
     r"|link)\b(?!\.?\w|\()"
-    r"|(?<=[@/ ])(?:[\w-]+\.)+(?:net|io|dev|ai|app|co|me|sh|test|internal|local|cloud|to|gg|de"
+    r"|(?<=[@/ ])(?:[\w-]{1,63}\.){1,9}(?:net|io|dev|ai|app|co|me|sh|test|internal|local|cloud|to|gg|de"
     r"|uk)(?=[:/]\S)"
 )
 _CREDENTIAL = (
@@ -43,7 +43,8 @@ _CREDENTIAL = (
     r"|credentials?"
     r"|(?:private|secret|signing|encryption) keys?|\bsecrets?\b|(?<![\w/])\.env\b(?:\.\w+)?|~?/?\.ssh\b\S*"
     r"|id_(?:rsa|ed25519|ecdsa)|\.(?:netrc|npmrc|pypirc|git-credentials|kube/config|aws/\w+|gnupg)\b"
-    r"|[A-Z][A-Z0-9]*_(?:[A-Z0-9]+_)*(?:KEY|TOKEN|SECRET|PASSWORD|PASS|PWD)\b|keychain|seed phrase"
+    r"|\b[A-Z][A-Z0-9]{0,30}_(?:[A-Z0-9]{1,30}_){0,5}(?:KEY|TOKEN|SECRET|PASSWORD|PASS|PWD)\b"
+    r"|keychain|seed phrase"
     r"|\bprintenv\b|session cookies?|environment variables"
 )
 _ASKED = r"permissions?|approvals?|confirmations?|consent|authori[sz]ations?|leave"
@@ -182,13 +183,16 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
     ),
     (
         "a link under the text of another",
-        re.compile(r"\[[^\]\n]*\w\.\w[^\]\n]*\]\(\s*<?(?:[a-z][a-z0-9+.-]*:)?//[^)\s]+\)", re.IGNORECASE),
+        re.compile(
+            r"\[(?=[^\[\]\n]{0,200}\w\.\w)[^\[\]\n]{1,200}\]\(\s{0,9}<?(?:[a-z][a-z0-9+.-]*:)?//[^)\s]+\)",
+            re.IGNORECASE,
+        ),
         "text",
     ),
 )
 _LINKS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("a link", re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s`<>\"')\]]*[^\s`<>\"')\].,;:!?]", re.IGNORECASE)),
-    ("an e-mail address", re.compile(r"\b[\w.+-]+@(?:[\w-]+\.)+[a-z]{2,}\b", re.IGNORECASE)),
+    ("an e-mail address", re.compile(r"\b[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,9}[a-z]{2,}\b", re.IGNORECASE)),
     (
         "an IP address",
         re.compile(
@@ -203,43 +207,35 @@ def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_PROGRAMS = _set(
-    "ansible apk apt apt-get awk aws az base64 bash bitsadmin brew bundle bunx bunzip2 cargo certutil chmod"
-    " "
-    "choco chown cmake composer conda cp crontab curl dd deno dnf docker dotnet eslint flake8 gcloud gem gh"
-    " "
-    "git gpg gradle grep gunzip gzip helm iex irm isort iwr jest kill killall kubectl launchctl ln lua mkdir"
-    " "
-    "mkfs mocha mongo mshta mv mvn mypy mysql nc ncat netcat ninja nmap node nohup nox npm npx openssl "
-    "osascript perl php pip pip3 pipx pkill pnpm podman poetry powershell pre-commit prettier psql pwsh "
-    "pylint pytest python python3 rd redis-cli regsvr32 rg rm rmdir rsync ruby ruff rundll32 rustup schtasks"
-    " "
-    "scp sed setx sftp shred sqlite3 ssh sudo systemctl systemd-run tar telnet terraform tox tsc unzip uv uvx"
-    " "
-    "vitest wget winget xargs xxd yarn yum zsh"
-)
-_AMBIGUOUS = _set(
-    "black bun cat cmd cut date echo env export find fish go head java kill ls make open printf reboot set sh"
-    " "
-    "shutdown sort source start tail tee test time touch"
-)
+_PROGRAMS = _set("""
+    ansible apk apt apt-get awk aws az base64 bash bitsadmin brew bundle bunx bunzip2 cargo certutil
+    chmod choco chown cmake composer conda cp crontab curl dd deno dnf docker dotnet eslint flake8
+    gcloud gem gh git gpg gradle grep gunzip gzip helm iex irm isort iwr jest kill killall kubectl
+    launchctl ln lua mkdir mkfs mocha mongo mshta mv mvn mypy mysql nc ncat netcat ninja nmap node nohup
+    nox npm npx openssl osascript perl php pip pip3 pipx pkill pnpm podman poetry powershell pre-commit
+    prettier psql pwsh pylint pytest python python3 rd redis-cli regsvr32 rg rm rmdir rsync ruby ruff
+    rundll32 rustup schtasks scp sed setx sftp shred sqlite3 ssh sudo systemctl systemd-run tar telnet
+    terraform tox tsc unzip uv uvx vitest wget winget xargs xxd yarn yum zsh
+""")
+_AMBIGUOUS = _set("""
+    black bun cat cmd cut date echo env export find fish go head java kill ls make open printf reboot
+    set sh shutdown sort source start tail tee test time touch
+""")
 """Programs that are English words too: they count behind a word such as `run`, or where they have flags."""
 _VERB = re.compile(
     r"\b(?:run|runs|execute|invoke|launch|install|start|then|use|with|fuehre|führe)\b:?\s*[`\"']?\Z", re.I
 )
 _ORDER = re.compile(r"\b(?:run|runs|execute|invoke|launch|install)\b:?\s*\Z", re.IGNORECASE)
-_VERBS = _set(
-    "add apply build checkout ci clean clone commit compose config create delete deploy exec fetch fmt format"
-    " "
-    "get i init install login merge plan publish pull push rebase reset restore run stash switch sync tag "
-    "test uninstall up update upgrade vet x"
-)
+_VERBS = _set("""
+    add apply build checkout ci clean clone commit compose config create delete deploy exec fetch fmt
+    format get i init install login merge plan publish pull push rebase reset restore run stash switch
+    sync tag test uninstall up update upgrade vet x
+""")
 _NOUNS = _set("body hash history log message messages subject title titles")
-_STOPS = _set(
-    "after again and as at because before but every first for from if in instead it never not of on once or"
-    " "
-    "so that the then there this to unless until when where which while with without"
-)
+_STOPS = _set("""
+    after again and as at because before but every first for from if in instead it never not of on once
+    or so that the then there this to unless until when where which while with without
+""")
 _CODE = re.compile(r"```(?P<language>\w*)[^\n]*\n(?P<block>.*?)(?:```|\Z)|`(?P<inline>[^`\n]+)`", re.DOTALL)
 _SHELLS = _set("bash bat cmd console fish powershell ps1 pwsh sh shell terminal zsh")
 _WORDY = re.compile(r"\S+")
@@ -327,7 +323,7 @@ def _begins_command(prose: str, tokens: list[re.Match[str]], at: int) -> bool:
     has_argument = bool(re.match(r"-{1,2}\w|[|<>&]|.*[/=~$:]\w|\d+$|.*\w\.\w", following))
     is_verb = following.strip(".,;:") in _VERBS and after not in _NOUNS
     if name in _AMBIGUOUS:
-        return is_asked or bool(re.match(r"-{1,2}[A-Za-z]", following))
+        return is_asked or bool(re.match(r"-{1,2}[A-Za-z]|~?/\S|<<", following))
     return has_argument or is_verb or (is_asked and bool(following) and following not in _NOUNS)
 
 
