@@ -371,7 +371,7 @@ CASES = [
     case("optimizer.skill_update_mode", "rewrite_from_suggestions", "requests"),
     case("optimizer.slow_update_gate_with_selection", False, "events", LONGER),
     case("optimizer.longitudinal_pair_policy", "unchanged", "events", LONGER),
-    case("optimizer.skip_unchanged_epochs", False, "requests", LONGER, train__num_epochs=4),
+    case("optimizer.skip_unchanged_epochs", False, "requests", LONGER, train__num_epochs=6),
     case("optimizer.use_skill_aware_reflection", True, "requests"),
     case("optimizer.skill_aware_appendix_source", "failure_only", "requests", AWARE),
     case("optimizer.skill_aware_consolidate_threshold", 1, "requests", AWARE),

@@ -402,7 +402,7 @@ def test_seeded_latencies_depend_on_seed_place_and_draw_only() -> None:
 
 @pytest.mark.slow
 async def test_five_hundred_calls_are_open_at_once_and_cost_little() -> None:
-    cpu = time.process_time()
+    cpu, memory = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     async with (
         LoopbackProvider(lambda call: call.place or "", latency=lambda _: 0.5) as provider,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
@@ -418,4 +418,5 @@ async def test_five_hundred_calls_are_open_at_once_and_cost_little() -> None:
         assert await asyncio.gather(*map(one, range(500))) == [f"p/{index}" for index in range(500)]
     assert provider.max_in_flight > 400
     assert time.process_time() - cpu < 5
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1_000_000
+    # Tests before this one may have used more, so only what it adds is counted.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 200_000
