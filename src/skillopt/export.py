@@ -17,7 +17,7 @@ from skillopt.agents import agents
 from skillopt.changes.apply import FileChange, apply
 from skillopt.changes.safe_file import followed
 from skillopt.errors import SkillError, UnknownName, UsageError
-from skillopt.files import as_usage_error, read_text
+from skillopt.files import as_usage_error, check_links_stay, read_text
 from skillopt.runs.flagged import FlaggedLine, flagged_lines, refuse_unnamed
 from skillopt.runs.log import DATABASE, EVENTS
 from skillopt.runs.reader import RunReader, is_in_rounds, is_part, read_figures
@@ -83,6 +83,7 @@ def read_best(run: Path) -> Best:
         raise UsageError(
             f"{run} has no {_BEST} yet: nothing was measured in it. Train first, or name another run."
         )
+    check_links_stay(run)
     with as_usage_error(run / _BEST, "read", "Run the training command again.", SkillError):
         text = read_text(run / _BEST)
     read = read_figures(run)

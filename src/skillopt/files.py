@@ -79,6 +79,22 @@ def check_writable(path: Path) -> None:
             path.unlink()
 
 
+def check_links_stay(folder: Path) -> None:
+    """Raise `UsageError` for a link that leads out of a folder: a file written or read there is another's."""
+    home = os.path.realpath(folder)
+    pending = [home]
+    while pending:
+        with contextlib.suppress(OSError), os.scandir(pending.pop()) as entries:
+            for one in entries:
+                if one.is_dir(follow_symlinks=False):
+                    pending.append(one.path)
+                elif one.is_symlink() and not Path(os.path.realpath(one.path)).is_relative_to(home):
+                    raise UsageError(
+                        f"{one.path} is a link that leads out of {folder}; nothing was changed. Remove it if"
+                        " you do not know it: a run keeps all of its files in its own folder."
+                    )
+
+
 def write_text(path: Path | str, text: str, *, durable: bool = True) -> None:
     """Write the text as UTF-8, newlines as they are, in the way of `write_bytes`."""
     write_bytes(path, text.encode("utf-8"), durable=durable)
@@ -165,6 +181,14 @@ def lock(path: Path | str) -> Iterator[None]:
         finally:
             _write_holder(file.fileno(), "")
             _unlock(file.fileno())
+
+
+@contextmanager
+def lock_run(folder: Path) -> Iterator[None]:
+    """Hold the lock of a run folder that may be a stranger's: whoever locks a file writes into it."""
+    check_links_stay(folder)
+    with lock(folder / ".lock"):
+        yield
 
 
 @contextmanager

@@ -149,6 +149,21 @@ def test_a_receipt_in_a_run_folder_is_not_believed(
     assert mine.read_text() == "mine\n"
 
 
+@pytest.mark.parametrize("words", [("adopt", "tested", "--yes"), ("export", "tested", "--to", "codex")])
+@pytest.mark.parametrize("name", ["best_skill.md", "best_skill/cases/references/key.md"])
+def test_a_link_in_a_run_folder_carries_no_file_of_the_person_into_a_skill(
+    skillopt: Command, skill: Path, tmp_path: Path, name: str, words: tuple[str, ...]
+) -> None:
+    mine, link, before = tmp_path / "id_rsa", Path("outputs/tested") / name, skill.read_bytes()
+    mine.write_text("mine\n")
+    link.unlink(missing_ok=True)
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(mine)
+    ran = skillopt(*(word if word != "tested" else "outputs/tested" for word in words))
+    assert ran.code == 2 and f"{link.name} is a link that leads out of" in ran.err
+    assert skill.read_bytes() == before and not Path(".agents").exists()
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [

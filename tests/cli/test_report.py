@@ -120,3 +120,27 @@ def test_a_log_that_has_not_begun_and_a_damaged_summary_are_said(skillopt: Comma
     ran = skillopt("report", "run")
     assert (ran.code, ran.out) == (2, "")
     assert "nothing to report" in ran.err
+
+
+@pytest.mark.parametrize(
+    "name", ["report.html", "report.md", "replay.html", ".lock", "skills", "best_skill.md"]
+)
+@pytest.mark.parametrize(
+    "words", [("report", "run"), ("replay", "run", "--page", "--no-open"), ("train", "run")]
+)
+def test_a_link_in_a_run_folder_of_a_stranger_writes_and_reads_nothing_elsewhere(
+    skillopt: Command, run: Path, tmp_path: Path, words: tuple[str, ...], name: str
+) -> None:
+    mine = tmp_path / "home" / name
+    mine.parent.mkdir()
+    if (run / name).is_dir():
+        shutil.rmtree(run / name)
+        mine.mkdir()
+    elif (run / name).exists():
+        (run / name).unlink()
+        mine.write_text("mine\n")
+    (run / name).symlink_to(mine)
+    before = contents(mine.parent)
+    ran = skillopt(*words)
+    assert ran.code == 2 and f"{name} is a link that leads out of" in ran.err
+    assert contents(mine.parent) == before

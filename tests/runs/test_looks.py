@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.errors import RunConflict
+from skillopt.errors import RunConflict, UsageError
 from skillopt.events import TestMeasured
 from skillopt.files import lock
 from skillopt.redact import Scrubber
@@ -36,6 +36,16 @@ def test_nothing_is_written_into_a_run_at_work(tmp_path: Path) -> None:
     with lock(tmp_path / ".lock"), pytest.raises(RunConflict, match="in use by process"):
         note_look(tmp_path, look("a"))
     assert not (tmp_path / LOOKS).exists()
+
+
+def test_a_look_is_noted_through_no_link(tmp_path: Path) -> None:
+    mine, run = tmp_path / "mine", tmp_path / "run"
+    mine.write_text("mine\n")
+    run.mkdir()
+    (run / ".lock").symlink_to(mine)
+    with pytest.raises(UsageError, match="a link that leads out of"):
+        note_look(run, look("a"))
+    assert mine.read_text() == "mine\n"
 
 
 def test_a_damaged_file_is_named_and_left_alone(tmp_path: Path) -> None:

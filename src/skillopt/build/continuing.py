@@ -15,7 +15,7 @@ from skillopt.build.division import tasks_digest
 from skillopt.build.evaluation import seed_of
 from skillopt.build.job import Job
 from skillopt.errors import ConfigError
-from skillopt.files import lock, write_text
+from skillopt.files import lock_run, write_text
 from skillopt.runs.answers import stored_tasks
 from skillopt.runs.database import Database
 from skillopt.runs.log import DATABASE, EARLIER, STAYS, difference
@@ -113,7 +113,7 @@ def _told_correction(job: Job, folder: Path) -> str:
     """What was corrected and what still holds; empty where nothing is to be put aside."""
     if not is_run(folder):
         return ""
-    with lock(folder / ".lock"):
+    with lock_run(folder):
         before = Database.reading(folder / DATABASE)
         try:
             noted, is_answered = before.noted_as(json.loads, "identity"), before.holds_answers()
@@ -150,7 +150,7 @@ def _what_holds(keys: list[str]) -> Iterator[str]:
 
 def _put_aside(folder: Path) -> None:
     """Move the run of a folder below `earlier`. A move that is killed is carried on by the next one."""
-    with lock(folder / ".lock"):
+    with lock_run(folder):
         home = folder / EARLIER
         home.mkdir(exist_ok=True)
         under_way = next(home.glob(f"*{_MOVING}"), None)

@@ -17,7 +17,7 @@ from skillopt.adoption import is_adopted
 from skillopt.cli._console import SafeConsole, coloured, echo, open_console
 from skillopt.cli._options import NewestRun, option, simple
 from skillopt.errors import UsageError
-from skillopt.files import as_usage_error, write_text
+from skillopt.files import as_usage_error, check_links_stay, write_text
 from skillopt.render.stairs import told
 from skillopt.report import page as whole_page
 from skillopt.runs.growth import GrownLine, Growth, growth
@@ -89,6 +89,7 @@ def _play(console: SafeConsole, facts: Facts, grown: Growth, seconds: float) -> 
 
 
 def _write(folder: Path, facts: Facts, seconds: float, *, opens: bool) -> None:
+    check_links_stay(folder)
     target = folder / PAGE
     elsewhere = (
         "'skillopt report RUN --out FILE.html' writes a page elsewhere; its button Play does the same."

@@ -9,7 +9,7 @@ from skillopt.adoption import is_adopted
 from skillopt.cli._console import tell
 from skillopt.cli._options import Json, NewestRun, option, simple
 from skillopt.errors import UsageError
-from skillopt.files import as_usage_error, write_text
+from skillopt.files import as_usage_error, check_links_stay, write_text
 from skillopt.report import page, summary
 from skillopt.runs.reader import find_run, read_facts
 from skillopt.runs.task_look import look_at_all
@@ -28,6 +28,7 @@ def report(
 ) -> None:
     """Write a run as one offline HTML page, and a Markdown summary beside it. A run at work goes on."""
     run = find_run(run or Path("outputs"))
+    check_links_stay(run)
     target = run / "report.html" if out is None else out
     facts = read_facts(run)
     _check(target)

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from skillopt.errors import RunConflict, Stopped, UsageError
+from skillopt.errors import RunConflict, Stopped
 from skillopt.events import (
     SCHEMA,
     Checkpoint,
@@ -28,7 +28,7 @@ from skillopt.events import (
 )
 from skillopt.events.records import StepRecord
 from skillopt.events.state import MEMORY, MemoryEntry
-from skillopt.files import lock
+from skillopt.files import as_usage_error, check_links_stay, lock
 from skillopt.redact import Scrubber
 from skillopt.runs.database import Database, other_version
 from skillopt.runs.fold import Fold, LogSection, step_records
@@ -310,17 +310,9 @@ def _short(value: Any) -> str:
 
 
 def _prepare(folder: Path) -> None:
-    try:
+    with as_usage_error(f"The run folder {folder}", "written", "Name another with --out_root."):
         folder.mkdir(parents=True, exist_ok=True)
         names = {path.name for path in folder.iterdir()}
-        probe = folder / ".probe"
-        probe.write_bytes(b"")
-        probe.unlink()
-    except OSError as error:
-        raise UsageError(
-            f"The run folder {folder} cannot be written: {error.strerror or error}. Name another with"
-            " --out_root."
-        ) from error
     if EVENTS in names and DATABASE not in names:
         raise RunConflict(
             f"{folder} holds the log of a run, but its {DATABASE} is gone. Put it back, or name another"
@@ -331,3 +323,8 @@ def _prepare(folder: Path) -> None:
             f"{folder} is not empty and is not a run of SkillOpt; nothing was changed. Name another folder"
             " with --out_root."
         )
+    check_links_stay(folder)
+    probe = folder / ".probe"
+    with as_usage_error(f"The run folder {folder}", "written", "Name another with --out_root."):
+        probe.write_bytes(b"")
+        probe.unlink()

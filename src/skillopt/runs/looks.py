@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from skillopt.errors import RunConflict
-from skillopt.files import lock, read_text, write_text
+from skillopt.files import lock_run, read_text, write_text
 
 LOOKS = "looks.jsonl"
 
@@ -64,7 +64,7 @@ def note_look(folder: Path, look: Look) -> bool:
 
     Raises `RunConflict` when another process works in the folder: nothing is written then.
     """
-    with lock(folder / ".lock"):
+    with lock_run(folder):
         known = read_looks(folder)
         if {one.key for one in look.seen} <= {one.key for each in known for one in each.seen}:
             return False
