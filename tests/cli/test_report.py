@@ -123,7 +123,7 @@ def test_a_log_that_has_not_begun_and_a_damaged_summary_are_said(skillopt: Comma
 
 
 @pytest.mark.parametrize(
-    "name", ["report.html", "report.md", "replay.html", ".lock", "skills", "best_skill.md"]
+    "name", ["report.html", "report.md", "replay.html", ".lock", "skills", "best_skill.md", "pruned"]
 )
 @pytest.mark.parametrize(
     "words", [("report", "run"), ("replay", "run", "--page", "--no-open"), ("train", "run")]

@@ -68,6 +68,14 @@ def test_the_test_is_compared_as_the_run_compared_it(trained: Trained) -> None:
     assert (compared.p, list(compared.fixed)) == (recorded["p"], recorded["fixed"])
 
 
+@pytest.mark.parametrize("claimed", ["Certified: 0.000 to 1.000 (p = 1e-99).", "", "real"])
+def test_a_claim_that_does_not_follow_from_the_log_is_not_believed(trained: Trained, claimed: str) -> None:
+    honest = trained.json("summary.json")
+    forged = folded(trained, summary=honest | {"claim": claimed})
+    assert honest["claim"].startswith(forged.claim)
+    assert forged.claim and "is not believed" in said(forged)
+
+
 def test_every_measured_version_is_a_column_with_the_rows_its_verdict_read(trained: Trained) -> None:
     facts = folded(trained)
     saved = {one.place for one in trained.of(Judged) if one.place.candidate and one.action == "accept"}

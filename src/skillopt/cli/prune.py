@@ -11,6 +11,7 @@ from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import tell
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, NewestRun, Plain, Quiet
+from skillopt.files import check_links_stay
 from skillopt.runs import words
 from skillopt.runs.reader import find_run, is_in_rounds, read_run
 from skillopt.tasks.splits import listed
@@ -39,6 +40,7 @@ def prune(
     Running the same command again goes on where it stopped.
     """
     folder = find_run(run or Path("outputs"))
+    check_links_stay(folder)
     given = replace(given, config=str(folder), options=[*_OF_THE_RUN, *given.options])
     resolved = _run.configure(given)
     job = pruning_job(resolved, folder)

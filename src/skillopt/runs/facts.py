@@ -17,7 +17,7 @@ from skillopt.runs.values import Facts
 from skillopt.runs.words import START_NAME, count, origin
 from skillopt.significance import Significance, significance
 from skillopt.skill.diff import unified
-from skillopt.train.claim import TestReport, report_of
+from skillopt.train.claim import TestReport, claim, report_of
 
 HIDDEN = "[set]"
 
@@ -83,7 +83,14 @@ def facts_of(
             best_skill=best,
             best_diff=unified(seed, best, "seed", "best"),
         )
-    return replace(facts, remarks=list(_remarks(facts, fold, config, summary)))
+    # What a summary claims begins with what its log shows; one that was written over is not believed.
+    shown = claim(
+        replace(test, look=1), changed=facts.best_skill != facts.seed_skill, simulated=facts.simulated
+    )
+    if _is_current(facts, summary) and not facts.claim.startswith(shown):
+        remarks = ["summary.json claimed something else than the log shows, and is not believed."]
+        facts = replace(facts, claim=shown, remarks=remarks)
+    return replace(facts, remarks=[*facts.remarks, *_remarks(facts, fold, config, summary)])
 
 
 def significance_of(fold: Fold[Any], gain: float | None, p: float | None) -> Significance:
@@ -157,9 +164,14 @@ def _remarks(
         )
 
 
-def _about_the_end(facts: Facts, summary: Mapping[str, Any] | None) -> Iterator[str]:
+def _is_current(facts: Facts, summary: Mapping[str, Any] | None) -> bool:
+    """Whether a summary is of the last session."""
     told = None if summary is None else (summary.get("total_steps"), summary.get("test", {}).get("look", 0))
-    is_current = told == (len(facts.steps), facts.test.look)
+    return told == (len(facts.steps), facts.test.look)
+
+
+def _about_the_end(facts: Facts, summary: Mapping[str, Any] | None) -> Iterator[str]:
+    is_current = _is_current(facts, summary)
     if facts.claim and not is_current:
         yield "The claim was made by an earlier session; the run went on since."
     is_ended = is_current and summary is not None and summary.get("status") != "finished"

@@ -134,7 +134,9 @@ def _by_target(
     return {name: one for name, one in found.items() if one is not None}
 
 
-def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool, ungated: str = "") -> str:
+def claim(
+    report: TestReport, *, changed: bool, simulated: bool, verified: bool = True, ungated: str = ""
+) -> str:
     """What the test showed and no more; `ungated` is the sentence on changes that passed no gate."""
     if not report.measured or report.comparison is None:
         sentence = f"Test was not measured: {report.why}."
