@@ -285,3 +285,14 @@ def test_u_never_rises_within_a_reading():
     assert reader.ruling == "accept"
     assert all(one >= other for one, other in pairwise(uppers[:2]))
     assert uppers == [2, 1, 3, 2]
+
+
+@pytest.mark.parametrize("policy", ["strict", "no_regression", "paired", "size_capped"])
+def test_a_task_with_a_veto_alone_lifts_no_candidate_and_may_stop_one(policy):
+    veto = {"veto_only": ["t00", "t01", "t02", "t03", "t04"], "alpha": 0.5}
+    case = one_draw(ZERO, ZERO, ZERO, ZERO, HALF, HALF, HALF, **veto)
+    assert [row for row, _ in case.rows][-2:] == ["t05", "t06"]
+    better_on_form = [ONE] * 5 + [HALF, HALF]
+    assert ended(policy, case, better_on_form)[0] == "reject"
+    assert ended(policy, case, [ZERO] * 4 + [HALF, ONE, ONE])[0] == "accept"
+    assert ended(policy, case, [ONE] * 4 + [ZERO, HALF, HALF + Fraction(1, 4)])[0] == "reject"

@@ -179,6 +179,8 @@ class GateConfig(Section):
     """Largest share of further target tokens on the val rows that a better skill may take; 0.2 is 20 %."""
     max_latency_increase: float | None = Field(default=None, ge=0)
     """Largest share of further seconds of the target's calls that a better skill may take; 0.2 is 20 %."""
+    veto_only: list[str] = Field(default_factory=list)
+    """Val tasks, by id, that may speak against a candidate and never for it."""
     targets: Literal["mean", "none_worse"] = "mean"
     """With several targets: their mean decides, or besides no target may get worse."""
     unknown_effort: Literal["reject", "allow"] = "reject"

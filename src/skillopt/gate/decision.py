@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -79,6 +79,8 @@ class GateLimits:
     confirm_draws: int = 0
     seed_chars: int = 0
     """Length of the seed's rendered text."""
+    veto_only: Sequence[str] = ()
+    """Tasks that may speak against a candidate and never for it: a gain on them counts for nothing."""
 
     @property
     def cap(self) -> int:
@@ -133,6 +135,12 @@ class Case:
             chars=chars,
             incumbent_chars=incumbent_chars,
         )
+
+    def counted(self, row: RowId, worth: Fraction | None) -> Fraction | None:
+        """What the candidate's row counts: no more than the incumbent's where its task has a veto alone."""
+        if worth is None or row[0] not in self.limits.veto_only:
+            return worth
+        return min(worth, self.bar[self.rows.index(row)])
 
 
 class PolicyReader(Protocol):

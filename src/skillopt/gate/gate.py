@@ -244,16 +244,16 @@ class Gate:
             tries=2,  # a row is asked once more before it may leave the verdict open
         )
         try:
-            fits = await self._read(stage, reader, to_the_end)
+            fits = await self._read(stage, reader, case, to_the_end)
             if fits and case.first < len(rows) and (reader.ruling is None or to_the_end):
                 stage.extend(rows[case.first :])
-                await self._read(stage, reader, to_the_end)
+                await self._read(stage, reader, case, to_the_end)
             outcomes = stage.conclude()
         finally:
             stage.cancel()
         return self._rule(step, skill, incumbent, outcomes, reader, policy=policy, over=over)
 
-    async def _read(self, stage: Evaluation, reader: PolicyReader, to_the_end: bool) -> bool:
+    async def _read(self, stage: Evaluation, reader: PolicyReader, case: Case, to_the_end: bool) -> bool:
         """Read until the ruling is fixed; False where a row shows a candidate that the target cannot take."""
         while reader.ruling is None or to_the_end:
             outcome = await stage.next()
@@ -264,7 +264,7 @@ class Gate:
             worth = None
             if isinstance(outcome, Scored):
                 worth = value(outcome.score, self.metric, self.weight)
-            reader.read(worth)
+            reader.read(case.counted((outcome.task_id, outcome.draw), worth))
         return True
 
     def _rule(

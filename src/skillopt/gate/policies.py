@@ -147,6 +147,6 @@ def decide(
     for row in islice(candidate, len(case.rows)):
         if reader.ruling is not None:
             break
-        reader.read(row)
+        reader.read(case.counted(case.rows[len(uppers)], row))
         uppers.append(reader.upper)
     return reader, uppers
