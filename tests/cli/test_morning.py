@@ -20,13 +20,13 @@ def model() -> Iterator[str]:
         yield f"compatible:m@{provider.base_url}"
 
 
-def at_a_terminal(person: Person, *keys: str) -> str:
+def at_a_terminal(person: Person, *keys: str, words: tuple[str, ...] = ()) -> str:
     """What the program prints to somebody who types these lines."""
     import pty
 
     ours, theirs = pty.openpty()
     around = {**os.environ, "PYTHONPATH": str(SRC), "HOME": str(person.home), "TERM": "dumb"}
-    argv = [sys.executable, "-m", "skillopt_sleep"]
+    argv = [sys.executable, "-m", "skillopt_sleep", *words]
     with subprocess.Popen(
         argv, cwd=person.project, env=around, stdin=theirs, stdout=theirs, stderr=theirs
     ) as ran:
@@ -60,7 +60,7 @@ def test_what_was_learned_is_told_with_the_persons_words_and_an_answer_before_an
         "Answer before:\n    A long text about everything and nothing.",
         "## Key Risks",
         f"+{RULE}",
-        "`skillopt sleep adopt` takes what was measured",
+        "`skillopt sleep adopt` takes what is shown to help",
     ):
         assert part in told, part
     assert person.skill.read_text() == SKILL, "looking changes nothing"
@@ -75,3 +75,18 @@ def test_the_person_decides_at_the_terminal(person: Person, model: str) -> None:
     assert run("sleep", "undo").code == 0 and person.skill.read_text() == SKILL
     assert "Adopted: 1 change" in at_a_terminal(person, "a") and person.skill.read_text() == LEARNT
     assert run("sleep").out.startswith("Nothing waits for you. Last night: proposes changes to brief-writer.")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="a terminal is opened as on Unix")
+def test_what_is_not_shown_to_help_is_asked_about_edit_by_edit(person: Person, model: str) -> None:
+    (person.home / ".skillopt-sleep" / "config.yaml").write_text("llm_mine: false\n")
+    assert run("sleep", "run", "--model", model, "--quiet").code == 0
+    asked = at_a_terminal(person, "n", words=("adopt",))
+    assert f"edit 1: {RULE}" in asked and "Nothing shows that it helps. Adopt it?" in asked
+    assert "Nothing was adopted." in asked and person.skill.read_text() == SKILL
+    assert run("sleep", "adopt").code == 2 == run("sleep", "adopt", "--yes").code, "nobody can be asked"
+    assert "Later:" in at_a_terminal(person, "a", "n") and person.skill.read_text() == SKILL
+    assert "Adopted: 1 change" in at_a_terminal(person, "a", "y") and person.skill.read_text() == LEARNT
+    assert run("sleep", "undo").code == 0
+    assert "Adopted: 1 change" in at_a_terminal(person, "y", words=("adopt",))

@@ -93,7 +93,7 @@ def test_dry_run_without_a_model_names_tasks_cost_and_remedy_and_writes_nothing(
     assert "likely cost: " in ran.out and sorted(person.home.rglob("*")) == before
     told = json.loads(sleep("dry-run", "--json").out)
     assert (told["standing"], len(told["tasks"]), [target["name"] for target in told["targets"]]) == (
-        "ready",
+        "unverified",  # nobody judged by a rubric yet
         20,
         ["brief-writer"],
     )

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 from cli._commands import SRC, Ran, run
-from night._nights import LEARNT, RULE, Person, scripted
+from night._nights import LEARNT, RULE, SKILL, Person, scripted
 from skillopt.testing import LoopbackProvider
 
 SECRET = "ghp_0123456789abcdefABCDEF0123456789abcd"
@@ -57,6 +57,10 @@ def test_tasks_are_written_reviewed_and_used_and_nothing_is_sent_before_that(
     assert refused.code == 2 and "was not reviewed" in refused.err and provider.log == []
 
     path.write_text(path.read_text().replace('"reviewed": false', '"reviewed": true'))
+    formal = json.loads(sleep("run", "--tasks-file", "tasks.json", "--quiet", "--json", *roles).out)
+    assert formal["accepted"] is False and "see form alone" in formal["skills"][0]["finding"]
+    assert sleep("adopt").code == 2 and person.skill.read_text() == SKILL
+    path.write_text(path.read_text().replace('"form alone"', '"vouched for"'))
     ended = json.loads(sleep("run", "--tasks-file", "tasks.json", "--quiet", "--json", *roles).out)
     assert (ended["n_tasks"], ended["accepted"]) == (20, True)
     assert not [one for one in provider.log if (one.place or "").startswith("mine/")], (
@@ -71,7 +75,7 @@ def test_a_bare_list_is_used_when_the_person_says_that_it_was_read(
 ) -> None:
     sleep("harvest", "--output", "tasks.json")
     path = person.project / "tasks.json"
-    path.write_text(json.dumps(json.loads(path.read_text())["tasks"]))
+    path.write_text(json.dumps(json.loads(path.read_text().replace("form alone", "vouched for"))["tasks"]))
     words = [
         "run",
         "--tasks-file",

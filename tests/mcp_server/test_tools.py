@@ -23,6 +23,7 @@ TOOLBOX = Toolbox(app)
 EVERYTHING = tuple(SWITCHES)
 FACE = {"json", "quiet", "plain", "help_all"}
 NOT_FOR_A_MODEL = {
+    "sleep_adopt": {"yes"},
     "sleep_harvest": {"output"},
     "sleep_run": {"reviewed", "log"},
     "sleep_unschedule": {"all"},

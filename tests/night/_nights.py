@@ -5,6 +5,7 @@ thing from them.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -36,7 +37,11 @@ def scripted(*rules: str, hard: Sequence[str] = SUBJECTS) -> Callable[[Call], st
         if (read := answers(place, call.text)) is not None:
             return read
         if place.startswith("mine/"):
-            return json.dumps({"title": "Briefs", "self_contained": True})
+            rubric = "- The brief is on what was asked."
+            return json.dumps({"title": "Briefs", "self_contained": True, "rubric": rubric})
+        if place.startswith("judge/"):
+            asked = next((subject for subject in SUBJECTS if subject in task_of(call.text)), "?")
+            return findings(met=good(asked).strip() in work_of(call.text))
         if not place.startswith("rollout/"):
             edits = [
                 {"op": "append", "content": rule, "rationale": "the section was missed"} for rule in rules
@@ -50,6 +55,21 @@ def scripted(*rules: str, hard: Sequence[str] = SUBJECTS) -> Callable[[Call], st
         return good(asked) if RULE in call.text or asked not in hard else f"{BAD} It is about {asked}."
 
     return answer
+
+
+def task_of(judged: str) -> str:
+    """The request that a judge is asked about."""
+    return re.findall(r"<task>\n(.*?)\n</task>", judged, re.DOTALL)[-1]
+
+
+def work_of(judged: str) -> str:
+    """The answer that a judge is asked about."""
+    return re.findall(r"<work>\n(.*?)\n</work>", judged, re.DOTALL)[-1]
+
+
+def findings(*, met: bool) -> str:
+    """What a judge says of a rubric with one point."""
+    return json.dumps({"findings": [{"criterion": 1, "evidence": "", "met": met}]})
 
 
 @dataclass(frozen=True)

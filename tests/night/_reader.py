@@ -39,6 +39,13 @@ def one_kind(prompt: str, title: str = "Write briefs") -> str:
     return json.dumps({"kinds": [{"title": title, "lines": [int(line) for line in lines]}]})
 
 
+def by_first_word(prompt: str) -> str:
+    """Lines of the question `kinds` that begin with the same word are of one kind."""
+    lines = re.findall(r"^(\d+)\. (\w+)", prompt.partition("<lines>")[2], re.MULTILINE)
+    kinds = {word: [int(line) for line, begins in lines if begins == word] for _, word in lines}
+    return json.dumps({"kinds": [{"title": word, "lines": its} for word, its in kinds.items()]})
+
+
 def answers(place: str, prompt: str) -> str | None:
     """The reply to a question about sessions; None for any other."""
     if place.startswith("read/"):

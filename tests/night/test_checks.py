@@ -251,7 +251,7 @@ async def test_a_rubric_is_judged_in_the_role_of_the_judge_by_a_model_that_sees_
     )
     both = task(rubric="It has a verdict.", checks=[{"op": "contains", "arg": "never there"}])
     half = await scored(judged(True), both, "Yes.")
-    assert (half.hard, half.soft) == (0.0, 0.5)
+    assert (half.hard, half.soft) == (0.0, 0.0)
 
 
 async def test_what_a_judge_gets_wrong_twice_is_a_fault_of_the_judge_and_never_a_score() -> None:

@@ -42,7 +42,7 @@ async def test_what_is_decided_goes_and_what_is_open_or_can_be_undone_stays(tmp_
     discarded = await night(person, RULE)
     desk(person).discard()
     adopted = await night(person, RULE)
-    desk(person).adopt()
+    desk(person).adopt(edits=[1])
     person.skill.write_text(SKILL)
     waiting = await night(person, RULE)
     runs = sorted(path for number in (1, 2, 3) for path in kept.night(number).iterdir() if path.is_dir())
@@ -66,10 +66,10 @@ async def test_what_is_decided_goes_and_what_is_open_or_can_be_undone_stays(tmp_
 async def test_an_adoption_goes_once_a_later_one_stands_on_it(tmp_path: Path) -> None:
     person = Person(tmp_path / "home").write()
     first = await night(person, RULE)
-    desk(person).adopt()
+    desk(person).adopt(edits=[1])
     person.skill.write_text(SKILL)
     second = await night(person, RULE)
-    desk(person, days=1).adopt()
+    desk(person, days=1).adopt(edits=[1])
     assert clean(person.around(), before=LATER).proposals == (first,)
     assert desk(person).store.ids() == [second]
 

@@ -11,6 +11,7 @@ from night._nights import LEARNT, RULE, SKILL, Person, clock, scripted
 from night._sessions import SUBJECTS
 from night.test_memory import night, sessions
 from skillopt.changes.proposal import Judgement, TaskScores
+from skillopt.errors import UsageError
 from skillopt.night.outcome import chance_of
 from skillopt.testing import LoopbackProvider
 
@@ -74,7 +75,7 @@ def test_the_finding_says_how_many_and_whether_it_could_be_chance() -> None:
         "could be chance: better on 5 of 5 held-out tasks (p = 0.062, 2 tries)"
     )
     assert said(rows(2) + rows(3, telling=False), p=0.25).endswith(
-        "; 3 measured by form alone count for nothing"
+        "; those measured by form alone, 3, count for nothing"
     )
     assert said(()) == "not proven yet: not measured"
     assert said(rows(2)) == "not proven yet: better on 2 of 2 held-out tasks (not tested)"
@@ -104,7 +105,9 @@ async def test_one_better_task_of_many_is_proposed_and_could_be_chance(tmp_path:
     assert not judged.verified and judged.finding == (
         "could be chance: better on 1 of 8 held-out tasks (p = 0.28)"
     )
-    other.around().adoption(clock).adopt()
+    with pytest.raises(UsageError, match=r"is not shown to help\. .*--edit 1\.$"):
+        other.around().adoption(clock).adopt()
+    other.around().adoption(clock).adopt(edits=[1])
     assert other.skill.read_text() == LEARNT, "who wants it may have it"
 
 

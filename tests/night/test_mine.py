@@ -55,7 +55,8 @@ async def test_requests_that_recur_become_tasks_with_checks_that_were_seen_to_te
     assert {task.prompt for task in mined.tasks} == {
         f"Write a brief on whether {subject}." for subject in SUBJECTS
     }
-    assert (mined.standing, len(of(mined, "train")) > 3, len(of(mined, "val")) > 3) == ("ready", True, True)
+    assert (len(of(mined, "train")) > 3, len(of(mined, "val")) > 3) == (True, True)
+    assert mined.standing == "unverified" and all(task.form_alone for task in mined.tasks), "nobody judges"
     Splits(
         train=tuple(task.as_task() for task in of(mined, "train")),
         val=tuple(task.as_task() for task in of(mined, "val")),
@@ -172,10 +173,8 @@ async def test_what_needs_the_repository_is_never_a_task_and_becomes_a_suggestio
     assert mined.tasks == ()
     (suggestion,) = mined.suggestions
     assert "needs the repository" in suggestion.reason and "Edit, Bash" in suggestion.reason
-    assert (len(suggestion.sessions), suggestion.wishes) == (
-        3,
-        ("No, you forgot to run the tests before you say done.",),
-    )
+    wish = "No, you forgot to run the tests before you say done."
+    assert suggestion.wishes == {wish: ("jsonl:s0", "jsonl:s1", "jsonl:s2")} and len(suggestion.sessions) == 3
 
 
 @pytest.mark.parametrize(
@@ -594,7 +593,7 @@ async def test_a_reply_that_cannot_be_used_leaves_the_heuristics(reply: str | Re
     assert {task.rules for task in mined.tasks} == {(SECTION,)}
     assert len(model.requests) == 2
     assert mined.notes == (
-        "1 of 1 kinds were mined by your own words alone: the model's replies about them could not be used.",
+        "1 kind of 1 mined by your own words alone: the model's replies about them could not be used.",
     )
 
 

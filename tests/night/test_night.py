@@ -381,7 +381,7 @@ async def test_val_and_test_requests_reach_nobody_who_writes_the_skill_or_its_me
     seen: list[str] = []
 
     def answer(call: Call) -> str:
-        if not (call.place or "").startswith(("rollout/", "read/")):
+        if not (call.place or "").startswith(("rollout/", "read/", "judge/")):
             seen.append(call.text)
         return scripted(RULE)(call)
 
@@ -449,7 +449,7 @@ async def test_a_night_without_a_key_is_answered_by_hand_in_few_rounds(person: P
     roles = Roles(target="handoff", optimizer="handoff")
     folder = around.home.project(person.project).night(1)
     ended = None
-    for _ in range(8):
+    for _ in range(12):
         try:
             ended = await run_night(around, roles, environ={}, now=clock)
             break
@@ -457,9 +457,10 @@ async def test_a_night_without_a_key_is_answered_by_hand_in_few_rounds(person: P
             for asked in folder.glob("*/handoff"):
                 answer_all(asked)
     assert len(list(folder.glob("reading-*/handoff/round-*"))) == 1, "all sessions in one round"
-    assert len(list(folder.glob("mining-*/handoff/round-*"))) == 1
-    assert len(list(folder.glob("01-brief-writer/handoff/round-*"))) == 4, (
-        "baseline, rollout, reflection, gate: a round each"
+    assert len(list(folder.glob("mining-*/handoff/round-*"))) == 2, "the rubric, and all that it is tried on"
+    rounds = len(list(folder.glob("01-brief-writer/handoff/round-*")))
+    assert rounds <= 7, (
+        "baseline, rollout, reflection, gate: a round each, and one to judge what was answered"
     )
     assert ended is not None
     assert ended.resumed and ended.proposal is not None and ended.proposal.targets[0].text({1}) == LEARNT

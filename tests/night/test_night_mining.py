@@ -85,8 +85,9 @@ async def test_what_no_rule_can_say_is_learned_by_a_rubric_that_the_judge_applie
     assert ended.proposal is not None and target.outcome is not None
     assert (target.outcome.judgement.before, target.outcome.judgement.after) == (0.0, 1.0)
     mining = ended.plan.mining
-    assert mining is not None and mining.calls == 10, (
-        "four to read twenty sessions, one question, and a rubric tried on two good, two bad answers and a promise"
+    assert mining is not None and mining.calls == 12, (
+        "four to read twenty sessions, one question, and a rubric tried on two good, two bad answers, a promise"
+        " and two lazy ones"
     )
     assert mining.tokens and ended.record.tokens is not None and used <= ended.record.tokens
     held_out = [task.prompt for task in target.tasks if task.split != "train"]
@@ -117,7 +118,7 @@ async def test_a_judge_that_is_not_understood_is_no_score_and_stops_the_night(va
         work = call.text.partition("<work>\n")[2].partition("\n</work>")[0]
         return (
             json.dumps({"findings": [{"criterion": 1, "evidence": "", "met": "Key Risks" in work}]})
-            if tried["all"] <= 5
+            if tried["all"] <= 7
             else "fine"
         )
 

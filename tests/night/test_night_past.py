@@ -66,7 +66,7 @@ async def two_nights(
 ) -> NightResult:
     first = await night(person, provider, **SETTINGS)
     assert first.proposal is not None
-    desk(person).adopt()
+    desk(person).adopt(edits=[1])
     days_later(person)
     return await night(person, provider, ear, **{**SETTINGS, **settings})
 
@@ -102,7 +102,7 @@ async def test_guidance_of_the_longer_view_is_gated_proposed_adopted_and_undone(
     )
     (asked,) = [text for place, text in seen if "/slow_update/" in place]
     assert "# Skill 1 night ago" in asked and "night after night" in asked
-    desk(person).adopt()
+    desk(person).adopt(edits=[edit.id for edit in ended.proposal.edits])
     live = person.skill.read_text()
     assert (
         live.startswith(LEARNT)
@@ -151,7 +151,7 @@ async def test_without_an_adopted_night_there_is_no_slow_update_and_the_night_sa
         if decide == "discard":
             desk(person).discard()
         elif decide == "undo":
-            desk(person).adopt()
+            desk(person).adopt(edits=[1])
             desk(person).undo()
         days_later(person)
         ended = await night(person, provider, **SETTINGS)
@@ -202,12 +202,12 @@ async def test_a_memory_file_keeps_its_guidance_in_our_block(tmp_path: Path) -> 
     memory.write_text("# House rules\n\nBe kind.\n")
     async with LoopbackProvider(learning()) as provider:
         await night(person, provider, **SETTINGS, evolve_memory=True)
-        desk(person).adopt()
+        desk(person).adopt(edits=[1])
         talks = person.home / ".skillopt-sleep" / "sessions" / "talks.jsonl"
         talks.write_text("".join(person.lines(range(12, 20), ())))
         ended = await night(person, provider, **SETTINGS, evolve_memory=True)
     assert ended.proposal is not None
-    desk(person).adopt()
+    desk(person).adopt(edits=[edit.id for edit in ended.proposal.edits])
     assert memory.read_text().startswith("# House rules\n\nBe kind.\n") and GUIDE in memory.read_text()
 
 

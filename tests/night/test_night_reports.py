@@ -59,7 +59,7 @@ async def test_of_a_cursor_rule_that_always_applies_only_our_block_changes(tmp_p
     assert asked and all("Be kind." in text and "alwaysApply" not in text for text in asked), (
         "read as Cursor reads it"
     )
-    desk(person).adopt()
+    desk(person).adopt(edits=[1])
     written = (folder / "b_house.mdc").read_bytes().decode()
     assert written.startswith(RULES) and RULE in written and (folder / "a_python.mdc").read_text() == SCOPED
     desk(person).undo()
@@ -72,7 +72,7 @@ async def test_a_rule_for_certain_files_is_no_memory_file_unless_it_is_named(tmp
     async with LoopbackProvider(scripted(RULE)) as provider:
         ended = await night(person, provider, target_skill_path=str(folder / "python.mdc"), llm_mine=False)
     assert ended.proposal is not None and ended.proposal.targets[0].kind == "memory"
-    desk(person).adopt()
+    desk(person).adopt(edits=[1])
     assert (folder / "python.mdc").read_text().startswith(SCOPED)
 
 
@@ -87,7 +87,7 @@ def test_only_what_stands_in_front_is_taken_off(text: str) -> None:
 async def test_every_skill_of_a_night_has_a_row(tmp_path: Path) -> None:
     person = with_memos(tmp_path / "home", LEARNT)
     async with LoopbackProvider(scripted(RULE, HARM, hard=SUBJECTS[::3])) as provider:
-        ended = await night(person, provider, val_fraction=0.5, llm_mine=False)
+        ended = await night(person, provider, val_fraction=0.5)
     rows = {row.name: row for row in ended.record.skills}
     assert set(rows) == {"brief-writer", "memo"}
     brief, memo = rows["brief-writer"], rows["memo"]
@@ -157,9 +157,9 @@ Decide = Callable[[Any], object]
 @pytest.mark.parametrize(
     ("decide", "said"),
     [
-        (lambda desk: desk.adopt(), "agreed to adding"),
+        (lambda desk: desk.adopt(edits=[1]), "agreed to adding"),
         pytest.param(lambda desk: desk.discard(), "decided against adding", marks=pytest.mark.real),
-        (lambda desk: (desk.adopt(), desk.undo()), "decided against adding"),
+        (lambda desk: (desk.adopt(edits=[1]), desk.undo()), "decided against adding"),
     ],
     ids=["adopted", "discarded", "undone"],
 )

@@ -43,7 +43,7 @@ async def test_a_proposal_is_told_in_the_ways_that_were_asked_for_and_in_no_othe
     (tools / "notify-send").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
     monkeypatch.setattr("sys.platform", "linux")
-    night = await ended(person.around(llm_mine=False))
+    night = await ended(person.around(llm_mine=True))
     assert give_notices(person.around(), night, {}) == [] and banner(person.around(), clock) == ""
     every = person.around(notices=["banner", "desktop", "branch"])
     assert "proposes changes to brief-writer" in banner(every, clock)
@@ -61,7 +61,7 @@ async def test_a_proposal_is_told_in_the_ways_that_were_asked_for_and_in_no_othe
 
 async def test_a_notice_that_cannot_be_given_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     person = Person(tmp_path / "home").write(sessions=12)
-    night = await ended(person.around(llm_mine=False))
+    night = await ended(person.around(llm_mine=True))
     monkeypatch.setenv("PATH", "/nowhere")
     told = give_notices(person.around(notices=["desktop", "branch"]), night, {})
     assert [line.partition(":")[0] for line in told] == ["No desktop notification", "No branch"]

@@ -149,7 +149,7 @@ async def test_a_reply_that_leaves_a_turn_out_leaves_the_rules_and_says_so(
 ) -> None:
     talk = session(0, "Write a brief on tea.", "Tea.", "perfect, thanks", "Bye.")
     found, lost = await read_with_model(FunctionModel(lambda _: reply), [talk], Readings(folder=tmp_path))
-    assert not found and "read by rules in code alone" in lost[0] and not list(tmp_path.iterdir())
+    assert not found and "Rules in code alone read 1 of 1 session" in lost[0] and not list(tmp_path.iterdir())
 
 
 async def test_a_spent_allowance_leaves_the_rules_and_says_so(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ async def test_a_spent_allowance_leaves_the_rules_and_says_so(tmp_path: Path) ->
     talk = session(0, "Write a brief on tea.", "Tea.", "perfect, thanks", "Bye.")
     found, lost = await read_with_model(FunctionModel(broke), [talk], Readings(folder=tmp_path))
     assert not found and lost == [
-        "1 of 1 sessions were read by rules in code alone: tonight's allowance for reading was spent."
+        "Rules in code alone read 1 of 1 session: tonight's allowance for reading was spent."
     ]
 
 

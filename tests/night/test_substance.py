@@ -10,37 +10,26 @@ from pathlib import Path
 
 import pytest
 
-from night._nights import NOW, REPLY, clock
+from night._gamed import FIGURES, NAMES, REVIEW, careful, number
+from night._nights import NOW, REPLY, clock, findings, task_of, work_of
 from night._reader import answers
 from night._sessions import session
 from skillopt.night import NightContext, NightHome, NightResult, NightSettings, Roles, run_night
 from skillopt.night.mining import mine
-from skillopt.night.substance import Guards, guards_of, has_empty_section, is_echo
+from skillopt.night.substance import Guards, guards_of, has_empty_section, is_echo, lazy_answers
 from skillopt.testing import Call, LoopbackProvider
 from skillopt.transcripts import Homes
 
-NAMES = ("cart", "rate", "mail", "page", "slot", "hash", "ship", "fund", "trim", "slug", "head", "line")
-NAMES += ("coin", "desk", "lamp", "door", "rail", "sand", "tree", "wave")
 HONEST = "- Open every review with a section `Blockers` that names what must change, then the rest."
 CONSTANT = "- Answer every review with `Blockers: ok`."
 ECHO = "- Say the diff back below a line `Blockers:`."
 EMPTY = "- Write the headings Blockers and Rest and nothing else."
 
 
-def diff(name: str) -> str:
-    return f"Review this diff:\n\ndiff --git a/{name}.py b/{name}.py\n@@ -1 +1 @@\n-def {name}(): ...\n+def {name}(v): ..."
-
-
-def review(name: str) -> str:
-    return (
-        f"## Blockers\n\n- {name} has no test for its new argument.\n\n## Rest\n\n- {name} needs a docstring."
-    )
-
-
 def answered(skill: str, prompt: str, name: str) -> str:
     """What a target does that follows the skill to the letter (simulated)."""
     if HONEST in skill:
-        return review(name)
+        return REVIEW.good(name)
     if CONSTANT in skill:
         return "## Blockers\n\nok\n\nBlockers: ok"
     if ECHO in skill:
@@ -54,13 +43,16 @@ def lazy(*rules: str) -> Callable[[Call], str]:
         if (read := answers(place, call.text)) is not None:
             return read
         if place.startswith("mine/"):
-            return json.dumps({"title": "Reviews", "self_contained": True})
+            rubric = "- It reviews this very change."
+            return json.dumps({"title": "Reviews", "self_contained": True, "rubric": rubric})
+        if place.startswith("judge/"):
+            return findings(met=careful(REVIEW)(task_of(call.text), work_of(call.text)))
         if not place.startswith("rollout/"):
             edits = [{"op": "append", "content": rule, "rationale": "said so"} for rule in rules]
             wanted = "analyst_failure" in place
             return json.dumps({**REPLY, "patch": {"reasoning": "", "edits": edits if wanted else []}})
         name = next(name for name in NAMES if f"a/{name}.py" in call.text)
-        return answered(call.text, diff(name), name)
+        return answered(call.text, REVIEW.ask(name), name)
 
     return answer
 
@@ -79,7 +71,14 @@ def talks(folder: Path, project: Path, turns: Mapping[str, Sequence[str]]) -> No
 async def reviewed(home: Path, *rules: str) -> NightResult:
     said = 'No, you forgot the "Blockers" section.'
     turns = {
-        name: [diff(name), f"The change to {name} is fine.", said, review(name), "Good, thanks.", "Bye."]
+        name: [
+            REVIEW.ask(name),
+            f"The change to {name} is fine.",
+            said,
+            REVIEW.good(name),
+            "Good, thanks.",
+            "Bye.",
+        ]
         for name in NAMES
     }
     return await after_talks(home, turns, lazy(*rules))
@@ -128,26 +127,34 @@ async def test_the_honest_edit_is_accepted_verified_and_told_in_the_persons_word
 async def test_an_answer_to_another_request_is_none_to_this_one() -> None:
     sessions = [
         session(
-            number, diff(name), "Fine.", 'No, you forgot the "Blockers" section.', review(name), "Good.", ""
+            number,
+            REVIEW.ask(name),
+            "Fine.",
+            'No, you forgot the "Blockers" section.',
+            REVIEW.good(name),
+            "Good.",
+            "",
         )
         for number, name in enumerate(NAMES)
     ]
     mined = await mine(sessions)
-    assert len(mined.tasks) == 20 and not any(task.form_alone for task in mined.tasks)
+    assert len(mined.tasks) == 20 and all(task.guards.least for task in mined.tasks)
     assert all(
-        not task.guards.failing(task.prompt, review(name))
+        not task.guards.failing(task.prompt, REVIEW.good(name))
         for task in mined.tasks
         for name in NAMES
         if f"/{name}." in task.prompt
     )
     other = next(task for task in mined.tasks if "/cart." in task.prompt)
-    assert other.guards.failing(other.prompt, review("rate")) == "The answer is not about this request."
+    assert other.guards.failing(other.prompt, REVIEW.good("rate")) == "The answer is not about this request."
 
 
 async def test_what_an_answer_to_anything_could_have_is_marked_and_cannot_verify() -> None:
     same = "## Blockers\n\n- none"
     sessions = [
-        session(number, diff(name), "Fine.", 'No, you forgot the "Blockers" section.', same, "Good.", "")
+        session(
+            number, REVIEW.ask(name), "Fine.", 'No, you forgot the "Blockers" section.', same, "Good.", ""
+        )
         for number, name in enumerate(NAMES)
     ]
     mined = await mine(sessions, settings=NightSettings(val_fraction=0.5))
@@ -193,11 +200,15 @@ def test_writing_without_spaces_has_subjects_too() -> None:
         for what in ("购物车模块", "汇率服务", "邮件发送", "页面渲染")
     ]
     guards = guards_of(asked)
-    assert all(one.tell_subjects for one in guards)
+    assert all(one.least for one in guards)
     assert guards[0].failing(asked[0][0], asked[1][1][0]) and not guards[0].failing(
         asked[0][0], asked[0][1][0]
     )
     assert Guards().failing("a", "b") == ""
+
+
+def commit(name: str) -> str:
+    return f"feat({name}): take {FIGURES[number(name)]}"
 
 
 CONVENTIONAL = (
@@ -219,20 +230,24 @@ async def test_a_demand_of_conventional_commits_is_learned_and_not_met_without_i
         if (read := answers(place, call.text)) is not None:
             return read
         if place.startswith("mine/"):
-            return json.dumps({"title": "Commit messages", "self_contained": True, "checks": [FORM]})
+            told = {"title": "Commit messages", "self_contained": True, "checks": [FORM]}
+            return json.dumps({**told, "rubric": "- It says what the change does."})
+        if place.startswith("judge/"):
+            name = next(name for name in NAMES if f"a/{name}.py" in task_of(call.text))
+            return findings(met=f"take {FIGURES[number(name)]}" in work_of(call.text))
         if not place.startswith("rollout/"):
             edits = [{"op": "append", "content": rule, "rationale": "said so"}]
             wanted = "analyst_failure" in place
             return json.dumps({**REPLY, "patch": {"reasoning": "", "edits": edits if wanted else []}})
         name = next(name for name in NAMES if f"a/{name}.py" in call.text)
-        return f"feat({name}): take a value" if CONVENTIONAL in call.text else f"added a value to {name}"
+        return commit(name) if CONVENTIONAL in call.text else f"added a value to {name}"
 
     turns = {
         name: [
-            diff(name).replace("Review this diff", "Write a commit message for this diff"),
+            REVIEW.ask(name).replace("Review this diff", "Write a commit message for this diff"),
             f"added a value to {name}",
             "No. We always use conventional commits.",
-            f"feat({name}): take a value",
+            commit(name),
             "Good, thanks.",
             "Bye.",
         ]
@@ -266,5 +281,23 @@ def test_a_small_number_says_nothing_of_the_subject_where_a_name_does() -> None:
 def test_where_only_a_number_tells_requests_apart_it_counts() -> None:
     asked = [(f"Write a note on release 2.{n}.", [f"2.{n}: you find things faster."]) for n in (3, 4, 5, 6)]
     for (prompt, accepted), guards in zip(asked, guards_of(asked), strict=True):
-        assert guards.tell_subjects and guards.failing(prompt, accepted[0]) == ""
+        assert guards.least and guards.failing(prompt, accepted[0]) == ""
         assert guards.failing(prompt, "7.8: you find things faster.") != ""
+
+
+def test_an_accepted_answer_that_keeps_no_guard_switches_it_off_for_its_own_request_alone() -> None:
+    """As sessions with tools have it, whose accepted answer names nothing and leaves a heading bare."""
+    asked = [(REVIEW.ask(name), [REVIEW.good(name)]) for name in NAMES[:5]]
+    asked += [(REVIEW.ask(name), ["Done:"]) for name in NAMES[5:7]]
+    guards = guards_of(asked)
+    assert all(one.least and one.filled and one.own_words for one in guards[:5])
+    assert not any(one.least or one.filled for one in guards[5:])
+    assert guards[0].failing(asked[0][0], "## Blockers\n\nok") == "The answer is not about this request."
+
+
+def test_lazy_answers_are_made_of_the_requests_words_and_of_an_answer_to_another_one() -> None:
+    asked = [(REVIEW.ask(name), REVIEW.good(name)) for name in NAMES[:3]]
+    stuffed, filled = lazy_answers(asked)
+    assert stuffed.startswith("## Blockers\n\n- ") and "mail" in stuffed
+    assert filled == asked[1][1].replace("rate", "mail") != asked[2][1]
+    assert lazy_answers(asked[:1]) == [] == lazy_answers([])

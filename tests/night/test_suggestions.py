@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import timedelta
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from cli._commands import run
 from night._nights import NOW, RULE, SKILL, Person, clock, scripted
+from night._reader import by_first_word
 from skillopt.changes.status import decisions
 from skillopt.errors import UsageError
 from skillopt.night import NightContext, NightResult, Roles, run_night
-from skillopt.testing import LoopbackProvider
+from skillopt.testing import Call, LoopbackProvider
 
 WISH = "Wrong: we always use conventional commits, feat: or fix: in front."
 OTHER = "And never commit without running the tests first."
@@ -38,7 +41,10 @@ def tool_work(person: Person, *wishes: str, skills: tuple[str, ...] = ()) -> Non
 
 
 async def night(context: NightContext) -> NightResult:
-    async with LoopbackProvider(scripted(RULE)) as provider:
+    def answer(call: Call) -> str:
+        return by_first_word(call.text) if (call.place or "").startswith("kinds/") else scripted(RULE)(call)
+
+    async with LoopbackProvider(answer) as provider:
         model = f"compatible:m@{provider.base_url}"
         return await run_night(
             context, Roles(target=model, optimizer=model), environ={}, now=clock, restart=True
@@ -55,7 +61,7 @@ async def test_what_tools_did_is_suggested_in_the_persons_words_adopted_by_numbe
     assert all(len(one.sessions) == 6 for one in ended.plan.suggestions)
     assert ended.plan.states == {"a suggestion": 6} and ended.proposal is not None
     adoption = person.around().adoption(clock)
-    with pytest.raises(UsageError, match=r"nobody measured\. Adopt them by number: --edit 1"):
+    with pytest.raises(UsageError, match=r"is not shown to help\. .*: --edit 1"):
         adoption.adopt()
     skill = person.project / ".agents" / "skills" / "skillopt-sleep-learned" / "SKILL.md"
     number = next(edit.id for edit in ended.proposal.edits if WISH in edit.evidence[0].said)
@@ -69,7 +75,7 @@ async def test_what_tools_did_is_suggested_in_the_persons_words_adopted_by_numbe
 async def test_suggestions_stand_beside_measured_edits_and_go_only_by_their_number(tmp_path: Path) -> None:
     person = Person(tmp_path / "home").write()
     tool_work(person, WISH, skills=("brief-writer",))
-    ended = await night(person.around(llm_mine=False))
+    ended = await night(person.around())
     assert ended.proposal is not None
     (target,) = ended.proposal.targets
     measured, suggested = target.edits
@@ -104,7 +110,9 @@ async def test_a_newer_proposal_takes_the_place_of_an_open_older_one(tmp_path: P
     assert states[second.proposal.id][0] == "pending"
     with pytest.raises(UsageError, match="is replaced by proposal"):
         adoption.adopt(first.proposal.id, edits=[1])
-    assert adoption.adopt().proposal == second.proposal.id and not decisions(adoption.store, None)[:-1]
+    assert (
+        adoption.adopt(edits=[1]).proposal == second.proposal.id and not decisions(adoption.store, None)[:-1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,3 +161,42 @@ async def test_a_suggestion_for_a_file_that_cannot_be_changed_ends_no_night(tmp_
     assert (
         ended.plan.suggestions and ended.proposal is None and "nothing to learn from" in ended.record.outcome
     )
+
+
+async def test_the_sessions_of_a_suggestion_are_those_in_which_it_was_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A count stands for what it says, and so does every id and every other count that is told beside it."""
+    person = Person(tmp_path / "home").write(sessions=0, skill=False)
+    tool_work(person, WISH)
+    talks = person.home / ".skillopt-sleep" / "sessions" / "work.jsonl"
+    once = "No, also in German please."
+    talks.write_text(talks.read_text().replace(WISH, once, 1).replace(WISH, WISH.upper(), 1))
+    ended = await night(person.around(llm_mine=False))
+    said_in = {" ".join(one.wish.casefold().split()): one.sessions for one in ended.plan.suggestions}
+    assert said_in == {
+        once.casefold(): ("jsonl:w0",),
+        WISH.casefold(): tuple(f"jsonl:w{number}" for number in range(1, 6)),
+    }
+    assert ended.proposal is not None
+    page = (person.around().home.store.folder(ended.proposal.id) / "proposal.md").read_text()
+    assert "(1 session (jsonl:w0))" in page and "tasks" not in page.partition("### Edit 1")[2]
+    pending = len(ended.proposal.edits)
+    assert ended.record.outcome == f"suggests {pending} changes, and shows of none that it helps"
+    assert not any("suggestions are for you" in note for note in ended.plan.notes)
+    monkeypatch.setenv("HOME", str(person.home))
+    monkeypatch.chdir(person.project)
+    status = await asyncio.to_thread(run, "sleep", "status")
+    assert f"({pending} pending; not measured: " in status.out
+
+
+async def test_an_id_beside_a_quote_is_that_of_a_session_it_was_said_in(tmp_path: Path) -> None:
+    """Also where the first tasks that failed were never corrected, and the same request came again."""
+    person = Person(tmp_path / "home").write()
+    ended = await night(person.around())
+    assert ended.proposal is not None
+    (evidence,) = ended.proposal.edits[0].evidence
+    assert evidence.said
+    by_task = {task.id: task for task in ended.plan.targets[0].tasks}
+    assert set(evidence.sessions) == {name for id in evidence.tasks for name in by_task[id].sessions}
+    assert any(evidence.sessions[0] in by_task[id].sessions and by_task[id].said for id in evidence.tasks)

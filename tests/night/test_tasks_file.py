@@ -66,6 +66,7 @@ def test_what_is_written_comes_back_the_same_and_is_for_its_owner_alone(tmp_path
         mined(1),
         mined(2, checks=(), rubric="- It has a verdict.\n- It names risks.", outcome="redone"),
         mined(3, split="test", skills=(), outcome="accepted"),
+        mined(5, form_alone=True),
         mined(4, outcome="unknown", checks=checks_of(ContainsRule("Zoë's \u200b<b>"))),
     ]
     path = tmp_path / "out" / "tasks.json"

@@ -211,7 +211,7 @@ def test_work_that_leaves_the_named_file_alone_was_not_done() -> None:
     lines = lines_of_work("Put it into note.txt.", ["~ note.txt\n~ other.txt", "~ note.txt"])
     assert lines == ("~ note.txt",)
     guards = Guards(lines=lines)
-    assert guards.tell_subjects and not guards.failing("", "$ ls\n~ note.txt")
+    assert guards.lines and not guards.failing("", "$ ls\n~ note.txt")
     assert "was not done: ~ note.txt" in guards.failing("", "* feat: x\n> note.txt has it")
 
 

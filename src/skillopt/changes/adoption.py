@@ -44,6 +44,8 @@ class Done:
     """What an earlier crash had left behind, in words."""
     findings: tuple[str, ...] = ()
     """What the held-out tasks say of each target, in words."""
+    left: tuple[int, ...] = ()
+    """Of an adoption the edits that are still open and only taken by their number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +63,13 @@ class Adoption:
     """Told of every step once it is on the disk; a test may end the process there."""
 
     def adopt(self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()) -> Done:
-        """Write the chosen edits (else all open ones) of a proposal (else the newest) to the live files.
+        """Write the chosen edits (else those that are shown to help) of a proposal (else the newest) to the
+        live files.
 
         Raises `UsageError`, with nothing written, for a changed file, a link or a forged proposal.
         """
         with self._alone() as recovered:
-            opened = self._open(id)
+            opened = self.opened(id)
             proposal, record, chosen = opened.proposal, opened.record, opened.chosen("adopt", targets, edits)
             for edit in proposal.edits:
                 if edit.id in chosen and (missing := set(edit.needs) - chosen - record.adopted):
@@ -115,7 +118,7 @@ class Adoption:
     ) -> Done:
         """Decide against the chosen edits (all that are still open, unless told); no live file is touched."""
         with self._alone() as recovered:
-            opened = self._open(id)
+            opened = self.opened(id)
             chosen = opened.chosen("discard", targets, edits)
             return self._carry_out(opened, "discard", chosen, [], recovered)
 
@@ -126,7 +129,7 @@ class Adoption:
 
     def diff(self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()) -> str:
         """The chosen edits as a unified diff; all edits of a proposal on which everything is decided."""
-        opened = self._open(id)
+        opened = self.opened(id)
         chosen, over = _shown(opened, targets, edits)
         return "".join(target.diff(chosen, over=over) for target in opened.proposal.touched(chosen))
 
@@ -136,7 +139,7 @@ class Adoption:
         """What the held-out tasks say of what `diff` shows, a line for each target, and what of it is
         flagged.
         """
-        opened = self._open(id)
+        opened = self.opened(id)
         chosen = _shown(opened, targets, edits)[0]
         flagged = (edit for edit in opened.proposal.edits if edit.id in chosen)
         lines = (f"edit {edit.id}: {line}" for edit in flagged for line in flag_lines(edit))
@@ -187,7 +190,7 @@ class Adoption:
         rest = f" {_listed(left_out)} had been edited meanwhile and stays as it is." if left_out else ""
         return f"Proposal {proposal.id}: an interrupted {move.action} was finished.{rest}"
 
-    def _open(self, id: str | None) -> OpenedProposal:
+    def opened(self, id: str | None = None) -> OpenedProposal:
         """The named proposal, else the newest of the project with something to decide, else its newest."""
         if id is not None:
             return self.store.load(id)
@@ -223,7 +226,7 @@ class Adoption:
         recovered: tuple[str, ...],
     ) -> Done:
         """Keep a copy of what is there, check once more that it is the same, and make the move."""
-        proposal, record = opened.proposal, opened.record
+        proposal, record, is_adoption = opened.proposal, opened.record, action == "adopt"
         files = tuple(
             FileMove(
                 target=target.name,
@@ -256,6 +259,7 @@ class Adoption:
             left_out=move.left_out,
             recovered=recovered,
             findings=proposal.findings(move.taken),
+            left=tuple(sorted(opened.pending - opened.free_to_adopt - move.taken)) if is_adoption else (),
         )
 
     def _put(self, id: str, record: ProposalRecord, move: Move, changes: Sequence[FileChange]) -> Move:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from skillopt.changes.proposal import Judgement, NightProposal, ProposedEdit, ProposedFile
 
 _LONGEST = 300
+_NAMED = 5
+"""Tasks and sessions whose ids stand with an edit."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~&])")
 
 
@@ -42,9 +44,11 @@ def _page(proposal: NightProposal) -> Iterator[str]:
     yield "\n".join([*facts, *(f"- {_inline(note)}" for note in proposal.notes)])
     for target in proposal.targets:
         yield from _target(target)
+    every = [edit.id for edit in proposal.edits]
+    free = len(proposal.shown - proposal.flagged(every))
     yield (
-        f"Nothing has changed yet. `skillopt sleep adopt {proposal.id}` takes what is not flagged,"
-        " `--edit N` one change; `discard` takes none."
+        f"Nothing has changed yet. `skillopt sleep adopt {proposal.id}` takes what is shown to help and not"
+        f" flagged, {free} of {len(every)}, and asks about the rest; `--edit N` takes one, `discard` none."
     )
 
 
@@ -98,9 +102,11 @@ def _evidence(edit: ProposedEdit) -> Iterator[str]:
         yield f"- stands inside edit {', '.join(map(str, edit.needs))}, and goes only together with it"
     for evidence in edit.evidence:
         seen = [f"from step {_inline(evidence.place)}"] if evidence.place else []
-        for what, names in (("seen in {} tasks", evidence.tasks), ("{} sessions", evidence.sessions)):
+        for what, names in (("failed task", evidence.tasks), ("session", evidence.sessions)):
             if names:
-                seen.append(f"{what.format(len(names))} ({_inline(', '.join(names[:5]))})")
+                more = ", ..." if len(names) > _NAMED else ""
+                named = f"({_inline(', '.join(names[:_NAMED]))}{more})"
+                seen.append(f"{len(names)} {what}{'s' if len(names) > 1 else ''} {named}")
         said = "; ".join(seen)
         yield f"- {_inline(evidence.reason) or 'no reason was given'}{f' ({said})' if said else ''}"
         yield from (f"  - you said: {_inline(words)}" for words in evidence.said)

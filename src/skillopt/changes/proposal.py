@@ -36,7 +36,9 @@ IsMemoryFile: TypeAlias = Callable[[PurePath], bool]
 
 
 class EditEvidence(StoredRecord):
-    """Where an edit comes from: as it was proposed, its step, and the tasks and sessions behind it."""
+    """Where an edit comes from: as it was proposed, its step, and the tasks and sessions behind it, those
+    first in which something stands that is quoted.
+    """
 
     edit: dict[str, Any] = Field(default_factory=dict)
     place: str = ""
@@ -62,7 +64,7 @@ class TaskScores(StoredRecord):
     before: float | None
     after: float | None
     telling: bool = True
-    """False where an answer to another request could pass: it counts for no finding."""
+    """False where an answer that nobody worked for could pass: it counts for no finding."""
 
     @property
     def gain(self) -> float | None:
@@ -121,6 +123,8 @@ class Judgement(StoredRecord):
         """What the held-out rows show, in words."""
         if all(pair.gain is None for pair in self.pairs):
             return f"{self.significance}: {_NOT_MEASURED}"
+        if not any(pair.telling for pair in self.pairs):
+            return f"{self.significance}: all held-out tasks see form alone, which shows nothing"
         gains = [pair.gain for pair in self.pairs if pair.telling and pair.gain is not None]
         worse = sum(gain < 0 for gain in gains)
         counted = f"better on {sum(gain > 0 for gain in gains)} of {len(gains)} held-out tasks"
@@ -129,7 +133,7 @@ class Judgement(StoredRecord):
         among = f", {self.tried} tries" if self.tried > 1 else ""
         said += f" (p = {self.p:.2g}{among})" if self.p is not None else " (not tested)"
         formal = sum(not pair.telling for pair in self.pairs)
-        return said + (f"; {formal} measured by form alone count for nothing" if formal else "")
+        return said + (f"; those measured by form alone, {formal}, count for nothing" if formal else "")
 
 
 class Cost(StoredRecord):
@@ -239,6 +243,19 @@ class NightProposal(StoredRecord):
     def edits(self) -> tuple[ProposedEdit, ...]:
         """All edits of all targets; their ids are unique in the proposal."""
         return tuple(edit for target in self.targets for edit in target.edits)
+
+    @property
+    def shown(self) -> frozenset[int]:
+        """The measured edits of files that held-out tasks show to be better with them."""
+        real = (target for target in self.targets if target.judgement.significance == "real")
+        return frozenset(edit.id for target in real for edit in target.edits if edit.is_measured)
+
+    def flagged(self, among: Collection[int]) -> frozenset[int]:
+        """Of these edits those that hold something a person must have read, and what stands inside of one."""
+        found = {edit.id for edit in self.edits if edit.flags and edit.id in among}
+        while more := {edit.id for edit in self.edits if found & set(edit.needs)} - found:
+            found |= more
+        return frozenset(found)
 
     def touched(self, chosen: Collection[int]) -> list[ProposedFile]:
         """The targets that any of these edits changes."""

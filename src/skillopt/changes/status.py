@@ -44,6 +44,8 @@ class ProposalStatus:
     state: State
     edits: Mapping[int, Decided]
     targets: tuple[TargetStatus, ...]
+    free_to_adopt: frozenset[int]
+    """The open edits that are shown to help."""
     note: str = ""
 
 
@@ -81,6 +83,7 @@ def status(store: Store, roots: Sequence[Path]) -> ProposalsStatus:
             state=_state(one.proposal, one.record),
             edits={edit.id: _decided(edit.id, one.record) for edit in one.proposal.edits},
             targets=tuple(_target(target, one.record, roots) for target in one.proposal.targets),
+            free_to_adopt=one.free_to_adopt,
             note=_note(one.record),
         )
         for one in found

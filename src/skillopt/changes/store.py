@@ -51,22 +51,19 @@ class OpenedProposal:
         return not self.record.moves and bool(self.pending)
 
     @property
-    def unmeasured(self) -> frozenset[int]:
-        """The edits that are suggestions."""
-        return frozenset(edit.id for edit in self.proposal.edits if not edit.is_measured)
+    def free_to_adopt(self) -> frozenset[int]:
+        """The open edits that are adopted without being named: shown to help, and nothing in them flagged."""
+        return self.pending & self.proposal.shown - self.flagged
 
     @property
     def flagged(self) -> frozenset[int]:
         """The open edits that hold something a person must have read, and those that stand inside of one."""
-        found = {edit.id for edit in self.proposal.edits if edit.flags} & self.pending
-        while more := {edit.id for edit in self.proposal.edits if found & set(edit.needs)} - found:
-            found |= more
-        return frozenset(found)
+        return self.proposal.flagged(self.pending)
 
     def chosen(self, action: Action | None, targets: Sequence[str], edits: Sequence[int]) -> frozenset[int]:
         """The edits a person named: by target those that are open, by number exactly those; all that are open
-        where none is named. Without an action all may be named. Suggestions that nobody measured are adopted
-        by their number alone.
+        where none is named. Without an action all may be named. What is not `free_to_adopt` is adopted by its
+        number alone.
         """
         every = frozenset(edit.id for edit in self.proposal.edits)
         open_ones = self.pending if action else every
@@ -77,15 +74,9 @@ class OpenedProposal:
                 raise UnknownName(f"target of proposal {self.proposal.id}", name, by_name)
             chosen |= by_name[name] & open_ones
         if action == "adopt":
-            if chosen and chosen <= self.unmeasured:
-                raise UsageError(
-                    f"What is left of proposal {self.proposal.id} are suggestions that nobody measured. Adopt"
-                    f" them by number: {' '.join(f'--edit {edit}' for edit in sorted(chosen))}."
-                )
-            chosen -= self.unmeasured
-            if chosen and chosen <= self.flagged:
-                raise UsageError(self._refused_flagged(chosen))
-            chosen -= self.flagged
+            if chosen and not chosen & self.free_to_adopt:
+                raise UsageError(self._by_number_alone(chosen))
+            chosen &= self.free_to_adopt
         for edit in edits:
             if edit not in every:
                 known = ", ".join(str(one.id) for one in self.proposal.edits)
@@ -100,7 +91,7 @@ class OpenedProposal:
                     f"Edit {edit} of proposal {self.proposal.id} is {done}. Nothing was changed."
                 )
             one = next(one for one in self.proposal.edits if one.id == edit)
-            chosen |= {edit, *(need for need in one.needs if need in open_ones and self._is_new_file(need))}
+            chosen |= {edit, *(need for need in one.needs if need in open_ones and self.is_bare_page(need))}
         if not chosen:
             raise UsageError(
                 f"Nothing of proposal {self.proposal.id} is left to {action or 'show'} there: all of it is"
@@ -108,8 +99,8 @@ class OpenedProposal:
             )
         return chosen
 
-    def _refused_flagged(self, chosen: Collection[int]) -> str:
-        """Why flagged edits are not taken unnamed, with the words that are meant."""
+    def _by_number_alone(self, chosen: Collection[int]) -> str:
+        """Why these edits are not taken unnamed, with the words that are flagged."""
         said = [
             f"Edit {edit.id}: {flag}"
             for edit in self.proposal.edits
@@ -117,12 +108,11 @@ class OpenedProposal:
             if edit.id in chosen
         ]
         named = " ".join(f"--edit {edit}" for edit in sorted(chosen))
-        return printable(
-            f"What is left of proposal {self.proposal.id} is flagged. Read it, then adopt by number what you"
-            f" want: {named}.\n" + "\n".join(said)
-        )
+        why = "is flagged or not shown to help" if said else "is not shown to help"
+        left = f"What is left of proposal {self.proposal.id} {why}."
+        return printable("\n".join([f"{left} Read it, then adopt by number what you want: {named}.", *said]))
 
-    def _is_new_file(self, edit: int) -> bool:
+    def is_bare_page(self, edit: int) -> bool:
         """Whether an edit is only the page that others are written on: it comes along with them."""
         found = next(one for one in self.proposal.edits if one.id == edit)
         return not found.flags and all(evidence.edit.get("op") == "new_file" for evidence in found.evidence)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skillopt.changes.adoption import Adoption, Done
     from skillopt.changes.proposal import ProposedFile
 
-_ASKED = "adopt what was measured and is not flagged (a), some by number (s), later (l), no (n)"
+_ASKED = "adopt what is shown to help, asked about the rest (a), some by number (s), later (l), no (n)"
 _LINES = 12
 """Lines of an answer that are shown."""
 
@@ -41,13 +41,38 @@ def morning() -> None:
     show.diff(adoption.diff(waiting.proposal.id))
     for said in adoption.findings(waiting.proposal.id):
         echo(plain(said))
-    if sys.stdin.isatty() and sys.stdout.isatty():
+    if at_terminal():
         _decide(adoption, waiting)
     else:
         echo(
-            "`skillopt sleep adopt` takes what was measured and is not flagged, `--edit N` one edit,"
+            "`skillopt sleep adopt` takes what is shown to help and not flagged, `--edit N` one edit,"
             " `discard` none of it."
         )
+
+
+def at_terminal() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def asked(adoption: Adoption, id: str | None, targets: Sequence[str] = ()) -> list[int]:
+    """The edits to adopt: those that are shown to help, and of the other open ones those that the person says
+    yes to. What is flagged is only named, as it goes by its number alone.
+    """
+    opened = adoption.opened(id)
+    chosen = opened.chosen(None, targets, ())
+    taken = sorted(chosen & opened.free_to_adopt)
+    for target in opened.proposal.touched(chosen):
+        for edit in target.edits:
+            if edit.id not in chosen or edit.id in taken or opened.is_bare_page(edit.id):
+                continue
+            echo(f"edit {edit.id}: {_added(target, edit.id)}")
+            if edit.id in opened.flagged:
+                echo("\n".join([*flag_lines(edit), f"  It goes by its number alone: --edit {edit.id}"]))
+                continue
+            echo(f"  {plain(' '.join(opened.proposal.findings([edit.id])))}")
+            taken += [edit.id] if typer.confirm("Nothing shows that it helps. Adopt it?") else []
+    return taken
 
 
 def told(one: ProposalStatus) -> Iterator[str]:
@@ -73,12 +98,15 @@ def told(one: ProposalStatus) -> Iterator[str]:
 def _learned(target: ProposedFile, one: ProposalStatus) -> Iterator[str]:
     for edit in target.edits:
         decided = one.edits[edit.id]
-        added = " ".join(target.merged.part(edit.id)[1].split())
         mark = ("" if edit.is_measured else ", not measured") + (", flagged" if edit.flags else "")
-        yield f"  edit {edit.id} ({decided}{mark}): {plain(added)}"
+        yield f"  edit {edit.id} ({decided}{mark}): {_added(target, edit.id)}"
         yield from (f"    {line}" for line in flag_lines(edit))
         for said in dict.fromkeys(said for evidence in edit.evidence for said in evidence.said):
             yield f"    you said: {plain(said)}"
+
+
+def _added(target: ProposedFile, edit: int) -> str:
+    return plain(" ".join(target.merged.part(edit)[1].split()))
 
 
 def _decide(adoption: Adoption, waiting: ProposalStatus) -> None:
@@ -86,7 +114,8 @@ def _decide(adoption: Adoption, waiting: ProposalStatus) -> None:
     answer = typer.prompt(_ASKED, default="l").strip().lower()[:1]
     done: Done | None = None
     if answer == "a":
-        done = adoption.adopt(id)
+        edits = asked(adoption, id)
+        done = adoption.adopt(id, edits=edits) if edits else None
     elif answer == "s":
         numbers = typer.prompt("numbers of the edits, with spaces").replace(",", " ").split()
         if not all(number.isdecimal() for number in numbers):

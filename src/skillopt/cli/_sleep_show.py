@@ -100,7 +100,7 @@ def preview(told: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {task['split']:<5} {task['outcome']:<9} {plain(task['prompt'])[:90]}  [{plain(checks)}]"
     for one in told["suggestions"]:
         yield f"suggestion, not measured: {plain(one['kind'])} ({plain(one['reason'])})"
-        for said in one["wishes"][:3]:
+        for said in list(one["wishes"])[:3]:
             yield f"    you said: {plain(said)}"
     yield from _counts("sessions by what they became", told["states"])
     for target in told["targets"]:
@@ -134,7 +134,7 @@ def night_json(ended: NightResult, context: NightContext, notices: Sequence[str]
                 "name": target.name,
                 "path": str(target.path),
                 "n_tasks": len(target.tasks),
-                "accepted": bool(outcome.edits),
+                "accepted": outcome.accepted,
                 "verified": judged.verified,
                 "significance": judged.significance,
                 "finding": judged.finding,
@@ -152,7 +152,7 @@ def night_json(ended: NightResult, context: NightContext, notices: Sequence[str]
         "night": record.number,
         "resumed": ended.resumed,
         "project": str(context.project),
-        "accepted": proposal is not None,
+        "accepted": any(skill["accepted"] for skill in skills),
         "outcome": record.outcome,
         "n_sessions": record.sessions,
         "n_tasks": record.tasks,
@@ -179,7 +179,7 @@ def night(told: Mapping[str, Any]) -> Iterator[str]:
         f" {words.count(told['n_tasks'], 'task')}."
     )
     for skill in told["skills"]:
-        finding = f"; {skill['finding']}" if skill["accepted"] else ""
+        finding = f"; {skill['finding']}" if skill["edits"] else ""
         yield (
             f"{skill['name']}: held-out {words.score(skill['baseline'])} to"
             f" {words.score(skill['candidate'])}, {skill['gate_action']}{finding}"
@@ -203,8 +203,8 @@ def night(told: Mapping[str, Any]) -> Iterator[str]:
         yield f"Proposal {told['proposal']}: {told['staging_dir']}"
         yield from _flagged(told["flagged"])
         yield (
-            "Nothing has changed yet: `skillopt sleep` shows it, `skillopt sleep adopt` takes what was"
-            " measured and is not flagged."
+            "Nothing has changed yet: `skillopt sleep` shows it, `skillopt sleep adopt` takes what is shown"
+            " to help and not flagged."
         )
         yield from told["notices"]
 
@@ -316,6 +316,7 @@ def done_json(result: Done) -> dict[str, Any]:
         "left_out": list(result.left_out),
         "recovered": list(result.recovered),
         "findings": list(result.findings),
+        "left": list(result.left),
     }
 
 
@@ -328,6 +329,9 @@ def done(result: Done) -> Iterator[str]:
         yield f"  {'wrote' if path.exists() else 'removed'} {path}"
     if result.action == "adopt":
         yield from (f"  {plain(said)}" for said in result.findings)
+    if named := " ".join(f"--edit {edit}" for edit in result.left):
+        left = f"{words.count(len(result.left), 'change')} left, flagged or not shown to help"
+        yield f"  {left}: `skillopt sleep adopt {result.proposal} {named}`"
     for name in result.left_out:
         yield f"  left {name} as it is: somebody else changed it at the last moment"
     if result.backups is not None and result.action == "adopt":

@@ -15,7 +15,7 @@ from skillopt.changes.adoption import Adoption, Done
 from skillopt.cli import EXIT_CODES, _sleep
 from skillopt.cli import _sleep_show as show
 from skillopt.cli._console import echo, tell
-from skillopt.cli._morning import morning
+from skillopt.cli._morning import asked, at_terminal, morning
 from skillopt.cli._options import Json, Plain, Quiet, option
 from skillopt.errors import ConfigError, UsageError
 from skillopt.night import (
@@ -181,12 +181,25 @@ def diff(flags: Flags, proposal: Id = None, skill: Skills = None, edit: Edits = 
 
 
 def adopt(
-    flags: Flags, proposal: Id = None, skill: Skills = None, edit: Edits = None, json: Json = False
+    flags: Flags,
+    proposal: Id = None,
+    skill: Skills = None,
+    edit: Edits = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask: take only what is shown to help.")
+    ] = False,
+    json: Json = False,
 ) -> None:
-    """Write the changes of a proposal to the live files: all that are open, those of a skill, or single
-    edits. What is flagged or was not measured is only taken by its number.
+    """Write the changes of a proposal to the live files: what held-out tasks show to help and is not flagged,
+    and what you name by its number. At a terminal you are asked about what is left and not flagged.
     """
-    _decided(_adoption(flags).adopt(proposal, targets=skill or (), edits=edit or ()), json)
+    adoption, targets, edits = _adoption(flags), skill or (), edit or []
+    if at_terminal() and not (edits or yes or json):
+        edits = asked(adoption, proposal, targets)
+        if not edits:
+            echo("Nothing was adopted.")
+            return
+    _decided(adoption.adopt(proposal, targets=targets, edits=edits), json)
 
 
 def discard(

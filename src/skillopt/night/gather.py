@@ -32,6 +32,7 @@ from skillopt.night.tasks import NightTask, standing_of
 from skillopt.night.tasks_file import TasksFile
 from skillopt.night.worktrees import Worktrees
 from skillopt.redact import redact_transcript
+from skillopt.runs.words import count
 from skillopt.transcripts import MOST_SESSIONS, Homes, harvest
 from skillopt.transcripts.port import TranscriptSource
 from skillopt.transcripts.session import Harvest, RecordedSession, is_within
@@ -172,8 +173,8 @@ async def gather(
                 asking.folder
             )
         mined, cost = await _mine_with_model(sessions, asking, context, known, mining)
-    elif left := len(unread(sessions, known)):
-        notes.append(f"{left} sessions were read by rules in code alone, which know plain words only.")
+    elif left := sum(one.name not in known and len(one.prompts) > 1 for one in sessions):
+        notes.append(f"Rules in code alone, which know plain words only, read {count(left, 'session')}.")
     asked = [name for task in mined.tasks for name in task.sessions]
     asked += [name for one in mined.suggestions for name in one.sessions]
     places, elsewhere = near_agents(context.places, context.project, asked)
@@ -269,7 +270,7 @@ NO_SKILL = NightTarget(
 
 
 def _from_file(context: NightContext, file: TasksFile) -> Gathered:
-    standing, note = standing_of(file.tasks, 0)
+    standing, note = standing_of(file.tasks)
     targets, notes = targets_for(file.tasks, context.settings, context.places)
     if file.project and file.project != str(context.project):
         notes.append(f"{file.path} was written for {file.project}; its tasks are used for {context.project}.")

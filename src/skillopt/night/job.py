@@ -175,6 +175,8 @@ class NightJobs:
             "optimizer.use_meta_skill": False,
             "cache.path": str(self.rollouts),
         }
+        if formal := target.formal:
+            fixed["gate.veto_only"] = formal
         if settings.gate_no_regression:
             fixed["gate.policy"] = "no_regression"
         for key in ("max_tokens_increase", "max_latency_increase"):

@@ -61,6 +61,11 @@ def pasted(text: str) -> tuple[str, str]:
     return "\n".join([*lines[:first], *lines[last:]]), "\n".join(lines[first:last])
 
 
+def folded(text: str) -> str:
+    """A text by its words and marks alone, whatever their case and layout."""
+    return " ".join(text.casefold().split())
+
+
 def normal(text: str) -> str:
     """A request without numbers, paths, links, quotes and material, and a digest of all of these. Equal
     normal forms are the same task; another input is another task.

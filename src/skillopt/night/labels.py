@@ -13,7 +13,9 @@ from skillopt.messages import Message
 from skillopt.models.port import Model
 from skillopt.night._ask import ask, messages_of, one_line, tagged
 from skillopt.night.demands import demands
+from skillopt.night.kinds import normal, opening
 from skillopt.night.requests import PastRequest
+from skillopt.night.tasks import NightTask
 from skillopt.redact import redact_transcript
 
 SAMPLES = 4
@@ -58,6 +60,16 @@ async def label(model: Model, title: str, examples: Sequence[PastRequest]) -> La
             "rubric": redact_transcript(said.rubric).strip(),
         }
     )
+
+
+def earlier_label(group: Sequence[PastRequest], remembered: Sequence[NightTask]) -> Label | None:
+    """What a model said of this kind in an earlier night, for one of which tonight's requests are all held
+    out; None where none of it is remembered. It is tried on tonight's answers like any other.
+    """
+    begins = {opening(one.form) for one in group} - {""}
+    same = (task for task in remembered if task.rubric and opening(normal(task.prompt)) in begins)
+    told = (Label(title=task.kind, self_contained=True, rubric=task.rubric) for task in same)
+    return next(told, None)
 
 
 def label_messages(examples: Sequence[PastRequest]) -> tuple[Message, ...]:

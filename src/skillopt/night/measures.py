@@ -13,7 +13,7 @@ from skillopt.errors import Fault, ProviderDown, ScoringError, TaskError
 from skillopt.night.demands import demands, work_demands
 from skillopt.night.labels import Label
 from skillopt.night.requests import PastRequest
-from skillopt.night.substance import Guards
+from skillopt.night.substance import Guards, lazy_answers
 from skillopt.night.work_record import TESTS, record_of_rollout
 from skillopt.night.worktrees import WORKTREE
 from skillopt.tasks.judge import Judge
@@ -23,17 +23,17 @@ from skillopt.tasks.scorers import (
     CheckedWork,
     Checks,
     ContainsRule,
-    JudgeScorer,
     NoRefusal,
     Rule,
     extract_answer,
+    judged_score,
     kept_rules,
     read_rules,
 )
 from skillopt.tasks.task import Task
 
 MOST_CRITERIA = 8
-_REVISION = 3
+_REVISION = 4
 _BULLET = re.compile(r"^[\s>*•+-]*(?:\d{1,2}[.)]\s+)?")
 NO_ANSWERS = ("", "I'm sorry, I can't help with that.", "Sure! I will do that right away.")
 """Answers that no check of worth may be content with."""
@@ -49,20 +49,23 @@ class Measure:
 
     checks: tuple[Rule, ...] = ()
     rubric: str = ""
-    tells_subjects: bool = False
-    """Whether the judge saw by the rubric that an answer to another request is none to this one."""
+    formal: tuple[str, ...] = ()
+    """Points of the rubric that the judge found in an answer nobody worked for: they see form alone."""
 
     def __bool__(self) -> bool:
         return bool(self.checks or self.rubric)
 
+    @property
+    def tells(self) -> bool:
+        """Whether it takes more than the right form to pass. Rules never tell: an accepted answer to another
+        request passes them with the words of this one put in.
+        """
+        return not set(criteria_of(self.rubric)) <= set(self.formal)
 
-async def measure_kind(
-    kind: Sequence[PastRequest], told: Label | None, judge: Judge | None, *, try_subjects: bool = False
-) -> Measure:
+
+async def measure_kind(kind: Sequence[PastRequest], told: Label | None, judge: Judge | None) -> Measure:
     """The measure of a kind: demands made in corrections, checks a model proposed and a rubric, all of them
     tried on what was accepted and what was rejected.
-
-    With `try_subjects` the rubric is also tried on an answer to another request.
     """
     good = [text for one in kind for text in one.accepted][-_TRIED:]
     bad = [text for one in kind for text in one.rejected][-_TRIED:]
@@ -81,19 +84,8 @@ async def measure_kind(
             checks = _new([*checks, *proposed])[:MOST_CHECKS]
     if judge is None or not criteria_of(told.rubric):
         return Measure(checks=checks)
-    rubric = await telling_criteria(judge, told.rubric, kind)
-    tells = bool(rubric) and try_subjects and await _tells_subjects(judge, rubric, kind)
-    return Measure(checks=checks, rubric=rubric, tells_subjects=tells)
-
-
-async def _tells_subjects(judge: Judge, rubric: str, kind: Sequence[PastRequest]) -> bool:
-    """Whether an accepted answer to one request misses a point of the rubric as an answer to another."""
-    answered = {one.form: one.accepted[-1] for one in kind if one.accepted}
-    other = next(((one, text) for one in kind for form, text in answered.items() if form != one.form), None)
-    if other is None:
-        return False
-    met = await _judged(judge, [other], criteria_of(rubric))
-    return met is not None and not all(met[0])
+    rubric, formal = await telling_criteria(judge, told.rubric, kind)
+    return Measure(checks=checks, rubric=rubric, formal=formal)
 
 
 async def measure_task(same: Sequence[PastRequest], of_kind: Measure) -> Measure:
@@ -129,21 +121,30 @@ async def telling_rules(
     return tuple(kept)
 
 
-async def telling_criteria(judge: Judge, rubric: str, kind: Sequence[PastRequest]) -> str:
+async def telling_criteria(
+    judge: Judge, rubric: str, kind: Sequence[PastRequest]
+) -> tuple[str, tuple[str, ...]]:
     """The points of a rubric that accepted answers meet, if every rejected one and an empty promise misses at
-    least one; else nothing.
+    least one; else nothing. And those of them that an answer meets which nobody worked for: made of the
+    request's words, or of an answer to another one. Where none can be made, all of them.
 
     An answer that nobody could judge tells nothing either; a judge that cannot be asked is an outage.
     """
     good = [(one, text) for one in kind for text in one.accepted][-_JUDGED:]
     bad = [(one, text) for one in kind for text in one.rejected][-_JUDGED:]
-    tried = [*good, *bad, (kind[-1], NO_ANSWERS[-1])]
+    bad = [*bad, (kind[-1], NO_ANSWERS[-1])]
+    answered = [one for one in kind if one.accepted]
+    made = lazy_answers([(one.turn.text, one.accepted[-1]) for one in answered])
+    lazy = [(answered[-1], text) for text in made]
     points = criteria_of(rubric)
-    if (met := await _judged(judge, tried, points)) is None:
-        return ""
-    kept = [place for place in range(len(points)) if all(one[place] for one in met[: len(good)])]
-    tells = all(any(not one[place] for place in kept) for one in met[len(good) :])
-    return "\n".join(f"- {points[place]}" for place in kept) if tells else ""
+    if (met := await _judged(judge, [*good, *bad, *lazy], points)) is None:
+        return "", ()
+    on_good, on_bad, on_lazy = met[: len(good)], met[len(good) :][: len(bad)], met[len(good) + len(bad) :]
+    kept = [place for place in range(len(points)) if all(one[place] for one in on_good)]
+    if not all(any(not one[place] for place in kept) for one in on_bad):
+        return "", ()
+    formal = [place for place in kept if not lazy or any(one[place] for one in on_lazy)]
+    return "\n".join(f"- {points[place]}" for place in kept), tuple(points[place] for place in formal)
 
 
 async def _judged(
@@ -185,19 +186,20 @@ def _new(rules: Sequence[Rule]) -> tuple[Rule, ...]:
 
 
 class NightScorer:
-    """Scores a night's tasks. Their reference is `{"checks": [...], "rubric": "..."}`, one of them given."""
+    """Scores a night's tasks. Their reference is `{"checks": [...], "rubric": "..."}`, one of them given;
+    `formal` in their data are the points of the rubric that see form alone.
+    """
 
     name = "mined"
     graded = False
 
     def __init__(self) -> None:
         self._by_rule = Checks()
-        self._by_judge = JudgeScorer()
 
     @property
     def version(self) -> str:
         """Changes with this module's rules and with the scorers behind it; the evaluator adds the judge's."""
-        return json.dumps([self.name, _REVISION, self._by_rule.version, self._by_judge.version])
+        return json.dumps([self.name, _REVISION, self._by_rule.version])
 
     def check_task(self, task: Task) -> None:
         """The task has checks that can be read, or a rubric."""
@@ -210,7 +212,9 @@ class NightScorer:
         return await self.score_with(None, task, trajectory)
 
     async def score_with(self, judge: Judge | None, task: Task, trajectory: Trajectory) -> Score:
-        """Hard when all checks hold and all points of the rubric are met; soft is the share of both."""
+        """Hard when all checks hold and all points of the rubric are met. Soft is the share of what sees form
+        or the share of what tells, whichever is less: form alone earns nothing.
+        """
         checks, criteria = _read(task)
         if WORKTREE in task.data:
             if failing := trajectory.outcome.get(TESTS):
@@ -222,23 +226,29 @@ class NightScorer:
             return Score(hard=0.0, soft=0.0, feedback=failing)
         # The reference of a mined task is how it is measured, not a result that a judge should see.
         measured = replace(task, reference=None, data={"checks": checks, "rubric": criteria})
-        parts: list[tuple[Score, int]] = []
+        form: list[tuple[Score, int]] = []
         if checks:
-            parts.append((await self._by_rule.score(measured, trajectory), len(checks)))
+            form.append((await self._by_rule.score(measured, trajectory), len(checks)))
+        substance: Score | None = None
         if criteria:
-            parts.append((await self._judged(judge, measured, trajectory), len(criteria)))
+            if judge is None:
+                raise ScoringError("judge", f"task {task.id!r} has a rubric and there is no judge")
+            if is_no_answer(trajectory.answer):  # whoever judges, that meets no point
+                return Score(hard=0.0, soft=0.0, feedback="There is no answer to judge.")
+            found = list(zip(criteria, await judge.check(measured, trajectory, criteria), strict=True))
+            formal = [one for one in found if one[0] in task.data.get("formal", ())]
+            form += [(judged_score(formal), len(formal))] if formal else []
+            telling = [one for one in found if one not in formal]
+            substance = judged_score(telling) if telling else None
+        every = [*(score for score, _ in form), *([substance] if substance is not None else [])]
+        shares = [substance.soft] if substance is not None else []
+        if form:
+            shares.append(sum(score.soft * count for score, count in form) / sum(count for _, count in form))
         return Score(
-            hard=min(score.hard for score, _ in parts),
-            soft=sum(score.soft * weight for score, weight in parts) / sum(weight for _, weight in parts),
-            feedback=" ".join(score.feedback for score, _ in parts if score.feedback),
+            hard=min(score.hard for score in every),
+            soft=min(shares),
+            feedback=" ".join(score.feedback for score in every if score.feedback),
         )
-
-    async def _judged(self, judge: Judge | None, task: Task, trajectory: Trajectory) -> Score:
-        if judge is None:
-            raise ScoringError("judge", f"task {task.id!r} has a rubric and there is no judge")
-        if is_no_answer(trajectory.answer):  # whoever judges, that meets no point
-            return Score(hard=0.0, soft=0.0, feedback="There is no answer to judge.")
-        return await self._by_judge.score_with(judge, task, trajectory)
 
 
 def criteria_of(rubric: str) -> list[str]:

@@ -19,13 +19,21 @@ from skillopt.aio import together
 from skillopt.errors import BudgetSpent
 from skillopt.models.port import Model
 from skillopt.night.kinds import kinds, normal, opening
-from skillopt.night.labels import Label, clean_requests, label
+from skillopt.night.labels import Label, clean_requests, earlier_label, label
 from skillopt.night.measures import Measure, measure_kind, measure_task
 from skillopt.night.readings import SessionReading
-from skillopt.night.requests import FindWorktree, PastRequest, RequestOutcome, in_worktree, requests_of
+from skillopt.night.requests import (
+    FindWorktree,
+    PastRequest,
+    RequestOutcome,
+    in_worktree,
+    requests_of,
+    wishes_of,
+)
 from skillopt.night.settings import NightSettings
 from skillopt.night.substance import Guards, guards_of, lines_of_work
 from skillopt.night.tasks import NightTask, Standing, balanced, split_of, standing_of
+from skillopt.runs.words import count
 from skillopt.tasks.judge import Judge
 from skillopt.tasks.task import Split
 from skillopt.transcripts.session import RecordedSession
@@ -71,8 +79,8 @@ class MinedSuggestion:
     sessions: tuple[str, ...]
     skills: tuple[str, ...]
     prompts: tuple[str, ...]
-    wishes: tuple[str, ...]
-    """What the person wants, in their own words, the one that was said last first."""
+    wishes: Mapping[str, tuple[str, ...]]
+    """What the person wants, in their own words, with the sessions it was said in; the last one first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +125,7 @@ async def mine(
     states = _SessionStates({session.name: _SILENT for session in every})
     groups = _kinds(every, readings or {}, titles or {}, personal, states, find)
     split = _splits(groups, remembered, settings)
-    labels, notes = await _labels(groups, model, split)
+    labels, notes = await _labels(groups, model, split, remembered)
     measured = await together(
         *(_mined(group, told, split, judge, states) for group, told in zip(groups, labels, strict=True))
     )
@@ -129,7 +137,7 @@ async def mine(
             states.note(name, TASK if place < most else OVER)
     tasks = sorted(found[:most], key=lambda task: task.id)
     suggestions = tuple(suggestion for _, suggestion in measured if suggestion is not None)
-    standing, note = standing_of(tasks, len(suggestions))
+    standing, note = standing_of(tasks, has_suggestions=bool(suggestions))
     return Mined(
         tasks=tuple(tasks),
         suggestions=suggestions,
@@ -252,12 +260,15 @@ def _id(one: PastRequest) -> str:
 
 
 async def _labels(
-    groups: Sequence[list[PastRequest]], model: Model | None, split: _SplitOf
+    groups: Sequence[list[PastRequest]],
+    model: Model | None,
+    split: _SplitOf,
+    remembered: Sequence[NightTask],
 ) -> tuple[list[Label | None], list[str]]:
     """What a model says of each kind, None where it was not asked or not understood; and that in words."""
-    labels: list[Label | None] = [None] * len(groups)
     if model is None:
-        return labels, []
+        return [None] * len(groups), []
+    labels = [None if _train(group, split) else earlier_label(group, remembered) for group in groups]
     # What needs the repository every time cannot be replayed, and what nobody reacted to cannot be measured:
     # neither is worth a call.
     worth = [
@@ -283,8 +294,8 @@ async def _labels(
     if len(worth) > _MOST_ASKED:
         lost[f"a model is asked about {_MOST_ASKED} kinds at most"] += len(worth) - _MOST_ASKED
     return labels, [
-        f"{count} of {len(worth)} kinds were mined by your own words alone: {why}."
-        for why, count in sorted(lost.items())
+        f"{count(number, 'kind')} of {len(worth)} mined by your own words alone: {why}."
+        for why, number in sorted(lost.items())
     ]
 
 
@@ -304,9 +315,8 @@ async def _mined(
     reasons: Counter[str] = Counter()
     asked = [(same[-1].turn.text, [text for one in same for text in one.accepted]) for same in forms.values()]
     guards = dict(zip(forms, guards_of(asked), strict=True))
-    blind = not any(one.tell_subjects for one in guards.values())
     try:
-        of_kind = await measure_kind(group, told, judge, try_subjects=blind)
+        of_kind = await measure_kind(group, told, judge)
     except BudgetSpent:  # a rubric that could not be tried is none
         of_kind = await measure_kind(group, told, None)
     clean = {} if told is None else clean_requests(told, _train(group, split))
@@ -323,8 +333,7 @@ async def _mined(
             tasks.append(_task(same, measure, guards[form], kind=title, prompt=prompt, split=split(form)))
         else:
             reasons["there is no way to measure an answer that was seen to tell good from bad"] += 1
-    said = [one for request in group for one in request.corrections]
-    wishes = _unique(one.wanted for one in reversed(said) if one.lasting or len(_sessions(group)) > 1)
+    wishes = wishes_of(group)
     for request in group:
         if request.corrections and (tasks or wishes):
             states.note(request.session.name, COVERED if tasks else SUGGESTION)
@@ -337,7 +346,7 @@ async def _mined(
         sessions=_sessions([request for request in group if request.corrections]),
         skills=_unique(skill for one in group for skill in one.session.skills),
         prompts=_unique(one.turn.text for one in group)[:5],
-        wishes=wishes[:10],
+        wishes=dict(list(wishes.items())[:10]),
     )
 
 
@@ -353,7 +362,7 @@ def _task(
     accepted = [text for one in same for text in one.accepted]
     if same[-1].worktree is not None:
         guards = Guards(lines=lines_of_work(same[-1].turn.text, accepted))
-    said = _unique(one.said for request in same for one in request.corrections)
+    said = _unique(one.said for request in reversed(same) for one in reversed(request.corrections))
     return NightTask(
         id=_id(same[-1]),
         kind=kind,
@@ -362,15 +371,17 @@ def _task(
         split=split,
         outcome=min((one.outcome for one in same), key=_WORST_FIRST.__getitem__),
         skills=_unique(skill for one in same for skill in one.session.skills),
-        sessions=_sessions(same),
+        # Of a train task those first in which what is quoted of it was said.
+        sessions=_sessions([*(one for one in same[::-1] if one.corrections), *same[::-1]]),
         checks=tuple(rule.as_json() for rule in measure.checks),
         rubric=measure.rubric,
+        formal=measure.formal,
         # What was said of a held-out request is not for whoever writes the skill.
         accepted=accepted[-1][:_KEPT] if accepted and split == "train" else "",
-        said=said[-_SAID:] if split == "train" else (),
+        said=said[:_SAID][::-1] if split == "train" else (),
         guards=guards,
         worktree=same[-1].worktree,
-        form_alone=not (guards.tell_subjects or measure.tells_subjects),
+        form_alone=not (guards.lines or measure.tells),
     )
 
 

@@ -22,6 +22,7 @@ from skillopt.night.roles import Roles
 from skillopt.night.state import NightRecord, ProjectState, SkillRow
 from skillopt.night.suggestions import drafts_with, suggestions_for
 from skillopt.night.training import REFUSED, UNMEASURED, NightObserver, NightTraining, drafts_of
+from skillopt.runs.words import count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +184,7 @@ def _reopened(context: NightContext, number: int, terms: str) -> NightPlan | Non
 
 
 def _stage(night: NightPlan, context: NightContext, now: datetime, cost: Cost) -> NightProposal | None:
-    """The proposal of all skills that got better, or the one that a crash left without a record."""
+    """The proposal of all skills with edits, or the one that a crash left without a record."""
     better = [target for target in night.targets if target.ended.edits]
     if not better and not night.suggestions:
         return None
@@ -223,7 +224,7 @@ def _record(night: NightPlan, proposal: NightProposal | None, now: datetime, cos
     rows = tuple(map(_row, night.targets))
     actions = {row.action for row in rows}
     if proposal is not None and not any(row.accepted for row in rows):
-        outcome = f"suggests {len(night.suggestions)} changes that could not be measured"
+        outcome = f"suggests {count(len(proposal.edits), 'change')}, and shows of none that it helps"
     elif not rows:
         outcome = f"nothing to learn from: {night.notes[0].rstrip('.')}"
     elif actions == {UNMEASURED}:
@@ -255,7 +256,7 @@ def _row(target: NightTarget) -> SkillRow:
         name=target.name,
         path=str(target.path),
         action=judged.action,
-        accepted=bool(outcome.edits),
+        accepted=outcome.accepted,
         verified=judged.verified,
         baseline=judged.before,
         candidate=judged.after,

@@ -71,17 +71,17 @@ def _on_desktop(text: str, environ: Mapping[str, str]) -> str:
 
 
 def _on_branch(project: Path, ended: NightResult) -> str:
-    """A branch of the project with all that was measured, made beside the working tree and its index."""
+    """A branch of the project with all that is shown to help, made beside the working tree and its index."""
     assert ended.proposal is not None, "a night that proposes something"
     texts = {
         target.path: target.ended.edits[-1].text
         if target.kind == "skill"
         else with_learned(target.before or "", target.ended.edits[-1].text)
         for target in ended.plan.targets
-        if target.ended.edits and target.path.is_relative_to(project)
+        if target.ended.judgement.significance == "real" and target.path.is_relative_to(project)
     }
     if not texts:
-        return "No branch: nothing that was measured lies in this project."
+        return "No branch: nothing that is shown to help lies in this project."
     branch = f"skillopt/{ended.proposal.id}"
     try:
         with temporary_folder("skillopt-index-") as folder:

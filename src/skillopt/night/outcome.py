@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from statistics import fmean
 
 from skillopt.api import Result
 from skillopt.build import OpenRun
@@ -24,6 +25,7 @@ from skillopt.gate.gate import Measured
 from skillopt.night.job import cost_of
 from skillopt.night.plan import NightTarget, SkillOutcome
 from skillopt.place import BASELINE, Place
+from skillopt.runs.words import count
 from skillopt.significance import significance
 from skillopt.skill.document import Document
 from skillopt.skill.edits import apply, parse_edit
@@ -31,9 +33,9 @@ from skillopt.skill.paths import EditableFiles
 from skillopt.skill.store import Skills
 
 _TAKEN = ("accept", "accept_new_best", "force_accept")
+SUGGESTION = "suggestion"
+"""The action for what is better by form alone: it is proposed as something that nobody measured."""
 _SHOWN = 1_500
-_TASKS = 8
-"""Failed tasks that are named with an edit."""
 _QUOTES, _QUOTED = 4, 300
 """What the person said that is told with an edit, and characters of each."""
 
@@ -41,8 +43,13 @@ _QUOTES, _QUOTED = 4, 300
 def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOutcome:
     """What is proposed for a skill, and why; without a better text there are no changes."""
     state, skills, carried = result.state, opened.run.skills, target.carried
+    pairs = tuple(_pairs(result.seed_on_val, result.best_on_val, target))
+    told = [pair for pair in pairs if pair.telling] or pairs
     # What an earlier night proposed is where training started; tonight's tasks may say that it is no better.
-    changed = state.best != state.seed and (state.best_score or 0.0) > (state.baseline_score or 0.0)
+    found = state.best != state.seed and (state.best_score or 0.0) > (state.baseline_score or 0.0)
+    gains = [pair.gain for pair in told if pair.gain is not None]
+    better, worse = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
+    changed = found and better > worse
     history = list(opened.run.history())
     verdicts = [event for event in history if isinstance(event, Judged)]
     deciding = next(
@@ -53,15 +60,20 @@ def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOut
         why = "what an earlier night proposed is no better on tonight's held-out tasks, and nothing else is"
     elif opened.job.start is not None and state.best == opened.job.start.digest:
         why = "what an earlier night proposed was measured again, and tonight found nothing better"
-    pairs = tuple(_pairs(result.seed_on_val, result.best_on_val, target))
+    if found and not changed:
+        why = f"of {count(len(gains), 'held-out task')} {better} got better with it and {worse} worse"
+    is_shown = any(pair.telling for pair in pairs)
+    action = "no change" if not changed else "accept" if is_shown else SUGGESTION
+    if action == SUGGESTION:
+        why = "nothing shows that it helps: every held-out task sees form alone, which a lazy answer has too"
     texts = sum(one.rows_used > 0 for one in verdicts) + (1 + carried.judgement.tried if carried else 0)
     p = chance_of(pairs, texts) if changed else None
     judgement = Judgement(
-        action="accept" if changed else "no change",
+        action=action,
         verified=significance(mean_gain(pairs), p) == "real",
         why=why or "no candidate was measured",
-        before=state.baseline_score,
-        after=state.best_score,
+        before=_mean(pair.before for pair in told),
+        after=_mean(pair.after for pair in told),
         metric=str(state.metric),
         policy=opened.job.config.gate.policy,
         gate_on=opened.job.config.evaluation.use_gate,
@@ -82,7 +94,12 @@ def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOut
         claim=result.claim,
         judgement=judgement,
         cost=cost_of(opened),
-        edits=tuple(_edits(history, skills, state, target)) if changed else (),
+        edits=tuple(
+            one.model_copy(update={"evidence": one.evidence.model_copy(update={"measured": is_shown})})
+            for one in _edits(history, skills, state, target)
+        )
+        if changed
+        else (),
         rejected=tried - kept,
         refused=tuple(_refused(history)),
         notes=tuple(_slow_update(history, target)),
@@ -104,7 +121,8 @@ def chance_of(pairs: Sequence[TaskScores], tried: int) -> float | None:
 
 def _example(opened: OpenRun, history: Sequence[Event], target: NightTarget) -> AnswerPair | None:
     """The held-out request whose answer gained most, with its first answer and its best."""
-    held = {task.id: task.prompt for task in target.tasks if task.split == "val"}
+    formal = target.formal
+    held = {task.id: task.prompt for task in target.tasks if task.split == "val" and task.id not in formal}
     rows: dict[str, list[RowFact]] = defaultdict(list)
     closed = [event for event in history if isinstance(event, StageClosed)]
     # The skill as it is comes first, also where what an earlier night proposed was measured before it.
@@ -208,12 +226,19 @@ def _step(
 
 
 def _about(place: Place, failed: Sequence[str], target: NightTarget) -> EditEvidence:
-    sessions = {task.id: task.sessions for task in target.tasks}
-    named = tuple(dict.fromkeys(failed))[:_TASKS]
-    seen = tuple(dict.fromkeys(session for task in named for session in sessions.get(task, ())))
-    words = (text for task in target.tasks if task.id in named for text in task.said)
-    said = tuple(dict.fromkeys(text[:_QUOTED] for text in words))[:_QUOTES]
-    return EditEvidence(place=str(place), tasks=named, sessions=seen, said=said)
+    tasks = {task.id: task for task in target.tasks}
+    about = [tasks[id] for id in dict.fromkeys(failed) if id in tasks]
+    about.sort(key=lambda task: not task.said)
+    quoted = {task.said[-1][:_QUOTED]: task for task in reversed(about) if task.said}
+    said = dict(list(quoted.items())[::-1][:_QUOTES])
+    sessions = [*(task.sessions[0] for task in said.values() if task.sessions)]
+    sessions += [session for task in about for session in task.sessions]
+    return EditEvidence(
+        place=str(place),
+        tasks=tuple(task.id for task in about),
+        sessions=tuple(dict.fromkeys(sessions)),
+        said=tuple(said),
+    )
 
 
 def _pairs(seed: Measured, best: Measured, target: NightTarget) -> Iterator[TaskScores]:
@@ -223,6 +248,11 @@ def _pairs(seed: Measured, best: Measured, target: NightTarget) -> Iterator[Task
     for id in sorted({*before, *after}):
         scores = {"before": before.get(id), "after": after.get(id)}
         yield TaskScores(task=id, title=tasks[id].kind, telling=not tasks[id].form_alone, **scores)
+
+
+def _mean(scores: Iterable[float | None]) -> float | None:
+    known = [score for score in scores if score is not None]
+    return fmean(known) if known else None
 
 
 def _means(measured: Measured) -> dict[str, float]:

@@ -60,6 +60,11 @@ class SkillOutcome(_Record):
     notes: tuple[str, ...] = ()
     """What else a person should know of how it went."""
 
+    @property
+    def accepted(self) -> bool:
+        """Whether held-out tasks that tell agreed to its edits."""
+        return bool(self.edits) and self.judgement.action == "accept"
+
 
 class UnmeasuredWish(_Record):
     """A wish of the person's that nobody could measure, for one file: adopted one by one, as such."""
@@ -71,6 +76,7 @@ class UnmeasuredWish(_Record):
     reason: str
     """Why it was not measured."""
     sessions: tuple[str, ...]
+    """Those it was said in."""
 
     @property
     def line(self) -> str:
@@ -99,6 +105,15 @@ class NightTarget(_Record):
     """What an earlier night proposed for this very text and nobody decided on: tonight starts from it."""
     outcome: SkillOutcome | None = None
 
+    @property
+    def formal(self) -> list[str]:
+        """Held-out tasks that see form alone, beside others that tell: they may stop an edit and lift none.
+        Empty where none tells, as then nothing is shown whatever they say.
+        """
+        held = [task for task in self.tasks if task.split == "val"]
+        found = [task.id for task in held if task.form_alone]
+        return found if len(found) < len(held) else []
+
     def of_split(self, split: Split) -> tuple[Task, ...]:
         """Its tasks of a split, in their fixed order."""
         return tuple(task.as_task() for task in self.tasks if task.split == split)
@@ -115,7 +130,7 @@ class NightPlan(_KeptRecord):
 
     FILE = "tonight.json"
 
-    version: Literal[2] = 2
+    version: Literal[3] = 3
     number: int
     started: datetime
     sessions: int

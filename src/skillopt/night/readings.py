@@ -27,6 +27,7 @@ from skillopt.night._ask import ask, messages_of, one_line, tagged
 from skillopt.night.kinds import alike, features, normal
 from skillopt.night.reactions import Reaction, follows_on, reaction
 from skillopt.redact import redact_transcript
+from skillopt.runs.words import count
 from skillopt.transcripts.session import RecordedSession, Turn
 
 MOST_READ = 200
@@ -170,8 +171,8 @@ async def read_with_model(
 
     await together(*(read_batch(batch) for batch in batches(sessions, at_once)))
     return found, [
-        f"{count} of {len(sessions)} sessions were read by rules in code alone: {why}."
-        for why, count in sorted(lost.items())
+        f"Rules in code alone read {number} of {count(len(sessions), 'session')}: {why}."
+        for why, number in sorted(lost.items())
     ]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from skillopt.night.kinds import normal, pasted
+from skillopt.night.kinds import folded, normal, pasted
 from skillopt.night.reactions import QUOTED, follows_on
 from skillopt.night.readings import ReadTurn, SessionReading, read_by_rules
 from skillopt.night.work_record import record_of_tools
@@ -131,6 +131,20 @@ def requests_of(session: RecordedSession, reading: SessionReading | None = None)
             group.append((turn, told))
     if group:
         yield _request(session, [*group, (group[0][0], None)], is_first, reading.by)
+
+
+def wishes_of(kind: Sequence[PastRequest]) -> dict[str, tuple[str, ...]]:
+    """What was wanted in requests of a kind, the last first, each with the sessions in which it was said. Of
+    one session alone it is what was wanted for every time.
+    """
+    recurs = len({one.session.name for one in kind}) > 1
+    found: dict[str, tuple[str, list[str]]] = {}
+    for request in reversed(kind):
+        for one in reversed(request.corrections):
+            if one.lasting or recurs:
+                said = found.setdefault(folded(one.wanted), (one.wanted, []))
+                said[1].append(request.session.name)
+    return {wish: tuple(dict.fromkeys(reversed(names))) for wish, names in found.values()}
 
 
 def needs(request: Turn, tools: Sequence[ToolUse], *, is_first: bool) -> str:

@@ -11,6 +11,7 @@ from skillopt.changes.block import learned
 from skillopt.changes.proposal import DraftStep, EditEvidence, Judgement, TargetDraft, proposed
 from skillopt.changes.status import Decision
 from skillopt.errors import UsageError
+from skillopt.night.kinds import folded
 from skillopt.night.mining import MinedSuggestion
 from skillopt.night.plan import NightTarget, UnmeasuredWish
 from skillopt.night.settings import NightSettings
@@ -33,7 +34,7 @@ def suggestions_for(
 ) -> tuple[UnmeasuredWish, ...]:
     """What is suggested for which file: each wish once, none that the person decided on before."""
     known = {
-        _folded(str(evidence.edit.get("wish", "")))
+        folded(str(evidence.edit.get("wish", "")))
         for one in decided
         if one.decision != "undone"
         for evidence in one.evidence
@@ -42,12 +43,12 @@ def suggestions_for(
     found: dict[tuple[Path, str], UnmeasuredWish] = {}
     for one in mined:
         path = path_for(one.skills, settings, places, [])
-        for wish in one.wishes:
-            key = path, _folded(wish)
+        for wish, said_in in one.wishes.items():
+            key = path, folded(wish)
             if key[1] in known or len(wish) > _LONGEST:
                 continue
             earlier = found.get(key)
-            sessions = tuple(dict.fromkeys((*(earlier.sessions if earlier else ()), *one.sessions)))
+            sessions = tuple(dict.fromkeys((*(earlier.sessions if earlier else ()), *said_in)))
             found[key] = UnmeasuredWish(
                 path=path,
                 kind=earlier.kind if earlier else one.kind,
@@ -106,7 +107,3 @@ def _empty(target: NightTarget) -> TargetDraft:
         steps=steps,
         judgement=Judgement(action="suggestion", verified=False, why=why),
     )
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.casefold().split())

@@ -17,6 +17,7 @@ from skillopt.errors import SkillError, UsageError
 from skillopt.night.plan import NightTarget
 from skillopt.night.settings import NightSettings
 from skillopt.night.tasks import NightTask
+from skillopt.runs.words import count
 from skillopt.skill.document import Document
 from skillopt.skill.folder import load_skill
 from skillopt.skill.paths import SKILL_FILE
@@ -150,8 +151,8 @@ def targets_for(
         counts = Counter(task.split for task in its)
         if not counts["train"] or not counts["val"]:
             notes.append(
-                f"{_name(path)}: {counts['train']} tasks to learn from and {counts['val']} to decide with; a"
-                " night needs some of both, so this skill waits."
+                f"{_name(path)}: {count(counts['train'], 'task')} to learn from and {counts['val']} to decide"
+                " with; a night needs some of both, so this skill waits."
             )
             continue
         try:

@@ -13,6 +13,7 @@ from skillopt.night.requests import RequestOutcome
 from skillopt.night.settings import NightSettings
 from skillopt.night.substance import Guards
 from skillopt.night.worktrees import WORKTREE, Worktree
+from skillopt.runs.words import count
 from skillopt.tasks.scorers import Rule, read_rules
 from skillopt.tasks.task import Split, Task
 
@@ -34,6 +35,8 @@ class NightTask(BaseModel):
     split: Split
     checks: tuple[dict[str, Any], ...] = ()
     rubric: str = ""
+    formal: tuple[str, ...] = ()
+    """Points of the rubric that see form alone."""
     project: str = ""
     outcome: RequestOutcome = "unknown"
     skills: tuple[str, ...] = ()
@@ -49,7 +52,7 @@ class NightTask(BaseModel):
     worktree: Worktree | None = None
     """Where it is worked on, by an agent with tools; None where its text is all there is."""
     form_alone: bool = False
-    """Whether an answer to another request could pass: then a gain on it shows nothing."""
+    """Whether an answer that nobody worked for could pass: a gain on it shows nothing, a loss is one."""
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -71,6 +74,7 @@ class NightTask(BaseModel):
             surroundings="" if self.worktree is None else self.worktree.digest,
             data={
                 "guards": self.guards.model_dump(mode="json"),
+                **({"formal": list(self.formal)} if self.formal else {}),
                 **({} if self.worktree is None else {WORKTREE: self.worktree.model_dump(mode="json")}),
             },
         )
@@ -105,25 +109,26 @@ def balanced(
     return made
 
 
-def standing_of(tasks: Sequence[NightTask], suggestions: int) -> tuple[Standing, str]:
+def standing_of(tasks: Sequence[NightTask], *, has_suggestions: bool = False) -> tuple[Standing, str]:
     """What may be claimed of a training run on these tasks, and that in words."""
-    count = Counter(task.split for task in tasks)
+    splits = Counter(task.split for task in tasks)
     formal = sum(task.form_alone for task in tasks if task.split == "val")
-    if not count["train"] or not count["val"]:
-        what = f"{len(tasks)} tasks can be replayed" if tasks else "No task can be replayed"
-        more = f"; {suggestions} suggestions are for you to read" if suggestions else ""
+    if not splits["train"] or not splits["val"]:
+        what = f"{count(len(tasks), 'task')} can be replayed" if tasks else "No task can be replayed"
+        more = "; what you said is suggested, for you to read" if has_suggestions else ""
         return (
             "suggestions",
             f"{what}, and training needs some to learn from and others to decide with{more}.",
         )
-    if count["val"] < MIN_VAL:
+    learned, deciding = count(splits["train"], "task"), count(splits["val"], "task")
+    if splits["val"] < MIN_VAL:
         return "unverified", (
-            f"Tasks to decide with are {count['val']}, fewer than {MIN_VAL}: what is found on them could be"
+            f"There is too little to decide with, {deciding} and not {MIN_VAL}: what is found could be"
             " chance. Later nights add theirs."
         )
-    if count["val"] - formal < MIN_VAL:
+    if splits["val"] - formal < MIN_VAL:
         return "unverified", (
-            f"{formal} of {count['val']} tasks to decide with are measured by form alone, which an answer to"
-            " another request could have: they show nothing, and the others are too few."
+            f"Of {deciding} to decide with, {formal} measured by form alone, which an answer made of the"
+            " request's words has too: they show nothing unless a model finds a rubric that tells."
         )
-    return "ready", f"{count['train']} tasks to learn from and {count['val']} to decide with."
+    return "ready", f"{learned} to learn from and {splits['val']} to decide with."

@@ -87,6 +87,10 @@ class TasksFile:
     digest: str
 
 
+FORM_ALONE = "form alone"
+"""Tag of a mined task whose measure an answer passes that nobody worked for; whoever takes it off vouches."""
+
+
 def read_tasks(path: Path, *, project: str, settings: NightSettings) -> TasksFile:
     """Read a file of tasks for a project. Splits are those of the file; where it has no val or test task,
     they are made by the requests.
@@ -179,6 +183,7 @@ def _task(item: Any, project: str) -> NightTask:
     return NightTask(
         id=read.id,
         kind=(read.tags[0] if read.tags else "task")[:100],
+        form_alone=FORM_ALONE in read.tags[1:],
         project=project,
         prompt=read.intent.strip() + context,
         split=_SPLITS.get(read.split, "train"),
@@ -254,7 +259,7 @@ def _row(task: NightTask) -> dict[str, Any]:
         "reference_kind": "rubric" if task.rubric else "rule",
         "reference": task.rubric,
         "judge": {"kind": "rule", "checks": list(task.checks)} if task.checks else {},
-        "tags": [task.kind],
+        "tags": [task.kind, *([FORM_ALONE] if task.form_alone else [])],
         "source_sessions": list(task.sessions),
         "split": task.split,
         "origin": "real",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -88,6 +88,8 @@ def _told(done: Done) -> str:
     parts = [*done.recovered, f"{_VERBS[done.action]}: {named} {', '.join(map(str, done.edits))}."]
     parts += [f"Wrote {path}." for path in done.written]
     parts += [f"{finding}." for finding in done.findings if done.action == "adopt"]
+    left = ", ".join(map(str, done.left))
+    parts += [f"Left, flagged or not shown to help: {left}."] if left else []
     parts += [f"Left {name} as it is: somebody else changed it at the last moment." for name in done.left_out]
     return " ".join(parts)
 
@@ -106,7 +108,7 @@ def _proposal(one: ProposalStatus) -> Markup:
     targets = [
         part
         for target, standing in zip(proposal.targets, one.targets, strict=True)
-        for part in _target(target, standing.disk, standing.note, one.edits)
+        for part in _target(target, standing.disk, standing.note, one)
     ]
     return card(
         f"Proposal {proposal.id}",
@@ -118,14 +120,15 @@ def _proposal(one: ProposalStatus) -> Markup:
     )
 
 
-def _target(target: ProposedFile, disk: str, note: str, decided: Mapping[int, str]) -> Iterator[Markup]:
+def _target(target: ProposedFile, disk: str, note: str, one: ProposalStatus) -> Iterator[Markup]:
     what = "The skill" if target.before is not None else "A new skill"
     if target.kind == "memory":
         what = "Our block in the memory file"
     yield tag("h3", target.name)
     yield soft(f"{what} {target.path}; on disk is the {disk} text. {note}".rstrip())
     yield from drawn_judgement(target.judgement)
-    yield from (_edit(target, edit, decided[edit.id]) for edit in target.edits)
+    for edit in target.edits:
+        yield _edit(target, edit, one.edits[edit.id], is_ticked=edit.id in one.free_to_adopt)
 
 
 def drawn_judgement(judged: Judgement) -> Iterator[Markup]:
@@ -149,15 +152,14 @@ def drawn_judgement(judged: Judgement) -> Iterator[Markup]:
         yield table("Held-out tasks", ("held-out task", "before", "after"), rows, numbers=1)
 
 
-def _edit(target: ProposedFile, edit: ProposedEdit, decided: str) -> Markup:
-    is_open = decided == "pending"
+def _edit(target: ProposedFile, edit: ProposedEdit, decided: str, *, is_ticked: bool) -> Markup:
     box = tag(
         "input",
         type="checkbox",
         name="edit",
         value=edit.id,
-        checked=is_open and edit.is_measured and not edit.flags,
-        disabled=not is_open,
+        checked=is_ticked,
+        disabled=decided != "pending",
         aria_label=f"Choose edit {edit.id}",
     )
     chips = [chip(decided), *([] if edit.is_measured else [chip("not measured", "bad")])]

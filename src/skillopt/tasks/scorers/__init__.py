@@ -34,7 +34,7 @@ from skillopt.tasks.functions import load_function
 from skillopt.tasks.scorers._checks import MOST_CHECKS, Checks, kept_rules, read_rules
 from skillopt.tasks.scorers._command import CommandScorer, command_scorer
 from skillopt.tasks.scorers._function import function_scorer
-from skillopt.tasks.scorers._judge import JudgeScorer
+from skillopt.tasks.scorers._judge import JudgeScorer, judged_score
 from skillopt.tasks.scorers._label import MultipleChoice
 from skillopt.tasks.scorers._regex import Regex
 from skillopt.tasks.scorers._rules import CheckedWork, ContainsRule, NoRefusal, Pattern, Rule
@@ -71,6 +71,7 @@ __all__ = [
     "extract_answer",
     "get_scorer",
     "given_references",
+    "judged_score",
     "kept_rules",
     "missed",
     "no_answer",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from skillopt.errors import ScoringError
-from skillopt.tasks.judge import Judge
+from skillopt.tasks.judge import Finding, Judge
 from skillopt.tasks.protected import Protected
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers._scorer import NamedScorer, clip, given_references
@@ -65,13 +65,7 @@ class JudgeScorer(NamedScorer):
     async def _checked(self, judge: Judge, task: Task, trajectory: Trajectory) -> Score:
         criteria = self.criteria(task)
         findings = await judge.check(task, trajectory, criteria)
-        unmet = [
-            f"not met: {clip(criterion)}"
-            + (f" (shown by {clip(finding.evidence)!r})" if finding.evidence else "")
-            for criterion, finding in zip(criteria, findings, strict=True)
-            if not finding.met
-        ]
-        return Score(hard=float(not unmet), soft=1 - len(unmet) / len(criteria), feedback="; ".join(unmet))
+        return judged_score(list(zip(criteria, findings, strict=True)))
 
     async def _compared(self, judge: Judge, task: Task, trajectory: Trajectory) -> Score:
         rubric = "\n".join(f"- {text}" for text in self._rubric(task)) or _BETTER
@@ -82,6 +76,17 @@ class JudgeScorer(NamedScorer):
 
     def _rubric(self, task: Task) -> list[str]:
         return [*_texts(self.rubric, task), *_texts(task.data.get("rubric"), task)]
+
+
+def judged_score(found: Sequence[tuple[str, Finding]]) -> Score:
+    """Hard when all of these criteria are met, soft the share of them."""
+    unmet = [
+        f"not met: {clip(criterion)}"
+        + (f" (shown by {clip(finding.evidence)!r})" if finding.evidence else "")
+        for criterion, finding in found
+        if not finding.met
+    ]
+    return Score(hard=float(not unmet), soft=1 - len(unmet) / len(found), feedback="; ".join(unmet))
 
 
 def _reference(task: Task) -> str:
