@@ -179,6 +179,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What takes minutes begins first, so that no worker is left alone with it in the end."""
+    if config.getoption("dist", "no") == "loadgroup":
+        items.sort(key=lambda item: "real/" not in item.nodeid and not item.get_closest_marker("timeout"))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """A file with a group, or with something made once for all its tests, is run by one worker, the largest

@@ -85,6 +85,7 @@ def priced(folder: Path) -> Job:
     return job_of(folder, **settings)
 
 
+@pytest.mark.slow
 def test_dollars_follow_from_tokens_and_declared_prices(tmp_path):
     found = estimate(priced(tmp_path))
     assert found.usd is not None and found.usd.low < found.usd.likely < found.usd.high
@@ -95,11 +96,13 @@ def test_dollars_follow_from_tokens_and_declared_prices(tmp_path):
     assert found.prices["target"].startswith("configuration")
 
 
+@pytest.mark.slow
 def test_an_unknown_price_is_unknown_and_not_zero(tmp_path):
     unpriced = {"model__optimizer": "openai:m", "model__optimizer__api_key": "k-1"}
     assert estimate(job_of(tmp_path, **unpriced)).usd is None
 
 
+@pytest.mark.slow
 def test_the_simulated_world_costs_nothing_and_fits_every_budget_in_dollars(tmp_path):
     found = estimate(job_of(tmp_path, budget="1 usd"))
     assert found.usd is not None and found.usd.high == 0 and "the whole run" in found.advice
@@ -124,6 +127,7 @@ class SlowModel:
         """Nothing is open."""
 
 
+@pytest.mark.slow
 async def test_three_calls_to_a_model_of_this_machine_tell_how_long_a_run_takes(tmp_path):
     model = SlowModel()
     here = Provider(
@@ -146,6 +150,7 @@ async def test_three_calls_to_a_model_of_this_machine_tell_how_long_a_run_takes(
     assert all(line.seconds is None for line in found.lines if line.role == "optimizer")
 
 
+@pytest.mark.slow
 def test_the_command_measures_only_when_told_and_then_tells_the_time(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = SlowModel()
@@ -173,6 +178,7 @@ def test_a_budget_in_minutes_is_weighed_where_every_models_speed_is_known(second
     assert words in advised(made, Budget(seconds=1800), (0, "")).advice
 
 
+@pytest.mark.slow
 def test_replies_of_known_length_change_the_figures(tmp_path):
     short = estimate(job_of(tmp_path), reply_tokens={"target": 1})
     long = estimate(job_of(tmp_path), reply_tokens={"target": 1000})
@@ -180,6 +186,7 @@ def test_replies_of_known_length_change_the_figures(tmp_path):
     assert "1000 tokens" in long.assumptions[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("budget", "words"),
     [
@@ -205,6 +212,7 @@ def test_what_is_switched_off_costs_nothing(tmp_path):
     assert not {line.stage for line in found.lines} & {"slow_update", "meta_skill", "slow rollouts", "test"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "paid", "said"),
     [
@@ -300,6 +308,7 @@ async def test_the_judge_is_counted_within_a_quarter_of_what_a_simulated_run_tak
     assert "every answer is judged" in "; ".join(said.assumptions)
 
 
+@pytest.mark.slow
 def test_a_judge_of_pairs_is_asked_twice_and_its_unknown_price_is_unknown(tmp_path):
     rows = [{"id": f"i{n}", "prompt": f"Write {n}.", "reference": "A letter."} for n in range(20)]
     (tmp_path / "tasks.json").write_text(json.dumps(rows))
@@ -351,10 +360,12 @@ def test_a_rate_that_nobody_sets_for_whole_skills_costs_nothing(tmp_path):
     assert not {line.stage for line in found.lines} & {"lr_autonomous", "ranking", "repair", "rewrite"}
 
 
+@pytest.mark.slow
 def test_a_budget_in_minutes_alone_is_not_blamed_on_a_price(tmp_path):
     assert "how long a call takes" in estimate(job_of(tmp_path, budget__minutes=5)).advice
 
 
+@pytest.mark.slow
 def test_a_budget_that_one_reservation_exceeds_is_said_to_pay_for_no_step(tmp_path):
     """An analyst by hand is told how long an answer may be: its whole output cap is set aside. Others make do
     with less, also for a rewrite.

@@ -59,6 +59,7 @@ def test_every_public_name_is_there_and_documented() -> None:
             assert inspect.getdoc(found), name
 
 
+@pytest.mark.slow
 async def test_a_training_takes_models_and_a_benchmark_as_objects(tmp_path: Path) -> None:
     strings = await skillopt.aoptimize(
         target="world:noise=0",
@@ -121,6 +122,7 @@ def test_a_target_in_a_file_that_was_changed_is_another_one(tmp_path: Path) -> N
     assert scores == [1.0, 0.0]
 
 
+@pytest.mark.slow
 def test_an_estimate_needs_no_key_and_sends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     found = skillopt.estimate(target="openai:gpt-5.4-mini", optimizer="openai:gpt-5.5", benchmark=cases())
@@ -141,6 +143,7 @@ def test_what_to_work_on_is_said_once(given: dict[str, Any], said: str) -> None:
         skillopt.estimate(target="world", optimizer="world", **given)
 
 
+@pytest.mark.slow
 def test_a_plug_in_is_registered_in_this_process_and_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KINDS["models"], "_added", {})
     skillopt.register("models", "acme", lambda spec: world())

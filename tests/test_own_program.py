@@ -22,6 +22,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["skillopt.cli", "skillopt_sleep.__main__"])
 async def test_our_own_program_imports_nothing_from_the_folder_it_works_in(
     project: Path, module: str

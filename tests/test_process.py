@@ -129,6 +129,7 @@ async def test_a_child_never_sees_our_keys(monkeypatch: pytest.MonkeyPatch) -> N
     assert b"PATH" in done.stdout
 
 
+@pytest.mark.slow
 async def test_many_processes_at_once_each_keep_their_own_output() -> None:
     done = await asyncio.gather(
         *(run(python("import sys; print(sys.stdin.read())"), stdin=str(n).encode()) for n in range(20))

@@ -58,6 +58,7 @@ def listening() -> Iterator[tuple[int, str, list[socket.socket]]]:
         server.close()
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_a_hostile_program_gets_nothing_and_ends_in_time(
@@ -92,6 +93,7 @@ def commands() -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 @pytest.mark.parametrize(
     ("name", "stopped"),
@@ -174,6 +176,7 @@ print("usual ones work")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not _seccomp.program(), reason=f"no system-call filter for {platform.machine()}")
 @pytest.mark.parametrize("mode", ["bubblewrap", "limits"])
 async def test_keyrings_and_odd_sockets_are_out_of_reach(mode: Mode) -> None:
@@ -222,6 +225,7 @@ def interpreted(program: bytes, data: dict[int, int]) -> int:
             at += true if (loaded == value if code == 0x15 else loaded >= value) else false
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 @pytest.mark.parametrize("folder", [".", "/tmp", "/dev/shm"])
 async def test_a_program_that_makes_files_without_end_is_stopped(folder: str) -> None:
@@ -230,6 +234,7 @@ async def test_a_program_that_makes_files_without_end_is_stopped(folder: str) ->
     assert ran.stopped == "files"
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_disk_and_output_are_cut_at_their_limits() -> None:
     filled = dict(
@@ -268,6 +273,7 @@ async def test_every_program_starts_in_an_empty_box() -> None:
     assert seen == b"[] False\n"  # the way to an interpreter that lies below /tmp may be there
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_large_inputs_and_inputs_nobody_reads_do_no_harm() -> None:
     big = os.urandom(8 << 20)
@@ -341,6 +347,7 @@ async def test_a_file_outside_the_box_is_refused_before_anything_runs(name: str)
     assert caught.value.kind == "contract"
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_only_so_many_programs_run_at_once() -> None:
     sandbox = shut(at_once=2)

@@ -54,6 +54,7 @@ class Loses:
     async def close(self) -> None: ...
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["limits", pytest.param("bubblewrap", marks=needs_bubblewrap)])
 async def test_a_program_fares_the_same_in_a_worker(mode: Any, pool: Executor) -> None:
     here = Sandbox(mode, limits=ProcessLimits(seconds=20))
@@ -82,6 +83,7 @@ def benchmark(argv: list[str], **options: Any) -> OwnBenchmark:
     return OwnBenchmark.from_tasks(TASKS, settings=OwnSettings(scorer=argv, scorer_options=options))
 
 
+@pytest.mark.slow
 async def test_a_command_scores_the_same_in_a_worker(tmp_path: Path, pool: Executor) -> None:
     script = tmp_path / "score.py"
     script.write_text(

@@ -110,14 +110,12 @@ def test_it_is_registered_with_the_public_defaults(benchmark: Any, games: Path, 
 
 
 @pytest.mark.timeout(600)
-async def test_three_stored_walkthroughs_of_each_kind_win(
-    benchmark: Any, games: Path, pool: Executor
-) -> None:
+async def test_a_stored_walkthrough_of_each_kind_wins(benchmark: Any, games: Path, pool: Executor) -> None:
     by_kind: dict[str, list[Task]] = {}
     for task in [*benchmark.tasks("train"), *benchmark.tasks("val")]:
         by_kind.setdefault(task.kind, []).append(task)
     assert len(by_kind) == 6
-    await all_win(benchmark, games, [task for some in by_kind.values() for task in some[-3:]], pool)
+    await all_win(benchmark, games, [task for some in by_kind.values() for task in some[-1:]], pool)
 
 
 async def all_win(benchmark: Any, games: Path, tasks: list[Task], executor: Executor) -> None:

@@ -202,6 +202,7 @@ def test_an_empty_split_names_the_rows_that_are_missing_in_it(tmp_path: Path) ->
         built("own", split_ratio="1:1:0")(tmp_path / "a.jsonl")
 
 
+@pytest.mark.slow
 def test_bad_rows_are_told_by_a_run_an_estimate_and_doctor(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(own(n)) + "\n" for n in range(COUNT)) + '{"id": "t11"}\n')

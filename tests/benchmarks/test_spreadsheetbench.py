@@ -46,6 +46,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 def test_it_is_registered_with_the_public_defaults(tmp_path: Path) -> None:
     data = make_data(tmp_path, 10)

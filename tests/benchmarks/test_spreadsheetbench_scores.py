@@ -287,6 +287,7 @@ assert pickle.loads(pickle.dumps(Row(3))) == Row(3)
     assert await scored(data, code) == (1, 1, "")
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 @pytest.mark.parametrize(
     ("code", "words"),
@@ -387,6 +388,7 @@ async def test_a_target_that_gave_no_answer_scores_zero_and_runs_nothing(data: P
     assert (score.hard, score.feedback) == (0, "The target gave no answer to score: turns.")
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_the_golden_workbook_is_never_near_a_program(tmp_path: Path) -> None:
     """Neither beside its input, nor by the path it lies at, nor by searching everything that can be read."""

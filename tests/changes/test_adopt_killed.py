@@ -31,6 +31,7 @@ def rows(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return found
 
 
+@pytest.mark.slow
 def test_every_one_of_them_was_really_killed(rows: list[dict[str, Any]]) -> None:
     assert {row["signal"] for row in rows} == {9}
 

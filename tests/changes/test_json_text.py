@@ -82,6 +82,7 @@ def test_any_object_keeps_its_values_and_comes_back_equal(
     assert json.loads(without_member(after, PATH)) == expected
 
 
+@pytest.mark.slow
 @given(st.lists(VALUES, max_size=3), st.sampled_from([None, 2]))
 def test_an_item_goes_to_the_end_of_a_list_and_only_it_comes_out(
     items: list[Any], indent: int | None

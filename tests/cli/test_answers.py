@@ -17,6 +17,7 @@ def told(skillopt: Command, finished: Path) -> dict[str, Any]:
     return data
 
 
+@pytest.mark.slow
 def test_a_run_shows_its_telling_tasks_with_both_answers(
     skillopt: Command, finished: Path, told: dict[str, Any]
 ) -> None:

@@ -57,6 +57,7 @@ def check(skillopt: Command, repository: Path) -> Command:
     return run
 
 
+@pytest.mark.slow
 def test_a_skill_that_mends_tasks_is_better(check: Command) -> None:
     commit(PLAIN + "Answer even only.\n")
     Path("skills/sums/SKILL.md").write_text(PLAIN)
@@ -102,6 +103,7 @@ def test_a_difference_that_can_be_chance_says_so_and_fails_no_case(check: Comman
     assert "can be chance" in Path("comment.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", ["--comment", "--junit"])
 def test_a_report_that_cannot_be_written_is_said_before_anything_is_measured(
     flag: str, check: Command, repository: Path
@@ -116,6 +118,7 @@ def test_a_report_that_cannot_be_written_is_said_before_anything_is_measured(
     assert check("skills/sums", flag, "out/report").code == 7 and Path("out/report").is_file()
 
 
+@pytest.mark.slow
 def test_a_skill_in_whose_folder_the_results_are_written_can_be_checked(check: Command) -> None:
     commit(PLAIN, Path())
     Path("SKILL.md").write_text(PLAIN + "Answer even only.\n")
@@ -130,6 +133,7 @@ def test_what_reads_the_same_is_not_measured(check: Command, repository: Path) -
     assert ran.code == 0 and "Unchanged" in ran.out and "nothing was measured" in ran.out
 
 
+@pytest.mark.slow
 def test_a_new_skill_is_compared_with_none_and_a_renamed_one_with_itself(
     check: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +149,7 @@ def test_a_new_skill_is_compared_with_none_and_a_renamed_one_with_itself(
     assert json.loads(moved.out)["against"]["path"] == "skills/sums/SKILL.md"
 
 
+@pytest.mark.slow
 def test_the_files_of_the_earlier_folder_and_a_branch_of_origin_are_found(
     check: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +166,7 @@ def test_the_files_of_the_earlier_folder_and_a_branch_of_origin_are_found(
     assert ran.code == 0 and "0.500 to 1.000" in ran.out, ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -199,6 +205,7 @@ def test_a_budget_that_leaves_no_whole_pair_is_no_verdict(check: Command) -> Non
     assert ran.code == 4 and not Path("comment.md").exists()
 
 
+@pytest.mark.slow
 def test_a_budget_that_ends_early_leaves_a_verdict_on_whole_pairs(check: Command) -> None:
     commit(PLAIN)
     Path("skills/sums/SKILL.md").write_text(PLAIN.replace("Add", "Sum"))

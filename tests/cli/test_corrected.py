@@ -83,6 +83,7 @@ class Typed:
         return json.loads(self.folder.joinpath(*where, "summary.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_corrected_scorer_scores_anew_and_pays_no_rollout_again_that_holds(
     tmp_path: Path, provider: LoopbackProvider
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_corrected_scorer_scores_anew_and_pays_no_rollout_again_that_holds(
     assert typed.told()["claim"].partition("This was look")[0] == json.loads(wrong)["claim"].rstrip() + " "
 
 
+@pytest.mark.slow
 def test_another_model_or_other_tasks_pay_for_what_does_not_hold(
     tmp_path: Path, provider: LoopbackProvider
 ) -> None:
@@ -124,6 +126,7 @@ def test_another_model_or_other_tasks_pay_for_what_does_not_hold(
     assert len(json.loads(run("runs", str(typed.folder / "earlier"), "--json").out)["runs"]) == 2
 
 
+@pytest.mark.slow
 def test_another_plan_is_another_run_and_a_killed_move_is_carried_on(
     tmp_path: Path, provider: LoopbackProvider
 ) -> None:

@@ -34,6 +34,7 @@ def routing() -> Iterator[LoopbackProvider]:
         yield provider
 
 
+@pytest.mark.slow
 def test_from_no_queries_to_a_report(skillopt: Command, routing: LoopbackProvider) -> None:
     models = (
         "--target",

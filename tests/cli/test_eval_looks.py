@@ -29,6 +29,7 @@ def looks(skillopt: Command, folder: Path) -> int:
     return int(json.loads(skillopt("runs", str(folder), "--json").out)["runs"][0]["looks"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["", "best_skill.md", "skills/skill_v0000.md"])
 def test_a_skill_that_lies_in_a_run_tells_whose_test_is_looked_at(
     skillopt: Command, trained: Path, place: str

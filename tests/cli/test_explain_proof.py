@@ -42,6 +42,7 @@ def of(events: Events, kind: str, **wanted: str) -> Events:
     return [one for one in events if one["type"] == kind and all(one[key] == wanted[key] for key in wanted)]
 
 
+@pytest.mark.slow
 def test_each_edit_is_told_with_what_it_was_proven_by(skillopt: Command, proven: Path) -> None:
     ran = skillopt("explain", str(proven), "1", "--json")
     told = json.loads(ran.out)["proof"]
@@ -135,6 +136,7 @@ def joined_by_nobody(events: Events) -> str:
     return f"the stored reply does not join {', '.join(pair)}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "tamper",
     [

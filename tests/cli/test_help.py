@@ -13,6 +13,7 @@ from skillopt.config import FLAT
 COMMANDS = ("train", "eval", "demo", "runs", "explain", "diff", "export", "list")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), *((name,) for name in COMMANDS), ("config",), ("config", "show")])
 def test_every_command_explains_itself(skillopt: Command, words: tuple[str, ...]) -> None:
     ran = skillopt(*words, "--help")
@@ -47,6 +48,7 @@ def test_every_public_flag_is_an_option_of_train(skillopt: Command, monkeypatch:
     ] == []
 
 
+@pytest.mark.slow
 def test_the_help_of_train_is_short_and_the_whole_one_does_not_stay(
     skillopt: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,6 +59,7 @@ def test_the_help_of_train_is_short_and_the_whole_one_does_not_stay(
         assert "--batch_size " in skillopt("train", "--help-all").out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["try", "eval", "estimate", "check", "noise", "prune", "config show"])
 def test_no_help_lists_every_setting_unless_asked(
     skillopt: Command, monkeypatch: pytest.MonkeyPatch, words: str
@@ -67,6 +70,7 @@ def test_no_help_lists_every_setting_unless_asked(
     assert "--azure_openai_endpoint " in skillopt(*words.split(), "--help-all").out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "ours"),
     [

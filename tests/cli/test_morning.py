@@ -48,6 +48,7 @@ def test_without_a_proposal_nothing_waits(person: Person) -> None:
     assert ran.code == 0 and ran.out.startswith("Nothing waits for you.")
 
 
+@pytest.mark.slow
 def test_what_was_learned_is_told_with_the_persons_words_and_an_answer_before_and_after(
     person: Person, model: str
 ) -> None:

@@ -40,6 +40,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
         yield Trained(home / "run", home / "seed.md", provider)
 
 
+@pytest.mark.slow
 def test_best_is_compared_with_the_seed_of_then_on_val_and_nothing_is_paid(
     skillopt: Command, trained: Trained
 ) -> None:

@@ -30,6 +30,7 @@ def test_a_finished_run_is_pruned_in_a_folder_of_its_own(
     assert "run  finished" in skillopt("runs").out and "pruned" not in skillopt("runs").out
 
 
+@pytest.mark.slow
 def test_where_there_is_nothing_to_prune_it_says_so(skillopt: Command, tmp_path: Path) -> None:
     ran = skillopt("prune", "nowhere")
     assert ran.code == 2 and "There is no run in nowhere" in ran.err

@@ -82,6 +82,7 @@ def test_a_window_is_the_same_in_tokyo(person: Person) -> None:
     assert json.loads(told.stdout)["kept"] == 5
 
 
+@pytest.mark.slow
 def test_dry_run_without_a_model_names_tasks_cost_and_remedy_and_writes_nothing(person: Person) -> None:
     before = sorted(person.home.rglob("*"))
     ran = sleep("dry-run")
@@ -110,6 +111,7 @@ def test_a_night_without_a_model_shows_what_it_found_and_fails_with_the_remedy(p
     assert not (person.home / ".skillopt-sleep" / "projects").exists()
 
 
+@pytest.mark.slow
 def test_from_the_night_to_the_morning_and_back(person: Person, model: str) -> None:
     assert "No proposal is staged." in sleep("status").out
     ran = sleep("run", "--model", model, "--plain")
@@ -133,6 +135,7 @@ def test_from_the_night_to_the_morning_and_back(person: Person, model: str) -> N
     assert ran.code == 2 and "all of it is decided" in ran.err
 
 
+@pytest.mark.slow
 def test_a_night_as_json_is_one_object(person: Person, model: str) -> None:
     ran = sleep("run", "--model", model, "--quiet", "--json")
     told = json.loads(ran.out)
@@ -174,6 +177,7 @@ def test_a_night_that_was_killed_goes_on_and_sends_nothing_twice(person: Person)
     assert len(arrived) >= 20 and {sent[call] for call in arrived} == {1}
 
 
+@pytest.mark.slow
 def test_settings_come_from_the_file_and_keys_from_the_env_beside_it(person: Person) -> None:
     folder = person.home / ".skillopt-sleep"
     (folder / "config.yaml").write_text("model: openai:gpt-5.4-mini\nmax_dollars_per_night: 0.5\n")

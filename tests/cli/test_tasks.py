@@ -59,6 +59,7 @@ def rows_in(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_drafts_hold_before_they_are_written(
     skillopt: Command, optimizer: LoopbackProvider, file: Path
 ) -> None:

@@ -17,6 +17,7 @@ from skillopt.testing import LoopbackProvider
 QUICKSTART = ("train", "quickstart", "--cfg-options", *SMALL, "--out_root", "run")
 
 
+@pytest.mark.slow
 def test_json_is_one_object_on_stdout_and_nothing_else(skillopt: Command, tmp_path: Path) -> None:
     ran = skillopt(*QUICKSTART, "--json")
     data = json.loads(ran.out)
@@ -27,6 +28,7 @@ def test_json_is_one_object_on_stdout_and_nothing_else(skillopt: Command, tmp_pa
     assert "step 1/" in ran.err
 
 
+@pytest.mark.slow
 def test_without_a_terminal_progress_is_plain_lines_on_stderr(skillopt: Command) -> None:
     ran = skillopt(*QUICKSTART)
     assert "\x1b" not in ran.err + ran.out

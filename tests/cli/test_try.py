@@ -64,6 +64,7 @@ def test_an_agent_of_ones_own_can_be_measured_without_a_model(skillopt: Command)
     assert ran.code == 0 and "1.000" in ran.out, ran.err
 
 
+@pytest.mark.slow
 def test_a_wordy_target_is_warned_of_and_trained_on(skillopt: Command) -> None:
     ran = skillopt(*TRAIN, "--out_root", "run")
     assert ran.code == 0 and "28 of 28 failing answers contain the reference" in ran.err, ran.err
@@ -72,6 +73,7 @@ def test_a_wordy_target_is_warned_of_and_trained_on(skillopt: Command) -> None:
     assert other.code == 0 and "1.000" in other.out and "No answer passed" not in other.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tasks", "asked"), [(70, 28), (12, 12)])  # val of one split; all, cross-fitted
 def test_a_silent_target_stops_the_run_before_more_is_paid(
     tasks: int, asked: int, home: Path, skillopt: Command

@@ -175,6 +175,7 @@ def test_ctrl_c_ends_the_watching_and_not_the_run(tmp_path: Path) -> None:
     assert "No longer watching" in err
 
 
+@pytest.mark.slow
 def test_a_slow_update_that_was_taken_is_told_and_named_where_the_best_skill_comes_from_it(
     skillopt: Command, tmp_path: Path
 ) -> None:

@@ -91,6 +91,7 @@ def test_a_wrong_value_names_key_value_and_what_was_expected(text, said, fails, 
     assert said in fails("c.yaml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["9" * 5_000, "[" * 3_000 + "]" * 3_000, "!!int abc", "[" * 3_000])
 def test_a_value_that_python_cannot_read_is_refused_by_its_key(value, fails, write):
     assert fails(options=[f"train.batch_size={value}"]).partition("train.batch_size: ")[2]

@@ -62,6 +62,7 @@ def test_a_key_twice_inside_a_list_is_refused_too(fails, write):
     assert "a.yaml:3: key 'a' is already on line 3" in fails("a.yaml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -145,6 +146,7 @@ def test_a_flat_child_beats_a_structured_base_and_the_other_way_round(run, write
     assert run("tree_child.yaml").config.train.batch_size == 8
 
 
+@pytest.mark.slow
 def test_every_flat_name_reaches_a_key(run):
     for name in FLAT:
         value = "$1" if name == "budget" else None

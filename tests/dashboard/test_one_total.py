@@ -44,6 +44,7 @@ def text(markup: str) -> str:
     return " ".join(re.sub("<[^>]+>", " ", markup).split())
 
 
+@pytest.mark.slow
 def test_calls_in_flight_are_reserved_and_none_of_what_was_spent(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,7 @@ def two_runs(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 async def test_runs_and_their_comparison_show_what_could_be_chance_in_amber(two_runs: Path) -> None:
     roots = Roots([two_runs])
     ids = MultiDict([("run", str(roots.id_of(two_runs / name))) for name in ("one", "two")])

@@ -83,6 +83,7 @@ def test_different_tasks_cannot_be_paired():
         compare({"a": 1.0}, {"b": 1.0})
 
 
+@pytest.mark.slow
 def test_five_thousand_changed_tasks_still_give_an_exact_p():
     differences = [1.0] * 2_600 + [-1.0] * 2_400
     p, test = paired_p(differences)

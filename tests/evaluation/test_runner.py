@@ -59,6 +59,7 @@ class Slow:
         pass
 
 
+@pytest.mark.slow
 async def test_a_dead_optimizer_ends_the_step_before_the_rest_of_the_batch_is_paid():
     def dead(request: Request) -> str:
         raise ModelError("auth", "the key is dead")

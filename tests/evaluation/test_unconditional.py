@@ -38,6 +38,7 @@ def test_p_is_the_largest_chance_of_an_outcome_that_is_as_extreme():
     assert max(chances) == pytest.approx(0.01766, abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tasks", [10, 20, 40])
 def test_without_a_true_gain_at_most_one_claim_in_twenty(tasks):
     shares = [number / 37 for number in range(1, 37)]  # none of those that p is looked for at

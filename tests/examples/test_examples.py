@@ -84,6 +84,7 @@ async def test_house_dates_trains(tmp_path: Path) -> None:
     assert RULE in result.best_skill
 
 
+@pytest.mark.slow
 async def test_the_folder_example_learns_into_its_references(tmp_path: Path) -> None:
     config = str(EXAMPLES / "folder" / "train.yaml")
     job = prepare(load(config, flags={}, options=[], environ={}, cwd=tmp_path))

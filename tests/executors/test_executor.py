@@ -155,6 +155,7 @@ async def test_no_credential_reaches_a_worker(pool: ProcessPool, monkeypatch: py
     assert found["PYTHONHASHSEED"] == "0"
 
 
+@pytest.mark.slow
 async def test_a_process_that_dies_loses_its_objects_and_nobody_else_s(pool: ProcessPool) -> None:
     doomed, other = await pool.open(partial(_work.Counter, 1)), await pool.open(partial(_work.Counter, 1))
     with pytest.raises(Fault, match=r"exit code 7\): the last words") as caught:

@@ -215,6 +215,7 @@ def test_lists_of_published_ids(folder: Path) -> None:
     tried(work)
 
 
+@pytest.mark.slow
 def test_cases_of_a_skill(folder: Path) -> None:
     plugin = benchmarks.get("evals_json")
     cases = [

@@ -110,6 +110,7 @@ def judged(folder: Path) -> list[Judged]:
     return [event for event in events_of(folder) if isinstance(event, Judged)]
 
 
+@pytest.mark.slow
 async def test_a_skill_may_not_get_longer_where_no_further_token_is_allowed(quick: Path) -> None:
     free, bound = quick / "free", quick / "bound"
     await run(job_of(), free)
@@ -207,6 +208,7 @@ async def test_answers_without_usage_stop_a_limited_run_at_once_and_say_why(tmp_
     assert not asked, "no optimizer call was paid for candidates that could not pass"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [("gate.max_tokens_increase=0.02",), ("gate.max_tokens_increase=0.02", "gate.policy=confirm")]
 )

@@ -190,6 +190,7 @@ async def test_a_budget_that_ends_in_a_confirmation_leaves_it_open_and_a_larger_
         assert_same_run(folder, quick / "undisturbed")
 
 
+@pytest.mark.slow
 async def test_the_score_of_every_incumbent_is_the_mean_of_all_its_draws(quick: Path) -> None:
     await run(job_of("confirm"), quick / "run")
     events = events_of(quick / "run")
@@ -211,6 +212,7 @@ async def test_the_score_of_every_incumbent_is_the_mean_of_all_its_draws(quick: 
             assert event.state.score == pytest.approx(score)
 
 
+@pytest.mark.slow
 async def test_the_draws_of_a_confirmation_serve_nothing_else(quick: Path) -> None:
     await run(job_of("confirm"), quick / "run")
     with database_of(quick / "run") as database:

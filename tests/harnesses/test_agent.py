@@ -124,6 +124,7 @@ async def test_an_empty_skill_is_not_installed_and_needs_no_proof(tmp_path: Path
     assert (done.answer, done.loaded, done.messages[1].content) == ("<answer>no rule one</answer>", (), "")
 
 
+@pytest.mark.slow
 async def test_a_forced_skill_without_proof_is_no_measurement_and_a_natural_one_is(tmp_path: Path) -> None:
     with pytest.raises(Fault, match="nothing proves") as caught:
         await rollout(harness(tmp_path), "UNLOADED")
@@ -176,11 +177,13 @@ async def test_a_file_that_the_agent_shut_comes_back_too(
     assert base64.b64decode(done.files["shut.txt"]) == b"closed"
 
 
+@pytest.mark.slow
 async def test_an_empty_answer_is_the_targets_own_failure_unless_it_made_a_file(tmp_path: Path) -> None:
     assert (await rollout(harness(tmp_path), "SILENT")).failure == "empty"
     assert (await rollout(harness(tmp_path), "SILENT EDITS it")).failure is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("word", "kind"),
     [
@@ -423,6 +426,7 @@ asyncio.run(rollout(harness(Path({folder!r})), "HANG"))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 async def test_killing_the_trainer_leaves_no_orphan_agent(tmp_path: Path, _own_temp: Path) -> None:
     code = TRAINER.format(tests=str(Path(__file__).parents[1]), folder=str(tmp_path))

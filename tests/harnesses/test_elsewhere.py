@@ -67,6 +67,7 @@ async def test_a_rollout_is_the_same_in_a_worker(tmp_path: Path, pool: Executor)
         assert replace(done[0], seconds=None) == replace(done[1], seconds=None)
 
 
+@pytest.mark.slow
 async def test_what_a_worker_brings_back_holds_no_credential(tmp_path: Path, pool: Executor) -> None:
     made = harness(tmp_path, executor=pool, scrub=Scrubber([KEY, "planted-other-secret"]).scrub)
     done = await rollout(made, f"SAYS {KEY} WRITES planted-other-secret")
@@ -75,6 +76,7 @@ async def test_what_a_worker_brings_back_holds_no_credential(tmp_path: Path, poo
     assert "planted-other-secret" not in shown
 
 
+@pytest.mark.slow
 async def test_an_unproven_skill_is_paid_and_no_measurement(tmp_path: Path, pool: Executor) -> None:
     ledger = Ledger(Budget(), Journal())
     budget = RolloutBudget(ledger, None, Allowance(tokens=1000))
@@ -92,6 +94,7 @@ async def test_a_lost_worker_is_told_as_such_and_stays_charged(tmp_path: Path) -
     assert ledger.spent == Amount(calls=1, tokens=1000, usd=Fraction(1))
 
 
+@pytest.mark.slow
 async def test_another_version_of_the_program_on_a_node_is_no_measurement(
     tmp_path: Path, pool: Executor
 ) -> None:

@@ -210,6 +210,7 @@ def test_the_words_of_allow_are_told_apart() -> None:
     assert not set(SWITCHES) & set(RIGHTS)
 
 
+@pytest.mark.slow
 def test_a_benchmark_of_a_stranger_that_cannot_be_loaded_stops_nobody(project: Path, tmp_path: Path) -> None:
     package = tmp_path / "site"
     (package / "stranger-1.dist-info").mkdir(parents=True)

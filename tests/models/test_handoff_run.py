@@ -86,6 +86,7 @@ def verdicts(folder: Path) -> list[tuple[str, str, float | None]]:
     return [(verdict.place, verdict.action, verdict.candidate) for verdict in judged]
 
 
+@pytest.mark.slow
 def test_a_round_holds_everything_that_can_be_asked(undisturbed: tuple[Path, int, str]) -> None:
     """Two workers and one analyst, and yet whole stages at once."""
     baseline, first, reflection, *_ = [

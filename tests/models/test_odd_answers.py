@@ -153,6 +153,7 @@ async def test_an_answer_without_end_is_read_up_to_a_limit_and_is_an_outage() ->
     assert sent < 64 and memory < 100 * MIB
 
 
+@pytest.mark.slow
 async def test_an_answer_that_grows_when_it_is_unpacked_is_measured_after_unpacking() -> None:
     bomb = gzip.compress(b" " * (400 * MIB), 1)
     assert len(bomb) < 2 * MIB

@@ -124,6 +124,7 @@ def test_cost_agrees_with_the_table_it_came_from_below_and_above_a_tier() -> Non
         )
 
 
+@pytest.mark.slow
 def test_the_price_table_is_not_imported_until_a_price_is_asked_for() -> None:
     program = (
         "import sys; from skillopt.models import price_of; price_of('world', 'world');"

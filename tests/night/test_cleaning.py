@@ -36,6 +36,7 @@ def desk(person: Person, days: int = 0) -> Adoption:
     return Adoption(store=around.home.store, roots=around.roots(), now=lambda: NOW + timedelta(days=days))
 
 
+@pytest.mark.slow
 async def test_what_is_decided_goes_and_what_is_open_or_can_be_undone_stays(tmp_path: Path) -> None:
     person = Person(tmp_path / "home").write()
     kept = person.around().home.project(person.project)
@@ -63,6 +64,7 @@ async def test_what_is_decided_goes_and_what_is_open_or_can_be_undone_stays(tmp_
     assert person.skill.read_text() == SKILL
 
 
+@pytest.mark.slow
 async def test_an_adoption_goes_once_a_later_one_stands_on_it(tmp_path: Path) -> None:
     person = Person(tmp_path / "home").write()
     first = await night(person, RULE)

@@ -81,6 +81,7 @@ def test_the_finding_says_how_many_and_whether_it_could_be_chance() -> None:
     assert said(rows(2)) == "not proven yet: better on 2 of 2 held-out tasks (not tested)"
 
 
+@pytest.mark.slow
 async def test_one_better_task_of_many_is_proposed_and_could_be_chance(tmp_path: Path) -> None:
     person = Person(tmp_path / "home").write()
     async with LoopbackProvider(scripted()) as provider:
@@ -111,6 +112,7 @@ async def test_one_better_task_of_many_is_proposed_and_could_be_chance(tmp_path:
     assert other.skill.read_text() == LEARNT, "who wants it may have it"
 
 
+@pytest.mark.slow
 async def test_what_nobody_decided_on_is_measured_again_with_later_tasks_and_may_be_shown(
     tmp_path: Path,
 ) -> None:
@@ -135,6 +137,7 @@ async def test_what_nobody_decided_on_is_measured_again_with_later_tasks_and_may
     assert states == {first.proposal.id: "replaced", second.proposal.id: "pending"}
 
 
+@pytest.mark.slow
 async def test_what_was_decided_on_or_was_made_for_another_text_is_not_taken_up(tmp_path: Path) -> None:
     for name in ("discarded", "edited"):
         person = Person(tmp_path / name).write(sessions=0)
@@ -151,6 +154,7 @@ async def test_what_was_decided_on_or_was_made_for_another_text_is_not_taken_up(
         assert second.proposal is None and second.plan.targets[0].carried is None
 
 
+@pytest.mark.slow
 async def test_an_earlier_proposal_that_tonights_tasks_do_not_bear_out_is_not_proposed_again(
     tmp_path: Path,
 ) -> None:

@@ -33,6 +33,7 @@ def sessions(person: Person, numbers: range) -> None:
     path.write_text("".join(person.lines(numbers)), encoding="utf-8")
 
 
+@pytest.mark.slow
 async def test_ten_tasks_over_three_nights_show_a_gain(tmp_path: Path) -> None:
     person = Person(tmp_path / "home").write(sessions=0)
     held = []
@@ -53,6 +54,7 @@ async def test_ten_tasks_over_three_nights_show_a_gain(tmp_path: Path) -> None:
     assert len(target.tasks) == 10, "what was learned from comes again too"
 
 
+@pytest.mark.slow
 async def test_a_night_without_news_asks_nobody(tmp_path: Path) -> None:
     person = Person(tmp_path / "home").write()
     asked: list[Call] = []
@@ -82,6 +84,7 @@ async def test_a_night_without_news_asks_nobody(tmp_path: Path) -> None:
         assert (await night(person, provider, 1)).record.number == 2 and len(asked) > paid
 
 
+@pytest.mark.slow
 async def test_other_settings_are_news(tmp_path: Path) -> None:
     person = Person(tmp_path / "home").write(sessions=6)
     async with LoopbackProvider(scripted(RULE)) as provider:
@@ -89,6 +92,7 @@ async def test_other_settings_are_news(tmp_path: Path) -> None:
         assert (await night(person, provider, 1, edit_budget=2)).record.number == 2
 
 
+@pytest.mark.slow
 async def test_what_held_out_tasks_refused_is_told_to_the_optimizer_of_the_next_night(tmp_path: Path) -> None:
     person = Person(tmp_path / "home").write(sessions=12)
     told: list[str] = []

@@ -385,6 +385,7 @@ async def test_a_word_that_one_answer_lacked_is_not_demanded_of_all() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_kinds_are_the_same_in_any_order_and_quick_on_many() -> None:
     forms = [normal(f"Write a brief on whether {subject}") for subject in SUBJECTS] + [
         normal(f"Explain {subject} to a child") for subject in SUBJECTS

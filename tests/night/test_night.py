@@ -162,6 +162,7 @@ async def test_a_skill_that_is_not_there_yet_is_made_by_adopting_and_gone_after_
     assert not (person.project / ".claude").exists()
 
 
+@pytest.mark.slow
 async def test_of_a_memory_file_only_our_block_is_learned_and_changed(tmp_path: Path) -> None:
     person = Person(tmp_path / "home").write(skill=False, skills=())
     memory, house = person.project / "CLAUDE.md", "# House rules\r\n\r\nUse {skill} tabs.\n\n\n\nBe kind."
@@ -191,6 +192,7 @@ async def test_of_a_memory_file_only_our_block_is_learned_and_changed(tmp_path: 
     assert memory.read_bytes() == house.encode()
 
 
+@pytest.mark.slow
 async def test_without_a_memory_file_none_is_made(tmp_path: Path) -> None:
     person = Person(tmp_path / "home").write(skill=False, skills=())
     async with LoopbackProvider(scripted(RULE)) as provider:
@@ -226,6 +228,7 @@ async def test_the_skills_of_a_night_share_one_allowance(tmp_path: Path) -> None
     assert used <= int(needed * 0.7) and ended.proposal is not None and len(ended.proposal.targets) == 1
 
 
+@pytest.mark.slow
 async def test_each_skill_the_sessions_used_gets_its_own_verdict(tmp_path: Path) -> None:
     person = with_memos(tmp_path / "home", LEARNT)
     async with LoopbackProvider(scripted(RULE)) as provider:
@@ -237,6 +240,7 @@ async def test_each_skill_the_sessions_used_gets_its_own_verdict(tmp_path: Path)
     ], "memo was perfect already"
 
 
+@pytest.mark.slow
 async def test_a_harmful_edit_is_proposed_measured_and_rejected_while_its_neighbour_stays(
     person: Person,
 ) -> None:
@@ -251,6 +255,7 @@ async def test_a_harmful_edit_is_proposed_measured_and_rejected_while_its_neighb
     assert ended.proposal is not None and ended.proposal.targets[0].text(range(9)) == LEARNT
 
 
+@pytest.mark.slow
 async def test_nothing_better_is_nothing_proposed(person: Person) -> None:
     async with LoopbackProvider(scripted(HARM)) as provider:
         ended = await night(person, provider)
@@ -258,6 +263,7 @@ async def test_nothing_better_is_nothing_proposed(person: Person) -> None:
     assert ended.record.outcome == "no change was found that the held-out tasks agree to"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("events", [1, 3, 8])
 async def test_a_stopped_night_goes_on_with_the_same_command_and_pays_nothing_twice(
     person: Person, events: int
@@ -277,6 +283,7 @@ async def test_a_stopped_night_goes_on_with_the_same_command_and_pays_nothing_tw
     assert ended.proposal is not None and ended.proposal.targets[0].text({1}) == LEARNT
 
 
+@pytest.mark.slow
 async def test_an_open_night_about_a_text_that_is_gone_is_left_and_a_new_one_begun(person: Person) -> None:
     async with LoopbackProvider(scripted(RULE)) as provider:
         with pytest.raises(Interrupted):
@@ -287,6 +294,7 @@ async def test_an_open_night_about_a_text_that_is_gone_is_left_and_a_new_one_beg
     assert ended.proposal is not None and ended.proposal.targets[0].before == SKILL + "- Be kind.\n"
 
 
+@pytest.mark.slow
 async def test_an_open_night_goes_on_with_a_larger_allowance_and_not_with_other_settings(
     person: Person,
 ) -> None:
@@ -299,6 +307,7 @@ async def test_an_open_night_goes_on_with_a_larger_allowance_and_not_with_other_
     assert (ended.resumed, ended.record.number) == (False, 2) and ended.proposal is not None
 
 
+@pytest.mark.slow
 async def test_of_four_nights_at_once_one_runs_and_no_record_is_lost(person: Person) -> None:
     async with LoopbackProvider(scripted(RULE)) as provider:
         ends = await asyncio.gather(*(night(person, provider) for _ in range(4)), return_exceptions=True)
@@ -308,6 +317,7 @@ async def test_of_four_nights_at_once_one_runs_and_no_record_is_lost(person: Per
     assert (state.night, len(state.nights), len(desk(person).status().proposals)) == (1, 1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allowance", [3_000, 8_000])
 async def test_the_allowance_of_a_night_holds(person: Person, allowance: int) -> None:
     caps = {"model.target.max_tokens": 200, "model.optimizer.max_tokens": 600}
@@ -321,6 +331,7 @@ async def test_the_allowance_of_a_night_holds(person: Person, allowance: int) ->
     )
 
 
+@pytest.mark.slow
 async def test_what_a_poor_night_measured_is_not_paid_again_by_the_next(person: Person) -> None:
     caps = {"model.target.max_tokens": 200, "model.optimizer.max_tokens": 600}
     async with LoopbackProvider(scripted(RULE)) as provider:
@@ -333,6 +344,7 @@ async def test_what_a_poor_night_measured_is_not_paid_again_by_the_next(person: 
     assert not {place for place in again if place and place.startswith("rollout/")} & measured
 
 
+@pytest.mark.slow
 async def test_preferences_and_earlier_decisions_reach_the_optimizer_and_no_one_else(person: Person) -> None:
     asked: list[tuple[str, str]] = []
 
@@ -355,6 +367,7 @@ async def test_preferences_and_earlier_decisions_reach_the_optimizer_and_no_one_
     ]
 
 
+@pytest.mark.slow
 async def test_without_a_test_split_nothing_is_claimed_and_with_one_the_claim_is_paired(
     person: Person, tmp_path: Path
 ) -> None:
@@ -366,6 +379,7 @@ async def test_without_a_test_split_nothing_is_claimed_and_with_one_the_claim_is
     assert outcomes[1] is not None and "sealed test tasks (mixed score): 0.000 to 1.000" in outcomes[1].claim
 
 
+@pytest.mark.slow
 async def test_few_held_out_tasks_show_nothing_and_that_is_said(tmp_path: Path) -> None:
     person = Person(tmp_path / "home").write(sessions=5)
     async with LoopbackProvider(scripted(RULE)) as provider:
@@ -377,6 +391,7 @@ async def test_few_held_out_tasks_show_nothing_and_that_is_said(tmp_path: Path) 
     assert any("could be chance" in note for note in ended.proposal.notes)
 
 
+@pytest.mark.slow
 async def test_val_and_test_requests_reach_nobody_who_writes_the_skill_or_its_measure(person: Person) -> None:
     seen: list[str] = []
 
@@ -419,6 +434,7 @@ async def test_sessions_written_down_by_way_of_a_link_belong_to_the_project(pers
     assert len((await gather(person.around(), None)).sessions) == 20
 
 
+@pytest.mark.slow
 async def test_what_a_night_writes_is_closed_to_others(person: Person) -> None:
     async with LoopbackProvider(scripted(RULE)) as provider:
         ended = await night(person, provider)
@@ -444,6 +460,7 @@ async def test_a_preview_with_a_model_that_lacks_its_key_says_so_and_still_count
     assert "OPENAI_API_KEY" in seen.remedy and seen.tokens.likely > 0 and seen.usd is None
 
 
+@pytest.mark.slow
 async def test_a_night_without_a_key_is_answered_by_hand_in_few_rounds(person: Person) -> None:
     around = person.around()
     roles = Roles(target="handoff", optimizer="handoff")
@@ -498,6 +515,7 @@ async def test_the_simulated_world_behind_a_harness_is_refused_too(person: Perso
         await run_night(person.around(), Roles(target="chat/world", optimizer="world"), environ={}, now=clock)
 
 
+@pytest.mark.slow
 async def test_a_project_knows_nothing_of_another_ones_nights(person: Person, tmp_path: Path) -> None:
     other = Person(tmp_path / "home").around().home.project(tmp_path / "elsewhere")
     async with LoopbackProvider(scripted(HARM)) as provider:
@@ -514,6 +532,7 @@ async def test_what_a_night_asks_reads_like_this(person: Person, snapshot: Snaps
     assert benchmark.prompts["analyst_failure"].removeprefix(packaged("analyst_failure")) == snapshot
 
 
+@pytest.mark.slow
 async def test_the_gate_reads_every_row_of_the_baseline(person: Person) -> None:
     ear = Ear()
     async with LoopbackProvider(scripted(RULE)) as provider:

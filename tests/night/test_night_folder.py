@@ -17,6 +17,7 @@ MAIN = SKILL + "\nHow briefs end stands in references/endings.md.\n"
 BEFORE = "# Endings\r\n\r\n- No greeting.\r\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [ENDINGS, MADE])
 async def test_what_a_night_learns_for_a_reference_is_adopted_and_taken_back(
     tmp_path: Path, path: str

@@ -65,6 +65,7 @@ async def night(person: Person, provider: LoopbackProvider, **settings: object) 
     )
 
 
+@pytest.mark.slow
 async def test_what_no_rule_can_say_is_learned_by_a_rubric_that_the_judge_applies(vague: Person) -> None:
     told: list[str] = []
 
@@ -94,6 +95,7 @@ async def test_what_no_rule_can_say_is_learned_by_a_rubric_that_the_judge_applie
     assert told and held_out and not [prompt for prompt in held_out if any(prompt in text for text in told)]
 
 
+@pytest.mark.slow
 async def test_a_judge_of_its_own_is_asked_where_one_is_named(vague: Person) -> None:
     async with LoopbackProvider(reading()) as provider, LoopbackProvider(reading()) as judge:
         model, other = (f"compatible:m@{one.base_url}" for one in (provider, judge))
@@ -109,6 +111,7 @@ async def test_a_judge_of_its_own_is_asked_where_one_is_named(vague: Person) -> 
     assert ended.proposal is not None and judged == {"judge"} and "judge" not in asked
 
 
+@pytest.mark.slow
 async def test_a_judge_that_is_not_understood_is_no_score_and_stops_the_night(vague: Person) -> None:
     """Its rubric was tried when it still spoke; in training nothing of what it says can be used."""
     tried = Counter[str]()
@@ -128,6 +131,7 @@ async def test_a_judge_that_is_not_understood_is_no_score_and_stops_the_night(va
     assert vague.around().home.project(vague.project).load().open == 1
 
 
+@pytest.mark.slow
 async def test_a_night_stopped_while_it_mines_goes_on_with_the_same_sessions_and_asks_nothing_twice(
     vague: Person,
 ) -> None:
@@ -167,6 +171,7 @@ async def test_mining_has_its_share_of_the_allowance_and_a_night_without_it_goes
     assert any("tonight's allowance for mining was spent" in note for note in ended.plan.notes)
 
 
+@pytest.mark.slow
 async def test_a_reply_that_cannot_be_used_is_said_so_and_leaves_the_persons_own_words(
     tmp_path: Path,
 ) -> None:

@@ -71,6 +71,7 @@ async def two_nights(
     return await night(person, provider, ear, **{**SETTINGS, **settings})
 
 
+@pytest.mark.slow
 async def test_guidance_of_the_longer_view_is_gated_proposed_adopted_and_undone(person: Person) -> None:
     ear = Ear()
     seen: list[tuple[str, str]] = []
@@ -113,6 +114,7 @@ async def test_guidance_of_the_longer_view_is_gated_proposed_adopted_and_undone(
     assert person.skill.read_text() == LEARNT
 
 
+@pytest.mark.slow
 async def test_the_comparison_uses_train_tasks_of_earlier_nights_and_no_held_out_one(person: Person) -> None:
     ear = Ear()
     async with LoopbackProvider(learning()) as provider:
@@ -130,6 +132,7 @@ async def test_the_comparison_uses_train_tasks_of_earlier_nights_and_no_held_out
     }
 
 
+@pytest.mark.slow
 async def test_guidance_that_does_not_help_is_rejected_and_the_night_says_so(person: Person) -> None:
     async with LoopbackProvider(learning("- Be nice.")) as provider:
         ended = await two_nights(person, provider)
@@ -139,6 +142,7 @@ async def test_guidance_that_does_not_help_is_rejected_and_the_night_says_so(per
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "decide", ["undo", *(pytest.param(name, marks=pytest.mark.real) for name in ("nothing", "discard"))]
 )
@@ -177,6 +181,7 @@ async def test_a_window_of_nights_is_kept_and_none_switches_it_off(person: Perso
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("events", [9, *(pytest.param(number, marks=pytest.mark.real) for number in (4, 12))])
 async def test_a_night_with_a_longer_view_is_the_same_after_a_stop_and_pays_nothing_twice(
     person: Person, events: int
@@ -196,6 +201,7 @@ async def test_a_night_with_a_longer_view_is_the_same_after_a_stop_and_pays_noth
     assert len(sent) == len(set(sent))
 
 
+@pytest.mark.slow
 async def test_a_memory_file_keeps_its_guidance_in_our_block(tmp_path: Path) -> None:
     person = Person(tmp_path / "home").write(sessions=12, skill=False, skills=())
     memory = person.project / "CLAUDE.md"
@@ -211,6 +217,7 @@ async def test_a_memory_file_keeps_its_guidance_in_our_block(tmp_path: Path) -> 
     assert memory.read_text().startswith("# House rules\n\nBe kind.\n") and GUIDE in memory.read_text()
 
 
+@pytest.mark.slow
 async def test_what_the_person_wants_is_told_to_the_longer_view_too(
     person: Person, snapshot: SnapshotAssertion
 ) -> None:

@@ -84,6 +84,7 @@ def test_only_what_stands_in_front_is_taken_off(text: str) -> None:
     assert without_frontmatter(text) == ("x" if text.endswith("x") else text)
 
 
+@pytest.mark.slow
 async def test_every_skill_of_a_night_has_a_row(tmp_path: Path) -> None:
     person = with_memos(tmp_path / "home", LEARNT)
     async with LoopbackProvider(scripted(RULE, HARM, hard=SUBJECTS[::3])) as provider:
@@ -154,6 +155,7 @@ async def test_a_change_that_makes_answers_cost_more_than_allowed_is_not_propose
 Decide = Callable[[Any], object]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("decide", "said"),
     [
@@ -193,6 +195,7 @@ async def test_what_a_person_decides_is_told_to_the_next_nights_optimizer_and_to
     ], "there was nothing to tell yet"
 
 
+@pytest.mark.slow
 async def test_what_was_decided_in_one_project_is_not_told_in_another(person: Person, tmp_path: Path) -> None:
     other = Person(tmp_path / "elsewhere").write()
     advice: list[str] = []
@@ -222,6 +225,7 @@ def rubric_task(number: int, split: str) -> NightTask:
     )
 
 
+@pytest.mark.slow
 async def test_nine_rubric_tasks_by_hand_take_few_rounds(
     person: Person, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,6 +29,7 @@ async def ended(context: NightContext) -> NightResult:
         return await run_night(context, Roles(target=model, optimizer=model), environ={}, now=clock)
 
 
+@pytest.mark.slow
 @needs_git
 async def test_a_proposal_is_told_in_the_ways_that_were_asked_for_and_in_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -235,6 +235,7 @@ async def test_a_skill_of_the_persons_own_learns_from_all_projects() -> None:
     assert len((await mine(talks, personal={"briefs"})).tasks) == 3
 
 
+@pytest.mark.slow
 async def test_a_night_reads_new_sessions_only_and_a_preview_says_what_that_takes(tmp_path: Path) -> None:
     person = Person(tmp_path / "home").write()
     asked: list[str] = []
@@ -256,6 +257,7 @@ async def test_a_night_reads_new_sessions_only_and_a_preview_says_what_that_take
         assert (await preview(person.around(), roles, environ={}, now=NOW)).to_read == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reader", "calls"), [("cheap", 1), ("tiny-1.5b", 4)])
 async def test_the_reader_may_be_another_model_and_a_small_one_reads_a_session_a_call(
     tmp_path: Path, reader: str, calls: int

@@ -103,6 +103,7 @@ async def after_talks(
         return await run_night(context, Roles(target=name, optimizer=name), environ={}, now=clock)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", [CONSTANT, ECHO, EMPTY], ids=["constant", "echo", "empty"])
 async def test_a_lazy_edit_is_measured_and_refused(tmp_path: Path, rule: str) -> None:
     ended = await reviewed(tmp_path, rule)
@@ -111,6 +112,7 @@ async def test_a_lazy_edit_is_measured_and_refused(tmp_path: Path, rule: str) ->
     assert (target.ended.judgement.before, target.ended.judgement.after) == (0.0, 0.0)
 
 
+@pytest.mark.slow
 async def test_the_honest_edit_is_accepted_verified_and_told_in_the_persons_words(tmp_path: Path) -> None:
     ended = await reviewed(tmp_path, HONEST)
     (target,) = ended.plan.targets

@@ -100,6 +100,7 @@ async def test_a_wish_that_was_decided_on_is_not_suggested_again(tmp_path: Path)
     assert [one.wish for one in second.plan.suggestions] == [OTHER]
 
 
+@pytest.mark.slow
 async def test_a_newer_proposal_takes_the_place_of_an_open_older_one(tmp_path: Path) -> None:
     person = Person(tmp_path / "home").write()
     first, second = await night(person.around(llm_mine=False)), await night(person.around(llm_mine=False))

@@ -215,6 +215,7 @@ def test_work_that_leaves_the_named_file_alone_was_not_done() -> None:
     assert "was not done: ~ note.txt" in guards.failing("", "* feat: x\n> note.txt has it")
 
 
+@pytest.mark.slow
 async def test_six_sessions_of_work_are_six_tasks_with_an_agent_and_a_suggestion_without(
     repository: Path,
 ) -> None:
@@ -237,6 +238,7 @@ async def test_six_sessions_of_work_are_six_tasks_with_an_agent_and_a_suggestion
     assert not plain.tasks and "worked on with tools (Bash)" in plain.suggestions[0].reason
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_work_after_which_the_tests_fail_scores_nothing(repository: Path, tmp_path: Path) -> None:
     (repository / "run-tests.sh").write_text("grep -q two note.txt\n")

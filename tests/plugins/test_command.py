@@ -65,6 +65,7 @@ def test_install_again_and_uninstall_say_what_they_did(home: Path) -> None:
     assert snapshot(home) == before
 
 
+@pytest.mark.slow
 def test_an_agent_is_installed_for_one_project_or_for_all(home: Path) -> None:
     assert run("plugin", "install", "claude-code", "--project", ".").code == 0
     assert (home / "project" / ".claude" / "commands" / "skillopt-sleep.md").is_file()
@@ -75,6 +76,7 @@ def test_an_agent_is_installed_for_one_project_or_for_all(home: Path) -> None:
     assert run("plugin", "uninstall", "claude-code", "--project", ".").code == 0
 
 
+@pytest.mark.slow
 def test_shared_files_can_name_no_machine(home: Path) -> None:
     assert "this machine's" in run("plugin", "install", "copilot", "--project", ".").out
     assert run("plugin", "install", "copilot", "--project", ".", "--portable").code == 0
@@ -82,6 +84,7 @@ def test_shared_files_can_name_no_machine(home: Path) -> None:
     assert server == {"type": "stdio", "command": "skillopt", "args": ["mcp"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -79,6 +79,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return quiet_run(tmp_path_factory.mktemp("live"))
 
 
+@pytest.mark.slow
 @VENDORS
 @pytest.mark.parametrize("batch", ["test", "all"])
 async def test_a_run_in_batches_is_the_run_without(
@@ -108,6 +109,7 @@ async def test_a_run_in_batches_is_the_run_without(
     assert sum("as batch" in text for text in notices) == len(sent)
 
 
+@pytest.mark.slow
 @VENDORS
 async def test_a_run_goes_on_with_or_without_batches(vendor: str, tmp_path: Path, live: Path) -> None:
     """What is with the provider is waited for, also by a session that asks for no batches itself."""
@@ -135,6 +137,7 @@ async def test_a_run_goes_on_with_or_without_batches(vendor: str, tmp_path: Path
     assert summary(tmp_path)["spending"]["attempts"] == {"settled": summary(tmp_path)["spending"]["calls"]}
 
 
+@pytest.mark.slow
 @VENDORS
 async def test_rows_that_expire_for_good_stop_the_stage_and_are_no_score(vendor: str, tmp_path: Path) -> None:
     async with provider_of(row=lambda call: "expired") as provider:
@@ -211,6 +214,7 @@ def test_what_cannot_be_asked_in_batches_is_refused_before_anything_is_paid(
         make_job(["model.target=anthropic:m", *KEYS, "evaluation.batch=all", *more])
 
 
+@pytest.mark.slow
 def test_batches_change_no_identity_and_halve_what_is_estimated() -> None:
     def job(*more: str) -> Any:
         return make_job(["model.target=anthropic:m", *KEYS, *SIZES, *PRICE, *FREE, *more])

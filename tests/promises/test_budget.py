@@ -75,6 +75,7 @@ async def spend(provider: LoopbackProvider, folder: Path, *more: str) -> dict[st
         return None
 
 
+@pytest.mark.slow
 async def test_a_budget_is_usable_and_holds_where_no_usage_is_reported(tmp_path: Path) -> None:
     answers = world_answers(QUIET)
 
@@ -108,6 +109,7 @@ async def test_a_budget_in_calls_holds_as_the_provider_counts(limit: int, tmp_pa
         assert spending is None or provider.calls == spending["calls"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", TOKENS)
 async def test_a_budget_in_tokens_holds_as_the_provider_counts(limit: int, tmp_path: Path) -> None:
     async with provider_of(latency=SLOW) as provider:
@@ -116,6 +118,7 @@ async def test_a_budget_in_tokens_holds_as_the_provider_counts(limit: int, tmp_p
         assert spending is None or provider.tokens == spending["tokens"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", DOLLARS)
 async def test_a_budget_in_dollars_holds_as_the_provider_counts(limit: str, tmp_path: Path) -> None:
     async with provider_of(latency=SLOW) as provider:
@@ -124,6 +127,7 @@ async def test_a_budget_in_dollars_holds_as_the_provider_counts(limit: str, tmp_
         assert spending is None or float(dollars(provider)) == pytest.approx(spending["usd"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ill",
     [
@@ -218,6 +222,7 @@ async def test_an_unlimited_run_may_follow_a_limited_one(tmp_path: Path, ample: 
     assert_same_result(tmp_path, ample)
 
 
+@pytest.mark.slow
 async def test_reservations_that_a_dead_process_left_open_stay_charged(tmp_path: Path, ample: Path) -> None:
     """As after `kill -9` with calls in flight: their rows are open, and no answer was kept."""
     async with provider_of() as provider:
@@ -318,6 +323,7 @@ async def test_what_the_test_needs_is_set_aside_at_baseline_and_pays_for_it_when
     assert set(map(str, later)) == {str(baseline.state.set_aside)}
 
 
+@pytest.mark.slow
 async def test_what_was_set_aside_for_a_test_that_stays_closed_goes_into_training(tmp_path: Path) -> None:
     events: list[Event] = []
     async with provider_of() as provider:
@@ -333,6 +339,7 @@ async def test_what_was_set_aside_for_a_test_that_stays_closed_goes_into_trainin
     assert trained.status == "budget" and "does not pay for the rest of it" in trained.claim
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("budget", "named"), [("calls=60", "66 calls"), ("tokens=3500", "tokens"), ("usd=0.015", "$0.0")]
 )
@@ -364,6 +371,7 @@ async def test_a_test_that_would_take_more_than_half_is_declared_not_measured_be
     assert "test" not in spending["stages"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("world", "cases", "opened"),
     [(1, 12, True), (2, 12, False), (1, 16, False)],
@@ -413,6 +421,7 @@ async def test_a_run_of_60_cents_ends_with_steps_and_true_words_under_30_and_is_
     assert "calls" not in why, "the end of a run says once what was spent"
 
 
+@pytest.mark.slow
 async def test_the_declared_budget_would_have_paid_for_the_test(tmp_path: Path) -> None:
     async with provider_of() as provider:
         refused, _ = await train(provider, tmp_path / "a", *IN_FLIGHT, "budget.calls=65", TESTED)
@@ -526,6 +535,7 @@ async def test_without_a_price_the_dollars_are_unknown_and_not_zero(tmp_path: Pa
     assert spending["usd"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [0, None])
 async def test_a_provider_that_reports_no_tokens_cannot_be_overspent(
     read: int | None, tmp_path: Path
@@ -566,6 +576,7 @@ async def test_minutes_that_were_used_up_by_sessions_that_were_killed_are_used_u
         assert provider.calls == before
 
 
+@pytest.mark.slow
 def test_the_client_library_is_loaded_before_anything_is_reserved(tmp_path: Path) -> None:
     """A process that is killed while it loads has spent nothing."""
     program = (

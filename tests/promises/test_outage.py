@@ -181,6 +181,7 @@ async def test_a_run_outlives_one_outage_after_another(tmp_path: Path, undisturb
     assert_same_run(tmp_path, undisturbed)
 
 
+@pytest.mark.slow
 async def test_when_one_test_arm_is_lost_the_other_stops_too_and_keeps_what_it_paid(
     tmp_path: Path, undisturbed: Path
 ) -> None:
@@ -220,6 +221,7 @@ async def test_when_one_evaluation_is_lost_the_others_stop_too_and_keep_what_the
     }
 
 
+@pytest.mark.slow
 async def test_an_endpoint_that_is_not_there_is_named(tmp_path: Path) -> None:
     async with provider_of() as provider:
         with pytest.raises(ProviderDown, match=r"http://127\.0\.0\.1:9"):
@@ -258,6 +260,7 @@ async def test_with_more_than_a_tenth_of_the_pairs_lost_the_test_is_not_measured
     assert "2 of 12 test tasks could not be measured: W006002, W006003" in result.claim
 
 
+@pytest.mark.slow
 async def test_a_few_lost_train_rows_are_left_out_of_reflection_and_counted(tmp_path: Path) -> None:
     async with provider_of(Outage(Misbehaviour.status(500), on("W000003"))) as provider:
         await train(provider, tmp_path)
@@ -321,6 +324,7 @@ async def test_more_than_a_tenth_lost_to_an_outage_stops_the_stage(
     assert_same_run(tmp_path, undisturbed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gate", ["true", "false"])
 async def test_a_candidate_that_the_target_cannot_take_is_rejected_with_its_reason(
     gate: str, tmp_path: Path
@@ -391,6 +395,7 @@ async def test_a_lost_gate_row_that_cannot_decide_leaves_a_reject_a_reject(tmp_p
     assert [step["action"] for step in history(tmp_path)] == ["reject"]
 
 
+@pytest.mark.slow
 async def test_a_gate_row_that_comes_back_when_asked_once_more_counts(
     tmp_path: Path, undisturbed: Path
 ) -> None:
@@ -473,6 +478,7 @@ OWN_FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", OWN_FAULTS)
 async def test_what_the_target_does_wrong_is_a_zero_with_its_name(fault: str, tmp_path: Path) -> None:
     # many: the target's own faults are no outage

@@ -119,12 +119,10 @@ MODES = pytest.mark.parametrize(
         (healthy, {0}),
         (proving, {0}),
         (partly_broken, {0}),
-        *(pytest.param(world, {1, 2}, marks=pytest.mark.real) for world in (healthy, partly_broken)),
-        *(pytest.param(world, {0, 1, 2}, marks=pytest.mark.real) for world in (rewriting, noting)),
+        *(pytest.param(world, {1}, marks=pytest.mark.real) for world in (rewriting, noting)),
     ],
 )
-"""Every third place to stop here; the others, and the other modes, which take minutes, among the slower tests.
-"""
+"""Every third place to stop."""
 WORLDS = pytest.mark.parametrize("world", [healthy, partly_broken])
 
 
@@ -235,6 +233,7 @@ async def test_a_run_stopped_between_two_facts_goes_on_to_equal_logs(
         shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 @WORLDS
 async def test_the_runs_that_are_stopped_here_have_every_stage(world: Callable[[], Job], quick: Path) -> None:
     """If this fails after a change of prompts or world, the tests above still hold but see less: choose
@@ -264,6 +263,7 @@ async def test_the_runs_that_are_stopped_here_have_every_stage(world: Callable[[
     assert ("baseline" in lost, bool(lost - {"baseline"})) == (world is partly_broken, world is partly_broken)
 
 
+@pytest.mark.slow
 async def test_the_modes_that_are_stopped_here_have_their_stages(quick: Path) -> None:
     await run(rewriting(), quick / "rewriting")
     await run(noting(), quick / "noting")
@@ -292,6 +292,7 @@ async def test_a_torn_last_line_is_cut_off_and_written_again(quick: Path) -> Non
         assert_same_run(folder, quick / "undisturbed")
 
 
+@pytest.mark.slow
 async def test_a_folder_copied_elsewhere_goes_on_there(quick: Path) -> None:
     await run(healthy(), quick / "undisturbed")
     await run_until(healthy(), quick / "here", 30, live=False, rudely=False)

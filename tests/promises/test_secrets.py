@@ -183,6 +183,7 @@ async def test_a_model_that_says_our_keys_is_not_quoted(place: Path, logged: lis
     assert_silent(place / "run", ears, logged)
 
 
+@pytest.mark.slow
 async def test_a_model_that_writes_our_keys_in_another_way_is_not_quoted(
     place: Path, logged: list[str]
 ) -> None:

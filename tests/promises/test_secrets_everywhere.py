@@ -64,6 +64,7 @@ def files(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", PROVIDERS)
 async def test_a_run_through_every_provider_leaves_no_trace_of_its_key(model: str, tmp_path: Path) -> None:
     """The target's key stands in the config file, the optimizer's in the environment; the model quotes both,
@@ -230,6 +231,7 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopbac
         yield provider
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [("doctor",), ("doctor", "--json"), ("estimate",), ("estimate", "--json"), ("config", "show")]
 )

@@ -15,9 +15,9 @@ from _world import NOISE, SEEDS, VAL_CASES, run_all, share_through
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.real  # half a minute
-def test_over_ten_seeds_the_gate_improves_each_and_beats_taking_everything(capsys):
-    rows = run_all(SEEDS)
+@pytest.mark.real  # a quarter of a minute
+def test_over_five_seeds_the_gate_improves_each_and_beats_taking_everything(capsys):
+    rows = run_all(SEEDS[:5])
     gated = [row for row in rows if row.use_gate]
     loose = [row for row in rows if not row.use_gate]
     with capsys.disabled():
@@ -31,7 +31,7 @@ def test_over_ten_seeds_the_gate_improves_each_and_beats_taking_everything(capsy
             f"  harmful rules that got through: gated {share_through(gated):.0%}, ungated"
             f" {share_through(loose):.0%}"
         )
-    assert len(gated) == len(loose) == 10
+    assert len(gated) == len(loose) == 5
     assert sum(row.harmful_proposals for row in gated) >= sum(row.proposals for row in gated) / 3
     assert all(row.test_end > row.test_seed for row in gated)
     assert sum(row.test_end for row in gated) > sum(row.test_end for row in loose)

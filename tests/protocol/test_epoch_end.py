@@ -54,6 +54,7 @@ def test_every_epoch_of_this_run_changed_the_skill(told):
     assert [record["action"] for record in told.steps] == ["accept_new_best"] * 4
 
 
+@pytest.mark.slow
 def test_the_first_epoch_has_nothing_to_look_back_to_and_injects_nothing(told):
     """Publicly an empty block enters the current skill, which from then on differs from the best one by
     nothing but markers.
@@ -232,6 +233,7 @@ async def test_guidance_that_makes_it_worse_is_rejected_with_its_reason(folder):
     assert told.states("epoch")[1].skill == told.states("step")[1].skill
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("slow", "meta"), [(True, False), (False, True)])
 async def test_slow_update_and_meta_skill_are_switched_apart(folder, slow, meta):
     told = await run(

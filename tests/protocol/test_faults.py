@@ -278,6 +278,7 @@ async def test_a8_a_decision_of_zero_applies_nothing_and_spends_no_ranking_call(
     assert not told.asked("ranking") and len(told.asked("lr_autonomous")) == 2
 
 
+@pytest.mark.slow
 async def test_a8_skipped_steps_do_not_shift_the_schedule_stopped_or_not(folder):
     plan = {
         "train__batch_size": 1,
@@ -391,6 +392,7 @@ class Graded(WorldBenchmark):
         return Score(hard=right.hard, soft=max(right.soft, 0.25))
 
 
+@pytest.mark.slow
 async def test_a15_hard_is_hard_whatever_the_gate_reads(folder):
     """Publicly best_selection_hard is the gate's number."""
     cases = WorldSettings(train_cases=16, val_cases=24, test_cases=8)
@@ -424,6 +426,7 @@ async def test_a15_skipped_steps_record_their_tokens_and_are_counted(folder):
     assert (told.summary["total_steps"], told.summary["total_skips"]) == (2, 2)
 
 
+@pytest.mark.slow
 async def test_a15_time_and_tokens_are_those_of_all_sessions(folder):
     first = await run(folder, LEARNING, until=after_step(1))
     database = Database(folder / "run.db")

@@ -60,6 +60,7 @@ async def test_seed_and_best_are_tested_on_the_same_tasks_and_compared_in_pairs(
         assert len(lines) == 24 and json.loads((folder / name / "summary.json").read_text())["n"] == 24
 
 
+@pytest.mark.slow
 async def test_a_last_ungated_slow_update_competes_for_best_also_without_a_test(folder):
     """Publicly it does so only in the validation that comes with the test."""
     told = await run(folder, GUIDED, **UNGATED)
@@ -71,6 +72,7 @@ async def test_a_last_ungated_slow_update_competes_for_best_also_without_a_test(
     assert not told.of(TestMeasured)
 
 
+@pytest.mark.slow
 async def test_the_best_skill_of_a_run_protects_its_guidance_again_as_the_next_seed(folder):
     """Publicly the marks stand in `best_skill.md`; ours is the text that was measured, byte for byte, and the
     run's own copy brings the marks back.

@@ -39,6 +39,7 @@ from train._world import train
 # 1.2 data order
 
 
+@pytest.mark.slow
 def test_accumulation_is_a_larger_batch_in_which_no_task_is_seen_twice(folder):
     """The public plan rolls out and reflects batch after batch and refills an empty last one; ours is one
     larger batch, which waits for nothing and repeats nothing.
@@ -85,6 +86,7 @@ async def test_settings_that_only_the_published_loop_reads_are_named_where_proof
 # stage 1, rollout
 
 
+@pytest.mark.slow
 async def test_a_batch_is_rolled_out_with_the_current_skill_and_scored_by_the_plain_mean(folder):
     told = await run(folder)
     states = {
@@ -286,6 +288,7 @@ def test_the_limit_of_a_step_depends_on_its_number_alone():
 # stages 5 and 6, update and gate
 
 
+@pytest.mark.slow
 async def test_a_candidate_is_named_by_the_text_that_the_target_gets(folder):
     """Publicly the hash is of the file with its markers, so that an empty region makes another
     skill of it.
@@ -356,6 +359,7 @@ async def test_with_the_gate_off_the_whole_candidate_is_taken_and_no_half_of_it_
     assert not [event for event in told.of(Judged) if event.place.candidate]
 
 
+@pytest.mark.slow
 async def test_patience_counts_steps_without_a_new_best_and_says_so(folder):
     """With the gate off every step is taken, and still brings nothing."""
     harmful = {

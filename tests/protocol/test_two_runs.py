@@ -87,6 +87,7 @@ def lanes():
         yield one, two
 
 
+@pytest.mark.slow
 def test_both_ran_at_the_same_time(lanes):
     one, two = ([(entry.started, entry.ended) for entry in lane.provider.log] for lane in lanes)
     assert any(
@@ -138,6 +139,7 @@ def test_each_limiter_has_its_own_ceilings(lanes):
         assert lane.provider.max_in_flight >= workers
 
 
+@pytest.mark.slow
 async def test_a_run_beside_another_is_the_run_it_would_have_been_alone(lanes, folder):
     lane = Lane("one", folder)
     async with lane.provider:
@@ -145,6 +147,7 @@ async def test_a_run_beside_another_is_the_run_it_would_have_been_alone(lanes, f
     assert facts(lane.told.folder) == facts(lanes[0].told.folder)
 
 
+@pytest.mark.slow
 async def test_refusals_at_one_provider_slow_down_that_run_alone(folder):
     def storm(call: Call) -> Misbehaviour | None:
         return (
@@ -162,6 +165,7 @@ async def test_refusals_at_one_provider_slow_down_that_run_alone(folder):
     ]["env__workers"]
 
 
+@pytest.mark.slow
 async def test_a_dead_login_ends_one_run_and_the_other_goes_on(folder):
     one, two = await side_by_side(
         folder, two=lambda call: Misbehaviour.status(401) if call.index > 20 else None

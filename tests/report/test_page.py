@@ -115,6 +115,7 @@ def test_one_interval_for_one_number_and_none_of_a_sealed_test(trained: Trained)
     assert "interval" not in str(stairs(sealed, growth(sealed)))
 
 
+@pytest.mark.slow
 def test_a_square_opens_question_and_answers_without_the_run(trained: Trained) -> None:
     facts = read_facts(trained.folder)
     looks = list(look_at_all(trained.folder, facts))

@@ -21,6 +21,7 @@ def answers(trained: Trained) -> RunAnswers:
     return read_answers(read_run(trained.folder))
 
 
+@pytest.mark.slow
 def test_every_task_stands_with_its_question_what_was_expected_and_both_answers(
     trained: Trained, answers: RunAnswers
 ) -> None:

@@ -42,6 +42,7 @@ def lines(skill: Document) -> Counter[str]:
     return Counter(line.removeprefix("1") for line in plain if len(line) >= 16)
 
 
+@pytest.mark.slow
 @given(st.lists(edits, max_size=6))
 @example([Edit(op="append", content=f"- {RULES[2]}\n* {RULES[2].upper()}.")])
 @example([Edit(op="append", content=f"- {RULES[1]}"), Edit(op="replace", target="two", content="three")])

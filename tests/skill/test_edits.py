@@ -298,6 +298,7 @@ def test_null_fields_an_op_does_not_need_are_fine() -> None:
     assert not parse_edit({"op": "delete", "target": "x", "content": None}, "").problem
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.timeout(30)
 def test_fifty_edits_on_a_megabyte_are_applied(newline: str) -> None:

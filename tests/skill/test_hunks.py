@@ -83,6 +83,7 @@ def test_text_behind_a_region_is_not_moved():
     assert split(behind, BODY + "- More.\n")[1].endswith("text behind a protected region")
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(PARTS, PARTS, st.integers(0, 2**32), st.sampled_from(["", HEAD]), st.booleans(), st.booleans())
 def test_all_edits_give_the_rewritten_text_and_each_can_be_applied_alone(old, new, seed, head, region, crlf):

@@ -74,6 +74,7 @@ def test_the_marker_lines_of_a_skill_are_no_hidden_comment() -> None:
     assert reasons("<!-- SLOW_UPDATE_START -->\n- Be brief.\n<!-- SLOW_UPDATE_END -->\n") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ["a", "[a.b", "`", "never ", "http://", "<!--", "pip install "])
 def test_a_long_text_that_repeats_itself_does_not_hold_up_the_check(piece: str) -> None:
     """Patterns that try every pair of places would take minutes here."""

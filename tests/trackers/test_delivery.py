@@ -157,6 +157,7 @@ def test_damaged_notes_mean_from_the_beginning(tmp_path: Path, damage: str) -> N
     assert [event.id for event in recorder().told] == ["n1", "n2"]
 
 
+@pytest.mark.slow
 async def test_a_dead_collector_changes_nothing_but_one_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,7 @@ def attributes(span: Any) -> dict[str, Any]:
     return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}
 
 
+@pytest.mark.slow
 async def test_a_collector_receives_a_span_for_every_call_inside_its_step(
     tmp_path: Path, collector: Collector
 ) -> None:

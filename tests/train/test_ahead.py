@@ -189,6 +189,7 @@ async def test_nothing_runs_ahead_where_a_budget_could_end_earlier_for_it(
         assert bool(list(opened.run.database.entries())) is runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "workers",
     [

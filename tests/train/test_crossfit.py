@@ -103,6 +103,7 @@ def wordy(task: Task, skill: str) -> str:
     return label if FORM in skill or task.id == "0" else f"I think that it belongs to {label}, thank you."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("passing", [1, 0])
 def test_a_seed_of_the_wrong_form_ends_no_run(passing: int, tmp_path: Path) -> None:
     """With one task that passes, of most val splits none does; with none, that is said once."""

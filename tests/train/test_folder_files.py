@@ -77,6 +77,7 @@ class Ran:
         return [(one.state, one.reason) for one in first.outcomes]
 
 
+@pytest.mark.slow
 async def test_a_script_is_trained_where_that_is_allowed_and_shown_in_full(tmp_path: Path) -> None:
     ran = Ran(tmp_path)
     result = await ran.train(

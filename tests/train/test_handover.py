@@ -60,6 +60,7 @@ def test_a_budget_that_ends_before_anything_is_proven_hands_over_the_seed(tmp_pa
     assert ended.result.state.best == ended.result.state.seed
 
 
+@pytest.mark.slow
 def test_only_a_strategy_that_hands_over_sets_a_gate_aside(tmp_path):
     for strategy, calls in (("proof", 40), ("paper", None)):  # 30 rows, 30 % on top, one more
         settings = {**PROOF, "train__strategy": strategy, "budget__calls": 170}

@@ -101,6 +101,7 @@ async def test_the_skill_is_trained_on_what_the_judge_says_and_the_judge_is_paid
     assert {entry.stage for entry in entries} == {"rollout", "proof", "selection", "test"}
 
 
+@pytest.mark.slow
 async def test_no_judgement_is_paid_twice(tmp_path: Path) -> None:
     async with LoopbackProvider(says) as provider:
         await train(tmp_path, provider.base_url)

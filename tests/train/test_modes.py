@@ -30,6 +30,7 @@ def test_rewriting_trains_and_protected_parts_survive_every_step(tmp_path, mode)
     assert "rewrite_change_summary" in run.json("history.json")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["rewrite_from_suggestions", "full_rewrite_minibatch"])
 def test_rewriting_trains_a_skill_from_nothing(tmp_path, mode):
     (tmp_path / "empty.md").write_text("")

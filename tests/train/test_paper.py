@@ -17,6 +17,7 @@ FIELDS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "skill", "history"),
     [

@@ -136,6 +136,7 @@ def test_a_rewrite_is_split_into_edits_that_are_tried_chosen_and_kept_like_any_o
     assert named == (mode == "full_rewrite_minibatch")
 
 
+@pytest.mark.slow
 def test_without_a_gate_proof_trains_too(tmp_path):
     trained = train(
         tmp_path / "run", train__strategy="proof", evaluation__use_gate=False, train__num_epochs=1
@@ -209,6 +210,7 @@ def proved(tmp_path_factory) -> Trained:
     return train(folder, train__strategy="proof", model__optimizer="world:harm=0.9,seed=5")
 
 
+@pytest.mark.slow
 def test_every_edit_that_is_chosen_fixed_a_train_task_in_a_trial(proved):
     passed = {
         (id, row.task)
@@ -301,6 +303,7 @@ def test_rejected_candidates_are_measured_against_what_they_would_replace(proved
     assert all(event.policy == "strict" for event in proved.of(Judged) if event.over)
 
 
+@pytest.mark.slow
 async def test_an_outage_while_edits_are_tried_is_no_score_and_the_run_goes_on(tmp_path):
     state = {"down": False, "armed": False}
 
@@ -322,6 +325,7 @@ async def test_an_outage_while_edits_are_tried_is_no_score_and_the_run_goes_on(t
     assert_same_run(tmp_path / "run", tmp_path / "undisturbed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [40, 90, 150])
 async def test_a_budget_holds_and_a_larger_one_ends_where_none_would(limit, tmp_path):
     async with LoopbackProvider(world_answers()) as provider:

@@ -67,6 +67,7 @@ def asked(calls: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in calls.read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.mark.slow
 @STRATEGIES
 async def test_an_agent_sees_train_rollouts_as_files_and_its_changed_folder_passes_limit_and_gate(
     tmp_path, calls, strategy
@@ -98,6 +99,7 @@ async def test_an_agent_sees_train_rollouts_as_files_and_its_changed_folder_pass
     assert result.best_on_val.score > result.seed_on_val.score
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "state", "reason"),
     [
@@ -146,6 +148,7 @@ async def test_an_agent_that_writes_nothing_leaves_the_step_without_a_patch(tmp_
     assert len(asked(calls)) == 2
 
 
+@pytest.mark.slow
 async def test_an_unusable_folder_is_asked_for_once_more_and_twice_in_a_row_stops_the_run(tmp_path, calls):
     with pytest.raises(UnusableReplies, match=r"skill/SKILL.md is not UTF-8 text"):
         await run(job("garbage"), tmp_path / "run")
@@ -216,6 +219,7 @@ def _proposals(folder: Path) -> int:
     return sum('"skill/SKILL.md"' in row[0] for row in rows)
 
 
+@pytest.mark.slow
 async def test_a_proposal_is_reserved_and_settled_as_a_rollout_of_an_agent(tmp_path, calls):
     spent = await run(job("good", "paper", "budget.tokens=30000"), tmp_path / "poor")
     assert spent.status == "budget" and not calls.exists()  # a first proposal reserves 60,000 tokens
@@ -255,6 +259,7 @@ async def test_an_agent_must_be_named(tmp_path):
         await run(make_job(in_world("world", *SMALL, "train.proposer=agent")), tmp_path / "run")
 
 
+@pytest.mark.slow
 @STRATEGIES
 async def test_a_proposer_of_your_own_is_one_method(tmp_path, monkeypatch, strategy):
     looks: list[tuple[str, Evidence]] = []

@@ -38,6 +38,7 @@ def pruned(folder: Path, lines: str, *options: str) -> PrunedSkill:
     return asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_a_line_stays_iff_a_task_needs_it(tmp_path: Path) -> None:
     found = pruned(tmp_path / "run", f"- {USELESS[0]}\n- {NEEDED}\n- {HARM}\n\nGood luck.\n")
     assert found.document.text.strip() == f"{SEED_SKILL}- {NEEDED}"
@@ -58,6 +59,7 @@ def test_of_two_lines_that_stand_for_each_other_one_stays(tmp_path: Path) -> Non
     assert [line.needed for line in found.lines] == [[], [], []], "neither is needed beside the other"
 
 
+@pytest.mark.slow
 def test_luck_is_no_need(tmp_path: Path) -> None:
     lines = "".join(f"- {line}\n" for line in USELESS)
     found = pruned(tmp_path / "run", lines, *in_world("world:noise=0.1,seed=1"))

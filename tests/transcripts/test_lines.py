@@ -202,6 +202,7 @@ def test_an_archive_that_grows_beyond_all_measure_is_not_read_to_its_end() -> No
             pass
 
 
+@pytest.mark.slow
 def test_without_the_extra_a_compressed_thread_is_a_note_that_names_it(tmp_path: Path) -> None:
     path = codex(tmp_path, TALK)
     path.with_name(path.name + ".zst").write_bytes(zstandard.compress(path.read_bytes()))

@@ -169,6 +169,7 @@ def test_an_edit_that_was_refused_unmeasured_proves_nothing() -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_edit_that_the_gate_accepts_fails_the_assertion() -> None:
     helpful = replace(
         RESEARCHER,
@@ -178,12 +179,14 @@ def test_an_edit_that_the_gate_accepts_fails_the_assertion() -> None:
     assert "FAIL: the harmful edit of night 1, e1/s1, was not rejected" in fails(helpful)
 
 
+@pytest.mark.slow
 def test_with_the_gate_off_the_assertion_fails() -> None:
     ran = failed(RESEARCHER, "--gate", "off")
     assert ran.err == "FAIL: the held-out score did not rise: 0.333 -> 0.000\n"
     assert ran.out + ran.err in PAGE
 
 
+@pytest.mark.slow
 def test_a_held_out_score_that_stays_fails_the_assertion() -> None:
     easy = tuple(
         request.model_copy(update={"missing": ()}) if request.split == "test" else request
@@ -194,6 +197,7 @@ def test_a_held_out_score_that_stays_fails_the_assertion() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_named_model_takes_a_role_and_the_same_command_goes_on_without_paying_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
