@@ -87,10 +87,10 @@ test-again: $(READY)    ## the tests that failed last time, one after another
 	@$(PYTEST) --last-failed --last-failed-no-failures none -v -o timeout=300
 
 chaos: $(READY)         ## 200 rounds of training, nights, adoptions and checks, each struck by a fault; all simulated
-	@$(BIN)/python tests/chaos/run.py --rounds 200
+	@$(BIN)/python tests/claims/chaos/run.py --rounds 200
 
 fuzz: $(READY)          ## 100,000 broken inputs for each reader of what others write
-	@SKILLOPT_TEST_FUZZ=100000 $(PYTEST) tests/fuzz -n $(WORKERS) --dist worksteal -o timeout=0
+	@SKILLOPT_TEST_FUZZ=100000 $(PYTEST) tests/claims/fuzz -n $(WORKERS) --dist worksteal -o timeout=0
 
 test-model: $(READY)    ## tests with a real model, by hand; SKILLOPT_TEST_MODELS names the folder of models
 	@$(PYTEST) -m model || [ $$? -eq 5 ]

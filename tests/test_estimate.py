@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from claims.promises._runs import as_one_server
 from cli._commands import SMALL as FEW
 from cli._commands import run
-from promises._runs import as_one_server
 from skillopt import api
 from skillopt.account import Budget
 from skillopt.build import Job, open_run, prepare

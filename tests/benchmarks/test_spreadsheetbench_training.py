@@ -11,7 +11,7 @@ import pytest
 
 from _needs import needs_bubblewrap
 from benchmarks._workbooks import DOUBLE, GOLDEN_MARK, make_data
-from promises._runs import QUICK
+from claims.promises._runs import QUICK
 from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from _router import SimulatedRouter
-from promises._runs import with_same_model
+from claims.promises._runs import with_same_model
 from skillopt import api
 from skillopt.build import Job, open_run, prepare
 from skillopt.build.drafting import draft_queries, wants_draft

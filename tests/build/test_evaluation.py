@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from promises._runs import QUICK, make_job
+from claims.promises._runs import QUICK, make_job
 from skillopt import api
 from skillopt.api import Evaluated, Versus
 from skillopt.benchmarks.own import OwnBenchmark

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from protocol._told import QUICK
+from claims.protocol._told import QUICK
 from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load

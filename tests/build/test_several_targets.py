@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from promises._runs import with_same_model
+from claims.promises._runs import with_same_model
 from skillopt import api
 from skillopt.build import Job, open_run, prepare
 from skillopt.config import load

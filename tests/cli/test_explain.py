@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from claims.commands._provider import RULE, answer, write_splits
 from cli._commands import SMALL, Command
-from doors._provider import RULE, answer, write_splits
 from skillopt.place import Place
 from skillopt.runs.reader import read_run
 from skillopt.testing import Answer, Call, LoopbackProvider

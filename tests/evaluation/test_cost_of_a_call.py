@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import skillopt
-from promises._runs import in_world, make_job
+from claims.promises._runs import in_world, make_job
 from skillopt import api
 from skillopt.evaluation.stage import Evaluation
 from skillopt.models.wires.client import HttpClient

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from claims.promises._runs import events_of, in_world, make_job, quick_folder, run
 from cli._commands import run as command
-from promises._runs import events_of, in_world, make_job, quick_folder, run
 from skillopt.build import Job
 from skillopt.events import Checkpoint, Event, Judged, StageClosed
 from skillopt.gate.constraints import Constraints, Effort, Ruled

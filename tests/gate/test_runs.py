@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from promises._runs import (
+from claims.promises._runs import (
     QUICK,
     assert_same_run,
     database_of,

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from claims.promises._runs import database_of, facts, make_job, run
 from models._by_hand import Entry, answer_all, by_the_world, questions, rounds
-from promises._runs import database_of, facts, make_job, run
 from skillopt import api
 from skillopt.build import Job
 from skillopt.errors import AnswersWanted

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from promises._runs import make_job, run
+from claims.promises._runs import make_job, run
 from skillopt.config import load
 from skillopt.errors import ConfigError, ModelError
 from skillopt.events import Event, Spending, StageClosed

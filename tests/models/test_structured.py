@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from promises._runs import make_job
+from claims.promises._runs import make_job
 from skillopt.account import Amount, Budget, Entry
 from skillopt.api import train
 from skillopt.build import open_run

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from claims.promises._runs import assert_same_run, committed, facts, in_world, make_job, quick_folder, run
 from gate._tables import Memory
 from optimizer.test_prompts import Markdown, shown
 from optimizer.test_stages import SKILL, Quiz, analysis, at, optimizer
-from promises._runs import assert_same_run, committed, facts, in_world, make_job, quick_folder, run
 from skillopt.errors import Interrupted
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from promises._runs import summary
+from claims.promises._runs import summary
 from real._npm import cache_folder
 from skillopt.models.world.rules import CASE, code_of, is_solved
 from skillopt.testing import Call, LoopbackProvider

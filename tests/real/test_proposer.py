@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from promises._runs import events_of, history, summary
+from claims.promises._runs import events_of, history, summary
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, resolved
 from skillopt import api
 from skillopt.build import open_run, prepare

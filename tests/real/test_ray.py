@@ -25,8 +25,8 @@ import pytest
 from _needs import needs_bubblewrap
 from benchmarks._workbooks import make_data
 from benchmarks.test_spreadsheetbench_training import RULE, scripted
+from claims.promises._runs import assert_same_run
 from executors import _work
-from promises._runs import assert_same_run
 from real._agents import CLAUDE, agent_world, resolved
 from skillopt import api
 from skillopt.benchmarks.alfworld import PLUGIN, ALFWorldSettings

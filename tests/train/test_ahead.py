@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from claims.promises._runs import assert_same_run, in_world, make_job, run
 from gate._tables import Memory
 from optimizer.test_stages import Quiz
-from promises._runs import assert_same_run, in_world, make_job, run
 from skillopt.build import open_run, trainer_of
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from promises._runs import assert_same_run
+from claims.promises._runs import assert_same_run
 from skillopt.events import Checkpoint, HandedOver
 from skillopt.runs.listing import Listing
 from skillopt.runs.reader import read_facts, read_run

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from promises._runs import assert_same_run, in_world, make_job, run
+from claims.promises._runs import assert_same_run, in_world, make_job, run
 from skillopt.build.trainer import asks_small
 from skillopt.errors import BudgetSpent, ConfigError, ProviderDown
 from skillopt.evaluation.runner import Row

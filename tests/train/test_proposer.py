@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from promises._runs import (
+from claims.promises._runs import (
     assert_same_run,
     events_of,
     history,
@@ -210,7 +210,7 @@ def test_a_killed_run_goes_on_to_the_same_result_and_asks_the_agent_nothing_twic
 
 def _proposals(folder: Path) -> int:
     """Agents' rollouts that a run has kept: of the rows without turns of ours."""
-    from promises._runs import database_of
+    from claims.promises._runs import database_of
 
     with database_of(folder) as database:
         if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'trajectories'").fetchone():

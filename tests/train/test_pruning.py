@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from promises._runs import events_of, in_world, make_job, run
+from claims.promises._runs import events_of, in_world, make_job, run
 from skillopt.build import open_run
 from skillopt.build.trainer import gate_of
 from skillopt.errors import BudgetSpent, ConfigError

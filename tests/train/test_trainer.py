@@ -20,7 +20,7 @@ def trained(tmp_path_factory) -> Trained:
 
 @pytest.mark.slow
 def test_the_public_files_are_there(trained):
-    """With which fields: tests/protocol/test_public_reader.py."""
+    """With which fields: tests/claims/protocol/test_public_reader.py."""
     assert len(trained.json("history.json")) == 6
     state = trained.json("runtime_state.json")
     assert state["last_completed_step"] == 6

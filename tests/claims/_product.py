@@ -1,0 +1,127 @@
+"""All that the claims use of the product: the one file here that follows a change of the code's shape."""
+
+from __future__ import annotations
+
+import skillopt
+import skillopt.cli
+from skillopt import api, register
+from skillopt.account import Amount
+from skillopt.agents import agent, driver, source
+from skillopt.agents import driver as driver_of
+from skillopt.benchmarks import benchmarks
+from skillopt.benchmarks.own import OwnBenchmark
+from skillopt.benchmarks.world import PLUGIN as WORLD
+from skillopt.benchmarks.world import WorldBenchmark, WorldSettings
+from skillopt.build import Job, open_run, prepare
+from skillopt.build.addresses import asked_by, at_kept, kept_addresses
+from skillopt.build.evaluation import evaluate
+from skillopt.changes.proposal import NightProposal
+from skillopt.cli import _run, app
+from skillopt.config import RoleSpec, load, resolve_role
+from skillopt.errors import (
+    BudgetSpent,
+    ConfigError,
+    Fault,
+    Interrupted,
+    ModelError,
+    ProviderDown,
+    RunConflict,
+    ScoringError,
+    SkillError,
+    SkillOptError,
+    Stopped,
+    TaskError,
+    UnusableReplies,
+    UsageError,
+)
+from skillopt.estimation import estimate
+from skillopt.evaluation.compare import compare
+from skillopt.evaluation.runner import Evaluator, Row, rows_of
+from skillopt.evaluation.stage import Evaluation
+from skillopt.events import (
+    Arrived,
+    Blamed,
+    Checkpoint,
+    EpochEnded,
+    Event,
+    Judged,
+    Notice,
+    Proved,
+    Reflected,
+    RunStarted,
+    Sink,
+    StageClosed,
+    StageOpened,
+    TestMeasured,
+    Updated,
+)
+from skillopt.events.state import State
+from skillopt.gate.gate import Measured, Verdict
+from skillopt.harnesses._own_agent import answered
+from skillopt.harnesses.chat import Chat
+from skillopt.json_text import (
+    MISSING,
+    NotPlainJson,
+    value_at,
+    with_item,
+    with_member,
+    without_item,
+    without_member,
+)
+from skillopt.ledger import HEDGE_STAGE
+from skillopt.mcp import SWITCHES, Toolbox
+from skillopt.messages import Message, Reply, Request, Tool, Usage, as_plain
+from skillopt.models import PROVIDERS
+from skillopt.models.handoff.folder import QuestionFolder
+from skillopt.models.port import Model, ModelSpec, Provider
+from skillopt.models.providers import azure
+from skillopt.models.providers._entra import Token
+from skillopt.models.reading import Unusable, read
+from skillopt.models.stack import batched, hedged
+from skillopt.models.stack.hedged import SHARE, Hedged
+from skillopt.models.stack.limited import Retry
+from skillopt.models.world.rules import FAMILIES, HARMFUL, SEED_SKILL, chance, code_of, family_of, needs_of
+from skillopt.night.settings import NightSettings, read_settings
+from skillopt.night.tasks_file import read_tasks
+from skillopt.optimizer import replies
+from skillopt.optimizer.epoch import pairs_of
+from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings, SkillAware
+from skillopt.optimizer.reflect import Minibatch, Reflection
+from skillopt.process import Finished
+from skillopt.programs.place import fresh_place
+from skillopt.programs.port import AgentReport
+from skillopt.redact import redact_transcript
+from skillopt.runs.database import Database
+from skillopt.runs.evidence import gather
+from skillopt.runs.log import DATABASE, EVENTS, read_events
+from skillopt.runs.reader import is_run, read_run
+from skillopt.runs.status import RunStatus
+from skillopt.runs.stored import StoredTexts
+from skillopt.runs.verdicts import find
+from skillopt.skill.document import Document
+from skillopt.skill.edits import apply, parse_edit
+from skillopt.skill.folder import load_skill
+from skillopt.skill.spec import violations
+from skillopt.tasks.benchmark import Benchmark
+from skillopt.tasks.manifest import read_manifest
+from skillopt.tasks.rollout import Invalid, Score, Scored, Trajectory, storable
+from skillopt.tasks.scorers._command import CommandScorer
+from skillopt.tasks.task import SPLITS, Task
+from skillopt.tasks.triggers import load_queries
+from skillopt.testing import (
+    Answer,
+    Call,
+    FunctionModel,
+    Logged,
+    LoopbackProvider,
+    Misbehaviour,
+    Quota,
+    WorldRules,
+    seeded_latency,
+    world_answers,
+)
+from skillopt.trackers.port import TrackerPlugin
+from skillopt.train.closing import adopt
+from skillopt.train.plan import Plan
+from skillopt.train.schedule import cosine
+from skillopt.transcripts import Homes, harvest
