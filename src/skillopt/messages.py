@@ -109,8 +109,6 @@ class Request:
     """True for work that only fills idle slots; changes when a call is sent, never what is sent."""
     hedge: bool = False
     """True for the second asking of a slow call: sent once, and counted apart in the ledger."""
-    batch: bool = False
-    """True for work that may wait for a day to be asked at half price."""
 
     @property
     def kind(self) -> str:

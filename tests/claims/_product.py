@@ -77,7 +77,7 @@ from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.providers import azure
 from skillopt.models.providers._entra import Token
 from skillopt.models.reading import Unusable, read
-from skillopt.models.stack import batched, hedged
+from skillopt.models.stack import hedged
 from skillopt.models.stack.hedged import SHARE, Hedged
 from skillopt.models.stack.limited import Retry
 from skillopt.models.world.rules import FAMILIES, HARMFUL, SEED_SKILL, chance, code_of, family_of, needs_of

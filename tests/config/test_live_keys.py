@@ -518,7 +518,6 @@ def test_no_key_is_left_out():
     elsewhere.add("train.ahead")  # in train/test_ahead
     elsewhere |= {"cache.shared", "cache.limit_mb"}  # in build/test_sharing
     elsewhere.add("env.executor")  # in harnesses/test_elsewhere and real/test_ray
-    elsewhere.add("evaluation.batch")  # in promises/test_batch
     elsewhere.add("evaluation.check_baseline")  # in cli/test_try
     # In promises/test_prompt_cache: only the Messages API tells what was written to its cache.
     elsewhere |= {f"model.{role}.price.cache_write" for role in ("target", "optimizer", "judge")}

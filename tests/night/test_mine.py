@@ -397,7 +397,7 @@ def test_kinds_are_the_same_in_any_order_and_quick_on_many() -> None:
     many = [" ".join(drawn.sample(words, 12)) for _ in range(5_000)]
     started = time.process_time()
     kinds(many)
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 10
 
 
 def test_writing_without_spaces_is_compared_too() -> None:

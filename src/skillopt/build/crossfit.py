@@ -91,7 +91,6 @@ async def _check_seed(opened: OpenRun) -> None:
     if not job.config.evaluation.check_baseline:
         return
     step = Step(place=SEED, emit=Outbox(opened.run.emit), skill=job.skill)
-    in_batches = job.config.evaluation.batch == "all"
     rows = rows_of(job.splits.all)
     seed = job.skill.rendered
     asked = Evaluation(
@@ -102,7 +101,6 @@ async def _check_seed(opened: OpenRun) -> None:
         stage="baseline",
         resumes=False,
         tells_rows=False,
-        batch=in_batches,
     )
     with suppress(BudgetSpent):  # the first round says what can be paid
         answers = await asked.close()

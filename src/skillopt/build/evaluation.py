@@ -13,7 +13,7 @@ from skillopt.aio import together
 from skillopt.build.addresses import asked_by, note_addresses
 from skillopt.build.assembly import open_run
 from skillopt.build.division import tasks_digest
-from skillopt.build.job import Job, check_batches
+from skillopt.build.job import Job
 from skillopt.build.results import (
     Evaluated,
     Missing,
@@ -108,8 +108,6 @@ async def matrix(
     missing. `runs` are training runs in which it is noted if their test tasks were among what was measured.
     """
     targets = told_apart(targets or [replace(Target.of(job.config), spec=job.target)])
-    for target in targets:
-        check_batches(job.config, target.spec, job.benchmark, job.splits)
     kept = job.eval_identity()
     async with open_run(job, folder, kept, sinks=sinks, retry=retry, one_stops_all=False) as opened:
         note_addresses(opened.run.database, asked_by(job, targets))
@@ -205,17 +203,15 @@ class _Work:
         place = Place.named(*several, name, split)
         skill = self.job.trained(self.skills[name])
         step = Step(place=place, emit=Outbox(self.emit), skill=skill)
-        batch = self.job.config.evaluation.batch != "off"
         return Evaluation(
             evaluator,
             step,
             skill.rendered,
             rows,
             stage="eval",
-            ahead=max(1, self.job.config.env.workers // 2) if self.in_pairs and not batch else None,
+            ahead=max(1, self.job.config.env.workers // 2) if self.in_pairs else None,
             resumes=False,
             tells_rows=False,
-            batch=batch,
         )
 
     async def _close(self, cell: _Cell, evaluation: Evaluation) -> None:

@@ -16,7 +16,6 @@ from skillopt.config.sections import RoleName
 from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.files import read_text
 from skillopt.harnesses import identity_of, works_alone
-from skillopt.models import provider
 from skillopt.models.world.rules import unanswerable
 from skillopt.redact import Scrubber
 from skillopt.runs.log import EVENTS
@@ -216,8 +215,6 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         )
     seed = _seed(config, benchmark) if listing is None else listing.skill
     target, targets = resolve_role(config, "target", needs_key=needs_key), _targets(resolved, needs_key)
-    for spec in [one.spec for one in targets] or [target]:
-        check_batches(config, spec, benchmark, splits)
     if scrubber.scrub(seed.document.whole) != seed.document.whole:
         raise SkillError(
             "The skill holds a credential that this configuration also uses. Remove it from the skill before"
@@ -297,29 +294,6 @@ def _proposer(config: Config, needs_key: bool) -> RoleSpec | None:
             " in 'claude_code/anthropic:MODEL', 'codex/openai:MODEL' or 'cmd: PROGRAM'."
         )
     return spec
-
-
-def check_batches(config: Config, target: RoleSpec, benchmark: Benchmark, splits: Splits) -> None:
-    """Refuse batches for a target that cannot be asked in them: a batch holds single questions."""
-    if config.evaluation.batch == "off":
-        return
-    remedy = "Set evaluation.batch to off (--batch off)"
-    tasks = (*splits.val, *splits.test)
-    if target.harness != "chat" or any(benchmark.open(task) is not None for task in tasks):
-        raise ConfigError(
-            f"evaluation.batch asks every task in one question, and {target.harness} on {benchmark.name}"
-            f" takes several turns. {remedy}."
-        )
-    if not provider(target.model.provider).has_batches:
-        raise ConfigError(
-            f"evaluation.batch: there are no batches with {target.model.provider}; openai and anthropic have"
-            f" them. {remedy}."
-        )
-    if config.evaluation.batch == "all" and config.gate.max_latency_increase is not None:
-        raise ConfigError(
-            "gate.max_latency_increase compares seconds with those of the baseline, and a batch has none. Set"
-            " evaluation.batch to test."
-        )
 
 
 def _seed(config: Config, benchmark: Benchmark) -> Skill:

@@ -15,9 +15,7 @@ from skillopt.ledger import Ledger
 from skillopt.messages import Role
 from skillopt.models import provider as declaration
 from skillopt.models.handoff.queue import AnsweredByHand, ByHand, HandoffQueue
-from skillopt.models.port import BatchApi, Model, ModelSpec
-from skillopt.models.prices import Price
-from skillopt.models.stack.batched import Batched
+from skillopt.models.port import Model, ModelSpec
 from skillopt.models.stack.budgeted import Budgeted
 from skillopt.models.stack.hedged import Extra, Hedged
 from skillopt.models.stack.limited import Limited, Limiter, Retry, Slots
@@ -43,15 +41,12 @@ class ModelStack:
     """An endpoint whose login is dead also stops the calls to all others."""
     remark: Callable[[str], None]
     """Hears how a provider came to ask otherwise than it was told to."""
-    tell: Callable[[str], None]
-    """Hears of batches that are sent."""
     rollout_slots: Slots = field(init=False)
     """Held by rollouts of every target, and by second askings of their calls."""
     questions_by_hand: HandoffQueue = field(default_factory=HandoffQueue)
     _limiters: dict[str, Limiter] = field(default_factory=dict)
     _recorded: list[Recorded] = field(default_factory=list)
     _hedges: list[Hedged] = field(default_factory=list)
-    _in_batches: list[Batched] = field(default_factory=list)
     _extra: Extra = field(init=False)
 
     def __post_init__(self) -> None:
@@ -93,10 +88,6 @@ class ModelStack:
         stack: Model = Limited(paid, limiter, limits)
         if spec.hedges and limits is not None and most is None:
             stack = self._hedged(role, paid, limiter, limits)
-        batches: BatchApi | None = getattr(provider, "batches", None)
-        in_batches = config.evaluation.batch != "off" or self.database.batches()
-        if batches is not None and role == "target" and in_batches:
-            stack = self._batched(stack, batches, scrubbed, price)
         if isinstance(provider, ByHand):
             # Scrubbed again, as its questions become files before they come to the provider.
             stack = Scrubbed(AnsweredByHand(stack, provider.questions, self.questions_by_hand), scrubber)
@@ -119,21 +110,6 @@ class ModelStack:
         self._hedges.append(hedged)
         return hedged
 
-    def _batched(self, live: Model, api: BatchApi, scrubbed: Scrubbed, price: Price | None) -> Batched:
-        batched = Batched(
-            live,
-            api,
-            paid=Budgeted(scrubbed, self.ledger, None if price is None else price.in_batches()),
-            scrubbed=scrubbed,
-            ledger=self.ledger,
-            store=self.database,
-            retry=self.retry,
-            tell=self.tell,
-        )
-        self.closing.push_async_callback(batched.close)
-        self._in_batches.append(batched)
-        return batched
-
     def _bounded(self, spec: ModelSpec, cap: int) -> ModelSpec:
         """Where money or tokens are limited, the cap that a reservation counts on is always sent."""
         budget = self.ledger.budget
@@ -150,14 +126,12 @@ class ModelStack:
         """Send nothing further."""
         for limiter in self._limiters.values():
             limiter.close(reason)
-        for batched in self._in_batches:
-            batched.stop(reason)
 
     def slowed(self) -> str:
-        """What holds calls back, in words: providers by endpoint, and batches that are out."""
+        """What holds calls back, in words, by endpoint."""
         told = {endpoint: limiter.slowed() for endpoint, limiter in self._limiters.items()}
         slow = [f"{endpoint}: {text}" if len(told) > 1 else text for endpoint, text in told.items() if text]
-        return "; ".join(slow + [text for one in self._in_batches if (text := one.waiting())])
+        return "; ".join(slow)
 
     async def drain(self) -> None:
         """Wait for calls already sent."""

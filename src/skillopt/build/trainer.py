@@ -81,10 +81,8 @@ def trainer_from(
     gate = gate_of(job, evaluator)
     is_gated = gate.is_on and config.optimizer.slow_update_gate_with_selection
     price = _dearest([price_for(config, "target", spec) for spec in job.specs])
-    in_batches = config.evaluation.batch != "off"
     test = TestSettings(
-        price=price.in_batches() if in_batches and price is not None else price,
-        batch=in_batches,
+        price=price,
         max_tokens=max(spec.max_tokens for spec in job.specs),
         least_cap=max(map(least_cap, job.specs)),
         skills=2 if is_gated else 3,

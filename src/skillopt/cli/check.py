@@ -35,7 +35,7 @@ from skillopt.tasks.splits import listed
 
 PANEL, PLACE = "Train and measure", 3
 CODES = {"better": 0, "unchanged": 0, "worse": 6, "cannot tell": 7}
-_KEYS = ("model.", "env.", "budget", "train.seed", "evaluation.batch")
+_KEYS = ("model.", "env.", "budget", "train.seed")
 _EPILOG = f"Exit codes of check: 0 better or unchanged · 6 worse · 7 cannot tell. {EXIT_CODES}"
 MARK = "<!-- skillopt check -->"
 """The first line of a comment, by which a workflow finds the one that it wrote before."""

@@ -40,7 +40,7 @@ LOOK = "This is a look at the test split: choose nothing by it that you will rep
 UNCOUNTED = "If these are the test tasks of a training run, --run RUN counts the look there."
 _KEYS = (
     *("model.", "env.", "budget", "train.seed"),
-    *("evaluation.sel_env_num", "evaluation.test_env_num", "evaluation.batch"),
+    *("evaluation.sel_env_num", "evaluation.test_env_num"),
 )
 _SKILLS = "a skill's folder or .md file, a run folder for its best skill, or 'none' for no skill"
 _NAMES = "train, val (valid_seen), test (valid_unseen) or all"

@@ -141,8 +141,6 @@ class EvaluationConfig(Section):
     """Draws per val task; unset means enough for 24 rows."""
     check_baseline: bool = True
     """Warn after the baseline where all answers fail for one reason; stop where the target gave none."""
-    batch: Literal["off", "test", "all"] = "off"
-    """Ask in batches at half price, within a day: the sealed test and `eval`, or the baseline too."""
 
 
 class EnvConfig(Section):
@@ -311,9 +309,7 @@ class Config(Section):
             "train": self.train.model_dump(mode="json", exclude={"ahead"}),
             "gradient": self.gradient.model_dump(mode="json", exclude={"analyst_workers"}),
             "optimizer": self.optimizer.model_dump(mode="json", exclude=unset),
-            "evaluation": self.evaluation.model_dump(
-                mode="json", exclude={"batch", "eval_test", "check_baseline"}
-            ),
+            "evaluation": self.evaluation.model_dump(mode="json", exclude={"eval_test", "check_baseline"}),
             "gate": self.gate.model_dump(mode="json"),
             "env": {"name": self.env.name, **self._settings_identity()},
             **({} if self.skill == SkillConfig() else {"files": self.skill.model_dump(mode="json")}),

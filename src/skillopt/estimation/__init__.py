@@ -18,7 +18,7 @@ from skillopt.build.job import Job
 from skillopt.build.money import budget_of, known_price
 from skillopt.config import RoleSpec
 from skillopt.errors import ModelError
-from skillopt.estimation.counting import BASELINE, CHARS_A_TOKEN, TEST, Counted, stages_of
+from skillopt.estimation.counting import CHARS_A_TOKEN, Counted, stages_of
 from skillopt.estimation.figures import NOTHING, Estimate, Range, StageCost, advised, largest_reply
 from skillopt.estimation.rehearsal import AGENT_TOKENS, LUCKS, Luck, Rehearsal, Rehearsed
 from skillopt.evaluation.judge import ATTEMPTS
@@ -60,15 +60,10 @@ def estimate(
     with ThreadPoolExecutor(1) as thread:
         found = thread.submit(copy_context().run, asyncio.run, _rehearse(rehearsal)).result()
     by_luck = {luck: _of_all_parts(job, one.stages) for luck, one in found.items()}
-    in_batches = {"off": (), "test": (TEST,), "all": (BASELINE, TEST)}[job.config.evaluation.batch]
-
-    def price_of(stage: str, role: Role) -> Price | None:
-        price = prices[role]
-        return price.in_batches() if price is not None and stage in in_batches else price
 
     made = Estimate(
         lines=[
-            _cost(key, by_luck, price_of(*key), (speeds or {}).get(key[1]), rehearsal)
+            _cost(key, by_luck, prices[key[1]], (speeds or {}).get(key[1]), rehearsal)
             for key in stages_of(by_luck.values())
         ],
         steps=rehearsal.steps,
@@ -175,9 +170,6 @@ def _assumptions(job: Job, rehearsal: Rehearsal, likely: Rehearsed) -> list[str]
             f"{len(job.folds)} folds and the run on all tasks, each in {len(job.earlier) + 1} rounds,"
             " cost alike"
         )
-    if job.config.evaluation.batch != "off":
-        what = "baseline and test are" if job.config.evaluation.batch == "all" else "the test is"
-        told.append(f"{what} asked in batches, at half price")
     if rehearsal.is_sampled:
         told.append("a part of the plan was rehearsed, and its counts scaled")
     if rehearsal.turns > 1:

@@ -135,12 +135,10 @@ class Evaluator:
         stage: str,
         background: bool = False,
         in_empty_slots: bool = False,
-        batch: bool = False,
         after: int | None = None,
     ) -> Rollout:
         """Run and score one rollout; one that ran before is only scored. `after` wants a later attempt. Both
-        `background` and `in_empty_slots` leave slots to whoever else waits for them. With `batch` it takes no
-        worker, as it may wait for a day.
+        `background` and `in_empty_slots` leave slots to whoever else waits for them.
         """
         key = self.key(skill, row)
         done = self.rollouts.finished(key)
@@ -161,13 +159,12 @@ class Evaluator:
                     max_tokens=self.max_tokens,
                     cap_is_own_limit=self.cap_is_own_limit,
                     background=background,
-                    batch=batch,
                 )
                 # Where a worker was lost, once more from the beginning, with the replies that came.
                 for tries_left in reversed(range(TRIES)):
                     try:
                         idle = background or in_empty_slots
-                        async with self._environment(row, idle, batch) as environment:
+                        async with self._environment(row, idle) as environment:
                             trajectory = await self.harness.run(
                                 row.task, environment, skill, self.benchmark.prompts, session()
                             )
@@ -200,13 +197,8 @@ class Evaluator:
         )
 
     @asynccontextmanager
-    async def _environment(
-        self, row: Row, background: bool, batch: bool
-    ) -> AsyncIterator[Environment | None]:
-        """One of the workers, and the environment of a task meanwhile; a batch has neither."""
-        if batch:
-            yield None
-            return
+    async def _environment(self, row: Row, background: bool) -> AsyncIterator[Environment | None]:
+        """One of the workers, and the environment of a task meanwhile."""
         await self.slots.acquire(background=background)
         task = asyncio.current_task()
         assert task is not None, "a coroutine runs in a task"

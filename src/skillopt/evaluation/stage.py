@@ -96,8 +96,6 @@ class Evaluation:
     """False where running again is a new measurement, not the same stage: lost rows are tried anew."""
     tells_rows: bool = True
     """False where somebody else writes the rows down, as the sealed test does."""
-    batch: bool = False
-    """Whether rows may wait for a batch of the provider."""
     breaker: Breaker | None = None
     """Counts the rows of several small evaluations together; its owner closes it."""
 
@@ -239,7 +237,6 @@ class Evaluation:
             stage=self.stage,
             background=self.background,
             in_empty_slots=self.in_empty_slots,
-            batch=self.batch,
             after=after,
         )
 

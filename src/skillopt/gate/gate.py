@@ -163,8 +163,8 @@ class Gate:
         Without a given metric these rows settle it: partial credit without a pass mark is soft, else hard.
         """
         skill = step.skill.rendered
-        rows, in_batches = list(self.rows.values()), self.settings.batch == "all"
-        evaluation = Evaluation(self.evaluator, step, skill, rows, stage=STAGE, batch=in_batches)
+        rows = list(self.rows.values())
+        evaluation = Evaluation(self.evaluator, step, skill, rows, stage=STAGE)
         for index in [at for at, row in enumerate(rows) if row.draw == 0][:FIRST_ANSWERS]:
             evaluation.arriving(index).add_done_callback(partial(_tell_answer, step, rows[index].task))
         outcomes = await evaluation.close(check=_check_losses)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from skillopt.events.state import Metric
 from skillopt.gate.constraints import Constraints, Unknown
@@ -24,8 +23,6 @@ class GateSettings(GateLimits):
     max_latency_increase: float | None = None
     unknown_effort: Unknown = "reject"
     check_baseline: bool = True
-    batch: Literal["off", "test", "all"] = "off"
-    """With `all` the baseline is asked in batches."""
     compared_targets: int = 1
     """Targets of which none may get worse; 1 where only their mean counts."""
     rule: Callable[[str], str] | None = None

@@ -35,7 +35,6 @@ class Session:
     max_tokens: int
     attempt: int = 0
     background: bool = False
-    batch: bool = False
     cap_is_own_limit: bool = False
     calls: int = field(default=0, init=False)
     usage: Usage | None = field(default=Usage(input_tokens=0, output_tokens=0), init=False)
@@ -59,7 +58,6 @@ class Session:
             place=self.place,
             draw=self.draw,
             background=self.background,
-            batch=self.batch,
         )
         self.calls += 1
         reply = await self.model.complete(request)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ValidationError
 
-from skillopt.errors import ConfigError, ModelError, suggest
+from skillopt.errors import ConfigError, suggest
 from skillopt.messages import Reply, Request
 from skillopt.models.prices import PriceOf
 from skillopt.services import EXPECTED, Service
@@ -29,7 +29,6 @@ class Model(Protocol):
     A model may also have `open()`, which loads what the first call needs, `concurrency`, the number of calls
     it takes at once whatever number of workers is configured, and `limits`, a `RateLimits` that it tells what
     its provider says. One with limits and without a number of its own is asked once more where it is slow.
-    `batches`, a `BatchApi`, takes many requests at once.
     """
 
     endpoint: str
@@ -42,50 +41,6 @@ class Model(Protocol):
     async def complete(self, request: Request) -> Reply: ...
 
     async def close(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchProgress:
-    """How far a batch is."""
-
-    is_over: bool
-    done: int
-    failure: ModelError | None = None
-    """Why no row of it was asked, where the provider refused it as a whole."""
-
-
-class BatchApi(Protocol):
-    """A provider's batches: many requests in one call, answered within a day, at half price.
-
-    Each method sends one attempt and raises `ModelError` as `Model.complete` does. A row is found again by
-    its name, which begins with the token of its batch.
-    """
-
-    most_rows: int
-
-    def row(self, name: str, request: Request) -> Mapping[str, Any]:
-        """One request as a row of a batch."""
-        ...
-
-    async def create(self, token: str, rows: Sequence[Mapping[str, Any]]) -> str:
-        """Send rows as one batch; returns its id."""
-        ...
-
-    async def look(self, batch: str) -> BatchProgress:
-        """How far a batch is."""
-        ...
-
-    async def results(self, batch: str) -> Mapping[str, Reply | ModelError]:
-        """The outcome of every row of a batch that is over, by name, in any order. Rows may be missing. An
-        error that is `refused` was not billed.
-        """
-        ...
-
-    async def sent_since(self, began: float, token: str, rows: int) -> Sequence[str]:
-        """Batches of this account that may be the one with that token and so many rows, sent after `began`
-        (seconds since 1970): for a batch whose id never arrived.
-        """
-        ...
 
 
 # Families of models that think before they answer, by the names their vendors give them.
@@ -152,8 +107,6 @@ class Provider(Service):
     has to know of it. A declaration is light: an SDK is imported by the first call, not by the file.
     """
 
-    has_batches: bool = False
-    """Whether its models have `batches`."""
     open: Callable[[ModelSpec], Model]
     """Builds a model; raises `ConfigError` for settings that cannot work. Key and options were checked."""
     fixes_cap: Callable[[ModelSpec], bool] = lambda spec: False

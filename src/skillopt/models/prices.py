@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date as Date  # noqa: N812 - the field is named date
 from datetime import datetime, time, timezone
 from fractions import Fraction
@@ -39,15 +39,6 @@ class Price:
     """The day for which the price was looked up."""
     tiers: tuple[Tier, ...] = ()
     """Dearer prices for long inputs, ascending."""
-
-    def in_batches(self) -> Price:
-        """What the same tokens cost in a batch: half, at every provider that has batches."""
-        return replace(self, **_halved(self), tiers=tuple(replace(one, **_halved(one)) for one in self.tiers))
-
-
-def _halved(rates: Price | Tier) -> dict[str, Any]:
-    names = ("input", "output", "cached", "cache_write")
-    return {name: rate / 2 for name in names if (rate := getattr(rates, name)) is not None}
 
 
 PriceOf: TypeAlias = Callable[[str, str | None, Date], Price | None]

@@ -20,7 +20,6 @@ from skillopt.account import Amount, Entry, Settlement
 from skillopt.errors import Kind, RunConflict, Stopped
 from skillopt.events import SCHEMA
 from skillopt.messages import Reply, Request, Role, Usage, as_plain
-from skillopt.models.stack.batched import SentBatch
 from skillopt.tasks.rollout import Invalid, Score, Trajectory
 
 PATIENCE = 30.0
@@ -48,7 +47,6 @@ _Read = TypeVar("_Read")
 _UNREADABLE = (sqlite3.Error, ValueError, TypeError, ArithmeticError)
 """What reading a damaged file or record raises."""
 _REPLY, _TRAJECTORY = TypeAdapter(Reply), TypeAdapter(Trajectory)
-_BATCH = "batch "
 SESSION = "session"
 """The note of the last attempt that an earlier session left open."""
 ENTRIES = "SELECT id, role, stage, place, state, calls, tokens, reserved, usd, usage FROM spending"
@@ -95,7 +93,7 @@ def _known_score(text: str) -> Score:
 
 
 class Database:
-    """One file. Implements `Records`, `BatchStore`, `Journal` and the evaluator's `Rollouts`."""
+    """One file. Implements `Records`, `Journal` and the evaluator's `Rollouts`."""
 
     _kept: Mapping[str, set[str]] | None = None
     """The keys in each table; None where others write to it too."""
@@ -204,9 +202,6 @@ class Database:
     def entries(self) -> Iterable[Entry]:
         return self._each(f"{ENTRIES} ORDER BY id", read=entry_of)
 
-    def entry(self, id: int) -> Entry | None:
-        return self._first(f"{ENTRIES} WHERE id = ?", (id,), entry_of)
-
     def begin_session(self) -> None:
         """Note which attempts a dead process left open: nobody waits for them, though they stay charged."""
         last = self._do("SELECT MAX(id) FROM spending WHERE state = 'open'").fetchone()[0]
@@ -314,18 +309,6 @@ class Database:
             self._db.execute(f"DELETE FROM trajectories WHERE rowid NOT IN ({kept})", (share,))
             self._db.execute("DELETE FROM scores WHERE rollout NOT IN (SELECT rollout FROM trajectories)")
             self._db.execute("VACUUM")
-
-    # Batches
-
-    def batches(self) -> list[SentBatch]:
-        query = "SELECT value FROM meta WHERE name LIKE ? ORDER BY rowid"
-        return list(self._each(query, (f"{_BATCH}%",), lambda row: SentBatch.model_validate_json(row[0])))
-
-    def keep_batch(self, batch: SentBatch) -> None:
-        self.note(f"{_BATCH}{batch.token}", batch.model_dump_json())
-
-    def forget_batch(self, token: str) -> None:
-        self._do("DELETE FROM meta WHERE name = ?", (f"{_BATCH}{token}",))
 
     # Texts
 

@@ -41,8 +41,6 @@ class TestSettings:
     skills: int = 2
     allowance: Allowance | None = None
     """What a rollout that is paid as a whole, inside an agent, may use; None where its calls are paid."""
-    batch: bool = False
-    """Whether its rows are asked in batches; `price` is then that of batches."""
     always: bool = False
     """Whether it is opened also where no skill but the seed would be tested."""
 
@@ -240,7 +238,6 @@ class SealedTest:
             stage=TEST_STAGE,
             background=background,
             tells_rows=False,
-            batch=self._settings.batch,
         )
 
     async def withdraw(self) -> None:

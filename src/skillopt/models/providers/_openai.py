@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from skillopt.errors import ConfigError
 from skillopt.messages import Reply, Request
-from skillopt.models.port import BatchApi, ModelSpec
+from skillopt.models.port import ModelSpec
 from skillopt.models.wires.chat import ChatModel
 from skillopt.models.wires.http import Wire
 from skillopt.models.wires.responses import ResponsesModel
@@ -51,8 +51,6 @@ class OpenAIModel(WireModel):
         self._responses = ResponsesModel(spec, wire, structure=structure)
         self._api = api
         self._tools_move = tools_move
-        self.batches: BatchApi | None = None
-        """Set where the vendor has them."""
         if spec.seed is not None and (api == "responses" or (api == "auto" and only_responses(spec.name))):
             raise ConfigError(
                 f"{spec.provider}:{spec.name} is asked through the Responses API, which has no seed. Unset"

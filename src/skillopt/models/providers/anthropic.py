@@ -11,7 +11,6 @@ from skillopt.errors import ConfigError, ModelError, suggest
 from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.prices import by_address
-from skillopt.models.providers._batches import AnthropicBatches
 from skillopt.models.wires.http import Wire, count
 from skillopt.models.wires.structured import Form, Structure, WireModel, closed
 
@@ -50,7 +49,6 @@ class AnthropicModel(WireModel):
             headers={"anthropic-version": "2023-06-01"},
         )
         super().__init__(spec, wire, "/v1/messages", Structure(spec, ("schema", "off")))
-        self.batches = AnthropicBatches(self, wire)
 
     def read(self, answer: Mapping[str, Any]) -> Reply:
         blocks = answer.get("content")
@@ -200,7 +198,6 @@ PLUGIN = Provider(
     open=build,
     urls=(BASE_URL, f"{BASE_URL}/v1"),
     fixes_cap=thinks_by_cap,
-    has_batches=True,
     needs_key=True,
     default_model="claude-sonnet-4-6",
     price=by_address("https://api.anthropic.com"),

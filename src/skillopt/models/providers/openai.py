@@ -6,7 +6,6 @@ from pydantic import Field
 
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.prices import by_address
-from skillopt.models.providers._batches import OpenAIBatches
 from skillopt.models.providers._openai import Api, OpenAIModel, default_api
 from skillopt.models.wires.http import Wire
 from skillopt.services import ENDPOINT, Options
@@ -28,15 +27,12 @@ def build(spec: ModelSpec) -> Model:
     base_url = spec.base_url or BASE_URL
     api: Api = spec.options.get("api") or default_api(base_url)
     wire = Wire(spec, base_url=base_url)
-    model = OpenAIModel(spec, wire, api=api)
-    model.batches = OpenAIBatches(model, wire)
-    return model
+    return OpenAIModel(spec, wire, api=api)
 
 
 PLUGIN = Provider(
     open=build,
     urls=(BASE_URL,),
-    has_batches=True,
     Options=OpenAIOptions,
     needs_key=True,
     default_model="gpt-5.5",
