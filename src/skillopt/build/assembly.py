@@ -192,6 +192,7 @@ def _rollouts(
     paid = [other / name for other in job.reuses for name in (DATABASE, SHARED)]
     limit = job.config.cache.limit_mb * MB if is_own and shared is not None else None
     found = SharedRollouts(database, shared, paid, limit=limit)
+    database.earlier = found.earlier
     closing.callback(found.shut)
     return found
 

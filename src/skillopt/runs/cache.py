@@ -34,7 +34,7 @@ class SharedRollouts:
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 self._shared = Database(path)
-        self._earlier = [Database.reading(one) for one in earlier if one.is_file()]
+        self.earlier = [Database.reading(one) for one in earlier if one.is_file()]
         # What only the run itself knows.
         self.next_attempt, self.keep = own.next_attempt, own.keep
         self.close_invalid, self.closed_invalid = own.close_invalid, own.closed_invalid
@@ -42,7 +42,7 @@ class SharedRollouts:
     def shut(self) -> None:
         if self._limit is not None:
             self._in_shared(lambda shared: shared.shrink(self._limit or 0))
-        for one in (*self._earlier, *([] if self._shared is None else [self._shared])):
+        for one in (*self.earlier, *([] if self._shared is None else [self._shared])):
             one.shut()
 
     def _in_shared(self, do: Callable[[Database], T]) -> T | None:
@@ -61,7 +61,7 @@ class SharedRollouts:
         own = self._own.finished(rollout)
         if own is not None:
             return own
-        for other in self._earlier:
+        for other in self.earlier:
             if (found := other.finished(rollout)) is not None:
                 self._own.keep(rollout, *found)
                 return found
@@ -78,7 +78,7 @@ class SharedRollouts:
         done = None if own else self.finished(rollout)
         if done is None:
             return own
-        given = [one.scored(rollout, scorer) for one in self._earlier]
+        given = [one.scored(rollout, scorer) for one in self.earlier]
         given.append(self._in_shared(lambda shared: shared.scored(rollout, _of(scorer, done[1]))))
         for found in given:
             if found is not None and found[:2] == done:

@@ -98,6 +98,9 @@ class Database:
     _kept: Mapping[str, set[str]] | None = None
     """The keys in each table; None where others write to it too."""
 
+    earlier: Sequence[Database] = ()
+    """Those of earlier runs, whose replies are not paid again."""
+
     def __init__(self, path: Path, *, alone: bool = False) -> None:
         """`alone`: nobody else writes to the file, so what is not in it is known without looking."""
         self._path = path
@@ -175,10 +178,11 @@ class Database:
     # Records
 
     def get(self, key: str) -> Reply | None:
-        if self._lacks("replies", key):
-            return None
         query = "SELECT reply FROM replies WHERE key = ?"
-        return self._first(query, (key,), lambda row: _REPLY.validate_json(row[0]))
+        own = None
+        if not self._lacks("replies", key):
+            own = self._first(query, (key,), lambda row: _REPLY.validate_json(row[0]))
+        return own or next((found for one in self.earlier if (found := one.get(key))), None)
 
     def put(self, key: str, request: Request, reply: Reply) -> None:
         row = (key, request.role, request.stage, request.place, request.draw, _dump(reply))
