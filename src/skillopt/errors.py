@@ -11,6 +11,7 @@ SkillOptError
 │   │                   calls were paid before; the same command goes on   exit 3
 │   ├── BudgetSpent                                                       exit 4
 │   ├── ProviderDown    outage or dead login, every cause listed          exit 3
+│   ├── UserError       a person's own scorer or agent does not work      exit 3
 │   ├── UnusableReplies the optimizer's replies could not be read, twice  exit 3
 │   ├── MachineFailed   disk, files or memory of this machine             exit 3
 │   ├── AnswersWanted   questions by hand wait for their answers          exit 5
@@ -27,7 +28,7 @@ import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
 Kind = Literal[
     "auth",
@@ -59,7 +60,7 @@ TRANSIENT_KINDS: frozenset[str] = frozenset({"rate_limit", "unavailable", "timeo
 class SkillOptError(Exception):
     """Base of all errors raised on purpose; `str(error)` is the whole message for a person."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code: int = 1
 
 
 class UsageError(SkillOptError):
@@ -137,6 +138,17 @@ class ProviderDown(Stopped):
     """A stage could not be measured: outage or dead login. Every cause is in the message."""
 
 
+class UserError(Stopped):
+    """A person's own scorer or agent does not work; `__cause__` is what it raised. Where nothing was paid it
+    is bad input.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        if not _paid.get():
+            self.exit_code = UsageError.exit_code
+
+
 class UnusableReplies(Stopped):
     """Two steps in a row lost more than half of their reflections to unusable optimizer replies."""
 
@@ -166,10 +178,14 @@ class Interrupted(Stopped):
 class Fault(SkillOptError):
     """The measurement failed; `kind` says how. A rollout that meets one is `Invalid(kind)`."""
 
-    def __init__(self, kind: Kind, detail: str) -> None:
+    def __init__(self, kind: Kind, detail: str, *, where: str = "") -> None:
+        if where not in detail:
+            detail = f"{where}: {detail}"
         super().__init__(f"{kind}: {detail}")
         self.kind: Kind = kind
         self.detail = detail
+        self.where = where
+        """Where a person's own code is to blame: its file and line, or the command. Else empty."""
 
 
 class ScoringError(Fault):
@@ -199,6 +215,13 @@ class ModelError(Fault):
         """True when the provider has found another way to ask (a form of structured output given up, a login
         renewed), so that the same request is worth sending at once.
         """
+
+
+def root_of(error: BaseException) -> BaseException:
+    """What an error was raised from, in the end."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -33,6 +33,7 @@ from skillopt.errors import (
     TaskError,
     UnusableReplies,
     UsageError,
+    UserError,
 )
 from skillopt.estimation import estimate
 from skillopt.evaluation.compare import compare

@@ -27,7 +27,7 @@ from claims.promises._runs import (
 )
 from skillopt import register
 from skillopt.build import Job
-from skillopt.errors import ConfigError, ProviderDown, RunConflict, UnusableReplies
+from skillopt.errors import ConfigError, ProviderDown, RunConflict, UnusableReplies, UserError
 from skillopt.estimation import estimate
 from skillopt.events import Judged, Proved, Reflected, Updated
 from skillopt.models.world.rules import ANCHOR, CASE, needs_of
@@ -162,7 +162,7 @@ async def test_an_unusable_folder_is_asked_for_once_more_and_twice_in_a_row_stop
 
 async def test_an_answer_in_no_known_form_is_no_proposal_and_the_run_stops_with_its_kind(tmp_path, calls):
     with pytest.raises(
-        ProviderDown, match=r"'proposer' cannot .*\n.*1 x contract: function returned int '42'"
+        UserError, match=r"'proposer' .*\n.*1 x contract: .*py:\d+: function returned int '42'"
     ):
         await run(job("babble"), tmp_path / "run")
     assert len(asked(calls)) == 2

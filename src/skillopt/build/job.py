@@ -25,6 +25,7 @@ from skillopt.skill.folder import Skill, load_skill
 from skillopt.skill.install import carried_digest
 from skillopt.skill.paths import ONE_DOCUMENT, SKILL_FILE, EditableFiles
 from skillopt.tasks.benchmark import Benchmark, TellsBadRows, WantsJudge
+from skillopt.tasks.functions import own_code_blamed
 from skillopt.tasks.splits import Splits, told_bad_rows
 from skillopt.train.epoch_end import LookBack
 
@@ -198,9 +199,11 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
                 " --env own --data_path FILE, or another benchmark with --env:"
                 f" {', '.join(name for name in benchmarks.names() if name != 'own')}."
             )
-        benchmark = benchmarks.get(config.env.name)(config.env.settings)
+        with own_code_blamed(f"The benchmark {config.env.name!r}", stops=True):
+            benchmark = benchmarks.get(config.env.name)(config.env.settings)
     scrubber = Scrubber(resolved.secrets)
-    divided = divide(resolved, benchmark, scrubber.scrub)
+    with own_code_blamed(f"The benchmark {benchmark.name!r}", stops=True):
+        divided = divide(resolved, benchmark, scrubber.scrub)
     splits = divided.splits
     if 0 < config.train.train_size < len(splits.train):
         raise TaskError(

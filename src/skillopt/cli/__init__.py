@@ -23,12 +23,12 @@ import typer
 from typer.core import TyperGroup
 
 from skillopt.cli._console import echo, guard_streams, lost_output, os_trouble
-from skillopt.errors import Interrupted, MachineFailed, SkillOptError, Stopped, UsageError, stopped_once_paid
+from skillopt.errors import Interrupted, MachineFailed, SkillOptError, UsageError, stopped_once_paid
 
 EXIT_CODES = (
     "Exit codes: 0 finished · 1 internal error · 2 bad input, nothing was paid · 3 stopped by an outage, by"
-    " unusable replies or by bad input that showed after calls were paid: what was paid is kept, run the same"
-    " command again to go on · 4 the budget was spent before the plan ended:"
+    " your own scorer or agent, by unusable replies or by bad input that showed after calls were paid: what"
+    " was paid is kept, run the same command again to go on · 4 the budget was spent before the plan ended:"
     " the best skill so far is exported, raise the budget and run again · 5 questions by hand wait for"
     " answers, or drafted queries for a review: do that and run again · 130 interrupted, run the same command"
     " again to go on."
@@ -131,7 +131,7 @@ class _Door(TyperGroup):
             with stopped_once_paid():
                 return super().invoke(ctx)
         except SkillOptError as error:
-            echo(f"{'stopped' if isinstance(error, Stopped) else 'error'}: {error}", err=True)
+            echo(f"{'stopped' if error.exit_code > UsageError.exit_code else 'error'}: {error}", err=True)
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
             echo(_INTERRUPTED, err=True)

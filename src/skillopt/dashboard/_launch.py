@@ -42,7 +42,7 @@ _TAIL = 16_384
 ENDINGS = {
     0: "finished",
     2: "refused: nothing was paid",
-    3: "stopped by an outage, by unusable replies or by input that cannot be used; resume goes on",
+    3: "stopped by an outage, by your own code, unusable replies or unusable input; resume goes on",
     4: "the budget was spent; raise it and resume",
     5: "questions by hand wait for answers",
     130: "stopped; resume goes on",

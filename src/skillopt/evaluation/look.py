@@ -6,9 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from skillopt.errors import ConfigError, ScoringError, SkillOptError, Stopped
+from skillopt.errors import ConfigError, ScoringError, SkillOptError, Stopped, UserError, root_of
 from skillopt.tasks.benchmark import Benchmark, WantsJudge
-from skillopt.tasks.rollout import Rollout, Scored, Trajectory
+from skillopt.tasks.functions import own_code_blamed
+from skillopt.tasks.rollout import Rollout, Score, Scored, Trajectory
 from skillopt.tasks.scorers import extract_answer, given_references
 from skillopt.tasks.task import Task
 
@@ -24,8 +25,8 @@ async def scorer_trouble(benchmark: Benchmark, task: Task) -> str:
     if not (wanted := _right_answer(benchmark, task)):
         return ""
     try:
-        good = await benchmark.score(task, _answered(wanted))
-        bad = await benchmark.score(task, _answered(NONSENSE))
+        good = await _score(benchmark, task, wanted)
+        bad = await _score(benchmark, task, NONSENSE)
     except SkillOptError as error:
         return f"the scorer fails on task {task.id}: {error}"
     if not good.passed:
@@ -37,20 +38,20 @@ async def scorer_trouble(benchmark: Benchmark, task: Task) -> str:
 
 
 async def check_scorer(benchmark: Benchmark, task: Task) -> None:
-    """Raise `ConfigError` for a scorer that fails on the reference of a task and on nonsense alike: on no
-    answer will it do better, and answers are paid.
+    """Raise `ConfigError`, or `UserError` for a person's own, where a scorer fails on the reference of a task
+    and on nonsense alike: on no answer will it do better, and answers are paid.
     """
     if not (wanted := _right_answer(benchmark, task)):
         return
     for answer in (wanted, NONSENSE):
         try:
-            await benchmark.score(task, _answered(answer))
+            await _score(benchmark, task, answer)
             return
         except ScoringError as error:
             failed = error
-    raise ConfigError(
+    raise (UserError if failed.where else ConfigError)(
         f"The scorer fails on task {task.id}, whatever the answer: {failed}. Correct it; nothing was asked."
-    ) from failed
+    ) from root_of(failed)
 
 
 def check_answers(outcomes: Sequence[tuple[Task, Rollout]]) -> str:
@@ -112,8 +113,9 @@ def _right_answer(benchmark: Benchmark, task: Task) -> str:
     return "" if judged or not wanted or benchmark.open(task) is not None else wanted[0]
 
 
-def _answered(text: str) -> Trajectory:
-    return Trajectory(messages=(), answer=text, calls=0, usage=None)
+async def _score(benchmark: Benchmark, task: Task, answer: str) -> Score:
+    with own_code_blamed(f"scoring task {task.id!r}"):
+        return await benchmark.score(task, Trajectory(messages=(), answer=answer, calls=0, usage=None))
 
 
 def _bare(text: str) -> str:

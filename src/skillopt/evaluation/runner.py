@@ -24,6 +24,7 @@ from skillopt.models.stack.limited import Slots
 from skillopt.place import Place
 from skillopt.printable import clean_text
 from skillopt.tasks.benchmark import Benchmark, Environment, UsesExecutor, WantsJudge
+from skillopt.tasks.functions import own_code_blamed
 from skillopt.tasks.rollout import Invalid, Rollout, Score, Scored, Trajectory, storable
 from skillopt.tasks.task import Task
 
@@ -176,7 +177,8 @@ class Evaluator:
                 self.rollouts.keep(key, attempt, trajectory)
             score = await self._score(row.task, key, attempt, trajectory, stage, background)
         except Fault as fault:
-            return Invalid(**about, kind=fault.kind, detail=self._stored(fault.detail))
+            own = fault if fault.where else None
+            return Invalid(**about, kind=fault.kind, detail=self._stored(fault.detail), error=own)
         finally:
             self.under_way -= 1
         return Scored(**about, key=key, trajectory=trajectory, score=score)
@@ -204,7 +206,8 @@ class Evaluator:
         assert task is not None, "a coroutine runs in a task"
         self._under_way.add(task)
         try:
-            environment = self._open(row.task)
+            with own_code_blamed(f"opening task {row.task.id!r}"):
+                environment = self._open(row.task)
             try:
                 yield environment
             finally:
@@ -217,12 +220,13 @@ class Evaluator:
     async def _score(
         self, task: Task, key: str, attempt: int, trajectory: Trajectory, stage: str, background: bool
     ) -> Score:
-        if self.judge is not None and isinstance(self.benchmark, WantsJudge):
-            score = await self.benchmark.score_with(
-                self.judge.at(stage, background=background), task, trajectory
-            )
-        else:
-            score = await self.benchmark.score(task, trajectory)
+        with own_code_blamed(f"scoring task {task.id!r}"):
+            if self.judge is not None and isinstance(self.benchmark, WantsJudge):
+                score = await self.benchmark.score_with(
+                    self.judge.at(stage, background=background), task, trajectory
+                )
+            else:
+                score = await self.benchmark.score(task, trajectory)
         for name, value in (("hard", score.hard), ("soft", score.soft)):
             if not 0.0 <= value <= 1.0:
                 raise Fault(

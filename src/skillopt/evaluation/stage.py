@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any
 
-from skillopt.errors import SYSTEMIC_KINDS, ProviderDown, Stopped
+from skillopt.errors import SYSTEMIC_KINDS, ProviderDown, Stopped, UserError, root_of
 from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.events import Arrived, RowFact, StageClosed, StageOpened
 from skillopt.ledger import TEST_STAGE
@@ -39,7 +39,7 @@ class Breaker:
         self._total += rows
 
     def note(self, outcome: Rollout) -> None:
-        """Count a row; raises `ProviderDown` with every cause as soon as the stage is lost."""
+        """Count a row; raises `ProviderDown` or `UserError` with every cause as soon as the stage is lost."""
         if not isinstance(outcome, Invalid):
             return
         self._lost.append(outcome)
@@ -57,6 +57,8 @@ class Breaker:
             raise self._down()
 
     def _down(self) -> Stopped:
+        if own := broken_code(self._lost, f"{self._total} rows of stage {self._stage!r}"):
+            return own
         counted = Counter(f"{one.kind}: {one.detail}" for one in self._lost)
         listed = "\n".join(f"  {count} x {cause}" for cause, count in sorted(counted.items()))
         return ProviderDown(
@@ -64,6 +66,23 @@ class Breaker:
             f" lost.\n{listed}\nNo score was made of it and everything paid is kept. Run the same command"
             " again when the cause is gone."
         )
+
+
+def broken_code(lost: Sequence[Invalid], measured: str) -> UserError | None:
+    """The stop of a measurement that a person's own code spoils; None where anything else does so too."""
+    own = [one.error for one in lost if one.error is not None]
+    if not own or any(one.error is None and one.kind in SYSTEMIC_KINDS for one in lost):
+        return None
+    places: dict[str, list[Invalid]] = {}
+    for one in lost:
+        places.setdefault(one.error.where if one.error else one.detail, []).append(one)
+    listed = "\n".join(f"  {len(rows)} x {rows[0].kind}: {rows[0].detail}" for rows in places.values())
+    error = UserError(
+        f"Your own code does not work: {len(lost)} of {measured} were lost.\n{listed}\n"
+        "No score was made of it and everything paid is kept. Correct it and run the same command again."
+    )
+    error.__cause__ = root_of(own[0])
+    return error
 
 
 @dataclass(eq=False)

@@ -14,7 +14,7 @@ from skillopt.errors import ProviderDown, RunConflict
 from skillopt.evaluation.compare import too_many_lost
 from skillopt.evaluation.look import check_answers
 from skillopt.evaluation.runner import Evaluator, Row
-from skillopt.evaluation.stage import Evaluation
+from skillopt.evaluation.stage import Evaluation, broken_code
 from skillopt.events import Answered, Judged, Notice
 from skillopt.events.state import Metric
 from skillopt.gate.constraints import Effort, Ruled, effort_of, too_long
@@ -360,9 +360,10 @@ def _lost(outcomes: Sequence[Rollout]) -> list[str]:
 def _check_losses(outcomes: Sequence[Rollout]) -> None:
     lost, tasks = _lost(outcomes), {row.task_id for row in outcomes}
     if too_many_lost(lost, tasks):
-        causes = sorted(
-            {f"  {row.task_id}: {row.kind}: {row.detail}" for row in outcomes if isinstance(row, Invalid)}
-        )
+        invalid = [row for row in outcomes if isinstance(row, Invalid)]
+        if own := broken_code(invalid, f"{len(outcomes)} val rows with the seed skill"):
+            raise own
+        causes = sorted({f"  {row.task_id}: {row.kind}: {row.detail}" for row in invalid})
         raise ProviderDown(
             f"{len(lost)} of {len(tasks)} val tasks could not be measured with the seed skill, more than a"
             " tenth:\n"

@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import time
-import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -94,13 +93,22 @@ class OwnAgent:
     asks_model = False
 
     def __init__(
-        self, name: str, version: str, setup: Setup, call: Callable[[OwnAgentWork], Awaitable[object]]
+        self,
+        name: str,
+        version: str,
+        setup: Setup,
+        call: Callable[[OwnAgentWork], Awaitable[object]],
+        *,
+        place: str = "",
     ) -> None:
-        """`call` gives one task to the agent and returns its answer, as `answered` reads it."""
+        """`call` gives one task to the agent and returns its answer, as `answered` reads it. `place` says
+        where on this machine the agent's code is.
+        """
         self.name = name
         self.version = version
         self._setup = setup
         self._call = call
+        self._place = place
         secrets = [value for key, value in os.environ.items() if value and looks_secret(key)]
         self._scrubber = Scrubber(secrets)  # its own keys are not ours, and belong in no file either
 
@@ -162,7 +170,9 @@ class OwnAgent:
         except Fault as fault:
             raise Fault(fault.kind, self._clean(fault.detail)) from None
         if problems:
-            raise Fault(problems[0].kind, self._clean(problems[0].detail)) from problems[0]
+            first = problems[0]
+            where = first.where or (self._place if first.kind == "contract" else "")
+            raise Fault(first.kind, self._clean(first.detail), where=where) from first
         return report
 
     def _clean(self, text: str) -> str:
@@ -216,15 +226,14 @@ def answered(value: object, who: str) -> AgentReport:
     return AgentReport(messages=messages, answer=answer, finish="stop", calls=calls, usage=tokens, usd=usd)
 
 
-def raised(error: BaseException, who: str) -> Fault:
-    """The fault that an agent's error is: a limit or an outage where it shows one, else a broken contract."""
+def raised(error: BaseException, who: str, where: str) -> Fault:
+    """The fault that an agent's error is: a limit or an outage where it shows one, else a bug of its code."""
     if isinstance(error, Fault):
         return error
     text = f"{type(error).__name__}: {error}"
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     by_type = next((kind for each, kind in _KINDS.items() if isinstance(error, each)), None)
-    return Fault(by_type or kind_of(text) or "contract", f"{who} raised {text[:_SHOWN]}{where}")
+    kind = by_type or kind_of(text)
+    return Fault(kind or "contract", f"{who} raised {text[:_SHOWN]} ({where})", where="" if kind else where)
 
 
 def _never_began(fault: Fault) -> bool:

@@ -13,7 +13,7 @@ from skillopt.harnesses.port import Harness, Setup
 from skillopt.models.port import ModelSpec
 from skillopt.process import run_process
 from skillopt.programs.events import kind_of
-from skillopt.tasks.commands import argv_of, files_hash, found
+from skillopt.tasks.commands import argv_of, files_hash, found, raised_at
 from skillopt.transcripts.records import decoded
 
 _MOST_OUTPUT = 16 << 20
@@ -36,8 +36,9 @@ class CommandTarget:
 
     def __call__(self, setup: Setup) -> Harness:
         argv = argv_of(setup.model.name.removeprefix("cmd:"), "target")
-        call = _Start(found(argv, "target"), shlex.join(argv), setup.model.timeout)
-        return OwnAgent("command", self.identity(setup.model), setup, call)
+        name = shlex.join(argv)
+        call = _Start(found(argv, "target"), name, setup.model.timeout)
+        return OwnAgent("command", self.identity(setup.model), setup, call, place=name)
 
 
 class _Start:
@@ -62,8 +63,10 @@ class _Start:
         )
         if done.code != 0:
             last = done.stderr.strip() or done.stdout.strip() or b"it said nothing"
-            said = last.decode(errors="replace")[-500:]
-            raise Fault(kind_of(said) or "contract", f"{self._name} ended with code {done.code}: {said}")
+            said = last.decode(errors="replace")
+            kind, where = kind_of(said[-500:]), raised_at(said)
+            detail = f"{self._name} ended with code {done.code}: {said[-500:]}"
+            raise Fault(kind or "contract", detail, where="" if kind else where)
         if done.cut:
             raise Fault("contract", f"{self._name} printed more than {_MOST_OUTPUT >> 20} MB")
         return self._read(done.stdout.decode(errors="replace").strip())

@@ -15,7 +15,7 @@ from skillopt.errors import Fault
 from skillopt.harnesses._own_agent import OwnAgent, OwnAgentWork, raised
 from skillopt.harnesses.port import Harness, Setup
 from skillopt.models.port import ModelSpec
-from skillopt.tasks.functions import is_async, load_function, source_hash
+from skillopt.tasks.functions import is_async, load_function, place_of, source_hash
 
 _MOST_HUNG = 32
 """Calls that may be left behind in their threads; a thread cannot be ended."""
@@ -43,9 +43,8 @@ class FunctionTarget:
     def __call__(self, setup: Setup) -> Harness:
         function = self._of(setup.model)
         name = getattr(function, "__qualname__", type(function).__qualname__)
-        return OwnAgent(
-            "function", self.identity(setup.model), setup, _Call(function, name, setup.model.timeout)
-        )
+        call = _Call(function, name, setup.model.timeout)
+        return OwnAgent("function", self.identity(setup.model), setup, call, place=place_of(function))
 
     def _of(self, spec: ModelSpec) -> Callable[..., Any]:
         if self._given is not None:
@@ -133,7 +132,7 @@ class _Call:
 
     def _result(self, value: object, error: BaseException | None) -> object:
         if error is not None:
-            raise raised(error, self._name) from error
+            raise raised(error, self._name, place_of(self._function, error)) from error
         return value
 
 

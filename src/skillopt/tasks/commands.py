@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from skillopt.errors import ConfigError
+from skillopt.tasks.functions import innermost
 
 _HASHED_UP_TO = 1 << 24
+_FRAME = re.compile(r'^ *File "([^"\n]+)", line (\d+)', re.MULTILINE)
 
 
 def argv_of(command: str | Sequence[str], what: str) -> tuple[str, ...]:
@@ -36,6 +39,11 @@ def found(argv: Sequence[str], what: str) -> tuple[str, ...]:
             " correct the path."
         )
     return (program, *argv[1:])
+
+
+def raised_at(said: str) -> str:
+    """File and line where a program failed, by a traceback of Python that it printed; else empty."""
+    return innermost((name, int(line)) for name, line in _FRAME.findall(said))
 
 
 def files_hash(argv: Sequence[str]) -> str:

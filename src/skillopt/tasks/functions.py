@@ -8,13 +8,19 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-from skillopt.errors import ConfigError, suggest
+from skillopt.errors import ConfigError, ScoringError, SkillOptError, UserError, suggest
+
+_LIBRARY = re.compile(
+    rf"^<frozen|[/\\](site-packages|lib[/\\]python)|^{re.escape(str(Path(__file__).parents[1]))}",
+    re.IGNORECASE,
+)
 
 
 def load_function(spec: str, what: str) -> Callable[..., Any]:
@@ -80,6 +86,50 @@ def _said_of(which: str, doing: str) -> Iterator[None]:
 def is_async(function: Callable[..., Any]) -> bool:
     """Whether calling it gives an awaitable that is to run in the caller's event loop."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def place_of(function: Callable[..., Any], error: BaseException | None = None) -> str:
+    """File and line of a person's function: where their code raised the error, else where it begins."""
+    plain = inspect.unwrap(getattr(function, "func", function))
+    code = getattr(plain, "__code__", None) or getattr(type(plain).__call__, "__code__", None)
+    if found := "" if error is None else innermost(_frames(error)):
+        return found
+    if code is None:  # a class or a builtin
+        return str(getattr(plain, "__qualname__", type(plain).__qualname__))
+    return _shown(code.co_filename, code.co_firstlineno)
+
+
+@contextmanager
+def own_code_blamed(doing: str, *, stops: bool = False) -> Iterator[None]:
+    """Make what a person's benchmark or scorer raises a `ScoringError`, or with `stops` a `UserError`; a bug
+    of ours stays what it is.
+    """
+    try:
+        yield
+    except (SkillOptError, OSError):
+        raise
+    except Exception as error:
+        if not (where := innermost(_frames(error))):
+            raise
+        said = f"{doing} raised {type(error).__name__}: {error} ({where})"
+        raise (
+            UserError(f"{said}. Correct it.") if stops else ScoringError("judge", said, where=where)
+        ) from error
+
+
+def innermost(frames: Iterable[tuple[str, int]]) -> str:
+    """File and line of the last frame that is in no library and not ours; empty where there is none."""
+    own = [frame for frame in frames if not _LIBRARY.search(frame[0])]
+    return _shown(*own[-1]) if own else ""
+
+
+def _frames(error: BaseException) -> Iterator[tuple[str, int]]:
+    return ((frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__))
+
+
+def _shown(name: str, line: int) -> str:
+    path, here = Path(name).absolute(), Path.cwd()
+    return f"{path.relative_to(here) if here in path.parents else path}:{line}"
 
 
 def source_hash(function: Callable[..., Any]) -> str:

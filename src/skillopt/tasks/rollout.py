@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from skillopt.errors import Kind
+from skillopt.errors import Fault, Kind
 from skillopt.messages import Message, ToolCall, Usage
 from skillopt.printable import clean_text
 
@@ -91,6 +91,8 @@ class Invalid:
     kind: Kind
     detail: str
     target: str | None = None
+    error: Fault | None = field(default=None, compare=False)
+    """What a person's own code did wrong, where this process saw it."""
 
 
 Rollout: TypeAlias = Scored | Invalid

@@ -17,7 +17,7 @@ from skillopt.executors.port import run_again
 from skillopt.files import temporary_folder
 from skillopt.process import minimal_env, run_process
 from skillopt.sandbox import ProcessLimits, Sandbox, is_there, require
-from skillopt.tasks.commands import argv_of, files_hash, found
+from skillopt.tasks.commands import argv_of, files_hash, found, raised_at
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers._scorer import Scorer, as_text, clip, extract_answer, to_score
 from skillopt.tasks.task import Task
@@ -72,8 +72,15 @@ class CommandScorer:
                 )
                 code, stdout, stderr = await run_again(self.executor, work)
         except Fault as fault:
-            raise ScoringError(fault.kind, f"scorer {fault.detail} (task {task.id!r})") from fault
-        return self._read(code, stdout, stderr, f"scorer {self.name!r} (task {task.id!r})")
+            where = self.name if fault.kind == "judge" else ""
+            raise ScoringError(
+                fault.kind, f"scorer {fault.detail} (task {task.id!r})", where=where
+            ) from fault
+        try:
+            return self._read(code, stdout, stderr, f"scorer {self.name!r} (task {task.id!r})")
+        except ScoringError as broken:
+            where = raised_at(stderr.decode(errors="replace")) or self.name
+            raise ScoringError(broken.kind, broken.detail, where=where) from None
 
     async def _run(self, job: bytes, cwd: Path) -> tuple[int, bytes, bytes]:
         if self.sandbox is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillopt.errors import Fault, ScoringError
-from skillopt.tasks.functions import is_async, source_hash
+from skillopt.tasks.functions import is_async, place_of, source_hash
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers._scorer import Scorer, extract_answer, to_score
 from skillopt.tasks.task import Task
@@ -34,10 +34,13 @@ class FunctionScorer:
         if isinstance(error, Fault):
             raise error
         if error is not None:
-            raise ScoringError(
-                "judge", f"scorer {self.name} raised {type(error).__name__}: {error} (task {task.id!r})"
-            ) from error
-        return to_score(value, pass_at=self.pass_at, who=f"scorer {self.name} (task {task.id!r})")
+            where = place_of(self.function, error)
+            said = f"{type(error).__name__}: {error} ({where}, task {task.id!r})"
+            raise ScoringError("judge", f"scorer {self.name} raised {said}", where=where) from error
+        try:
+            return to_score(value, pass_at=self.pass_at, who=f"scorer {self.name} (task {task.id!r})")
+        except ScoringError as broken:
+            raise ScoringError(broken.kind, broken.detail, where=place_of(self.function)) from None
 
     async def _call(self, task: Task, answer: str) -> tuple[Any, BaseException | None]:
         # Every exception is caught, as this is a stranger's code, and SystemExit must not end the run.
