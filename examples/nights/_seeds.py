@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from _nights import work_on
+from _simulated import STUBBORN, Answers, Call, answers_of
+
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.errors import TaskError, UnknownName
 from skillopt.night import NightSettings
@@ -16,9 +19,6 @@ from skillopt.night.plan import NightTarget
 from skillopt.night.tasks import NightTask, split_of
 from skillopt.skill.folder import load_skill
 from skillopt.tasks.task import Split, Task
-from skillopt.testing import Call
-from skillopt_sleep.experiments._nights import work_on
-from skillopt_sleep.experiments._simulated import STUBBORN, Answers, answers_of
 
 ROWS, SEALED, SKILL = "benchmark.jsonl", "held-out.jsonl", "SKILL.md"
 _HASH = NightSettings()
@@ -132,6 +132,6 @@ def of_script(script: Script) -> Answers:
     """The simulated target and the scripted optimizer of a gbrain seed."""
 
     def target(call: Call) -> str:
-        return script.good if script.rule in call.text and call.body["model"] != STUBBORN else script.bad
+        return script.good if script.rule in call.text and call.model != STUBBORN else script.bad
 
     return answers_of(target, lambda call: [] if script.rule in call.text else [script.rule])

@@ -17,6 +17,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import _face as face
+
 from skillopt.build import open_run
 from skillopt.night import NightSettings, Roles
 from skillopt.night.gather import NO_SKILL, at_once
@@ -29,7 +31,6 @@ from skillopt.night.readings import (
     unread,
 )
 from skillopt.transcripts.session import RecordedSession, Turn
-from skillopt_sleep.experiments import _face as face
 
 CORPUS = Path(__file__).parents[2] / "tests" / "night" / "data" / "reactions.tsv"
 REQUEST = "Write a release note for version 2.4: faster search, 3 fixes."

@@ -14,15 +14,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import _face as face
+from _nights import NightsInARow, limited, run_nights
 from _seeds import SCRIPTS, Script, find_seeds, of_script
+from _simulated import Answers, models_for
 
 from skillopt.changes.proposal import Cost
 from skillopt.errors import ConfigError, Stopped
 from skillopt.night import NightSettings
 from skillopt.night.plan import total_cost
-from skillopt_sleep.experiments import _face as face
-from skillopt_sleep.experiments._nights import NightsInARow, limited, run_nights
-from skillopt_sleep.experiments._simulated import Answers, models_for
 
 
 class Repaired(NightsInARow):
@@ -48,11 +48,11 @@ async def repair(options: argparse.Namespace, scripts: Mapping[str, Script]) -> 
     for work in works:
         settings = _settings(options, total_cost(one.cost for one in done))
         try:
-            with face.place(options, "gbrain") as out:
-                async with models_for(doubles[work.name], target=target, optimizer=optimizer) as (roles, _):
-                    nights = await run_nights(
-                        work, settings, roles, nights=options.nights, out=out / work.name
-                    )
+            with (
+                face.place(options, "gbrain") as out,
+                models_for(doubles[work.name], target=target, optimizer=optimizer) as (roles, _),
+            ):
+                nights = await run_nights(work, settings, roles, nights=options.nights, out=out / work.name)
         except Stopped as reason:  # what the seeds before it showed is told first
             stopped = reason
             break

@@ -16,7 +16,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import _face as face
+from _nights import Night, run_nights
+from _persona import PERSONAS
 from _seeds import find_seeds
+from _simulated import STUBBORN, TWIN, Answers, models_for, of_persona
+from run_experiment import work_of
 from run_gbrain import doubles_of
 
 from skillopt import api
@@ -27,11 +32,6 @@ from skillopt.night import Roles
 from skillopt.night.job import benchmark_of
 from skillopt.night.plan import NightTarget, total_cost
 from skillopt.skill.document import Document
-from skillopt_sleep.experiments import _face as face
-from skillopt_sleep.experiments._nights import Night, run_nights
-from skillopt_sleep.experiments._persona import PERSONAS
-from skillopt_sleep.experiments._simulated import STUBBORN, TWIN, Answers, models_for, of_persona
-from skillopt_sleep.experiments.run_experiment import work_of
 
 SEED, BEST = "seed", "best"
 
@@ -50,11 +50,13 @@ async def transfer(options: argparse.Namespace) -> int:
         print(
             "\n".join(filter(None, [simulated, f"{work.name}: {len(work.of_split('test'))} held-out tasks"]))
         )
-    with face.place(options, f"transfer-{work.name}") as out:
-        async with models_for(doubles, target=target, optimizer=optimizer) as (roles, double):
-            others = options.to or [double(TWIN), double(STUBBORN)]
-            nights = await run_nights(work, settings, roles, nights=options.nights, out=out)
-            found = await _measured(work, nights, [roles.target, *others], roles, options.budget_tokens, out)
+    with (
+        face.place(options, f"transfer-{work.name}") as out,
+        models_for(doubles, target=target, optimizer=optimizer) as (roles, double),
+    ):
+        others = options.to or [double(TWIN), double(STUBBORN)]
+        nights = await run_nights(work, settings, roles, nights=options.nights, out=out)
+        found = await _measured(work, nights, [roles.target, *others], roles, options.budget_tokens, out)
     compared = api.comparisons(found.evaluations, SEED, graded=False)
     if options.json:
         face.print_json(_as_json(work, nights, found, compared, simulated, roles))

@@ -1,3 +1,1 @@
-"""Experiments with nights: programs that show what a night learns, what its gate keeps out, and how far a
-skill carries.
-"""
+"""A deterministic proof of what a night does; its larger relatives lie in `examples/nights`."""

@@ -4,6 +4,7 @@ no assertion is empty.
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import subprocess
@@ -16,9 +17,13 @@ import pytest
 
 from night.experiments._programs import PAGE, Ran, log, of_type, run
 from skillopt.testing import LoopbackProvider
-from skillopt_sleep.experiments._persona import PERSONAS, PROGRAMMER, RESEARCHER, Persona
-from skillopt_sleep.experiments._simulated import of_persona
-from skillopt_sleep.experiments.run_experiment import main
+from skillopt_sleep.experiments import run_experiment as proof
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "nights"))
+
+from _persona import PERSONAS, PROGRAMMER, RESEARCHER, Persona
+from _simulated import Call, of_persona
+from run_experiment import main
 
 SRC = Path(__file__).resolve().parents[3] / "src"
 
@@ -197,12 +202,17 @@ def test_a_held_out_score_that_stays_fails_the_assertion() -> None:
     )
 
 
+def simulated(call: Any) -> str:
+    """The simulated target behind HTTP, as a real one is."""
+    return of_persona(PROGRAMMER)(Call(model="tester", place=call.place or "", text=call.text))
+
+
 @pytest.mark.slow
 def test_a_named_model_takes_a_role_and_the_same_command_goes_on_without_paying_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with LoopbackProvider.in_thread(of_persona(PROGRAMMER)) as provider:
+    with LoopbackProvider.in_thread(simulated) as provider:
         command = ("--persona", "programmer", "--target", f"compatible:tester@{provider.base_url}", "--json")
         first = run(main, *command)
         paid = len(provider.log)
@@ -257,6 +267,26 @@ def test_bad_input_and_a_spent_budget_are_a_sentence(
     assert "Traceback" not in ran.err
 
 
+def test_the_public_command_proves_the_same_without_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in proof.PERSONAS:
+        assert proof.main(["--persona", name, "--assert-improves", "--json"]) == 0
+        data = json.loads(capsys.readouterr().out)
+        assert data["simulated"].startswith("Simulated: ") and data["gate_blocks_harmful"] is True
+        assert data["after_holdout"] == 1.0 > data["baseline_holdout"] > 0.0
+        harmful = proof.PERSONAS[name].harmful
+        assert [step["action"] for step in data["trace"]] == ["reject", "accept_new_best"]
+        assert harmful not in data["final_skill_excerpt"]
+
+
+def test_the_public_command_fails_where_the_gate_lets_harm_in(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harmless = replace(proof.PERSONAS["programmer"], harmful=proof.PERSONAS["programmer"].rules[0])
+    monkeypatch.setitem(proof.PERSONAS, "programmer", harmless)
+    assert proof.main(["--persona", "programmer", "--assert-improves"]) == 1
+    assert "FAIL: the held-out score did not rise" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_the_public_command_works_as_a_program_of_its_own(tmp_path: Path) -> None:
     command = [
@@ -270,4 +300,4 @@ def test_the_public_command_works_as_a_program_of_its_own(tmp_path: Path) -> Non
     env = {**os.environ, "PYTHONPATH": str(SRC)}
     ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
-    assert "held-out 0.333 -> 1.000 (+0.667 on 12 tasks)" in ran.stdout
+    assert "held-out 0.333 -> 1.000" in ran.stdout

@@ -17,6 +17,7 @@ from skillopt.testing import Call, LoopbackProvider
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "nights"))
 
 from _seeds import SCRIPTS, Script, find_seeds, of_script
+from _simulated import Call as Question
 from run_gbrain import main
 
 SHORT = Script(
@@ -79,7 +80,7 @@ def test_the_optimizer_studies_train_rows_only_and_held_out_rows_come_last(tmp_p
 
     def optimizer(call: Call) -> str:
         told.append(call.text)
-        return of_script(SHORT)(call)
+        return of_script(SHORT)(Question(model="both", place=call.place or "", text=call.text))
 
     with LoopbackProvider.in_thread(optimizer) as provider:
         command = (
@@ -141,7 +142,7 @@ def test_each_row_to_learn_from_is_tried_as_often_as_told(tmp_path: Path) -> Non
             told.append(call.text)
         elif call.draw == 1 and SHORT.rule not in call.text:
             return SHORT.good
-        return of_script(SHORT)(call)
+        return of_script(SHORT)(Question(model="both", place=call.place or "", text=call.text))
 
     with LoopbackProvider.in_thread(answer) as provider:
         command = (

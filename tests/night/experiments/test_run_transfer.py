@@ -9,11 +9,11 @@ from pathlib import Path
 
 from night.experiments._programs import PAGE, run
 from skillopt.testing import LoopbackProvider
-from skillopt_sleep.experiments._persona import PROGRAMMER
-from skillopt_sleep.experiments._simulated import of_persona
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "nights"))
 
+from _persona import PROGRAMMER
+from _simulated import Call, of_persona
 from run_transfer import main
 
 
@@ -21,12 +21,12 @@ def test_a_skill_carries_to_a_target_that_reads_it_and_not_to_one_that_does_not(
     ran = run(main, "--persona", "programmer", "--out", tmp_path)
     assert ran.code == 0, ran.err
     lines = {
-        line.split()[0]: line.split()[1:4] for line in ran.out.splitlines() if line.startswith("compatible:")
+        line.split()[0]: line.split()[1:4] for line in ran.out.splitlines() if line.startswith("double:")
     }
     assert lines == {
-        "compatible:simulated-target": ["0.400", "1.000", "+0.600"],
-        "compatible:simulated-twin": ["0.400", "1.000", "+0.600"],
-        "compatible:simulated-stubborn": ["0.400", "0.400", "+0.000"],
+        "double:simulated-target": ["0.400", "1.000", "+0.600"],
+        "double:simulated-twin": ["0.400", "1.000", "+0.600"],
+        "double:simulated-stubborn": ["0.400", "0.400", "+0.000"],
     }
     assert ran.out.startswith("Simulated: target and optimizer are doubles")
     assert ran.out in PAGE
@@ -37,19 +37,22 @@ def test_the_look_at_the_sealed_tasks_is_counted_and_pairs_are_compared(test_dat
     assert [look["look"] for look in data["looks"]] == [2]  # the night's own look was the first
     delta = {one["target"]: one["comparison"]["delta"] for one in data["comparisons"]}
     assert delta == {
-        "compatible:simulated-target": 1.0,
-        "compatible:simulated-twin": 1.0,
-        "compatible:simulated-stubborn": 0.0,
+        "double:simulated-target": 1.0,
+        "double:simulated-twin": 1.0,
+        "double:simulated-stubborn": 0.0,
     }
     assert all(one["comparison"]["n"] == data["n_holdout"] == 6 for one in data["comparisons"])
 
 
 def test_a_lost_target_costs_the_others_nothing_and_is_said(tmp_path: Path) -> None:
-    with LoopbackProvider.in_thread(of_persona(PROGRAMMER), api_key="sesame") as provider:
+    answers = of_persona(PROGRAMMER)
+    with LoopbackProvider.in_thread(
+        lambda call: answers(Call(model="closed", place=call.place or "", text=call.text)), api_key="sesame"
+    ) as provider:
         closed = f"compatible:closed@{provider.base_url}"
         ran = run(main, "--persona", "programmer", "--to", closed, "--json", "--out", tmp_path)
     assert ran.code == 3
-    assert [one["target"] for one in ran.data["comparisons"]] == ["compatible:simulated-target"]
+    assert [one["target"] for one in ran.data["comparisons"]] == ["double:simulated-target"]
     assert {one["target"] for one in ran.data["missing"]} == {"compatible:closed"}
     assert "refuses the login" in ran.err
 

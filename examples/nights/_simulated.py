@@ -1,22 +1,35 @@
 """The *simulated* models of the experiments: what the doubles of a persona answer, and how they stand in.
 
-They answer over HTTP on this machine, so that every call passes the same wire, store and budget as a real
-model's. Nothing is parsed: requests and rules are looked up whole.
+Every call of them passes the same store and budget as a real model's. Nothing is parsed: requests and rules
+are looked up whole.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from skillopt.build import Job
-from skillopt.config import RoleSpec
+from _persona import Persona
+
+from skillopt.models import PROVIDERS, ModelSpec, Provider
 from skillopt.night import Roles
-from skillopt.testing import Call, LoopbackProvider
-from skillopt_sleep.experiments._persona import Persona
+from skillopt.testing import FunctionModel
+
+DOUBLE = "double"
+"""Name of their provider."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A question to one of them: where in the run it is asked, and all that it says."""
+
+    model: str
+    place: str
+    text: str
+
 
 Answers: TypeAlias = Callable[[Call], str]
 TARGET, OPTIMIZER, TWIN, STUBBORN = (
@@ -38,7 +51,7 @@ def of_persona(persona: Persona) -> Answers:
 
     def target(call: Call) -> str:
         request = next(request for request in persona.requests if request.prompt in call.text)
-        skill = "" if call.body["model"] == STUBBORN else call.text
+        skill = "" if call.model == STUBBORN else call.text
         follows = {
             name for name, rule in persona.rules.items() if name not in request.missing or rule in skill
         }
@@ -55,42 +68,39 @@ def of_persona(persona: Persona) -> Answers:
     return answers_of(target, propose)
 
 
-@asynccontextmanager
-async def models_for(
+@contextmanager
+def models_for(
     answers: Answers | None, *, target: str | None, optimizer: str | None
-) -> AsyncIterator[tuple[Roles, Callable[[str], str]]]:
+) -> Iterator[tuple[Roles, Callable[[str], str]]]:
     """The roles - models as they were named, and simulated ones for those that were not - and what makes a
     model string of the name of any simulated model.
     """
-    if answers is None:
-        assert target is not None and optimizer is not None, "without doubles both roles are named"
-        yield Roles(target=target, optimizer=optimizer), str
-        return
-    async with LoopbackProvider(answers) as provider:
 
-        def double(name: str) -> str:
-            return f"compatible:{name}@{provider.base_url}"
+    def double(name: str) -> str:
+        return f"{DOUBLE}:{name}"
 
+    def build(spec: ModelSpec) -> FunctionModel:
+        assert answers is not None, "who names both roles has no doubles"
+        return FunctionModel(
+            lambda request: answers(
+                Call(
+                    model=spec.name,
+                    place=request.place,
+                    text="\n".join(message.content for message in request.messages),
+                )
+            ),
+            name=spec.name,
+        )
+
+    with PROVIDERS.lend(DOUBLE, Provider(open=build)):
         yield Roles(target=target or double(TARGET), optimizer=optimizer or double(OPTIMIZER)), double
-
-
-def without_ports(job: Job) -> Job:
-    """The job with its simulated models at no address: theirs has a new port each time, and they are the
-    same.
-    """
-
-    def still(spec: RoleSpec) -> RoleSpec:
-        return spec.at("") if spec.model.name in (TARGET, OPTIMIZER, TWIN, STUBBORN) else spec
-
-    judge = None if job.judge is None else still(job.judge)
-    return replace(job, target=still(job.target), optimizer=still(job.optimizer), judge=judge)
 
 
 def answers_of(target: Answers, propose: Callable[[Call], Sequence[str]]) -> Answers:
     """A simulated target, and an optimizer that proposes these rules where it is shown failures."""
 
     def answer(call: Call) -> str:
-        place = call.place or ""
+        place = call.place
         if place.startswith("rollout/"):
             return target(call)
         rules = propose(call) if "/analyst_failure/" in place else ()

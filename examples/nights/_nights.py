@@ -24,7 +24,6 @@ from skillopt.runs.log import DATABASE
 from skillopt.runs.stored import StoredTexts
 from skillopt.skill.store import Skills
 from skillopt.tasks.task import SPLITS, Split
-from skillopt_sleep.experiments._simulated import without_ports
 
 
 def work_on(name: str, skill: str, tasks: Iterable[NightTask]) -> NightTarget:
@@ -160,7 +159,7 @@ async def run_nights(
                 " again."
             )
         job = jobs.job(work, advice=advice_of(settings, ()), spent=spent)
-        job = replace(without_ports(job), opens_test=True)  # every night is a point of a curve
+        job = replace(job, opens_test=True)  # every night is a point of a curve
         night = await _night(job, number, out / f"night-{number}")
         done.append(night)
         told(night)

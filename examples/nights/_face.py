@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from _nights import Night
+
 from skillopt.errors import SkillOptError, Stopped, stopped_once_paid
 from skillopt.files import temporary_folder
 from skillopt.night import NightSettings, read_settings
-from skillopt_sleep.experiments._nights import Night
 
 
 def add_common(parser: argparse.ArgumentParser, *, nights: int) -> None:
