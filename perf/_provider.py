@@ -8,13 +8,18 @@ import asyncio
 import math
 import multiprocessing
 import random
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 
-from skillopt.testing import Call, Logged, LoopbackProvider, Quota, WorldRules, world_answers
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))  # the loopback provider lies there
+
+from _loopback import Call, Logged, LoopbackProvider, Quota, world_answers
+from skillopt.testing import WorldRules
 
 SPREAD = 0.5
 LONGEST = 4.0

@@ -21,13 +21,12 @@ from typing import Any
 
 import aiohttp
 
-from _provider import Latency, serving
+from _provider import Latency, Quota, serving
 from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import Event, StageClosed
 from skillopt.runs.log import DATABASE
-from skillopt.testing import Quota
 
 OTHER = "rollout/another program"
 

@@ -16,13 +16,12 @@ from statistics import mean
 from typing import Any
 
 import _profile
-from _provider import Latency, Served, serving
+from _provider import Latency, Logged, Served, serving
 from _script import OPTIMIZER, TARGET, CallGraph, Reader, Script, Step
 from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import Event
-from skillopt.testing import Logged
 
 MOMENTS = {
     "reflect": "rollout and reflect",

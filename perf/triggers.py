@@ -17,11 +17,11 @@ from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.skill.description import with_description
-from skillopt.testing import LoopbackProvider
 from skillopt.train.claim import Triggering
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from _loopback import LoopbackProvider
 from _router import SimulatedRouter
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "triggers"

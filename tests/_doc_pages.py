@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from _loopback import Answer, Call, world_answers
 from _router import SimulatedRouter
 from benchmarks._pages import draw
 from benchmarks._workbooks import DOUBLE, make_data
@@ -24,7 +25,6 @@ from night import _nights
 from skillopt.cli.init import start
 from skillopt.errors import ConfigError
 from skillopt.files import write_text
-from skillopt.testing import Answer, Call, world_answers
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = "home"

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from skillopt.testing import Call
+from _loopback import Call
 
 ALWAYS = "Use it for every request."
 _WORD = re.compile(r"[a-z][a-z_]{3,}")

@@ -79,7 +79,7 @@ class _Unsynced(sqlite3.Connection):
 def _strict_apis() -> Iterator[None]:
     """Simulated providers refuse what the vendors' published schemas do not allow, in every test."""
     from _api import strict
-    from skillopt.testing import LoopbackProvider
+    from _loopback import LoopbackProvider
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LoopbackProvider, "default_check", staticmethod(strict()))

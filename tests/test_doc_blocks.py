@@ -27,11 +27,11 @@ import pytest
 import yaml
 
 from _doc_pages import HOME, ROOT, SURROUNDINGS, Surroundings, furnish, service
+from _loopback import LoopbackProvider
 from _needs import BUBBLEWRAP
 from skillopt.files import write_text
 from skillopt.process import run_process
 from skillopt.sandbox import is_there
-from skillopt.testing import LoopbackProvider
 
 PAGES = sorted(
     path

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from _loopback import Answer, Call, LoopbackProvider, Misbehaviour
 from cli._commands import Command, Ran, run
 from harnesses._stub import stub
 from skillopt.agents import agent, driven, driver
@@ -22,7 +23,6 @@ from skillopt.doctor._machine import extras
 from skillopt.doctor._role import Needs, RoleCheck
 from skillopt.messages import ToolCall
 from skillopt.redact import Scrubber
-from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour
 
 WORLD = ("env.name=world", "env.train_cases=10", "env.val_cases=10", "env.test_cases=10")
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from _loopback import Call, LoopbackProvider
 from cli._commands import run
 from night._nights import RULE, Person, scripted
 from night._sessions import SUBJECTS
-from skillopt.testing import Call, LoopbackProvider
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="modes of files are those of POSIX")
 KEY = "sk-simulated-0123456789abcdef"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from _loopback import Answer, Call, LoopbackProvider
 from claims.promises._runs import as_one_server
 from cli._commands import SMALL as FEW
 from cli._commands import run
@@ -21,7 +22,6 @@ from skillopt.estimation import NOTHING, Estimate, Range, Speed, StageCost, esti
 from skillopt.estimation.figures import advised
 from skillopt.messages import Reply, Request, Usage
 from skillopt.models import PROVIDERS, Provider, per_million
-from skillopt.testing import Answer, Call, LoopbackProvider
 from train._world import SMALL, train
 
 ROLES = ("target", "optimizer", "judge")

@@ -10,8 +10,8 @@ from _api.chat import check_chat
 from _api.fields import mapping
 from _api.messages import check_messages
 from _api.responses import check_responses
-from skillopt.testing import Check
-from skillopt.testing._answers import Api
+from _loopback import Check
+from _loopback.answers import Api
 
 
 def strict(*extensions: str) -> Check:

@@ -7,7 +7,7 @@ from typing import Any
 
 from _api.fields import BadRequest, filled, flag, mapping, number, one_of, only, text, whole
 from _api.schemas import check_schema_format, check_tool, mentions_json
-from skillopt.testing._answers import CAPS
+from _loopback.answers import CAPS
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from _api.fields import BadRequest, flag, mapping, only, text
-from skillopt.testing._answers import Api, texts
+from _loopback.answers import Api, texts
 
 _NAME = re.compile("[A-Za-z0-9_-]{1,64}")
 

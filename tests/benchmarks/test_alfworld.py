@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from _loopback import Answer, Call, LoopbackProvider
 from skillopt import api
 from skillopt.benchmarks.alfworld import PLUGIN, ALFWorldSettings
 from skillopt.benchmarks.alfworld._benchmark import WON, plain
@@ -30,7 +31,7 @@ from skillopt.tasks.benchmark import Benchmark, ChoosesHarness, Conversation, Ep
 from skillopt.tasks.rollout import Scored, Trajectory
 from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import Task
-from skillopt.testing import Answer, Call, FunctionModel, LoopbackProvider
+from skillopt.testing import FunctionModel
 from steps import step_at
 
 textworld = pytest.importorskip(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from _loopback import Call, LoopbackProvider
 from benchmarks._pages import draw, read
 from skillopt import api
 from skillopt.benchmarks import benchmarks
@@ -21,7 +22,6 @@ from skillopt.errors import TaskError
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import SPLITS
-from skillopt.testing import Call, LoopbackProvider
 
 RULE = "Read the number backwards when the page is of the topic mirror."
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from _loopback import Call, LoopbackProvider
 from skillopt import api
 from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.evals_json import PLUGIN, EvalsSettings, load_evals
@@ -17,7 +18,6 @@ from skillopt.errors import ConfigError, TaskError
 from skillopt.skill.folder import load_skill
 from skillopt.skill.install import carried_digest, install_skill
 from skillopt.tasks.task import SPLITS, Task
-from skillopt.testing import Call, LoopbackProvider
 
 RULE = "Name the unit after every number."
 

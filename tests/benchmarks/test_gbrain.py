@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import Call, LoopbackProvider
 from skillopt import api
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.tasks.rollout import Trajectory
-from skillopt.testing import Call, LoopbackProvider
 
 BRIEF = "Ship it, in a small way first."
 SECTION = "Close every brief with a section Key Risks and a line that states your confidence."

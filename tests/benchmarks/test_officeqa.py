@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from _loopback import Answer, Call, LoopbackProvider
 from benchmarks._bulletins import QUESTIONS, Question, answer, figures, write_splits
 from skillopt import api
 from skillopt.benchmarks.officeqa import PLUGIN, OfficeQASettings
@@ -32,7 +33,7 @@ from skillopt.tasks.benchmark import Benchmark, ChoosesHarness
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import Task
-from skillopt.testing import Answer, Call, FunctionModel, LoopbackProvider
+from skillopt.testing import FunctionModel
 
 USED = Usage(input_tokens=1, output_tokens=1)
 FOLDER = "treasury_bulletins_parsed"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import Answer, Call, LoopbackProvider
 from _needs import needs_bubblewrap
 from benchmarks._workbooks import DOUBLE, GOLDEN_MARK, make_data
 from claims.promises._runs import QUICK
@@ -16,7 +17,6 @@ from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.messages import ToolCall
-from skillopt.testing import Answer, Call, LoopbackProvider
 
 RULE = "A double is the number times two."
 TRIPLE = DOUBLE.replace("* 2", "* 3")

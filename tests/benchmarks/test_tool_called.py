@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from _loopback import Answer, Call, LoopbackProvider
 from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load
@@ -16,7 +17,6 @@ from skillopt.tasks.data import QuestionBenchmark
 from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
-from skillopt.testing import Answer, Call, LoopbackProvider
 
 RULE = "Search the notes before you answer."
 NOTES = {f"topic {n}": f"note {n}" for n in range(14)}

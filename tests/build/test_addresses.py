@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import skillopt
+from _loopback import Call, LoopbackProvider, world_answers
 from cli._commands import Ran, run
 from skillopt import api
 from skillopt.build import Job, open_run, prepare
@@ -26,7 +27,6 @@ from skillopt.models.port import ModelSpec
 from skillopt.models.world.rules import SEED_SKILL, WorldRules
 from skillopt.services import plain_address
 from skillopt.skill.document import Document
-from skillopt.testing import Call, LoopbackProvider, world_answers
 
 CASES = ("env.train_cases=16", "env.val_cases=12", "env.test_cases=0", "evaluation.repeats=1")
 PLAN = ("train.num_epochs=1", "train.batch_size=16", "env.workers=2", "gradient.analyst_workers=2")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from _loopback import Answer, Call, LoopbackProvider
 from _router import SimulatedRouter
 from claims.promises._runs import with_same_model
 from skillopt import api
@@ -24,7 +25,6 @@ from skillopt.runs.reader import read_run
 from skillopt.runs.verdicts import find
 from skillopt.skill.folder import load_skill
 from skillopt.tasks.task import SPLITS
-from skillopt.testing import Answer, Call, LoopbackProvider
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "triggers"
 QUERIES = [json.loads(line) for line in (EXAMPLE / "triggers.jsonl").read_text().splitlines()]

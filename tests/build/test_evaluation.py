@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from _loopback import Call, LoopbackProvider, Misbehaviour, world_answers
 from claims.promises._runs import QUICK, make_job
 from skillopt import api
 from skillopt.api import Evaluated, Versus
@@ -20,7 +21,7 @@ from skillopt.errors import ProviderDown
 from skillopt.events import RowFact
 from skillopt.models.stack.limited import Retry
 from skillopt.skill.document import Document
-from skillopt.testing import Call, LoopbackProvider, Misbehaviour, WorldRules, world_answers
+from skillopt.testing import WorldRules
 
 SKILLS = {"good": Document("# Good\n"), "bad": Document("# Bad\n")}
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
+from _loopback import LoopbackProvider
 from claims.protocol._told import QUICK
 from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import Notice
-from skillopt.testing import LoopbackProvider
 
 
 async def test_what_a_published_benchmark_sets_for_the_published_loop_is_not_named_as_set(tmp_path):

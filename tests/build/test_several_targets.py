@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from _loopback import Call, LoopbackProvider, world_answers
 from claims.promises._runs import with_same_model
 from skillopt import api
 from skillopt.build import Job, open_run, prepare
@@ -21,7 +22,6 @@ from skillopt.runs.evidence import gather
 from skillopt.runs.log import read_events
 from skillopt.runs.reader import read_run
 from skillopt.runs.verdicts import find
-from skillopt.testing import Call, LoopbackProvider, world_answers
 
 Say = Callable[[Call], str]
 

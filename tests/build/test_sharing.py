@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import LoopbackProvider, world_answers
 from cli._commands import run
 from skillopt.build import prepare
 from skillopt.build.sharing import cache_folder, own_cache
@@ -17,7 +18,6 @@ from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
 from skillopt.runs.cache import SharedRollouts
 from skillopt.runs.database import Database
 from skillopt.tasks.rollout import Score, Trajectory
-from skillopt.testing import LoopbackProvider, world_answers
 
 FIXED = ("model.target.temperature=0", "model.target.api_key=sk-of-mine")
 

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 import skillopt
 import skillopt.cli
+from _loopback import (
+    Answer,
+    Call,
+    Logged,
+    LoopbackProvider,
+    Misbehaviour,
+    Quota,
+    seeded_latency,
+    world_answers,
+)
 from skillopt import api, register
 from skillopt.account import Amount
 from skillopt.agents import agent, driver, source
@@ -109,18 +119,7 @@ from skillopt.tasks.rollout import Invalid, Score, Scored, Trajectory, storable
 from skillopt.tasks.scorers._command import CommandScorer
 from skillopt.tasks.task import SPLITS, Task
 from skillopt.tasks.triggers import load_queries
-from skillopt.testing import (
-    Answer,
-    Call,
-    FunctionModel,
-    Logged,
-    LoopbackProvider,
-    Misbehaviour,
-    Quota,
-    WorldRules,
-    seeded_latency,
-    world_answers,
-)
+from skillopt.testing import FunctionModel, WorldRules
 from skillopt.trackers.port import TrackerPlugin
 from skillopt.train.closing import adopt
 from skillopt.train.plan import Plan

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import LoopbackProvider, world_answers
 from cli._commands import SMALL, Command, run
 from night._nights import Person
-from skillopt.testing import LoopbackProvider, world_answers
 
 
 @pytest.fixture

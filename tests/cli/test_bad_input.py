@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import LoopbackProvider
 from cli._commands import SMALL, Command, program
-from skillopt.testing import LoopbackProvider
 
 
 def row(number: int, **changes: object) -> dict[str, object]:

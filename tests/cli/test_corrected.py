@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from _loopback import LoopbackProvider, world_answers
 from cli._commands import Ran, run
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
-from skillopt.testing import LoopbackProvider, world_answers
 
 
 @pytest.fixture

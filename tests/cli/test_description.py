@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import skillopt as library
+from _loopback import Call, LoopbackProvider
 from _router import SimulatedRouter
 from cli._commands import Command
-from skillopt.testing import Call, LoopbackProvider
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "triggers"
 ROWS = [json.loads(line) for line in (EXAMPLE / "triggers.jsonl").read_text().splitlines()]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import LoopbackProvider
 from cli._commands import SMALL, Command
-from skillopt.testing import LoopbackProvider
 
 WORDS = ("eval", "quickstart", "--split", "val", "--cfg-options", *SMALL)
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import LoopbackProvider, Misbehaviour, world_answers
 from cli._commands import SMALL, Command
-from skillopt.testing import LoopbackProvider, Misbehaviour, WorldRules, world_answers
+from skillopt.testing import WorldRules
 
 WORDS = ("eval", "--env", "world", "--split", "val", "--skill", "some.md", "--skill", "none", "--quiet")
 

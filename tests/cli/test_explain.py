@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from _loopback import Answer, Call, LoopbackProvider
 from claims.commands._provider import RULE, answer, write_splits
 from cli._commands import SMALL, Command
 from skillopt.place import Place
 from skillopt.runs.reader import read_run
-from skillopt.testing import Answer, Call, LoopbackProvider
 
 
 def explained(skillopt: Command, folder: Path, step: str) -> tuple[int, dict[str, Any]]:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import LoopbackProvider
 from cli._commands import SMALL, Command, program
 from skillopt.files import lock
-from skillopt.testing import LoopbackProvider
 
 
 def contents(folder: Path) -> dict[str, tuple[bytes, int]]:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from _loopback import LoopbackProvider
 from cli._commands import SRC, run
 from night._nights import LEARNT, RULE, SKILL, Person, scripted
-from skillopt.testing import LoopbackProvider
 
 
 @pytest.fixture

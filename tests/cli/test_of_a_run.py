@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
+from _loopback import LoopbackProvider, world_answers
 from cli._commands import Command, run
 from skillopt.models.world.rules import SEED_SKILL
 from skillopt.runs.reader import read_facts
-from skillopt.testing import LoopbackProvider, world_answers
 
 SIZES = ("env.train_cases=12", "env.val_cases=10", "env.test_cases=10", "train.batch_size=6")
 

@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
+from _loopback import LoopbackProvider, world_answers
 from cli._commands import SMALL
 from runs._log import record, state
 from skillopt.account import Amount
@@ -37,7 +38,6 @@ from skillopt.events import (
 from skillopt.events.records import ReopenedRecord
 from skillopt.runs.log import read_events
 from skillopt.runs.status import RunStatus
-from skillopt.testing import LoopbackProvider, world_answers
 
 
 class Clock:

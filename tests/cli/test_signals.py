@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import LoopbackProvider, seeded_latency, world_answers
 from cli._commands import SMALL, program
 from skillopt.cli import main
-from skillopt.testing import LoopbackProvider, seeded_latency, world_answers
 
 
 @pytest.fixture(scope="module")

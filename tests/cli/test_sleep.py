@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import LoopbackProvider
 from cli._commands import SRC, Ran, run
 from night._nights import LEARNT, RULE, SKILL, Person, scripted
 from night._transcripts import Talk, claude_code
 from night._windows import split
-from skillopt.testing import LoopbackProvider
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from _loopback import LoopbackProvider
 from cli._commands import SRC, Ran, run
 from night._nights import LEARNT, RULE, SKILL, Person, scripted
-from skillopt.testing import LoopbackProvider
 
 SECRET = "ghp_0123456789abcdefABCDEF0123456789abcd"
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import LoopbackProvider
 from cli._commands import SMALL, SRC, run
 from cli.test_signals import arguments, slow, wait_for_calls  # noqa: F401 - `slow` is a fixture
 from skillopt.printable import printable
-from skillopt.testing import LoopbackProvider
 
 TRAIN = ("train", "quickstart", "--quiet", "--num_epochs", "1", "--out_root", "run", "--cfg-options", *SMALL)
 

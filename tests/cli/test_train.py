@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import typer
 
+from _loopback import LoopbackProvider
 from cli._commands import SMALL, Command
 from skillopt.cli._run import scrubbed
 from skillopt.redact import Scrubber
-from skillopt.testing import LoopbackProvider
 
 QUICKSTART = ("train", "quickstart", "--cfg-options", *SMALL, "--out_root", "run")
 

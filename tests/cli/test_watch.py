@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from _loopback import LoopbackProvider
 from cli._commands import SMALL, Command, program
 from skillopt.cli._progress import panel
 from skillopt.events import EpochEnded, parse_event
@@ -19,7 +20,6 @@ from skillopt.files import lock
 from skillopt.runs.database import Database
 from skillopt.runs.log import read_events
 from skillopt.runs.reader import RunReader
-from skillopt.testing import LoopbackProvider
 from train._world import train
 
 PATIENCE = 60

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from _comparable import comparable
+from _loopback import Answer, Call, LoopbackProvider, world_answers
 from config._spec_keys import SPEC_KEYS
 from skillopt import api
 from skillopt.build import open_run, prepare
@@ -28,7 +29,6 @@ from skillopt.errors import SkillOptError
 from skillopt.events import Event
 from skillopt.models.stack.limited import Retry
 from skillopt.models.world.rules import FAMILIES, SEED_SKILL, code_of, family_of
-from skillopt.testing import Answer, Call, LoopbackProvider, world_answers
 
 BASE = {
     "env.name": "world",

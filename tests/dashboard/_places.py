@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 
+from _loopback import Answer, Call, LoopbackProvider
 from changes._adoption import FIRST, SECOND, SKILL, THIRD, World
 from skillopt import api
 from skillopt.build import open_run, prepare
@@ -19,7 +20,6 @@ from skillopt.changes.proposal import DraftStep, EditEvidence, NightProposal
 from skillopt.config import load
 from skillopt.events import Notice
 from skillopt.night import NightHome, NightRecord, NightSettings, ProjectState
-from skillopt.testing import Answer, Call, LoopbackProvider
 
 SCRIPT = "<script>alert('ran')</script><img src=x onerror=\"alert('ran')\">"
 """Text that would make itself known if a browser took it for markup."""

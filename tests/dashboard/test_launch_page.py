@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from _loopback import LoopbackProvider, world_answers
 from dashboard._browser import Server, serving, tab
 from skillopt.files import holder
-from skillopt.testing import LoopbackProvider, world_answers
 
 SECRET = "sk-proj-4f1c09aa77d2e5b8"
 

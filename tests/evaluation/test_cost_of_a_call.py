@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 import skillopt
+from _loopback import LoopbackProvider, world_answers
 from claims.promises._runs import in_world, make_job
 from skillopt import api
 from skillopt.evaluation.stage import Evaluation
 from skillopt.models.wires.client import HttpClient
 from skillopt.models.wires.http import Wire
-from skillopt.testing import LoopbackProvider, world_answers
 
 MOST_FUNCTIONS = 12
 MOST_STATEMENTS = 5

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import Call, LoopbackProvider
 from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.optimizer.ask import packaged
-from skillopt.testing import Call, LoopbackProvider
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RULE = "- Write dates as year-month-day with two digits each, like 2024-03-05."

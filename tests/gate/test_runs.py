@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import Answer, Call, LoopbackProvider, seeded_latency, world_answers
 from claims.promises._runs import (
     QUICK,
     assert_same_run,
@@ -28,7 +29,6 @@ from skillopt.build import Job, open_run
 from skillopt.errors import Interrupted
 from skillopt.events import Checkpoint, Event, Judged, Spending, StageClosed, StageOpened
 from skillopt.models.world.rules import WorldRules
-from skillopt.testing import Answer, Call, LoopbackProvider, seeded_latency, world_answers
 
 SMALL = (
     *(

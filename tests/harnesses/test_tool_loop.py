@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from _loopback import Answer, Call, LoopbackProvider
 from skillopt.benchmarks import benchmarks
 from skillopt.config import load
 from skillopt.errors import Fault, ModelError
@@ -23,7 +24,7 @@ from skillopt.models import PROVIDERS
 from skillopt.models.port import ModelSpec
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
-from skillopt.testing import Answer, Call, LoopbackProvider, ScriptedModel
+from skillopt.testing import ScriptedModel
 
 ADD = Tool(
     name="add",

@@ -14,12 +14,12 @@ import mcp_types as types
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from _loopback import LoopbackProvider
 from cli._commands import SRC
 from skillopt.cli import app
 from skillopt.mcp import Toolbox
 from skillopt.mcp.server import ToolServer
 from skillopt.mcp.work import CommandRunner
-from skillopt.testing import LoopbackProvider
 
 SMALL = ["env.train_cases=24", "env.val_cases=20", "env.test_cases=20"]
 TRAIN = {"config": "quickstart", "num_epochs": 1, "batch_size": 12, "out_root": "run", "cfg_options": SMALL}

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from _loopback import Call, LoopbackProvider, seeded_latency, world_answers
 from cli._commands import program, run
 from mcp_server._client import (
     SMALL,
@@ -33,7 +34,6 @@ from mcp_server._client import (
 )
 from night._nights import LEARNT, RULE, SKILL, Person, scripted
 from skillopt.runs.reader import read_run
-from skillopt.testing import Call, LoopbackProvider, seeded_latency, world_answers
 
 pytestmark = [
     pytest.mark.slow,

@@ -18,11 +18,11 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from _loopback import LoopbackProvider, seeded_latency, world_answers
 from cli._commands import run
 from mcp_server._client import ERAS, TRAIN, environment
 from skillopt.errors import UsageError
 from skillopt.mcp.transport import read_token
-from skillopt.testing import LoopbackProvider, seeded_latency, world_answers
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from _loopback import LoopbackProvider, seeded_latency, world_answers
 from mcp_server._client import environment, processes_of, slow_train
-from skillopt.testing import LoopbackProvider, seeded_latency, world_answers
 
 
 class Wire:

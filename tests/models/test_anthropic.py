@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from _loopback.provider import Answer, Call, LoopbackProvider, Misbehaviour
 from skillopt.errors import ConfigError, ModelError
 from skillopt.messages import Image, Message, Reply, Request, Tool, ToolCall, Usage
 from skillopt.models.port import ModelSpec
 from skillopt.models.providers import anthropic
-from skillopt.testing._loopback import Answer, Call, LoopbackProvider, Misbehaviour
 
 SPEC = ModelSpec(provider="anthropic", name="claude-x", api_key="key-0123456789")
 HELLO = Request(

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from _loopback import Call, LoopbackProvider, Misbehaviour
 from skillopt.errors import ConfigError, ModelError, ProviderDown
 from skillopt.messages import Message, Request, Tool
 from skillopt.models.port import ModelSpec
 from skillopt.models.providers import azure
 from skillopt.models.providers._entra import Token, TokenLogin, from_azure_cli, from_managed_identity
 from skillopt.models.stack.limited import Limited, Limiter
-from skillopt.testing import Call, LoopbackProvider, Misbehaviour
 
 KEY = "azure-key-0123456789"
 SPEC = ModelSpec(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from _api import strict
+from _loopback import LoopbackProvider, Misbehaviour
 from skillopt.agents import driver
 from skillopt.errors import Fault, ModelError
 from skillopt.messages import Message, Reply, Request
@@ -15,7 +16,6 @@ from skillopt.models import PROVIDERS
 from skillopt.models.port import ModelSpec
 from skillopt.process import Finished
 from skillopt.programs.port import AgentPlace
-from skillopt.testing import LoopbackProvider, Misbehaviour
 
 HELLO = Request(
     messages=(Message(role="user", content="Hello"),),

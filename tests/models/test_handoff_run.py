@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import Answer, Call, LoopbackProvider, world_answers
 from claims.promises._runs import database_of, facts, make_job, run
 from models._by_hand import Entry, answer_all, by_the_world, questions, rounds
 from skillopt import api
@@ -23,7 +24,6 @@ from skillopt.errors import AnswersWanted
 from skillopt.events import Judged, StageClosed
 from skillopt.runs.log import read_events
 from skillopt.skill.document import Document
-from skillopt.testing import Answer, Call, LoopbackProvider, world_answers
 
 SMALL = (
     *(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import skillopt
+from _loopback import Call, LoopbackProvider, Misbehaviour
 from config._public_files import FILES
 from skillopt.config import load, resolve_role
 from skillopt.errors import ModelError
@@ -19,7 +20,6 @@ from skillopt.events import Notice
 from skillopt.messages import Message, Request
 from skillopt.models import Model, provider
 from skillopt.models.port import DEFAULT_MAX_TOKENS
-from skillopt.testing import Call, LoopbackProvider, Misbehaviour
 
 ENVIRON = {"MINIMAX_API_KEY": "mini-key-1", "OPENAI_API_KEY": "sk-openai-1"}
 KNOBS = ("max_tokens", "max_completion_tokens", "reasoning_effort", "temperature", "chat_template_kwargs")

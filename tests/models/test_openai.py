@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from _loopback.provider import Answer, Call, LoopbackProvider, Misbehaviour
 from skillopt.errors import ConfigError, ModelError
 from skillopt.messages import Image, Message, Reply, Request, Tool, ToolCall, Usage
 from skillopt.models import PROVIDERS
 from skillopt.models.port import Model, ModelSpec
 from skillopt.models.providers import azure, compatible, openai
-from skillopt.testing._loopback import Answer, Call, LoopbackProvider, Misbehaviour
 
 SPEC = ModelSpec(provider="openai", name="gpt-x", api_key="key-0123456789")
 HELLO = Request(

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 import pytest
 
+from _loopback import Quota
+from _loopback.quota import Meter
 from skillopt.errors import ModelError
 from skillopt.messages import Message, Reply, Request, Usage
 from skillopt.models.stack.limited import Limited, Limiter
 from skillopt.models.stack.rate_limits import RateLimits, _seconds
-from skillopt.testing import Quota
-from skillopt.testing._quota import Meter
 
 T = TypeVar("T")
 

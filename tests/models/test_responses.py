@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from _loopback import Answer, Call, LoopbackProvider, Misbehaviour
 from skillopt.errors import ModelError
 from skillopt.messages import Image, Message, Reply, Request, Tool, ToolCall, Usage
 from skillopt.models.port import ModelSpec
 from skillopt.models.providers import openai
 from skillopt.models.providers._openai import OpenAIModel
-from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour
 
 SPEC = ModelSpec(provider="openai", name="gpt-x", api_key="key-0123456789", options={"api": "responses"})
 HELLO = Request(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from _loopback import Call, LoopbackProvider, Misbehaviour, world_answers
 from claims.promises._runs import make_job
 from skillopt.account import Amount, Budget, Entry
 from skillopt.api import train
@@ -28,7 +29,6 @@ from skillopt.models.stack.scrubbed import Scrubbed
 from skillopt.models.wires.structured import closed, is_strict
 from skillopt.optimizer import replies
 from skillopt.redact import Scrubber
-from skillopt.testing import Call, LoopbackProvider, Misbehaviour, world_answers
 
 STRICT = {
     "title": "Pick one!",

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from _api import strict
+from _loopback import Answer, Call, LoopbackProvider, Misbehaviour
 from skillopt.errors import ConfigError, ModelError
 from skillopt.messages import Message, Reply, Request, ToolCall
 from skillopt.models import PROVIDERS
 from skillopt.models.port import Model, ModelSpec
 from skillopt.models.wires.chat import without_thinking
-from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour
 
 HELLO = Request(
     messages=(Message(role="user", content="Hello"),),

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from _api import strict
+from _loopback.provider import Call, LoopbackProvider, Misbehaviour
 from skillopt.errors import ConfigError, ModelError
 from skillopt.messages import Message, Request, ToolCall
 from skillopt.models import PROVIDERS
 from skillopt.models.port import Model, ModelSpec
 from skillopt.models.wires.http import is_loopback, kind_of_status, retry_after
-from skillopt.testing._loopback import Call, LoopbackProvider, Misbehaviour
 
 KEY = "planted-Key/with+odd=chars%41"
 HELLO = Request(

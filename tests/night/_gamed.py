@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from _loopback import Call, LoopbackProvider
 from night._nights import NOW, REPLY, clock, findings, task_of, work_of
 from night._reader import answers
 from skillopt.night import NightContext, NightHome, NightResult, NightSettings, Roles, run_night
-from skillopt.testing import Call, LoopbackProvider
 from skillopt.transcripts import Homes
 
 NAMES = ("cart", "rate", "mail", "page", "slot", "hash", "ship", "fund", "trim", "slug", "head", "line")

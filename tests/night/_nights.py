@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+from _loopback import Call
 from night._reader import answers
 from night._sessions import BAD, SUBJECTS, good
 from skillopt.night import NightContext, NightHome, NightSettings
-from skillopt.testing import Call
 from skillopt.transcripts import Homes
 
 NOW = datetime(2026, 11, 15, 2, 0, tzinfo=timezone.utc)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import LoopbackProvider
 from cli._commands import run
 from night._nights import LEARNT, NOW, RULE, SKILL, Person, clock, scripted
 from skillopt.changes.adoption import Adoption
 from skillopt.night import Roles, clean, run_night
-from skillopt.testing import LoopbackProvider
 
 LATER = NOW + timedelta(days=100)
 

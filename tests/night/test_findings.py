@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import LoopbackProvider
 from night._nights import LEARNT, RULE, SKILL, Person, clock, scripted
 from night._sessions import SUBJECTS
 from night.test_memory import night, sessions
 from skillopt.changes.proposal import Judgement, TaskScores
 from skillopt.errors import UsageError
 from skillopt.night.outcome import chance_of
-from skillopt.testing import LoopbackProvider
 
 
 def rows(better: int, worse: int = 0, same: int = 0, telling: bool = True) -> tuple[TaskScores, ...]:

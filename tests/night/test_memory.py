@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import Call, LoopbackProvider
 from night._nights import HARM, NOW, RULE, Person, clock, scripted
 from night._sessions import briefs
 from skillopt.night import NightResult, NightSettings, Roles, run_night
 from skillopt.night.mining import mine
 from skillopt.night.tasks import MIN_VAL, balanced
-from skillopt.testing import Call, LoopbackProvider
 
 
 async def night(

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from _loopback import Call, LoopbackProvider
 from night._nights import HARM, LEARNT, NOW, RULE, SKILL, Person, clock, scripted
 from night._sessions import BAD, GOOD, SUBJECTS
 from night._transcripts import WRITERS, Talk
@@ -27,7 +28,6 @@ from skillopt.night.earlier import earlier_nights
 from skillopt.night.gather import gather
 from skillopt.night.job import advice_of, benchmark_of
 from skillopt.optimizer.ask import packaged
-from skillopt.testing import Call, LoopbackProvider
 
 
 @pytest.fixture

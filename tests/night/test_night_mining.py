@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from _loopback import Call, LoopbackProvider, Misbehaviour
 from night._nights import NOW, RULE, Person, clock, scripted
 from night._reader import answers
 from night._sessions import SUBJECTS
 from skillopt.errors import AnswersWanted, ConfigError, Stopped
 from skillopt.night import NightResult, Roles, preview, run_night
 from skillopt.night.gather import gather
-from skillopt.testing import Call, LoopbackProvider, Misbehaviour
 
 RUBRIC = "There is a section on risks."
 LABEL = {

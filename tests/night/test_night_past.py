@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from _loopback import Call, LoopbackProvider
 from night._nights import LEARNT, RULE, SKILL, Person, scripted
 from night._sessions import BAD, SUBJECTS, good
 from night.test_night import Ear, desk, night
@@ -20,7 +21,6 @@ from skillopt.night import NightResult
 from skillopt.night.job import benchmark_of
 from skillopt.night.plan import NightPlan
 from skillopt.skill.document import Document
-from skillopt.testing import Call, LoopbackProvider
 
 GUIDE = "- Before you send a brief, look for the section on risks once more."
 LATER = SUBJECTS[12:]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from _loopback import Call, LoopbackProvider
 from night._nights import HARM, LEARNT, NOW, RULE, SKILL, Person, clock, scripted
 from night._sessions import BAD, SUBJECTS
 from night.test_night import Ear, desk, night, with_memos
@@ -24,7 +25,6 @@ from skillopt.night.state import ProjectState
 from skillopt.night.targets import without_frontmatter
 from skillopt.night.tasks import NightTask
 from skillopt.runs.log import EVENTS, read_events
-from skillopt.testing import Call, LoopbackProvider
 
 RULES = "---\ndescription: House rules\nglobs:\nalwaysApply: true\n---\r\n\r\nBe kind.\n"
 SCOPED = "---\nglobs: *.py\nalwaysApply: false\n---\nOnly for Python.\n"

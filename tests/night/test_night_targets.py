@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import Call, LoopbackProvider
 from night._nights import RULE, SKILL, Person, clock, scripted
 from skillopt.errors import SkillError, UsageError
 from skillopt.night import Roles, preview, run_night
@@ -19,7 +20,6 @@ from skillopt.night.targets import near_agents, skill_places, target_of, targets
 from skillopt.night.tasks import NightTask
 from skillopt.skill.spec import violations
 from skillopt.tasks.scorers._rules import SectionPresent
-from skillopt.testing import Call, LoopbackProvider
 
 
 def tasks(count: int, *skills: str) -> list[NightTask]:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import LoopbackProvider
 from _needs import needs_git
 from night._nights import LEARNT, RULE, SKILL, Person, clock, scripted
 from skillopt.night import NightContext, NightResult, Roles, run_night
 from skillopt.night.notices import banner, desktop_command, give_notices
-from skillopt.testing import LoopbackProvider
 
 
 def git(folder: Path, *words: str) -> str:

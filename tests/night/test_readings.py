@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from _loopback import Call, LoopbackProvider
 from night._nights import NOW, RULE, Person, clock, scripted
 from night._reader import one_kind, plainly, reads
 from night._sessions import GOOD, SUBJECTS, session
@@ -21,7 +22,7 @@ from skillopt.night.mining import lines_of, mine
 from skillopt.night.reactions import reaction
 from skillopt.night.readings import MOST_READ, Readings, read_by_rules, read_with_model, unread
 from skillopt.night.requests import requests_of
-from skillopt.testing import Call, FunctionModel, LoopbackProvider
+from skillopt.testing import FunctionModel
 from skillopt.transcripts.session import RecordedSession
 
 CORPUS = Path(__file__).with_name("data") / "reactions.tsv"

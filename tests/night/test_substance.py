@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import Call, LoopbackProvider
 from night._gamed import FIGURES, NAMES, REVIEW, careful, number
 from night._nights import NOW, REPLY, clock, findings, task_of, work_of
 from night._reader import answers
@@ -17,7 +18,6 @@ from night._sessions import session
 from skillopt.night import NightContext, NightHome, NightResult, NightSettings, Roles, run_night
 from skillopt.night.mining import mine
 from skillopt.night.substance import Guards, guards_of, has_empty_section, is_echo, lazy_answers
-from skillopt.testing import Call, LoopbackProvider
 from skillopt.transcripts import Homes
 
 HONEST = "- Open every review with a section `Blockers` that names what must change, then the rest."

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from _loopback import Call, LoopbackProvider
 from cli._commands import run
 from night._nights import NOW, RULE, SKILL, Person, clock, scripted
 from night._reader import by_first_word
 from skillopt.changes.status import decisions
 from skillopt.errors import UsageError
 from skillopt.night import NightContext, NightResult, Roles, run_night
-from skillopt.testing import Call, LoopbackProvider
 
 WISH = "Wrong: we always use conventional commits, feat: or fix: in front."
 OTHER = "And never commit without running the tests first."

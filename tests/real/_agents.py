@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from _loopback import Answer, Call, LoopbackProvider, world_answers
 from real._npm import cli
 from skillopt.config import load
 from skillopt.config.load import Resolved
 from skillopt.messages import ToolCall
 from skillopt.models.world.rules import CASE, code_of, is_solved
-from skillopt.testing import Answer, Call, LoopbackProvider, world_answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

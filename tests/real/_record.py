@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from _loopback import Answer, Call, LoopbackProvider
 from real._agents import CLAUDE, CODEX, RealAgent
 from real._corpus import Talk, everybody
 from real._npm import cli
 from skillopt.messages import ToolCall
-from skillopt.testing import Answer, Call, LoopbackProvider
 
 QUIET = ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER", "DISABLE_TELEMETRY")
 SKILLS = {

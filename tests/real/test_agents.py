@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from _loopback import Answer, Call, LoopbackProvider
 from _needs import needs_bubblewrap
 from benchmarks._workbooks import DOUBLE, bench, make_data
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, agent_world, resolved, scripted
@@ -22,7 +23,6 @@ from skillopt.build import open_run, prepare
 from skillopt.evaluation.runner import Row
 from skillopt.tasks.rollout import Score, Scored, Trajectory
 from skillopt.tasks.task import Split, Task
-from skillopt.testing import Answer, Call, LoopbackProvider
 
 pytestmark = [
     pytest.mark.real,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import Answer, Call, LoopbackProvider
 from _needs import needs_bubblewrap
 from benchmarks._bulletins import QUESTIONS, figures
 from benchmarks._pages import draw, read
@@ -21,7 +22,6 @@ from skillopt.build import open_run, prepare
 from skillopt.evaluation.runner import Row
 from skillopt.messages import ToolCall
 from skillopt.tasks.rollout import Scored
-from skillopt.testing import Answer, Call, LoopbackProvider
 
 pytestmark = [
     pytest.mark.real,

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import LoopbackProvider
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, resolved, scripted
 from real.test_agents import Seen
 from skillopt.build import open_run, prepare
 from skillopt.errors import ConfigError
 from skillopt.evaluation.runner import Row
 from skillopt.tasks.rollout import Invalid, Rollout, Scored
-from skillopt.testing import LoopbackProvider
 
 pytestmark = [
     pytest.mark.real,

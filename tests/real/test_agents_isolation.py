@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import Call, LoopbackProvider, Misbehaviour
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, resolved, scripted
 from real._npm import cli
 from real.test_agents import Seen, searchqa
@@ -22,7 +23,6 @@ from skillopt.models import PROVIDERS
 from skillopt.models.port import ModelSpec
 from skillopt.process import run_process
 from skillopt.tasks.rollout import Invalid, Scored
-from skillopt.testing import Call, LoopbackProvider, Misbehaviour
 
 pytestmark = [
     pytest.mark.real,

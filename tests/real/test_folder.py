@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import Answer, Call, LoopbackProvider
 from real._agents import CLAUDE, CODEX, RealAgent, resolved, scripted
 from skillopt import api
 from skillopt.build import open_run, prepare
-from skillopt.testing import Answer, Call, LoopbackProvider
 
 pytestmark = [
     pytest.mark.real,

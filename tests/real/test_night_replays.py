@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import Answer, Call, LoopbackProvider
 from night._nights import REPLY
 from night._reader import one_kind, reads
 from real._agents import CLAUDE
@@ -22,7 +23,6 @@ from real._npm import cli
 from real._record import RecordingHome
 from skillopt.cli._sleep import utc_now
 from skillopt.night import NightContext, NightHome, NightResult, NightSettings, Roles, run_night
-from skillopt.testing import Answer, Call, LoopbackProvider
 from skillopt.transcripts import Homes
 
 pytestmark = [

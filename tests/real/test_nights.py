@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from _loopback import Call, LoopbackProvider
 from night._nights import REPLY
 from night._reader import reads
 from real._corpus import Talk, everybody
@@ -23,7 +24,6 @@ from real._record import RecordingHome
 from real.test_plugins import Person
 from skillopt.cli._sleep import utc_now
 from skillopt.night import NightContext, NightHome, NightResult, NightSettings, Roles, gather, run_night
-from skillopt.testing import Call, LoopbackProvider
 from skillopt.transcripts import Homes
 
 pytestmark = [

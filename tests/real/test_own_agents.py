@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import Call, LoopbackProvider
 from claims.promises._runs import summary
 from real._npm import cache_folder
 from skillopt.models.world.rules import CASE, code_of, is_solved
-from skillopt.testing import Call, LoopbackProvider
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 EXAMPLES = Path(__file__).parents[2] / "examples" / "agents"

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import Answer, Call, LoopbackProvider
 from claims.promises._runs import events_of, history, summary
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, resolved
 from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.events import Judged, Reflected
 from skillopt.models.world.rules import CASE, needs_of
-from skillopt.testing import Answer, Call, LoopbackProvider
 
 pytestmark = [
     pytest.mark.real,

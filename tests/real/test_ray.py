@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import Answer, Call, LoopbackProvider
 from _needs import needs_bubblewrap
 from benchmarks._workbooks import make_data
 from benchmarks.test_spreadsheetbench_training import RULE, scripted
@@ -35,7 +36,6 @@ from skillopt.errors import Fault
 from skillopt.executors.port import WorkerLost
 from skillopt.executors.ray import RayCluster
 from skillopt.messages import ToolCall
-from skillopt.testing import Answer, Call, LoopbackProvider
 
 pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="needs ray: pip install 'skillopt-trainer[ray]'"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from _loopback import Answer, Call, LoopbackProvider, Misbehaviour
 from _router import SimulatedRouter
 from real._agents import CLAUDE, CODEX, RealAgent
 from skillopt import api
@@ -19,7 +20,6 @@ from skillopt.build import Job, open_run, prepare
 from skillopt.config import load
 from skillopt.messages import ToolCall
 from skillopt.skill.folder import load_skill
-from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour
 
 pytestmark = [
     pytest.mark.real,

@@ -17,6 +17,7 @@ import pytest
 import yaml
 from rich.console import Console
 
+from _loopback import LoopbackProvider
 from _router import SimulatedRouter
 from cli._commands import run
 from dashboard._visits import visit_of
@@ -31,7 +32,6 @@ from skillopt.runs.reader import read_facts, read_run
 from skillopt.runs.task_look import look_at_all
 from skillopt.runs.values import Facts
 from skillopt.skill.document import Document
-from skillopt.testing import LoopbackProvider
 from train._world import Trained, train
 
 TRIGGERS = Path(__file__).parents[2] / "examples" / "triggers"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from _loopback import LoopbackProvider, world_answers
 from cli._commands import SMALL
 from runs._log import fold
 from skillopt import api
@@ -33,7 +34,6 @@ from skillopt.runs.spending import LedgerView
 from skillopt.runs.stored import StoredTexts
 from skillopt.runs.tail import DatabaseTail
 from skillopt.skill.store import Skills
-from skillopt.testing import LoopbackProvider, world_answers
 
 
 class Looks:

@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from _api import strict
-from skillopt.testing._loopback import Answer, Call, LoopbackProvider, Misbehaviour, seeded_latency
+from _loopback.provider import Answer, Call, LoopbackProvider, Misbehaviour, seeded_latency
 
 USER = {"role": "user", "content": "12345678"}
 CHAT: dict[str, Any] = {"model": "m", "messages": [USER], "max_tokens": 100}

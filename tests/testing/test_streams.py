@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from _loopback import Answer, Call, LoopbackProvider, Misbehaviour
 from skillopt.messages import ToolCall
-from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour
 
 pytestmark = pytest.mark.slow
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import Call, LoopbackProvider
 from cli._commands import run
 from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.errors import ConfigError
 from skillopt.events import Judged, Updated
-from skillopt.testing import Call, LoopbackProvider
 
 AGENT = """
 import os

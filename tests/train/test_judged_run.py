@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from _loopback import Answer, Call, LoopbackProvider, Misbehaviour
 from cli._commands import run as command
 from skillopt import api
 from skillopt.build import open_run, prepare
@@ -19,7 +20,6 @@ from skillopt.events import Checkpoint, Event
 from skillopt.models.stack.limited import Retry
 from skillopt.runs.database import Database
 from skillopt.skill.document import Document
-from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour
 
 POLITE = "Begin with a greeting."
 QUICK = Retry(attempts=2, seconds=2.0, first_delay=0.01, longest_delay=0.02)

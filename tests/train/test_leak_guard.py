@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from _loopback import Call, LoopbackProvider
 from cli._commands import run as command
 from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import Event, Judged, Notice
-from skillopt.testing import Call, LoopbackProvider
 
 RULE = "Always say please."
 ROWS = [

@@ -8,11 +8,12 @@ import json
 
 import pytest
 
+from _loopback import LoopbackProvider, world_answers
 from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import EpochEnded, Judged, StageClosed, Updated
-from skillopt.testing import LoopbackProvider, WorldRules, world_answers
+from skillopt.testing import WorldRules
 from train._world import SMALL, train
 
 ALL_ACCEPTED = {"accept", "accept_new_best"}

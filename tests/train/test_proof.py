@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import pytest
 
+from _loopback import Call, LoopbackProvider, Misbehaviour, world_answers
 from claims.promises._runs import assert_same_run, in_world, make_job, run
 from skillopt.build.trainer import asks_small
 from skillopt.errors import BudgetSpent, ConfigError, ProviderDown
@@ -16,7 +17,6 @@ from skillopt.events import Aggregated, Blamed, Judged, Proved, Reflected, Selec
 from skillopt.models.world.rules import HARMFUL, needs_of
 from skillopt.skill.edits import Edit
 from skillopt.tasks.task import Task
-from skillopt.testing import Call, LoopbackProvider, Misbehaviour, world_answers
 from skillopt.train.blame import MANY, Blame, beyond, blame, freed, not_worth_it, parts_of
 from skillopt.train.strategies._cover import (
     Proven,

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import LoopbackProvider
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, scripted
 from real._npm import cli
 from skillopt.agents import driver as driver_of
 from skillopt.agents import present
 from skillopt.programs.port import Access, AgentPlace, AgentWork
 from skillopt.programs.run import InstalledAgent
-from skillopt.testing import LoopbackProvider
 from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.session import Harvest
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from _loopback import LoopbackProvider
 from night._reader import reads
 from night.experiments._programs import PAGE, run
-from skillopt.testing import LoopbackProvider
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "nights"))
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from _loopback import LoopbackProvider
 from night.experiments._programs import PAGE, Ran, log, of_type, run
-from skillopt.testing import LoopbackProvider
 from skillopt_sleep.experiments import run_experiment as proof
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "nights"))

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from _loopback import Call, LoopbackProvider
 from night.experiments._programs import PAGE, log, of_type, run
-from skillopt.testing import Call, LoopbackProvider
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "nights"))
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from _loopback import LoopbackProvider
 from night.experiments._programs import PAGE, run
-from skillopt.testing import LoopbackProvider
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "nights"))
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from skillopt.testing._answers import Answer, Api, Call, tools
+from _loopback.answers import Answer, Api, Call, tools
 
 _CHAT_FINISH = {"stop": "stop", "length": "length", "tool_calls": "tool_calls", "refusal": "content_filter"}
 _MESSAGES_FINISH = {

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from skillopt.testing._answers import Api, texts
+from _loopback.answers import Api, texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

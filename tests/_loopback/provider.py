@@ -41,10 +41,10 @@ from typing import Any, TypeAlias
 
 from aiohttp import web
 
-from skillopt.testing._answers import Answer, Api, Call, check_roughly, counted, texts
-from skillopt.testing._bodies import break_off, rendered, streamed
-from skillopt.testing._http import PLACE_HEADER, Misbehaviour, api_of, keys, place, probed, reset, send
-from skillopt.testing._quota import Meter, Quota
+from _loopback.answers import Answer, Api, Call, check_roughly, counted, texts
+from _loopback.bodies import break_off, rendered, streamed
+from _loopback.http import PLACE_HEADER, Misbehaviour, api_of, keys, place, probed, reset, send
+from _loopback.quota import Meter, Quota
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
