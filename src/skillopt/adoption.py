@@ -93,7 +93,7 @@ def plan_adoption(run: Path, to: Path | None = None) -> AdoptionPlan:
     changes, diffs, doubts = [], [], list(doubts_about(reader))
     texts: dict[str, str] = {}
     names = {path: _name(path, skill) for path in wanted}
-    if to is None and not is_made_here(run, named):
+    if to is None and not is_made_here(run):
         doubts.append(
             f"You did not train {run} here, or it was moved: it would write to {skill.resolve()} because its"
             " own settings say so. --to PATH names another place."

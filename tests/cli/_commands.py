@@ -59,7 +59,7 @@ def _text(stream: Any) -> str:
     return text.replace("\r\n", "\n")
 
 
-def program(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+def program(*arguments: str, cwd: Path, stdin: Any = subprocess.DEVNULL) -> subprocess.Popen[str]:
     """A command as a program of its own."""
     env = {**os.environ, "PYTHONPATH": str(SRC)}
     command = [sys.executable, "-m", "skillopt", *arguments]
@@ -69,6 +69,6 @@ def program(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
         env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         text=True,
     )

@@ -37,7 +37,7 @@ def skill(skillopt: Command, project: Path, tmp_path: Path, monkeypatch: pytest.
     shutil.copytree(project, copy)
     for settings in copy.glob("outputs/*/settings.json"):
         settings.write_text(settings.read_text().replace(str(project), str(copy)))
-        note_origin(settings.parent, str(copy / "skills/cases"))
+        note_origin(settings.parent)
     monkeypatch.chdir(copy)
     return copy / "skills/cases/SKILL.md"
 

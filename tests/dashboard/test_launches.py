@@ -229,3 +229,33 @@ def test_a_stop_is_an_interrupt_of_the_holder(desk: Launches, tmp_path: Path) ->
     finally:
         child.kill()
         child.wait(10)
+
+
+def a_strangers_run(folder: Path, tmp_path: Path) -> Path:
+    """A run as it may lie in a cloned repository: its settings start a program."""
+    folder.mkdir(parents=True)
+    (folder / "run.db").touch()
+    (folder / "events.jsonl").touch()
+    model = {"target": {"name": f"cmd: touch {tmp_path / 'started'}"}}
+    (folder / "settings.json").write_text(json.dumps({"env": {"name": "world"}, "model": model}))
+    return folder
+
+
+def test_a_run_of_somebody_else_starts_no_program_from_here(desk: Launches, tmp_path: Path) -> None:
+    folder = a_strangers_run(tmp_path / "outputs/run", tmp_path)
+    for start in (lambda: desk.resume(folder), lambda: desk.look(LaunchRequest(config=str(folder)))):
+        with pytest.raises(UsageError, match="was not made on this machine"):
+            start()
+
+
+def test_a_start_that_a_repository_brought_along_is_not_resumed(desk: Launches, tmp_path: Path) -> None:
+    folder = a_strangers_run(tmp_path / "outputs/run", tmp_path)
+    known = {"id": "20260301-021500-0123abcd", "config": "quickstart", "folder": str(folder), "pid": 1}
+    known |= {"options": [f"model.target.name=cmd: touch {tmp_path / 'started'}"], "started": NOW.isoformat()}
+    for home in (".launched", "launched"):
+        place = tmp_path / "outputs" / home / str(known["id"])
+        place.mkdir(parents=True)
+        (place / "launched.json").write_text(json.dumps(known))
+    assert desk.of(folder) is None
+    with pytest.raises(UsageError, match="was not made on this machine"):
+        desk.resume(folder)

@@ -30,7 +30,7 @@ from skillopt.runs.answers import SHARED
 from skillopt.runs.cache import SharedRollouts
 from skillopt.runs.database import Database
 from skillopt.runs.log import DATABASE, EVENTS, Run
-from skillopt.runs.origin import note_origin
+from skillopt.runs.origin import SETTINGS, is_made_here, note_origin
 from skillopt.tasks.benchmark import RunsPrograms, Undivided, UsesExecutor
 
 DRAIN_SECONDS = 10.0
@@ -109,8 +109,7 @@ async def open_run(
     _check_prices(job)  # refused before the folder is touched
     async with AsyncExitStack() as stack:
         whose = job.identity() if identity is None else identity
-        if within is None and not (folder / EVENTS).exists():
-            note_origin(folder, job.settings.get("env", {}).get("skill_init"))
+        is_ours = within is None and (not (folder / EVENTS).exists() or is_made_here(folder))
         run = stack.enter_context(Run(folder, whose, scrubber=job.scrubber, sinks=sinks))
         database = run.database
         earlier, opened_at = (database.noted_as(float, "seconds") or 0.0), time.monotonic()
@@ -134,7 +133,9 @@ async def open_run(
                 )
             )
 
-        write_json(folder / "settings.json", job.scrubber.scrub_json(job.settings))
+        write_json(folder / SETTINGS, job.scrubber.scrub_json(job.settings))
+        if is_ours:
+            note_origin(folder)
         database.begin_session()
         note_addresses(database, asked_by(job))
         if within is None:

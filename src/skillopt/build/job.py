@@ -11,7 +11,7 @@ from skillopt.benchmarks import benchmarks
 from skillopt.build.description import for_description, listing_of, trigger_benchmark
 from skillopt.build.division import digest, divide, tasks_digest
 from skillopt.build.target import Target, told_apart
-from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
+from skillopt.config import Config, Resolved, RoleSpec, as_json, refuse_foreign, resolve_role
 from skillopt.config.sections import RoleName
 from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.files import read_text
@@ -186,6 +186,7 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
 
     Without `needs_key` a missing key is no error: for a job that is only looked at.
     """
+    refuse_foreign(resolved)
     config, listing = resolved.config, None
     if config.train.part == "description":
         config = for_description(resolved)

@@ -91,6 +91,11 @@ _CONFIG = (
             "A.B=C ...",
         ),
     ),
+    parameter(
+        "force",
+        bool,
+        option("--force", "Start also what the settings of a run that was not made here name; do not ask."),
+    ),
 )
 
 
@@ -120,6 +125,8 @@ class Given:
     config: str | None
     flags: Mapping[str, str]
     options: Sequence[str]
+    force: bool = False
+    """Whether the person agrees to all that the settings of somebody else's run would start."""
 
     def load(self) -> Resolved:
         """The configuration of this, the environment and the working directory."""
@@ -222,7 +229,7 @@ def _given(said: dict[str, Any]) -> Given:
         raise ConfigError(
             f"Two configs are named: {by_place!r} and --config {by_option!r}. Keep one of them."
         )
-    options = said.pop("cfg_options", [])
+    options, force = said.pop("cfg_options", []), said.pop("force", False)
     for role in ("target", "optimizer"):
         if role in said and f"{role}_model" in said:
             raise ConfigError(f"--{role} and --{role}_model both name a model. Keep one of them.")
@@ -233,7 +240,7 @@ def _given(said: dict[str, Any]) -> Given:
         from skillopt.runs.reader import LATEST, run_named
 
         config = str(run_named(Path(config))) if config == LATEST else config
-    return Given(config=config, flags=said, options=options)
+    return Given(config=config, flags=said, options=options, force=force)
 
 
 def _flag_options(keys: tuple[str, ...]) -> list[inspect.Parameter]:

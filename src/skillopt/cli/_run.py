@@ -13,7 +13,7 @@ import sqlite3
 import sys
 import traceback
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,8 +29,8 @@ from skillopt.build import Job, open_run
 from skillopt.cli._console import coloured, echo, open_console, os_trouble
 from skillopt.cli._flags import Given
 from skillopt.cli._progress import LiveView, PlainLines, View
-from skillopt.config import Resolved
-from skillopt.errors import BudgetSpent, Interrupted, MachineFailed, SkillOptError, Stopped
+from skillopt.config import Resolved, foreign_acts, refuse_foreign
+from skillopt.errors import BudgetSpent, Interrupted, MachineFailed, SkillOptError, Stopped, UsageError
 from skillopt.events import Notice, Spending
 from skillopt.redact import Scrubber
 from skillopt.runs import words
@@ -47,7 +47,20 @@ def configure(given: Given) -> Resolved:
     resolved = given.load()
     for warning in resolved.warnings:
         echo(f"warning: {warning}", err=True)
-    return resolved
+    return agreed(resolved, force=given.force)
+
+
+def agreed(resolved: Resolved, *, force: bool) -> Resolved:
+    """The configuration with the person's consent to what a run of somebody else would start. Raises
+    `UsageError` where the answer is no, or where nobody is at a terminal.
+    """
+    if not force and (told := foreign_acts(resolved)):
+        if not sys.stdin.isatty():
+            refuse_foreign(resolved)
+        echo(told, err=True)
+        if not typer.confirm("Start it all the same?", err=True):
+            raise UsageError("Nothing was started or sent.")
+    return replace(resolved, stranger=None)
 
 
 def choose_view(job: Job, *, quiet: bool, plain: bool, target: str | None = None) -> View:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 
-from skillopt.cli import _run
-from skillopt.cli._console import open_console, print_json
+from skillopt.cli._console import echo, open_console, print_json
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, group
 from skillopt.config import as_json, render
@@ -15,7 +14,9 @@ PANEL, PLACE = "Look things up", 0
 
 def show(given: Given, json: Json = False) -> None:
     """Print the configuration these arguments would give: key, value, source. No credential is shown."""
-    resolved = _run.configure(given)
+    resolved = given.load()
+    for warning in resolved.warnings:
+        echo(f"warning: {warning}", err=True)
     rows = render(resolved)
     if json:
         print_json({"config": as_json(resolved), "sources": {key: source for key, _, source in rows}})

@@ -46,7 +46,7 @@ def doctor(
     """
     problem, resolved = "", None
     try:
-        resolved = given.load()
+        resolved = _run.agreed(given.load(), force=given.force)
     except UsageError as error:  # nothing else of the configuration can be checked then, but the machine can
         problem = str(error)
     subject = Subject(resolved=resolved, environ=os.environ, problem=problem, home=Path.home())

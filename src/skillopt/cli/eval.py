@@ -189,6 +189,7 @@ def resolve(given: Given, targets: Sequence[str]) -> list[Resolved]:
     for warning in dict.fromkeys(warning for one in found for warning in one.warnings):
         echo(f"warning: {warning}", err=True)
     check_shared(found)
+    found = [_run.agreed(one, force=given.force) for one in found]
     secrets = tuple(dict.fromkeys(secret for one in found for secret in one.secrets))
     return [replace(one, secrets=secrets) for one in found]
 

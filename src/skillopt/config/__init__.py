@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skillopt.config.files import packaged_names
+from skillopt.config.foreign import foreign_acts, refuse_foreign
 from skillopt.config.load import Resolved, load
 from skillopt.config.model_string import ModelString, parse_model_string
 from skillopt.config.names import FLAT
@@ -26,10 +27,12 @@ __all__ = [
     "as_json",
     "describe",
     "flags",
+    "foreign_acts",
     "load",
     "packaged_names",
     "parse_budget",
     "parse_model_string",
+    "refuse_foreign",
     "render",
     "resolve_role",
 ]

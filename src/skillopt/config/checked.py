@@ -13,11 +13,19 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from skillopt.config.fields import Leaf, nested
 from skillopt.config.layers import leaf_of, settings_leaves, tracker_settings, tree, tree_sections
 from skillopt.config.model_string import provider_of
-from skillopt.config.names import DEAD, DEAD_PREFIXES, FLAT, OF_BENCHMARKS, REFUSED, known_words
+from skillopt.config.names import (
+    DEAD,
+    DEAD_PREFIXES,
+    DEAD_VARIABLES,
+    FLAT,
+    OF_BENCHMARKS,
+    REFUSED,
+    known_words,
+)
 from skillopt.config.schema import Config
 from skillopt.config.sections import RARE_ROLES, ROLES
 from skillopt.config.services import declared
-from skillopt.config.source import CHOSEN, ConfigEntry
+from skillopt.config.source import CHOSEN, ConfigEntry, Layer
 from skillopt.errors import SkillOptError, suggest
 from skillopt.gate.policies import POLICIES
 from skillopt.optimizer.proposers import PROPOSERS
@@ -35,6 +43,16 @@ _BOUNDS = {
 }
 _PLUGINS = {"gate.policy": POLICIES, "train.strategy": STRATEGIES, "train.proposer": PROPOSERS}
 """Keys whose value is the name of a plug-in."""
+
+
+def about_dead(variables: Mapping[Layer, Mapping[str, str]]) -> list[str]:
+    """A warning for every variable that somebody set and that changes nothing here."""
+    given = {name: value for names in variables.values() for name, value in names.items() if value}
+    return [
+        f"The variable {name} has no effect here: {why}."
+        for name, (why, unasking) in DEAD_VARIABLES.items()
+        if name in given and given[name] not in unasking
+    ]
 
 
 def check_keys(

@@ -10,14 +10,13 @@ from skillopt.config import yaml_file
 from skillopt.config.yaml_file import Node
 from skillopt.errors import ConfigError, suggest
 from skillopt.files import expand_home
+from skillopt.runs.origin import SETTINGS
 from skillopt.skill.paths import SKILL_FILE
 
 PACKAGED = Path(__file__).resolve().parent.parent / "configs"
 BASE_KEY = "_base_"
 IN_FOLDER = "train.yaml"
 """The config of a folder that is named instead of a file."""
-OF_A_RUN = "settings.json"
-"""What a run keeps of its own."""
 _OF_TASKS = (".csv", ".tsv", ".jsonl", ".ndjson", ".xlsx")
 _LINE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$")
 
@@ -51,7 +50,7 @@ def find(name: str, folder: Path) -> Path:
 
 def _find(name: str, folder: Path) -> Path:
     path = folder / expand_home(name)
-    for found in (path, path / IN_FOLDER, *([path / OF_A_RUN] if (path / "run.db").is_file() else [])):
+    for found in (path, path / IN_FOLDER, *([path / SETTINGS] if (path / "run.db").is_file() else [])):
         if found.is_file() and found.suffix.lower() in _OF_TASKS:
             make = f"Make one around it: skillopt init --skill PATH --tasks {name}"
             raise ConfigError(f"{name!r} is a file of tasks, not a config. {make}")

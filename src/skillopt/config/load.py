@@ -12,10 +12,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from skillopt.benchmarks import benchmarks
-from skillopt.config.checked import check_keys, check_provider_values, typed
+from skillopt.config.checked import about_dead, check_keys, check_provider_values, typed
 from skillopt.config.connect import RoleConnection
 from skillopt.config.fields import file_in, leaves
-from skillopt.config.files import OF_A_RUN, ConfigFile, read_chain, read_dotenv, resolve_path
+from skillopt.config.files import ConfigFile, read_chain, read_dotenv, resolve_path
 from skillopt.config.layers import (
     default_layer,
     file_layer,
@@ -29,7 +29,6 @@ from skillopt.config.layers import (
     variable_layer,
 )
 from skillopt.config.model_string import in_harness, parse_model_string, passwords_in, provider_of
-from skillopt.config.names import DEAD_VARIABLES
 from skillopt.config.schema import Config
 from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
 from skillopt.config.services import CHAT, declared
@@ -37,6 +36,7 @@ from skillopt.config.source import CHOSEN, DEFAULT, SET, ConfigEntry, Layer, Sou
 from skillopt.errors import ConfigError, SkillOptError
 from skillopt.redact import Scrubber, looks_secret, secret_variables
 from skillopt.registry import Registry
+from skillopt.runs.origin import SETTINGS, is_made_here
 from skillopt.tasks.benchmark import BenchmarkPlugin, ChoosesHarness
 
 Layered = list[dict[str, ConfigEntry]]
@@ -67,6 +67,8 @@ class Resolved:
     """The run that stands in the place of a config, unless flags or options say otherwise what its tasks are
     or how they are divided.
     """
+    stranger: Path | None = None
+    """The run of somebody else whose settings these are, until a person has agreed to them (`foreign`)."""
 
     def __repr__(self) -> str:
         return f"Resolved({len(self.provenance)} keys)"
@@ -90,7 +92,7 @@ def load(
     variables: Variables = {".env": read_dotenv(cwd / ".env") if dotenv else {}, "environment": environ}
     documents = read_chain(config, cwd) if config is not None else []
     problems: list[str] = []
-    warnings = _about_dead(variables)
+    warnings = about_dead(variables)
     written = [file_layer(document, problems) for document in documents]
     plugin, name = _benchmark(
         [*written, option_layer(options, None, []), flag_layer(flags, None, [])], registry, problems
@@ -110,9 +112,14 @@ def load(
         config_tree, provenance = loading.resolve(layers)
     except SkillOptError as error:
         raise ConfigError(Scrubber(secrets).scrub(str(error))) from None
-    told, sources = tuple(dict.fromkeys(warnings)), MappingProxyType(provenance)
-    run = _run(documents, layers[-2:], settings)
-    found = Resolved(config=config_tree, provenance=sources, secrets=secrets, warnings=told, run=run)
+    found = Resolved(
+        config=config_tree,
+        provenance=MappingProxyType(provenance),
+        secrets=secrets,
+        warnings=tuple(dict.fromkeys(warnings)),
+        run=_run(documents, layers[-2:], settings),
+        stranger=next((one.path.parent for one in documents if _is_of_a_stranger(one.path)), None),
+    )
     names = [name.strip() for name in (config_tree.model.targets or "").split(",") if name.strip()]
     if not names:
         return found
@@ -128,7 +135,7 @@ def _as_written(
     does not tell, nothing that its models set by themselves, as another model has its own, and no default of
     the benchmark, as how tasks are divided may rest on whether a setting was set.
     """
-    if document.path.name != OF_A_RUN:
+    if document.path.name != SETTINGS:
         return layer
     by_model = {
         key: value for role in (*ROLES, *RARE_ROLES) for key, value in _role_defaults(role, layer).items()
@@ -163,11 +170,17 @@ def _role_defaults(role: RoleName, entries: Mapping[str, ConfigEntry]) -> dict[s
 def _run(documents: Sequence[ConfigFile], said: Layered, settings: type[BaseModel] | None) -> Path | None:
     """The run that was named as the config, unless what was said beside it divides or changes its tasks."""
     path = documents[-1].path if documents else None
-    if path is None or path.name != OF_A_RUN or not path.with_name("run.db").is_file():
+    if path is None or path.name != SETTINGS or not path.with_name("run.db").is_file():
         return None
     own = {leaf.key for leaf in (settings_leaves(settings) if settings else ())}
     decisive = {*_DIVIDING, *own} - _OF_ANSWERS
     return None if any(decisive & layer.keys() for layer in said) else path.parent
+
+
+def _is_of_a_stranger(path: Path) -> bool:
+    """Whether a file is part of a run that was not made here; it may be a `train.yaml` in its folder."""
+    is_of_a_run = path.name == SETTINGS or path.with_name("run.db").is_file()
+    return is_of_a_run and not is_made_here(path.parent)
 
 
 def _together(asked: Resolved, found: Sequence[Resolved]) -> Resolved:
@@ -362,16 +375,6 @@ def _value(entry: ConfigEntry, settings: type[BaseModel] | None, cwd: Path, prob
         problems.append(f"{entry}: {error}")
         return None
     return path if Path in leaf.options else f"{path}{rest}"
-
-
-def _about_dead(variables: Variables) -> list[str]:
-    """A warning for every variable that somebody set and that changes nothing here."""
-    given = {name: value for names in variables.values() for name, value in names.items() if value}
-    return [
-        f"The variable {name} has no effect here: {why}."
-        for name, (why, unasking) in DEAD_VARIABLES.items()
-        if name in given and given[name] not in unasking
-    ]
 
 
 def _secrets(layers: Layered, variables: Variables) -> tuple[str, ...]:

@@ -22,16 +22,19 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from skillopt.config import Resolved, load
+from skillopt.config import Resolved, load, refuse_foreign
 from skillopt.dashboard._runs import Roots
 from skillopt.errors import ConfigError, UsageError
 from skillopt.files import holder, write_text
 from skillopt.process import Finished, own_program, run_process, start_detached
 from skillopt.redact import Scrubber, looks_secret
+from skillopt.runs.origin import origin_folder
 from skillopt.runs.reader import is_run
 
-KEPT = ".launched"
-"""Folder below the first root with one folder for each start."""
+KEPT = "launched"
+"""Folder of the person's with one folder for each start: runs may come from somebody else with what they say
+of starts.
+"""
 _NOT_HERE = (
     "{}: a credential given here would stand in a command line and in a file. "
     "Put it into the environment, or into .env of the folder in which the dashboard runs."
@@ -101,6 +104,7 @@ class Launches:
             if looks_secret(option.partition("=")[0]):
                 raise ConfigError(_NOT_HERE.format(option.partition("=")[0]))
         resolved = load(wish.config, flags={}, options=wish.options, environ=self.environ, cwd=self.cwd)
+        refuse_foreign(resolved)
         scrubber = Scrubber(resolved.secrets)
         for option in wish.options:
             if scrubber.scrub(option) != option:
@@ -228,8 +232,8 @@ class Launches:
 
     @property
     def home(self) -> Path:
-        """Where starts are remembered."""
-        return self.roots.folders[0] / KEPT
+        """Where starts below the first root are remembered."""
+        return origin_folder(self.roots.folders[0]) / KEPT
 
 
 def split_options(text: str) -> tuple[str, ...]:

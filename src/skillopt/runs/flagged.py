@@ -42,7 +42,7 @@ def flagged_lines(
     if state is None:
         return []
     seed, best = run.skills.get(state.seed), run.skills.get(state.best)
-    is_ours = is_made_here(run.folder, run.config.get("env", {}).get("skill_init"))
+    is_ours = is_made_here(run.folder)
     held, before = held or {}, {SKILL_FILE: seed.text, **seed.files} if is_ours else {}
     references = (texts_of(task.expected) for task in stored_tasks(run.folder)) if is_ours else ()
     own = (*before.values(), *held.values(), *(text for texts in references for text in texts))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from multidict import MultiMapping
 
-from skillopt.config import load, packaged_names
+from skillopt.config import load, packaged_names, refuse_foreign
 from skillopt.dashboard._forms import actions, box, button, choice, field
 from skillopt.dashboard._page import ActionReply, Checkup, Page, Parts, Visit
 from skillopt.doctor import CheckResult, Examination, Subject, examine
@@ -52,6 +52,7 @@ async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
     around = visit.around
     try:
         resolved = load(name, flags={}, options=[], environ=around.environ, cwd=around.cwd)
+        refuse_foreign(resolved)
         subject = Subject(resolved=resolved, environ=around.environ)
     except UsageError as error:  # the machine can be examined all the same
         subject = Subject(resolved=None, environ=around.environ, problem=str(error))

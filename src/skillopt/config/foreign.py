@@ -1,0 +1,101 @@
+"""What the settings of somebody else's run would start, and where they would send: asked about first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from skillopt.config.load import Resolved
+from skillopt.config.model_string import ModelString, parse_model_string
+from skillopt.config.schema import Config
+from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
+from skillopt.config.services import declared
+from skillopt.config.source import DEFAULT, Source
+from skillopt.errors import ConfigError, UsageError
+from skillopt.redact import without_password
+
+_OF_A_PERSON = ("flag", "cfg-options", "environment", ".env")
+_LOGINS = ("auth_mode", "ad_scope", "managed_identity_client_id", "folder")
+"""Options of a provider that say which login is used, or where questions are written."""
+
+
+def foreign_acts(resolved: Resolved) -> str:
+    """What the settings of a run that was not made here would start and where they would send, in lines;
+    empty where they do neither, and where they are a person's own.
+    """
+    if resolved.stranger is None:
+        return ""
+    theirs = {key: _theirs(key, resolved) for key in resolved.provenance}
+    sources = {} if resolved.targets else resolved.provenance  # a target's key is known of one alone
+    each = resolved.targets or (resolved.config,)
+    acts = dict.fromkeys(act for config in each for act in _acts(config, theirs, sources))
+    lines = "".join(f"\n  {act}" for act in acts)
+    why = "was not made on this machine, or was moved or changed since"
+    return f"{resolved.stranger} {why}. Its settings would:{lines}" if acts else ""
+
+
+def refuse_foreign(resolved: Resolved) -> None:
+    """Raise `UsageError` where a run of somebody else would start or send anything."""
+    if told := foreign_acts(resolved):
+        raise UsageError(
+            f"{told}\nNothing was started or sent. If you know that run and want all of this, say --force on"
+            " the command line."
+        )
+
+
+def _theirs(key: str, resolved: Resolved) -> bool:
+    keys = [key]
+    # Each of several targets, perhaps with an address, is loaded as if a flag had named it.
+    if resolved.config.model.targets and key in ("model.target.name", "model.target.base_url"):
+        keys.append("model.targets")
+    return any(resolved.provenance[one].layer not in _OF_A_PERSON for one in keys)
+
+
+def _acts(config: Config, theirs: Mapping[str, bool], sources: Mapping[str, Source]) -> Iterator[str]:
+    for role in (*ROLES, *RARE_ROLES):
+        if getattr(config.model, role) is not None:
+            yield from _of_role(config, role, theirs, sources)
+    env = config.env.settings
+    scorer = getattr(env, "scorer", "")
+    if theirs.get("env.scorer") and (not isinstance(scorer, str) or ":" in scorer):
+        yield f"score by running {scorer}"
+    if theirs.get("env.sandbox") and getattr(env, "sandbox", "bubblewrap") != "bubblewrap":
+        yield "run programs that the target wrote without a wall (env.sandbox)"
+    for name, settings in config.tracking.settings.items():
+        for part, value in settings:
+            if isinstance(value, str) and "://" in value and theirs[f"tracking.{name}.{part}"]:
+                yield f"send figures to {without_password(value)} ({name})"
+
+
+def _of_role(
+    config: Config, role: RoleName, theirs: Mapping[str, bool], sources: Mapping[str, Source]
+) -> Iterator[str]:
+    settings, prefix = config.role(role), f"model.{role}"
+    try:
+        parts = parse_model_string(settings.name, role)
+    except ConfigError:  # it is refused when the role is built
+        return
+    if theirs[f"{prefix}.name"]:
+        yield from (f"{prefix}: {act}" for act in _of_name(parts))
+    for name, value in settings.agent:
+        if value is not None and name != "activation" and theirs[f"{prefix}.agent.{name}"]:
+            yield f"{prefix}: let an agent program work with {name} = {value}"
+    for name in _LOGINS:
+        if (value := settings.options.get(name)) is not None and theirs[f"{prefix}.options.{name}"]:
+            yield f"{prefix}: use {name} = {value}"
+    if settings.base_url is not None and theirs[f"{prefix}.base_url"]:
+        where = sources.get(f"{prefix}.api_key", DEFAULT).where or f"{parts.provider} in your environment"
+        key = f"the key of {where}" if settings.api_key is not None else "no key"
+        if settings.api_key is None and declared().service(parts.provider).uses_own_login:
+            key = "your own login"
+        yield f"{prefix}: send to {without_password(settings.base_url)} with {key}"
+
+
+def _of_name(parts: ModelString) -> Iterator[str]:
+    if parts.harness == "service":
+        yield f"send tasks and skill to {without_password(parts.name)}"
+    elif parts.is_own_agent:
+        yield f"run {parts.name}"
+    elif (program := declared().program_of(parts.harness, parts.provider)) is not None:
+        yield f"start the agent program {program.name} with your login"
+    elif (ending := declared().service(parts.provider).model_files) and parts.name.endswith(ending):
+        yield f"load the model file {parts.name}"
