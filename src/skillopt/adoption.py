@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from skillopt.changes.apply import FileChange, apply, digest
 from skillopt.changes.safe_file import SafeFile, followed
 from skillopt.errors import UsageError
-from skillopt.export import doubts_about, free_name, read_best
+from skillopt.export import CHANGED_BEST, doubts_about, free_name, read_best
 from skillopt.files import as_usage_error, write_bytes
 from skillopt.runs.flagged import FlaggedLine, flagged_lines, refuse_unnamed
 from skillopt.runs.origin import is_made_here, origin_folder
@@ -91,6 +91,8 @@ def plan_adoption(run: Path, to: Path | None = None) -> AdoptionPlan:
         if text != seed.files.get(name):
             wanted[skill.parent / name], expected[skill.parent / name] = text, seed.files.get(name)
     changes, diffs, doubts = [], [], list(doubts_about(reader))
+    if CHANGED_BEST in best.remarks:
+        doubts.append(CHANGED_BEST)
     texts: dict[str, str] = {}
     names = {path: _name(path, skill) for path in wanted}
     if to is None and not is_made_here(run):

@@ -21,6 +21,7 @@ from skillopt.files import as_usage_error, check_links_stay, read_text
 from skillopt.runs.flagged import FlaggedLine, flagged_lines, refuse_unnamed
 from skillopt.runs.log import DATABASE, EVENTS
 from skillopt.runs.reader import RunReader, is_in_rounds, is_part, read_figures
+from skillopt.skill.description import with_description
 from skillopt.skill.document import Document
 from skillopt.skill.layout import BOM
 from skillopt.skill.paths import SKILL_FILE
@@ -28,6 +29,7 @@ from skillopt.skill.spec import Violation, file_violations, frontmatter_fields, 
 
 ZIP = "zip"
 _BEST, _WHOLE = "best_skill.md", "best_skill"
+CHANGED_BEST = f"{_BEST} is not the text that the run measured: it was changed since."
 _FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 """The earliest a zip can hold: equal skills give equal archives."""
 
@@ -305,12 +307,21 @@ def _seed_name(run: RunReader) -> str:
     return run.folder.resolve().name if started is None else started.benchmark
 
 
+def _measured(run: RunReader, text: str) -> str:
+    """The text of the best skill as the run measured it; of a description that was trained, with its body."""
+    state = run.fold.result
+    assert state is not None, "the caller knows"
+    trained = run.skills.get(state.best)
+    is_description = run.config.get("train", {}).get("part") == "description"
+    return with_description(text, trained.text) if is_description else trained.rendered_text
+
+
 def _remarks(run: RunReader, text: str) -> list[str]:
     said, state = [], run.fold.result
     if run.fold.started is not None and run.fold.started.simulated:
         said.append("Simulated: this skill was trained in the simulated world, not for a real agent.")
-    if state is not None and run.skills.get(state.best).rendered_text != text:
-        said.append(f"{_BEST} is not the text that the run measured: it was changed since.")
+    if state is not None and _measured(run, text) != text:
+        said.append(CHANGED_BEST)
     elif state is not None and state.best == state.seed:
         said.append("The best skill of this run is its seed: training found no better one.")
     if not (run.folder / "summary.json").is_file():

@@ -84,6 +84,23 @@ def test_a_file_that_was_edited_meanwhile_is_replaced_or_restored_only_by_force(
     assert skill.with_name("SKILL.md.bak").read_text() == later
 
 
+@pytest.mark.parametrize("part", ["body", "description"])
+def test_a_best_skill_that_the_run_did_not_measure_needs_force(
+    skillopt: Command, skill: Path, part: str
+) -> None:
+    before, best = skill.read_bytes(), Path("outputs/tested/best_skill.md")
+    best.write_text(best.read_text() + "Leave the unit out.\n")
+    settings = json.loads(best.with_name("settings.json").read_text())
+    settings["train"]["part"] = part  # settings come with the folder and talk nobody out of the doubt
+    best.with_name("settings.json").write_text(json.dumps(settings))
+    note_origin(best.parent)
+    refused = skillopt("adopt", "tested", "--yes")
+    assert refused.code == 2 and "doubt: best_skill.md is not the text that the run measured" in refused.err
+    assert skill.read_bytes() == before
+    if part == "body":
+        assert skillopt("adopt", "tested", "--yes", "--force").code == 0
+
+
 def test_nobody_who_answers_is_a_no(skillopt: Command, skill: Path) -> None:
     before = skill.read_bytes()
     ran = skillopt("adopt", "tested")
