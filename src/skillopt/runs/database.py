@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,6 +20,7 @@ from skillopt.account import Amount, Entry, Settlement
 from skillopt.errors import Kind, RunConflict, Stopped
 from skillopt.events import SCHEMA
 from skillopt.messages import Reply, Request, Role, Usage, as_plain
+from skillopt.runs.entries import ENTRIES, entry_of
 from skillopt.tasks.rollout import Invalid, Score, Trajectory
 
 PATIENCE = 30.0
@@ -44,12 +45,11 @@ CREATE TABLE IF NOT EXISTS skills (digest TEXT PRIMARY KEY, text TEXT NOT NULL);
 """
 
 _Read = TypeVar("_Read")
-_UNREADABLE = (sqlite3.Error, ValueError, TypeError, ArithmeticError)
+_UNREADABLE = (sqlite3.Error, ValueError, TypeError, ArithmeticError, RecursionError)
 """What reading a damaged file or record raises."""
 _REPLY, _TRAJECTORY = TypeAdapter(Reply), TypeAdapter(Trajectory)
 SESSION = "session"
 """The note of the last attempt that an earlier session left open."""
-ENTRIES = "SELECT id, role, stage, place, state, calls, tokens, reserved, usd, usage FROM spending"
 
 
 class AnswerRow(NamedTuple):
@@ -59,36 +59,9 @@ class AnswerRow(NamedTuple):
     calls: int
 
 
-def entry_of(row: Sequence[Any]) -> Entry:
-    """One row of `ENTRIES`."""
-    number, role, stage, place, state, calls, tokens, reserved, usd, usage = row
-    return Entry(
-        id=number,
-        role=role,
-        stage=stage,
-        place=place,
-        state=state,
-        charged=Amount(
-            calls=int(calls), tokens=int(tokens), usd=None if usd is None else _known_fraction(usd)
-        ),
-        reserved=reserved,
-        usage=None if usage is None else _known_usage(usage),
-    )
-
-
-_known_fraction = lru_cache(maxsize=1024)(Fraction)
-"""Prices repeat, and reading one takes longer than all else of an entry."""
-
-
-@lru_cache(maxsize=4096)
-def _known_usage(text: str) -> Usage:
-    """So do the sizes of calls."""
-    return Usage(**json.loads(text))
-
-
 @lru_cache(maxsize=4096)
 def _known_score(text: str) -> Score:
-    """And scores, with what is said of them."""
+    """A score with what is said of it; they repeat."""
     return Score(**json.loads(text))
 
 
@@ -108,7 +81,7 @@ class Database:
             self._db = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
-            _check_version(self._db, path)
+            _check_form(self._db, path)
             if not self._db.execute("PRAGMA user_version").fetchone()[0]:
                 self._db.executescript(f"BEGIN; PRAGMA user_version={SCHEMA}; {_SCHEMA} COMMIT;")
             if alone:
@@ -125,7 +98,6 @@ class Database:
         database._path = path
         with opening(path):
             database._db = connect_reading(path)
-            _check_version(database._db, path)
         return database
 
     def _lacks(self, table: str, key: str) -> bool:
@@ -354,17 +326,39 @@ def opening(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: SQLite quotes a damaged schema
-        raise RunConflict(
-            f"{path} cannot be opened as a run's database: {error}. Put the right file back, or use another"
-            " folder."
-        ) from error
+        raise _not_ours(path, error) from error
 
 
-def _check_version(database: sqlite3.Connection, path: Path) -> None:
+def _check_form(database: sqlite3.Connection, path: Path) -> None:
+    """Raise `RunConflict` for another version, and for what no run makes: a view or a computed column answers
+    whatever it likes, or never.
+    """
     version = database.execute("PRAGMA user_version").fetchone()[0]
-    is_new = not database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
-    if version != SCHEMA and not is_new:
+    held = _form_of(database)
+    if version != SCHEMA and held:
         raise other_version(path, version or 1)
+    if odd := held - _own_form():
+        name, _ = min(odd)
+        raise _not_ours(path, f"it holds {name!r} in a form that no run makes")
+
+
+def _form_of(database: sqlite3.Connection) -> set[tuple[str, str]]:
+    """What a file holds, each with the statement that makes it; SQLite's own indexes have none."""
+    found = database.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+    return {(str(name), " ".join(str(sql).split())) for name, sql in found}
+
+
+@cache
+def _own_form() -> set[tuple[str, str]]:
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(_SCHEMA)
+        return _form_of(database)
+
+
+def _not_ours(path: Path, why: object) -> RunConflict:
+    return RunConflict(
+        f"{path} cannot be opened as a run's database: {why}. Put the right file back, or use another folder."
+    )
 
 
 def connect_reading(path: Path) -> sqlite3.Connection:
@@ -372,7 +366,13 @@ def connect_reading(path: Path) -> sqlite3.Connection:
     # Without a log beside it nobody writes, and an immutable file is read without making one.
     is_still = not path.with_name(path.name + "-wal").exists()
     name = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_still else ''}"
-    return sqlite3.connect(name, uri=True, isolation_level=None, timeout=PATIENCE)
+    database = sqlite3.connect(name, uri=True, isolation_level=None, timeout=PATIENCE)
+    try:
+        _check_form(database, path)
+    except BaseException:
+        database.close()
+        raise
+    return database
 
 
 def _dump(value: Any) -> str:

@@ -12,10 +12,13 @@ from pathlib import Path
 from skillopt.account import Entry
 from skillopt.errors import RunConflict
 from skillopt.events import Event
-from skillopt.runs.database import ENTRIES, SESSION, connect_reading, entry_of
+from skillopt.runs.database import SESSION, connect_reading
+from skillopt.runs.entries import ENTRIES, entry_of
 from skillopt.runs.live import NOTE, LiveNote
 from skillopt.runs.log import read_line
 
+_LONGEST = 1e10
+"""Seconds that no run takes."""
 _HEAD = 400
 """How far into a line its type is looked for: id and time stand before it."""
 
@@ -86,14 +89,22 @@ class DatabaseTail:
         self._last = 0
 
     def read(self, still_open: Collection[int] = ()) -> News | None:
-        """What is new, with attempts that were open. None where the file cannot be read just now."""
+        """What is new, with attempts that were open. None where the file cannot be read just now. Raises
+        `RunConflict` for what no run writes.
+        """
         if not self._path.is_file():
             return None
+        log = self._path.with_name(f"{self._path.name}-wal")
+        was_still = not log.exists()
         try:
             with closing(connect_reading(self._path)) as database:
                 return self._news(database, still_open)
-        except (sqlite3.Error, ValueError, TypeError, ArithmeticError):
-            return None  # its run is just making it, or closing it: the next look finds it; or it is damaged
+        except sqlite3.Error:
+            return None  # its run is just making it, or closing it: the next look finds it
+        except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
+            if was_still and log.exists():  # a run began to write while it was read as if nobody did
+                return None
+            raise RunConflict(f"{self._path} is damaged: {error}. Put the right file back.") from error
 
     def _news(self, database: sqlite3.Connection, still_open: Collection[int]) -> News:
         database.execute("BEGIN")  # one moment for all of it
@@ -106,9 +117,12 @@ class DatabaseTail:
         wanted = "SELECT name, value FROM meta WHERE name IN ('seconds', ?, ?)"
         notes = dict(database.execute(wanted, (SESSION, NOTE)).fetchall())
         self._last = max([self._last, *(one.id for one in entries)])
+        seconds = float(notes.get("seconds", 0.0))
+        if not 0 <= seconds < _LONGEST:
+            raise ValueError(f"it took {seconds} seconds")
         return News(
             entries=entries,
             live=LiveNote.model_validate_json(notes[NOTE]) if NOTE in notes else LiveNote(),
-            seconds=float(notes.get("seconds", 0.0)),
+            seconds=seconds,
             session=int(notes.get(SESSION, 0)),
         )
