@@ -95,6 +95,12 @@ def check_links_stay(folder: Path) -> None:
                     )
 
 
+def make_private_folder(folder: Path) -> None:
+    """Make a folder and those missing above it for their owner alone, whatever the umask allows others."""
+    for one in [one for one in (*reversed(folder.parents), folder) if not one.exists()]:
+        one.mkdir(mode=0o700, exist_ok=True)
+
+
 def write_text(path: Path | str, text: str, *, durable: bool = True) -> None:
     """Write the text as UTF-8, newlines as they are, in the way of `write_bytes`."""
     write_bytes(path, text.encode("utf-8"), durable=durable)
@@ -104,14 +110,17 @@ def write_bytes(path: Path | str, data: bytes, *, mode: int | None = None, durab
     """Write so that a reader sees the old file or the new one and never a part.
 
     `durable` waits until the disk has it; what can be written again from other files need not. `mode` are the
-    permissions of the file. Makes missing folders, keeps the mode of an existing file unless told, and writes
-    through a symbolic link instead of replacing it.
+    permissions of the file. Makes missing folders, private ones for a private file, keeps the mode of an
+    existing file unless told, and writes through a symbolic link instead of replacing it.
     """
     target = Path(path).resolve()
+    if mode is not None and not mode & 0o077:
+        make_private_folder(target.parent)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
     try:
-        with temporary.open("xb") as file:
+        temporary.touch(mode=0o666 if mode is None else 0o600, exist_ok=False)
+        with temporary.open("wb") as file:
             file.write(data)
             if durable:
                 file.flush()
@@ -159,7 +168,7 @@ def _dumped(obj: Any) -> str:
 
 
 @contextmanager
-def lock(path: Path | str) -> Iterator[None]:
+def lock(path: Path | str, *, mode: int = 0o666) -> Iterator[None]:
     """Hold an exclusive lock on a lock file; raise `RunConflict` at once when another process holds it.
 
     The system frees the lock when its process ends, however it ends. The file stays, so that no two processes
@@ -167,7 +176,8 @@ def lock(path: Path | str) -> Iterator[None]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as file:
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags, mode), "a+b") as file:
         if not _try_lock(file.fileno()):
             file.seek(0)
             holder = file.read(20).decode("ascii", "replace").strip() or "unknown"
@@ -203,8 +213,8 @@ def lock_privately(path: Path | str, patience: float = 0.0) -> Iterator[None]:
     with contextlib.ExitStack() as held:
         while True:
             try:
-                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                held.enter_context(lock(path))
+                make_private_folder(path.parent)
+                held.enter_context(lock(path, mode=0o600))
                 break
             except RunConflict:
                 if time.monotonic() >= last:

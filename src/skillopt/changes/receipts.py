@@ -19,7 +19,7 @@ from skillopt.changes import StoredRecord
 from skillopt.changes.actions import InstallAction
 from skillopt.changes.apply import digest
 from skillopt.errors import RunConflict, UsageError
-from skillopt.files import lock, write_bytes
+from skillopt.files import lock, make_private_folder, write_bytes
 
 Scope = Literal["user", "project"]
 _LOCK = "install.lock"
@@ -138,10 +138,9 @@ class Receipts:
         path, last = self.folder / _LOCK, time.monotonic() + self.patience
         while True:
             try:
-                for folder in missing(self.folder):
-                    folder.mkdir(mode=0o700, exist_ok=True)
+                make_private_folder(self.folder)
                 with ExitStack() as tried:
-                    tried.enter_context(lock(path))
+                    tried.enter_context(lock(path, mode=0o600))
                     if path.read_text(encoding="ascii") == str(os.getpid()):
                         held.push(tried.pop_all())
                         return

@@ -22,7 +22,7 @@ from skillopt.changes.decisions import Action, Decisions, ProposalRecord
 from skillopt.changes.page import page
 from skillopt.changes.proposal import Cost, IsMemoryFile, NightProposal, TargetDraft, proposed
 from skillopt.errors import UnknownName, UsageError
-from skillopt.files import write_bytes
+from skillopt.files import make_private_folder, write_bytes
 from skillopt.printable import printable
 from skillopt.skill.steering import TextOrigins
 
@@ -225,7 +225,7 @@ class Store:
             "proposal.diff": "".join(target.diff() for target in proposal.targets),
             "proposal.md": page(proposal),
         }
-        self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(self.home)
         growing = self.home / f".{id}.new"
         growing.mkdir(mode=0o700)
         try:

@@ -22,7 +22,7 @@ from skillopt.cli._options import option, parameter, with_options
 from skillopt.config.files import read_dotenv
 from skillopt.errors import UsageError
 from skillopt.events import Sink
-from skillopt.files import as_usage_error
+from skillopt.files import as_usage_error, make_private_folder
 from skillopt.night import NightContext, open_context, with_tasks
 from skillopt.night.schedulers import system
 from skillopt.night.settings import DEAD, PATHS, REFUSED, NightSettings, expanded
@@ -166,7 +166,7 @@ def places_of(env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 def print_to(log: Path) -> None:
     """Send all that this program prints from now on to the end of a file for its owner alone."""
     with as_usage_error(f"--log {log}", "written", "Name another file."):
-        log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(log.parent)
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for stream, number in ((sys.stdout, 1), (sys.stderr, 2)):
         stream.flush()

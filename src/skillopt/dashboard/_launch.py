@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from skillopt.config import Resolved, load, refuse_foreign
 from skillopt.dashboard._runs import Roots
 from skillopt.errors import ConfigError, UsageError
-from skillopt.files import holder, write_text
+from skillopt.files import holder, make_private_folder, write_bytes
 from skillopt.process import Finished, own_program, run_process, start_detached
 from skillopt.redact import Scrubber, looks_secret
 from skillopt.runs.origin import origin_folder
@@ -140,6 +140,7 @@ class Launches:
             raise UsageError(f"{folder} is being worked on by process {pid} already.")
         id = f"{moment:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         place = self.home / id
+        make_private_folder(place)
         argv = [*own_program(), *wish.arguments("train"), "--plain"]
         child = start_detached(argv, env=self.environ, cwd=self.cwd, output=place / "output.log")
         self._children[id] = child
@@ -147,7 +148,7 @@ class Launches:
         made = Launched(
             id=id, config=wish.config, options=wish.options, folder=str(folder), pid=child.pid, started=moment
         )
-        write_text(place / "launched.json", made.model_dump_json(indent=1) + "\n")
+        write_bytes(place / "launched.json", f"{made.model_dump_json(indent=1)}\n".encode(), mode=0o600)
         return made
 
     def resume(self, folder: Path) -> Launched:

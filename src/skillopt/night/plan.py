@@ -32,7 +32,6 @@ class _KeptRecord(_Record):
     def save(self, folder: Path) -> None:
         """Write it into the night's folder, for its owner alone, whole or not at all."""
         text = json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_bytes(folder / self.FILE, f"{text}\n".encode("utf-8", "replace"), mode=0o600)
 
 

@@ -102,7 +102,6 @@ class Readings:
 
     def put(self, session: RecordedSession, reading: SessionReading) -> None:
         """Keep a reading, for its owner alone."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_bytes(self._file(session), reading.model_dump_json().encode("utf-8", "replace"), mode=0o600)
 
     def of(self, sessions: Iterable[RecordedSession]) -> dict[str, SessionReading]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from skillopt.errors import RunConflict, Stopped
+from skillopt.files import make_private_folder
 from skillopt.messages import as_plain
 from skillopt.runs.database import Database
 from skillopt.tasks.rollout import Score, Trajectory
@@ -32,7 +33,9 @@ class SharedRollouts:
         self._shared: Database | None = None
         with suppress(*(() if limit is None else (OSError, RunConflict))):
             if path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                make_private_folder(path.parent)
+                if not path.parent.stat().st_mode & 0o077:  # a folder that others share stays as they want it
+                    path.touch(mode=0o600)
                 self._shared = Database(path)
         self.earlier = [Database.reading(one) for one in earlier if one.is_file()]
         # What only the run itself knows.

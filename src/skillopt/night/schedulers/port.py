@@ -10,6 +10,7 @@ from typing import TypeAlias
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from skillopt.errors import ConfigError, Fault, UsageError
+from skillopt.files import make_private_folder
 from skillopt.process import Finished
 
 RunProgram: TypeAlias = Callable[[Sequence[str], "bytes | None"], Finished]
@@ -77,7 +78,7 @@ class Schedule(BaseModel):
 def make_log_folder(schedule: Schedule) -> None:
     """See that the log can be written: no scheduler makes folders."""
     if schedule.log is not None:
-        schedule.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(schedule.log.parent)
 
 
 def asked(run: RunProgram, argv: Sequence[str], data: bytes | None = None) -> Finished:
