@@ -4,8 +4,11 @@ list of runs.
 
 from __future__ import annotations
 
+import json
+import shutil
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -124,6 +127,22 @@ def test_a_list_of_runs_agrees_with_the_runs_and_a_damaged_one_hides_no_other(
             facts.spent.tokens,
         )
         assert damaged.status == "unreadable" and "line 1" in damaged.trouble
+
+
+@pytest.mark.parametrize("summary", [None, {}, {"test": {}}, {"test": {"look": 1, "comparison": {"p": 0}}}])
+def test_a_list_of_runs_shows_what_the_log_gives_whatever_a_summary_says(
+    finished: Path, tmp_path: Path, summary: dict[str, Any] | None
+) -> None:
+    [honest] = Listing().read([finished])
+    shutil.copytree(finished, tmp_path / "run")
+    file = tmp_path / "run" / "summary.json"
+    if summary is None:  # all of it, with another comparison
+        summary = json.loads(file.read_text())
+        summary["test"]["comparison"] |= {"before": 0.0, "after": 1.0, "delta": 1.0, "p": 0.0}
+    file.write_text(json.dumps(summary))
+    [found] = Listing().read([tmp_path / "run"])
+    assert (found.test, found.significance) == (honest.test, honest.significance)
+    assert honest.test["best"] < 1.0
 
 
 def test_steps_that_are_open_again_are_counted_nowhere(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.errors import SkillOptError
-from skillopt.runs.facts import last_look, mixed_weight, significance_of
+from skillopt.runs.facts import significance_of
 from skillopt.runs.log import EVENTS
 from skillopt.runs.looks import read_looks
 from skillopt.runs.reader import RunReader
@@ -86,7 +86,7 @@ def _overview(reader: RunReader) -> RunOverview | None:
     fold, started, state = reader.fold, reader.fold.started, reader.fold.result
     if started is None:
         return None
-    spent, compared = reader.spending.settled(), _compared(reader)
+    spent, compared = reader.spending.settled(), reader.compared()
     return RunOverview(
         folder=folder,
         benchmark=started.benchmark,
@@ -100,8 +100,8 @@ def _overview(reader: RunReader) -> RunOverview | None:
         actions=tuple(record.action for record in fold.records),
         baseline=None if state is None else state.baseline_score,
         best=None if state is None else state.best_score,
-        test={"seed": compared["before"], "best": compared["after"]} if compared else {},
-        significance=significance_of(fold, compared.get("delta"), compared.get("p")),
+        test={} if compared is None else {"seed": compared.before, "best": compared.after},
+        significance=significance_of(fold, *((compared.delta, compared.p) if compared else (None, None))),
         looks=len(fold.looks) + looks_by_eval,
         calls=spent.calls,
         tokens=spent.tokens,
@@ -110,17 +110,6 @@ def _overview(reader: RunReader) -> RunOverview | None:
         tokens_reserved=reader.spending.tokens_reserved,
         changed=changed,
     )
-
-
-def _compared(reader: RunReader) -> Mapping[str, Any]:
-    """Figures of the last look at the test, as the run told them: graded scores take long to compare."""
-    if not reader.fold.looks:
-        return {}
-    summary = reader.summary() or {"test": {}}
-    if summary["test"].get("look") == reader.fold.looks[-1].look:
-        return summary["test"]["comparison"] or {}
-    found = last_look(reader.fold, mixed_weight(reader.config), summary).comparison
-    return {} if found is None else asdict(found)
 
 
 def _name(seed: str | None) -> str:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from skillopt.errors import SkillOptError, UsageError
+from skillopt.evaluation.compare import Comparison
 from skillopt.events import Arrived, Event, RunStarted, Sink, Spending
 from skillopt.files import holder
-from skillopt.runs.facts import facts_of, mixed_weight
+from skillopt.runs.facts import facts_of, last_look, mixed_weight
 from skillopt.runs.fold import Fold
 from skillopt.runs.lines import LogLine, line_of
 from skillopt.runs.live import LiveNote
@@ -77,6 +78,7 @@ class RunReader:
         self._booked_seconds = 0.0
         self._booked_at = self._now()
         self._told_spending: tuple[int, bool] | None = None
+        self._compared: tuple[int, Comparison | None] | None = None
         self._facts: tuple[tuple[int, int, RunState], Facts] | None = None
 
     def read(self) -> list[Event]:
@@ -134,6 +136,13 @@ class RunReader:
                 )
                 self._facts = (version, told)
             return self._facts[1]
+
+    def compared(self) -> Comparison | None:
+        """The last look at the test, by the rows of the log: compared once, as graded scores take long."""
+        looks = len(self.fold.looks)
+        if self._compared is None or self._compared[0] != looks:
+            self._compared = (looks, last_look(self.fold, mixed_weight(self.config), None).comparison)
+        return self._compared[1]
 
     def summary(self) -> dict[str, Any] | None:
         """What the run said when it ended; None where it did not, or is just writing it."""
