@@ -189,6 +189,25 @@ def test_a_log_whose_rows_do_not_give_its_verdict_ends_with_1(
     assert "DIFFERS" in ran.out
 
 
+@pytest.mark.parametrize("lie", [0.01, None], ids=["other", "none"])
+@pytest.mark.parametrize(
+    ("action", "score"),
+    [("accept", "candidate"), ("accept", "incumbent"), ("reject", "incumbent"), ("reject", "bound")],
+)
+def test_a_score_that_its_rows_do_not_give_ends_with_1(
+    skillopt: Command, finished: Path, tmp_path: Path, action: str, score: str, lie: float | None
+) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    record = next(one for one in history(finished) if one["action"].startswith(action))
+    log = tmp_path / "run" / "events.jsonl"
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    [judged] = [event for event in events if event["id"] == f"e{record['epoch']}/s{record['step']}/verdict"]
+    judged[score] = None if lie is None else judged[score] + lie
+    log.write_text("".join(json.dumps(event) + "\n" for event in events))
+    ran = skillopt("explain", "run", str(record["step"]))
+    assert ran.code == 1 and "DIFFERS" in ran.out
+
+
 @pytest.mark.parametrize(
     ("step", "told"),
     [

@@ -28,6 +28,8 @@ from skillopt.skill.document import Document
 from skillopt.skill.store import Skills
 from skillopt.train.trainer import LEAK_GUARD
 
+_ROUNDING = 1e-9
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedRow:
@@ -67,12 +69,15 @@ class VerdictEvidence:
     """Whether the record holds the rows that the reading order asks for."""
     same_skill: bool = True
     """Whether the candidate's text in the log is the one that was judged."""
+    same_scores: bool = True
+    """Whether the scores and the bound that the verdict names are those of the rows."""
 
     @property
     def agrees(self) -> bool:
         """Whether the log's verdict, and what decided it, follows from its rows."""
         told = (self.judged.action, self.judged.decided_by, self.judged.policy)
-        return told == (self.recomputed, self.decided_by, self.policy) and self.same_rows and self.same_skill
+        same = self.same_rows and self.same_skill and self.same_scores
+        return told == (self.recomputed, self.decided_by, self.policy) and same
 
     def as_json(self) -> dict[str, Any]:
         """The same for programs; sums as exact fractions and as numbers."""
@@ -221,7 +226,26 @@ class _Recomputing:
             rows=rows if in_order else (),
             same_rows=in_order and len(told) == (len(case.rows) if to_the_end and not unfit else len(uppers)),
             same_skill=candidate.digest == self._judged.skill,
+            same_scores=self._has_scores(list(values.values()), worths, reader, ruled),
         )
+
+    def _has_scores(
+        self,
+        incumbent: Sequence[Fraction],
+        worths: Sequence[Fraction | None],
+        reader: PolicyReader,
+        ruled: Ruled,
+    ) -> bool:
+        """Whether the verdict names the means of its rows, and a bound where it has to."""
+        measured = [worth for worth in worths if worth is not None]
+        is_whole = len(measured) == len(worths) == len(incumbent)
+        candidate = _mean(measured) if is_whole else None
+        bound = None
+        if ruled.ruling == "reject" and ruled.by not in ("length", "window"):
+            bound = candidate if is_whole else reader.upper / reader.total
+        judged = self._judged
+        told = ((judged.incumbent, _mean(incumbent)), (judged.candidate, candidate), (judged.bound, bound))
+        return all(_is_same(recorded, computed) for recorded, computed in told)
 
     def _without_rows(self) -> VerdictEvidence:
         """Verdicts without a measurement: nothing changed, the guard refused, or reflections were lost."""
@@ -252,6 +276,16 @@ class _Recomputing:
         half = f"{'more' if lost else 'not more'} than half"
         reason = f"{dropped} of {asked} reflections were unreadable, {half}"
         return "inconclusive" if lost else "open", reason, ""
+
+
+def _mean(worths: Sequence[Fraction]) -> Fraction:
+    return sum(worths, Fraction(0)) / len(worths) if worths else Fraction(0)
+
+
+def _is_same(recorded: float | None, computed: Fraction | None) -> bool:
+    if recorded is None or computed is None:
+        return recorded is None and computed is None
+    return abs(recorded - float(computed)) < _ROUNDING
 
 
 def _policy(config: Mapping[str, Any], judged: Judged) -> str:
