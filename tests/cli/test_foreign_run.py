@@ -205,6 +205,7 @@ def test_a_strangers_run_with_plain_models_asks_nothing_and_is_shown_without_ask
     assert skillopt("report", "stranger").code == 0
 
 
+@pytest.mark.slow
 def test_what_the_person_names_or_forces_is_started(
     skillopt: Command, stranger: Callable[..., Path], tmp_path: Path
 ) -> None:
