@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from _loopback import LoopbackProvider
 from cli._commands import SMALL, Command, program
-from skillopt.testing import LoopbackProvider
 
 COMMANDS = (
     ("train", "stranger"),

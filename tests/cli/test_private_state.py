@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from _loopback import LoopbackProvider
 from cli._commands import SMALL, Command, run
 from night._nights import RULE, Person, scripted
 from skillopt.files import lock_privately, write_bytes
-from skillopt.testing import LoopbackProvider
 
 STATE = ".skillopt-sleep"
 
