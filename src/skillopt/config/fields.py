@@ -6,6 +6,7 @@ import re
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -31,7 +32,7 @@ _WORDS: Mapping[Any, str] = {str: "text", Path: "path", SecretStr: "secret"}
 """What a person calls a type, where that is not its name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Leaf:
     """One key of the tree."""
 
@@ -43,7 +44,7 @@ class Leaf:
     writes: bool = False
     """True for a path that is written."""
 
-    @property
+    @cached_property
     def options(self) -> tuple[Any, ...]:
         """The types a value may have, without None."""
         return tuple(option for option in _options(self.annotation) if option is not type(None))

@@ -388,9 +388,10 @@ def _secrets(layers: Layered, variables: Variables) -> tuple[str, ...]:
             found.append(entry.value)
         else:
             found += passwords_in(entry.value)
+    tables = declared()
+    secret = [name for name, key in tables.variables.items() if tables.keys[key].leaf.secret]
     for names in variables.values():
-        known = [name for name, key in declared().variables.items() if declared().keys[key].leaf.secret]
-        found += [*secret_variables(names), *(names.get(name, "") for name in known)]
+        found += [*secret_variables(names), *(names.get(name, "") for name in secret)]
         found += [
             password
             for name, url in names.items()
