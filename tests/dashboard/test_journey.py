@@ -55,8 +55,6 @@ def test_launch_watch_read_a_diff_and_a_cell_then_adopt_and_undo(
             page.get_by_role("status").get_by_text(f"{done}: edits 1, 2, 3.").wait_for()
             page.get_by_role("dialog").wait_for(state="detached")
             assert world.skill.read_text() == text
-        page.get_by_role("link", name="Doctor").click()
-        page.get_by_role("heading", level=1, name="Doctor").wait_for()
 
 
 def test_the_browser_that_is_opened_is_let_in_and_keeps_no_token_in_its_address(

@@ -52,8 +52,6 @@ _CLAUSE = re.compile(r"[.,;:!?\n]|\band\b")
 _OPENINGS = ("My", "When", "I", "Please", "Why", "Yesterday", "Can", "We", "Since", "Our", "Hello")
 _WORDS = re.compile(r"\w+")
 Rows = list[dict[str, Any]]
-LARGEST = 5_000_000
-"""Bytes; a larger file is not searched for drafts."""
 
 
 class DraftedQueries(BaseModel):
@@ -311,17 +309,3 @@ def is_draft(row: Mapping[str, Any]) -> bool:
 def as_kept(row: Mapping[str, Any]) -> dict[str, Any]:
     """The row as a task to train on."""
     return {name: value for name, value in row.items() if name != DRAFTED_BY}
-
-
-def draft_files(folder: Path) -> list[Path]:
-    """The files with drafts in a folder and the folders in it."""
-    mark = f'"{DRAFTED_BY}"'.encode()
-    found = sorted([*folder.glob("*.jsonl"), *folder.glob("*/*.jsonl")])
-    return [
-        file
-        for file in found
-        if file.is_file()
-        and not file.is_symlink()
-        and file.stat().st_size <= LARGEST
-        and mark in file.read_bytes()
-    ]

@@ -62,7 +62,7 @@ def frame(
         tag("div", Markup(shown), id="parts"),
         id="content",
         tabindex=-1,
-        data_live=bool(page and page.is_live),
+        data_live=page is not None,
     )
     body = joined([tag("a", "Skip to the content", href="#content", cls="skip"), header, main])
     return document(

@@ -13,7 +13,6 @@ from multidict import MultiDict, MultiMapping
 
 from skillopt.dashboard._launch import Launches
 from skillopt.dashboard._runs import Roots, RunPlace
-from skillopt.doctor import CheckResult, Examination
 from skillopt.errors import SkillOptError, UsageError
 from skillopt.render.markup import Markup, trouble
 from skillopt.render.task import task_card
@@ -60,8 +59,6 @@ class Page:
     build: Build
     act: Act | None = None
     """What a form of the page does."""
-    is_live: bool = True
-    """Whether the page changes by itself."""
     files: Mapping[str, Callable[[Visit], str]] = field(default_factory=dict)
     """Files to keep that stand below the page, by name."""
 
@@ -74,21 +71,6 @@ class Page:
         """The address of this page, of a run by its id, with a query."""
         path = self.path.replace("{run}", quote(run or "", safe=""))
         return f"{path}?{urlencode(query)}" if query else path
-
-
-@dataclass(slots=True, kw_only=True)
-class Checkup:
-    """What the doctor looks at and has found, as it goes on."""
-
-    under_way: list[str] = field(default_factory=list)
-    found: list[CheckResult] = field(default_factory=list)
-    ended: asyncio.Task[Examination] | None = None
-    """None before the first one."""
-
-    @property
-    def is_at_work(self) -> bool:
-        """Whether checks are still to come."""
-        return self.ended is not None and not self.ended.done()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +93,6 @@ class Surroundings:
     """What was drawn last of each run, and at which state of it, for all who look."""
     forms: dict[Path, Markup] = field(default_factory=dict)
     """The empty form of Launch, which takes the loader to make, by working folder."""
-    checkup: Checkup = field(default_factory=Checkup)
-    """The last look of the doctor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
