@@ -392,10 +392,6 @@ def _secrets(layers: Layered, variables: Variables) -> tuple[str, ...]:
     secret = [name for name, key in tables.variables.items() if tables.keys[key].leaf.secret]
     for names in variables.values():
         found += [*secret_variables(names), *(names.get(name, "") for name in secret)]
-        found += [
-            password
-            for name, url in names.items()
-            if name.endswith(("BASE_URL", "ENDPOINT"))
-            for password in passwords_in(url)
-        ]
+        urls = (url for name, url in names.items() if name.endswith(("BASE_URL", "ENDPOINT")))
+        found += [password for url in urls for password in passwords_in(url)]
     return tuple(dict.fromkeys(secret for secret in found if secret and secret.lower() != "none"))
