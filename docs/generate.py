@@ -13,11 +13,10 @@ from _tables import with_tables
 
 from skillopt.benchmarks import benchmarks
 from skillopt.cli import app
-from skillopt.config import describe, flags
 from skillopt.config.fields import Leaf
 from skillopt.config.names import DEAD, DEAD_VARIABLES, MODES, REFUSED, ROLE_VARIABLES, SHORT, aliases
 from skillopt.config.services import declared
-from skillopt.config.show import own_flags
+from skillopt.config.show import describe, flags, own_flags
 from skillopt.mcp import SWITCHES, Toolbox
 from skillopt.mcp.tools import TOOLS
 

@@ -17,7 +17,7 @@ from _loopback import Answer, Call, LoopbackProvider, Misbehaviour
 from cli._commands import Command, Ran, run
 from harnesses._stub import stub
 from skillopt.agents import agent, driven, driver
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.doctor import Subject, examine
 from skillopt.doctor._machine import extras
 from skillopt.doctor._role import Needs, RoleCheck

@@ -17,7 +17,7 @@ from cli._commands import run
 from skillopt import api
 from skillopt.account import Budget
 from skillopt.build import Job, open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.estimation import NOTHING, Estimate, Range, Speed, StageCost, estimate, speeds_of
 from skillopt.estimation.figures import advised
 from skillopt.messages import Reply, Request, Usage

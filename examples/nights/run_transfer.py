@@ -26,7 +26,7 @@ from run_gbrain import doubles_of
 
 from skillopt import api
 from skillopt.build import prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.errors import ConfigError
 from skillopt.night import Roles
 from skillopt.night.job import benchmark_of

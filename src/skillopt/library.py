@@ -31,7 +31,7 @@ from skillopt.build.evaluation import (
 from skillopt.build.evaluation import evaluate as measure
 from skillopt.build.results import Evaluated, Versus, comparisons
 from skillopt.build.training import Result, train
-from skillopt.config import Resolved, load
+from skillopt.config.load import Resolved, load
 from skillopt.errors import ConfigError, UsageError, stopped_once_paid
 from skillopt.estimation import Estimate
 from skillopt.estimation import estimate as estimated

@@ -17,7 +17,8 @@ from skillopt.benchmarks.alfworld import PLUGIN, ALFWorldSettings
 from skillopt.benchmarks.alfworld._benchmark import WON, plain
 from skillopt.benchmarks.alfworld._load import by_number, places, short_names, to_task
 from skillopt.build import open_run, prepare
-from skillopt.config import load, packaged_names
+from skillopt.config.files import packaged_names
+from skillopt.config.load import load
 from skillopt.errors import ConfigError, Fault, TaskError
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation

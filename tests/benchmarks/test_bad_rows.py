@@ -19,7 +19,7 @@ from skillopt.benchmarks.alfworld._load import to_task
 from skillopt.benchmarks.own import OwnBenchmark
 from skillopt.benchmarks.spreadsheetbench._load import SpreadsheetLoader
 from skillopt.build import prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.doctor._examine import load_data
 from skillopt.errors import TaskError
 from skillopt.events import Event, Notice

@@ -17,7 +17,7 @@ from skillopt import api
 from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.docvqa import PLUGIN, DocVQASettings, to_task
 from skillopt.build import open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.errors import TaskError
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.rows import load_rows

@@ -13,7 +13,7 @@ from skillopt import api
 from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.evals_json import PLUGIN, EvalsSettings, load_evals
 from skillopt.build import open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.errors import ConfigError, TaskError
 from skillopt.skill.folder import load_skill
 from skillopt.skill.install import carried_digest, install_skill

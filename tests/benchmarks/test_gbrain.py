@@ -14,7 +14,7 @@ from _loopback import Call, LoopbackProvider
 from skillopt import api
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.build import open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.tasks.rollout import Trajectory
 
 BRIEF = "Ship it, in a small way first."

@@ -24,7 +24,7 @@ from skillopt.benchmarks.officeqa._load import (
     sources,
 )
 from skillopt.build import open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.errors import ConfigError, TaskError
 from skillopt.harnesses.port import Session
 from skillopt.harnesses.tool_loop import ToolLoop

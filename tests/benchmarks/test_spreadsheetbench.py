@@ -16,7 +16,7 @@ from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.spreadsheetbench import PLUGIN, SpreadsheetSettings
 from skillopt.benchmarks.spreadsheetbench._code import MOST_CHARACTERS, code_in, solution_of, written_file
 from skillopt.benchmarks.spreadsheetbench._load import Area, SpreadsheetLoader, parse_position, preview
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.errors import TaskError
 from skillopt.harnesses.chat import Chat
 from skillopt.harnesses.port import Session, system_prompt

@@ -15,7 +15,7 @@ from benchmarks._workbooks import DOUBLE, GOLDEN_MARK, make_data
 from claims.promises._runs import QUICK
 from skillopt import api
 from skillopt.build import open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.messages import ToolCall
 
 RULE = "A double is the number times two."

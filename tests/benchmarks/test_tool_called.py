@@ -10,7 +10,7 @@ from typing import Any
 from _loopback import Answer, Call, LoopbackProvider
 from skillopt import api
 from skillopt.build import open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.messages import Tool, ToolCall
 from skillopt.tasks.benchmark import Environment
 from skillopt.tasks.data import QuestionBenchmark

@@ -19,7 +19,8 @@ from skillopt import api
 from skillopt.build import Job, open_run, prepare
 from skillopt.build.addresses import asked_by, at_kept, kept_addresses
 from skillopt.build.target import Target, told_apart
-from skillopt.config import load, resolve_role
+from skillopt.config.load import load
+from skillopt.config.roles import resolve_role
 from skillopt.errors import RunConflict, UsageError
 from skillopt.harnesses.port import NotAsked
 from skillopt.models import PROVIDERS, provider

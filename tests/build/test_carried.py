@@ -14,7 +14,7 @@ from cli._commands import run
 from harnesses._stub import stub
 from skillopt import api
 from skillopt.build import Job, open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.errors import RunConflict
 from skillopt.evaluation.runner import Row
 from skillopt.skill.document import Document

@@ -15,7 +15,7 @@ from claims.promises._runs import with_same_model
 from skillopt import api
 from skillopt.build import Job, open_run, prepare
 from skillopt.build.drafting import draft_queries, wants_draft
-from skillopt.config import Resolved, load
+from skillopt.config.load import Resolved, load
 from skillopt.errors import ConfigError, ReviewWanted, SkillError, TaskError
 from skillopt.estimation import estimate
 from skillopt.events import Judged

@@ -8,7 +8,7 @@ from _loopback import LoopbackProvider
 from claims.protocol._told import QUICK
 from skillopt import api
 from skillopt.build import open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.events import Notice
 
 

@@ -13,7 +13,7 @@ from _loopback import Call, LoopbackProvider, world_answers
 from claims.promises._runs import with_same_model
 from skillopt import api
 from skillopt.build import Job, open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.errors import ConfigError
 from skillopt.estimation import estimate
 from skillopt.events import Judged, RunStarted, StageClosed, TestMeasured

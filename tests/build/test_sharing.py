@@ -13,7 +13,7 @@ from _loopback import LoopbackProvider, world_answers
 from cli._commands import run
 from skillopt.build import prepare
 from skillopt.build.sharing import cache_folder, own_cache
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
 from skillopt.runs.cache import SharedRollouts
 from skillopt.runs.database import Database

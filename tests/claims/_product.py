@@ -14,6 +14,7 @@ from _loopback import (
     seeded_latency,
     world_answers,
 )
+from optimizer._made import aware, made_optimizer
 from skillopt import api, register
 from skillopt.account import Amount
 from skillopt.agents import agent, driver, source
@@ -27,7 +28,8 @@ from skillopt.build.addresses import asked_by, at_kept, kept_addresses
 from skillopt.build.evaluation import evaluate
 from skillopt.changes.proposal import NightProposal
 from skillopt.cli import _run, app
-from skillopt.config import RoleSpec, load, resolve_role
+from skillopt.config.load import load
+from skillopt.config.roles import RoleSpec, resolve_role
 from skillopt.errors import (
     BudgetSpent,
     ConfigError,
@@ -96,7 +98,6 @@ from skillopt.night.settings import NightSettings, read_settings
 from skillopt.night.tasks_file import read_tasks
 from skillopt.optimizer import replies
 from skillopt.optimizer.epoch import pairs_of
-from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings, SkillAware
 from skillopt.optimizer.reflect import Minibatch, Reflection
 from skillopt.process import Finished
 from skillopt.programs.place import fresh_place
@@ -125,3 +126,10 @@ from skillopt.train.closing import adopt
 from skillopt.train.plan import Plan
 from skillopt.train.schedule import cosine
 from skillopt.transcripts import Homes, harvest
+
+SkillAware, OptimizerSettings, Optimizer = (
+    aware,
+    dict,
+    lambda model, settings: made_optimizer(model, **settings),
+)
+"""The optimizer takes sections of the configuration; these sort settings by name into them."""

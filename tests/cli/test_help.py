@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from cli._commands import Command
-from skillopt.config import FLAT
+from skillopt.config.names import FLAT
 
 COMMANDS = ("train", "eval", "demo", "runs", "explain", "diff", "export", "list")
 

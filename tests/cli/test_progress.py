@@ -22,7 +22,7 @@ from skillopt.api import train
 from skillopt.build import open_run, prepare
 from skillopt.cli._console import say
 from skillopt.cli._progress import LiveView, PlainLines, View
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.events import (
     Answered,
     Arrived,

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from skillopt.config import Resolved, RoleSpec, load, resolve_role
+from skillopt.config.load import Resolved, load
+from skillopt.config.roles import RoleSpec, resolve_role
 from skillopt.config.sections import RoleName
 from skillopt.errors import ConfigError, UnknownName
 from skillopt.registry import Registry

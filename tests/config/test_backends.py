@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from skillopt.config.identity import run_identity
 from skillopt.config.services import declared
 from skillopt.errors import ConfigError
 
@@ -156,7 +157,7 @@ def test_a_model_file_follows_the_path_rule_and_is_identified_by_its_name(run, w
     write("conf/m/x.gguf", "")
     config = run("conf/c.yaml").config
     assert config.model.target.name == f"local:{cwd}/conf/m/x.gguf"
-    assert config.identity()["model"]["target"]["name"] == "local:x.gguf"
+    assert run_identity(config)["model"]["target"]["name"] == "local:x.gguf"
     assert run(flags={"target_model": "local:y.gguf"}).config.model.target.name == f"local:{cwd}/y.gguf"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillopt.config import parse_budget
+from skillopt.config.sections import parse_budget
 from skillopt.errors import ConfigError
 
 

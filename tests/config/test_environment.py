@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from skillopt.config import resolve_role
 from skillopt.config.files import read_dotenv
 from skillopt.config.names import DEAD_VARIABLES
+from skillopt.config.roles import resolve_role
 
 OPENAI, ANTHROPIC, AZURE, COMPATIBLE = "sk-openai-key", "sk-ant-key", "azure-key-1", "compat-key-1"
 ALL = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.errors import ConfigError
 
 

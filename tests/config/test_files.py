@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.config import FLAT, packaged_names
-from skillopt.config.files import resolve_path
+from skillopt.config.files import packaged_names, resolve_path
+from skillopt.config.names import FLAT
 from skillopt.errors import ConfigError
 
 

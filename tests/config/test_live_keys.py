@@ -24,7 +24,8 @@ from _loopback import Answer, Call, LoopbackProvider, world_answers
 from config._spec_keys import SPEC_KEYS
 from skillopt import api
 from skillopt.build import open_run, prepare
-from skillopt.config import describe, load
+from skillopt.config.load import load
+from skillopt.config.show import describe
 from skillopt.errors import SkillOptError
 from skillopt.events import Event
 from skillopt.models.stack.limited import Retry

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from skillopt.benchmarks import benchmarks
-from skillopt.config import load, packaged_names
+from skillopt.config.files import packaged_names
+from skillopt.config.load import load
 from skillopt.models import PROVIDERS
 
 

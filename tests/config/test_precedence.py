@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.config import resolve_role
+from skillopt.config.roles import resolve_role
 from skillopt.config.source import LAYERS
 
 GIVEN = {

@@ -10,9 +10,9 @@ from _public_defaults import PUBLIC, WHY, differs, public_default
 
 from config._public_files import BASE
 from skillopt.benchmarks import benchmarks
-from skillopt.config import describe
 from skillopt.config.names import DEAD, REFUSED, aliases
 from skillopt.config.services import declared
+from skillopt.config.show import describe
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 ROWS = {

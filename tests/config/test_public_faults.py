@@ -8,7 +8,7 @@ import pytest
 
 from config._public_files import BASE
 from skillopt.build import prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.errors import SkillOptError
 from skillopt.tasks.splits import canonical_split
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skillopt.config import parse_model_string, resolve_role
+from skillopt.config.model_string import parse_model_string
+from skillopt.config.roles import resolve_role
 from skillopt.errors import ConfigError, UnknownName
 
 

@@ -6,7 +6,9 @@ import json
 
 import pytest
 
-from skillopt.config import as_json, render, resolve_role
+from skillopt.config.identity import run_identity
+from skillopt.config.roles import resolve_role
+from skillopt.config.show import as_json, render
 
 SECRET = "sk-very-secret-value"
 
@@ -41,7 +43,7 @@ def test_no_credential_is_in_what_is_shown_or_printed(run, write):
     )
     shown += (
         resolved.config.model_dump_json()
-        + json.dumps(resolved.config.identity())
+        + json.dumps(run_identity(resolved.config))
         + repr(resolve_role(resolved.config, "optimizer"))
     )
     # A base_url keeps its password inside the program, where the provider needs it.

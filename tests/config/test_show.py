@@ -7,8 +7,9 @@ import json
 import pytest
 
 from skillopt.benchmarks import benchmarks
-from skillopt.config import as_json, describe, flags, render
+from skillopt.config.identity import run_identity
 from skillopt.config.layers import tree
+from skillopt.config.show import as_json, describe, flags, render
 
 BASE = {"env": "toy", "target_model": "openai:t", "optimizer_model": "openai:o"}
 
@@ -43,7 +44,7 @@ def test_every_key_is_shown_once_with_value_and_source(run):
     ],
 )
 def test_what_can_change_a_result_changes_the_identity(flag, run):
-    assert run(flags={**BASE, **flag}).config.identity() != run(flags=BASE).config.identity()
+    assert run_identity(run(flags={**BASE, **flag}).config) != run_identity(run(flags=BASE).config)
 
 
 @pytest.mark.parametrize(
@@ -67,19 +68,19 @@ def test_what_can_change_a_result_changes_the_identity(flag, run):
     ],
 )
 def test_what_cannot_change_a_result_leaves_the_identity_alone(flag, run):
-    assert run(flags={**BASE, **flag}).config.identity() == run(flags=BASE).config.identity()
+    assert run_identity(run(flags={**BASE, **flag}).config) == run_identity(run(flags=BASE).config)
 
 
 def test_a_prompt_file_is_identified_by_name_not_by_folder(run, write):
     write("a/p.md", "x")
     write("b/p.md", "x")
     one, other = (run(flags={**BASE, "prompt": f"{folder}/p.md"}).config for folder in "ab")
-    assert one.identity() == other.identity()
+    assert run_identity(one) == run_identity(other)
     assert one.env.settings != other.env.settings
 
 
 def test_an_identity_is_json(run):
-    json.dumps(run(flags=BASE).config.identity())
+    json.dumps(run_identity(run(flags=BASE).config))
 
 
 def test_every_key_and_every_flag_says_what_it_means():

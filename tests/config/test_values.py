@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from skillopt.config import Config
 from skillopt.config.fields import Leaf
 from skillopt.config.names import MODES
+from skillopt.config.schema import Config
 
 SPELLINGS = [
     (key, word, name)

@@ -17,7 +17,7 @@ from changes._adoption import FIRST, SECOND, SKILL, THIRD, World
 from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.changes.proposal import DraftStep, EditEvidence, NightProposal
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.events import Notice
 from skillopt.night import NightHome, NightRecord, NightSettings, ProjectState
 

@@ -13,7 +13,7 @@ import pytest
 from _loopback import Call, LoopbackProvider
 from skillopt import api
 from skillopt.build import open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.optimizer.ask import packaged
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from skillopt.config.schema import EvaluationConfig, GateConfig
 from skillopt.errors import Fault
 from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.events import Event
 from skillopt.gate.decision import value
 from skillopt.gate.gate import Gate, Measured, Verdict
-from skillopt.gate.settings import GateSettings
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Task
 from steps import step_at
@@ -122,8 +122,9 @@ def judge(
             for task, draw in incumbent
             if first_draws is None or draw < first_draws
         ]
-        about = GateSettings(gate_metric=metric, gate_mixed_weight=weight, use_gate=is_on, **settings)
-        gate = Gate(evaluator, rows, about)
+        about = {name: settings.pop(name) for name in ("rule", "seed_chars", "targets") if name in settings}
+        evaluation = EvaluationConfig(gate_metric=metric, gate_mixed_weight=weight, use_gate=is_on)
+        gate = Gate(evaluator, rows, GateConfig(**settings), evaluation, **about)
         values = {row: value(score, metric, weight) for row, score in incumbent.items()}
         assert set(gate.rows) == set(values)
         measured = Measured(skill="old skill", values=values, hard=0.0, soft=0.0)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillopt.gate.decision import Case, GateLimits, reading_order, value
+from skillopt.config.schema import GateConfig
+from skillopt.gate.decision import Case, reading_order, value
 from skillopt.gate.policies import decide
 from skillopt.tasks.rollout import Score
 
@@ -79,4 +80,4 @@ def test_mixed_is_exact_where_floats_are_not():
 
 @pytest.mark.parametrize(("told", "seed", "cap"), [(0, 100, 4_000), (0, 3_000, 6_000), (50, 3_000, 50)])
 def test_the_cap_is_as_told_or_twice_the_seed_and_never_below_four_thousand(told, seed, cap):
-    assert GateLimits(max_chars=told, seed_chars=seed).cap == cap
+    assert Case.of({}, settings=GateConfig(max_chars=told), seed_chars=seed).cap == cap

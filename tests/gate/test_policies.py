@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from gate._rules import sign_flip_p
 from gate._tables import Table, judge
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.config.schema import GateConfig
 from skillopt.errors import SkillOptError, UnknownName
 from skillopt.evaluation.compare import paired_p
 from skillopt.events import Judged, StageClosed
-from skillopt.gate.decision import Case, GateLimits
+from skillopt.gate.decision import Case
 from skillopt.gate.gate import digest
 from skillopt.gate.paired import accident
 from skillopt.gate.policies import POLICIES, decide
@@ -27,9 +27,9 @@ READING = {"metric": "hard", "weight": 0.5, "ahead": 4}
 
 
 def one_draw(*bars, **limits):
-    return Case.of(
-        {(f"t{number:02d}", 0): bar for number, bar in enumerate(bars)}, limits=GateLimits(**limits)
-    )
+    seed_chars = limits.pop("seed_chars", 0)
+    rows = {(f"t{number:02d}", 0): bar for number, bar in enumerate(bars)}
+    return Case.of(rows, settings=GateConfig(**limits), seed_chars=seed_chars)
 
 
 def ended(name, case, candidate):
@@ -146,7 +146,7 @@ def test_hundreds_of_graded_rows_are_counted_in_a_moment():
 )
 def test_too_long_is_rejected_unless_it_makes_the_skill_shorter(chars, incumbent_chars, cap, said):
     bars = {("a", 0): ZERO}
-    case = Case.of(bars, limits=GateLimits(max_chars=cap), chars=chars, incumbent_chars=incumbent_chars)
+    case = Case.of(bars, settings=GateConfig(max_chars=cap), chars=chars, incumbent_chars=incumbent_chars)
     ruling, decided_by, read = ended("size_capped", case, [ONE])
     assert (ruling, decided_by, read) == (said, "length", 0 if said == "reject" else 1)
 

@@ -20,7 +20,7 @@ import pytest
 
 import skillopt
 from skillopt.build import OpenRun, open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.errors import ConfigError, UsageError
 from skillopt.evaluation.runner import Row
 from skillopt.harnesses import harnesses

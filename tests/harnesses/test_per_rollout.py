@@ -13,7 +13,7 @@ import pytest
 from harnesses._stub import stub
 from skillopt import api
 from skillopt.build import OpenRun, open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.evaluation.runner import Row
 from skillopt.events import Checkpoint

@@ -13,7 +13,8 @@ import pytest
 
 from _loopback import Answer, Call, LoopbackProvider
 from skillopt.benchmarks import benchmarks
-from skillopt.config import load
+from skillopt.config.identity import run_identity
+from skillopt.config.load import load
 from skillopt.errors import Fault, ModelError
 from skillopt.harnesses import harnesses
 from skillopt.harnesses.chat import Chat
@@ -277,7 +278,7 @@ async def test_the_loop_speaks_both_wires(name: str, wrong: str) -> None:
 def test_a_target_without_a_harness_runs_in_the_benchmark_s_own(
     benchmark: str, written: str, name: str, harness: str, tmp_path: Path
 ) -> None:
-    from skillopt.config import resolve_role
+    from skillopt.config.roles import resolve_role
 
     assert benchmark in benchmarks.names()
     environ = {"OPENAI_API_KEY": "k"}
@@ -286,7 +287,7 @@ def test_a_target_without_a_harness_runs_in_the_benchmark_s_own(
     ).config
     assert config.model.target.name == name
     assert resolve_role(config, "target").harness == harness
-    assert config.identity()["model"]["target"]["name"] == name
+    assert run_identity(config)["model"]["target"]["name"] == name
 
 
 def test_one_reply_is_enough_where_there_are_no_tools(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ import pytest
 import skillopt
 from _loopback import Call, LoopbackProvider, Misbehaviour
 from config._public_files import FILES
-from skillopt.config import load, resolve_role
+from skillopt.config.load import load
+from skillopt.config.roles import resolve_role
 from skillopt.errors import ModelError
 from skillopt.events import Notice
 from skillopt.messages import Message, Request

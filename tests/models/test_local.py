@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from claims.promises._runs import make_job, run
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.errors import ConfigError, ModelError
 from skillopt.events import Event, Spending, StageClosed
 from skillopt.messages import Image, Message, Request, Tool, ToolCall, Usage

@@ -50,7 +50,9 @@ PLUGIN = Provider(
 ASKED = """
 import json, os, pathlib
 from skillopt.build.money import known_price
-from skillopt.config import describe, flags, load, resolve_role
+from skillopt.config.load import load
+from skillopt.config.roles import resolve_role
+from skillopt.config.show import describe, flags
 from skillopt.config.services import declared
 from skillopt.models import PROVIDERS, provider
 

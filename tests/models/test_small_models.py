@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from gate._tables import Memory
+from optimizer._made import made_optimizer
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Request
 from skillopt.models.port import DEFAULT_MAX_TOKENS
-from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score
 from skillopt.tasks.task import Task
@@ -60,7 +60,8 @@ async def asked(max_tokens: int, answer: str) -> list[Request]:
         max_tokens=9_999,
     )
     model = FunctionModel(lambda request: answer)
-    settings = OptimizerSettings(
+    optimizer = made_optimizer(
+        model,
         max_tokens=max_tokens,
         context_window=WINDOW,
         minibatch_size=8,
@@ -70,7 +71,7 @@ async def asked(max_tokens: int, answer: str) -> list[Request]:
     )
     step = step_at("e1/s1", skill=SKILL, seed=1, limit=4)
     rollouts = Evaluation(evaluator, step, SKILL.rendered, rows_of(tasks), stage="rollout")
-    await Optimizer(model, settings).reflect(step, rollouts)
+    await optimizer.reflect(step, rollouts)
     return model.requests
 
 

@@ -11,6 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from claims.promises._runs import assert_same_run, committed, facts, in_world, make_job, quick_folder, run
 from gate._tables import Memory
+from optimizer._made import aware
 from optimizer.test_prompts import Markdown, shown
 from optimizer.test_stages import SKILL, Quiz, analysis, at, optimizer
 from skillopt.errors import Interrupted
@@ -19,7 +20,6 @@ from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Reflected, StageClosed
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request, Usage
-from skillopt.optimizer.optimizer import SkillAware
 from skillopt.optimizer.reflect import Reflection
 from skillopt.tasks.task import Task
 from skillopt.testing import FunctionModel
@@ -97,7 +97,7 @@ async def test_what_was_never_wrong_is_no_failure_and_what_was_once_wrong_is() -
 
 
 async def test_analysts_who_tell_defects_from_lapses_are_told_about_tries_too() -> None:
-    _, model = await reflected((RIGHT, WRONG), (RIGHT, RIGHT), skill_aware=SkillAware())
+    _, model = await reflected((RIGHT, WRONG), (RIGHT, RIGHT), skill_aware=aware())
     for request in model.requests:
         system = request.messages[0].content
         assert system.count("tried each task several times") == system.count("`appendix_notes`") == 1

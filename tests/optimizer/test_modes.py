@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from optimizer._made import aware
 from optimizer.test_stages import (
     SKILL,
     Lesson,
@@ -23,7 +24,6 @@ from skillopt.messages import Request
 from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.appendix import notes_of, with_notes
 from skillopt.optimizer.forms import FORMS, read_candidate, read_suggestion
-from skillopt.optimizer.optimizer import SkillAware
 from skillopt.optimizer.reflect import Minibatch, Reflection
 from skillopt.optimizer.update import halves
 from skillopt.skill.document import Document
@@ -98,9 +98,7 @@ async def test_one_call_rewrites_the_skill_and_protected_parts_are_put_back():
             {"reasoning": "r", "change_summary": ["dates"], "new_skill": "---\nname: forged\n---\n# New\n"}
         )
 
-    asked, _ = optimizer(
-        answer, skill_update_mode="rewrite_from_suggestions", rewrite_max_completion_tokens=777
-    )
+    asked, _ = optimizer(answer, skill_update_mode="rewrite_from_suggestions", rewrite_tokens=777)
     _, update = await chosen(asked, "rewrite_from_suggestions", suggestion(), lesson=Guarded)
     assert (
         update.document.text
@@ -173,7 +171,7 @@ async def test_analysts_write_whole_skills_one_each_under_the_larger_cap():
     asked, model = optimizer(
         lambda request: candidates("# A\n", "# B\n"),
         skill_update_mode="full_rewrite_minibatch",
-        rewrite_max_completion_tokens=5_000,
+        rewrite_tokens=5_000,
     )
     reflection = await asked.reflect(at("e1/s1", 1), evaluation({0}, set(), 1))
     assert [one.new_skill for one in reflection.minibatches[0].edits] == ["# A\n"]
@@ -319,7 +317,7 @@ def noting(*notes, edits=()):
     ("source", "kinds"), [("both", {"failure", "success"}), ("failure_only", {"failure"})]
 )
 async def test_the_source_of_notes_is_asked_and_nobody_else(source, kinds):
-    asked, model = optimizer(lambda request: noting("Check the unit."), skill_aware=SkillAware(source=source))
+    asked, model = optimizer(lambda request: noting("Check the unit."), skill_aware=aware(source=source))
     reflection = await asked.reflect(at("e1/s1", 1), evaluation({0}, set(), 2))
     assert {one.kind for one in reflection.minibatches if one.notes} == kinds
     for request in model.requests:
@@ -333,7 +331,7 @@ async def test_the_source_of_notes_is_asked_and_nobody_else(source, kinds):
 
 async def test_a_lapse_becomes_a_note_in_the_protected_appendix():
     asked, _ = optimizer(
-        lambda request: noting("Check the unit.", {"note": "Count again"}), skill_aware=SkillAware()
+        lambda request: noting("Check the unit.", {"note": "Count again"}), skill_aware=aware()
     )
     reflection = await asked.reflect(at("e1/s1", 1, lesson=Guarded), evaluation({0}, set(), 1))
     selection = await asked.select(at("p", lesson=Guarded), reflection, merged_of())
@@ -365,7 +363,7 @@ async def test_a_long_appendix_is_condensed_only_by_a_strictly_shorter_list(answ
             else noting("one", "two", "three")
         )
 
-    asked, model = optimizer(reply, skill_aware=SkillAware(consolidate_above=2))
+    asked, model = optimizer(reply, skill_aware=aware(consolidate_above=2))
     reflection = await asked.reflect(at("e1/s1", 1), evaluation({0}, set(), 1))
     update = await asked.update(at("p"), reflection, await asked.select(at("p"), reflection, merged_of()))
     assert list(notes_of(update.document)) == kept
@@ -395,7 +393,7 @@ async def test_text_of_the_users_own_in_the_appendix_outlives_new_and_condensed_
             else noting("one", "- two", "check the unit before you add")
         )
 
-    asked, _ = optimizer(reply, skill_aware=SkillAware(consolidate_above=2))
+    asked, _ = optimizer(reply, skill_aware=aware(consolidate_above=2))
     reflection = await asked.reflect(at("e1/s1", 1, lesson=Annotated), evaluation({0}, set(), 1))
     update = await asked.update(
         at("p", lesson=Annotated),
@@ -414,7 +412,7 @@ async def test_whole_rewrites_leave_skill_awareness_aside():
     asked, model = optimizer(
         lambda request: candidates("# A\n"),
         skill_update_mode="full_rewrite_minibatch",
-        skill_aware=SkillAware(),
+        skill_aware=aware(),
     )
     reflection = await asked.reflect(at("e1/s1", 1), evaluation({0}, set(), 1))
     assert "appendix_notes" not in model.requests[0].messages[0].content and reflection.notes() == []
@@ -426,7 +424,7 @@ async def test_whole_rewrites_leave_skill_awareness_aside():
 async def test_a_bundle_is_halved_in_order_with_the_notes_last():
     asked, _ = optimizer(
         lambda request: noting("Check.", edits=[add("- a"), add("- b")]),
-        skill_aware=SkillAware(),
+        skill_aware=aware(),
         failure_only=True,
     )
     reflection = await asked.reflect(at("e1/s1", 1), evaluation({0}, set(), 1))

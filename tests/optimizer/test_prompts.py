@@ -10,6 +10,7 @@ import pytest
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from gate._tables import Memory
+from optimizer._made import aware
 from optimizer.test_stages import (
     SKILL,
     Lesson,
@@ -30,7 +31,6 @@ from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.epoch import EPOCH_AGO, TaskPair
 from skillopt.optimizer.forms import FORMS
 from skillopt.optimizer.minibatches import Studied
-from skillopt.optimizer.optimizer import SkillAware
 from skillopt.optimizer.proposers.port import Evidence
 from skillopt.optimizer.reflect import Minibatch, Reflection
 from skillopt.skill.document import Document
@@ -204,7 +204,7 @@ async def test_merge_of_another_mode(mode, prompts):
 
 @pytest.mark.parametrize("source", ["both", "failure_only"])
 async def test_skill_aware_analysts(source, prompts):
-    asked, model = optimizer(lambda request: analysis(), skill_aware=SkillAware(source=source))
+    asked, model = optimizer(lambda request: analysis(), skill_aware=aware(source=source))
     await asked.reflect(at("e1/s2", 1), evaluation({0}, set(), 2))
     failure, success = sorted(model.requests, key=lambda request: request.stage)[:2]
     assert f"{failure.messages[0].content}\n=====\n{success.messages[0].content}" == prompts
@@ -234,7 +234,7 @@ async def test_learning_rate(prompts):
 
 async def test_consolidation(prompts):
     asked, model = optimizer(
-        lambda request: '{"appendix_notes": ["all"]}', skill_aware=SkillAware(consolidate_above=1)
+        lambda request: '{"appendix_notes": ["all"]}', skill_aware=aware(consolidate_above=1)
     )
     made = Minibatch(kind="failure", index=0, tasks=(), notes=("one", "two"))
     reflection = Reflection(rollouts=(), minibatches=(made,))

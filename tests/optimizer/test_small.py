@@ -169,7 +169,9 @@ def test_what_has_no_rule_no_answer_or_no_other_task_makes_no_edit(failures, rep
 
 async def test_the_small_question_is_short_varied_by_look_and_held_to_one_rule() -> None:
     reply = {"rule": "Answer dates as YYYY-MM-DD.", "request": "It shut on 3 June. When?", "answer": "06-03"}
-    asked, model = optimizer(lambda request: json.dumps(reply), small=True, scoring_rule="Letter by letter.")
+    asked, model = optimizer(
+        lambda request: json.dumps(reply), is_small=True, scoring_rule="Letter by letter."
+    )
     lanes = asked.lanes(evaluation(set(), set(), 1))
     assert isinstance(lanes, SmallLaneAnalyst)
     failures = dates(6)

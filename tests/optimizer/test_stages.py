@@ -8,13 +8,14 @@ import random
 import pytest
 
 from gate._tables import Memory
+from optimizer._made import made_optimizer
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events.state import MemoryEntry
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request, Usage
 from skillopt.optimizer.aggregate import Merged
-from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings
+from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.reflect import Minibatch, Reflection
 from skillopt.skill.document import Document
 from skillopt.skill.edits import apply, parse_edit
@@ -73,7 +74,7 @@ def analysis(*edits):
     )
 
 
-def optimizer(answer, rewriter=None, **changes) -> tuple[Optimizer, FunctionModel]:
+def optimizer(answer, rewriter=None, skill_aware=None, **changes) -> tuple[Optimizer, FunctionModel]:
     model = FunctionModel(answer)
     settings = {
         "max_tokens": 1000,
@@ -83,7 +84,7 @@ def optimizer(answer, rewriter=None, **changes) -> tuple[Optimizer, FunctionMode
         "learning_rate": 2,
         "failure_only": False,
     }
-    return Optimizer(model, OptimizerSettings(**{**settings, **changes}), rewriter), model
+    return made_optimizer(model, rewriter=rewriter, **{**settings, **(skill_aware or {}), **changes}), model
 
 
 def evaluation(wrong: set[int], invalid: set[int], n: int = 14):

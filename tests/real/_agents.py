@@ -9,8 +9,7 @@ from pathlib import Path
 
 from _loopback import Answer, Call, LoopbackProvider, world_answers
 from real._npm import cli
-from skillopt.config import load
-from skillopt.config.load import Resolved
+from skillopt.config.load import Resolved, load
 from skillopt.messages import ToolCall
 from skillopt.models.world.rules import CASE, code_of, is_solved
 

@@ -17,7 +17,7 @@ from _router import SimulatedRouter
 from real._agents import CLAUDE, CODEX, RealAgent
 from skillopt import api
 from skillopt.build import Job, open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.messages import ToolCall
 from skillopt.skill.folder import load_skill
 

@@ -20,7 +20,7 @@ from skillopt import api
 from skillopt.account import Amount, Entry, account_of
 from skillopt.api import Result
 from skillopt.build import open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.errors import RunConflict
 from skillopt.events import Arrived, Event, StageOpened
 from skillopt.events import Spending as SpendingEvent

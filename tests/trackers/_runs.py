@@ -7,7 +7,7 @@ from typing import Any
 
 from skillopt import api
 from skillopt.build import open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.errors import Interrupted, Stopped
 from skillopt.events import Checkpoint, Event, Notice
 

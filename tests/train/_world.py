@@ -11,7 +11,7 @@ from typing import Any
 
 from skillopt import api
 from skillopt.build import open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.events import Event
 from skillopt.runs.stored import StoredTexts
 from skillopt.skill.document import Document

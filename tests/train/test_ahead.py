@@ -13,10 +13,11 @@ from claims.promises._runs import assert_same_run, in_world, make_job, run
 from gate._tables import Memory
 from optimizer.test_stages import Quiz
 from skillopt.build import open_run, trainer_of
+from skillopt.config.schema import GateConfig
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Arrived, Event, StageOpened
-from skillopt.gate.gate import Gate, GateSettings
+from skillopt.gate.gate import Gate
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request, Usage
 from skillopt.place import Place
@@ -72,7 +73,7 @@ class Scene:
             limit=1,
             place=Place.of_step(1, 1),
         )
-        gate = Gate(self.evaluator, self.batch.rows, GateSettings(policy=policy))
+        gate = Gate(self.evaluator, self.batch.rows, GateConfig(policy=policy))
         self.ahead = Ahead(gate, is_on=is_on)
         self.events: list[Event] = []
 

@@ -11,7 +11,7 @@ from _loopback import Call, LoopbackProvider
 from cli._commands import run
 from skillopt import api
 from skillopt.build import open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.errors import ConfigError
 from skillopt.events import Judged, Updated
 

@@ -14,7 +14,7 @@ from _loopback import Answer, Call, LoopbackProvider, Misbehaviour
 from cli._commands import run as command
 from skillopt import api
 from skillopt.build import open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.errors import ConfigError, ProviderDown
 from skillopt.events import Checkpoint, Event
 from skillopt.models.stack.limited import Retry

@@ -14,7 +14,7 @@ from _loopback import Call, LoopbackProvider
 from cli._commands import run as command
 from skillopt import api
 from skillopt.build import open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.events import Event, Judged, Notice
 
 RULE = "Always say please."

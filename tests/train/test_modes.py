@@ -11,7 +11,7 @@ import pytest
 from _loopback import LoopbackProvider, world_answers
 from skillopt import api
 from skillopt.build import open_run, prepare
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.events import EpochEnded, Judged, StageClosed, Updated
 from skillopt.testing import WorldRules
 from train._world import SMALL, train

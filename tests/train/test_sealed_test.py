@@ -22,7 +22,7 @@ from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score, Scored, Trajectory
 from skillopt.tasks.task import Task
 from skillopt.train.claim import claim
-from skillopt.train.sealed_test import SealedTest, TestSettings
+from skillopt.train.sealed_test import SealedTest
 from steps import step_at
 
 SEED, BEST = Document("seed\n"), Document("best\n")
@@ -90,7 +90,10 @@ def exam(cells, metric="hard", budget=None, **changes):
             rows_of(tasks),
             ledger,
             SimpleNamespace(metric=metric, weight=0.5),
-            TestSettings(price=None, max_tokens=50, least_cap=50, **changes),
+            price=None,
+            max_tokens=50,
+            least_cap=50,
+            **changes,
         ),
         table,
         events,

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from skillopt.build.job import Job
 from skillopt.build.target import Target
-from skillopt.config import RoleSpec, parse_model_string
-from skillopt.config.roles import address_of
+from skillopt.config.model_string import parse_model_string
+from skillopt.config.roles import RoleSpec, address_of
 from skillopt.config.sections import RoleName
 from skillopt.config.services import declared
 from skillopt.errors import RunConflict, Stopped, UsageError

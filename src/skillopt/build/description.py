@@ -7,7 +7,9 @@ from pathlib import Path
 
 from skillopt.agents import agent, driven
 from skillopt.agents.port import Agent
-from skillopt.config import Config, Resolved, parse_model_string
+from skillopt.config.load import Resolved
+from skillopt.config.model_string import parse_model_string
+from skillopt.config.schema import Config
 from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.optimizer.ask import packaged
 from skillopt.optimizer.render import clipped

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from skillopt.config import Config, Resolved
+from skillopt.config.load import Resolved
 from skillopt.config.model_string import provider_of
+from skillopt.config.schema import Config
 from skillopt.errors import ConfigError
 from skillopt.runs.answers import TASKS, stored_tasks
 from skillopt.runs.log import DATABASE

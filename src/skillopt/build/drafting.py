@@ -19,7 +19,10 @@ from skillopt.build.assembly import OpenRun, open_run
 from skillopt.build.description import about_description, listing_of
 from skillopt.build.job import Job
 from skillopt.build.trainer import asks_small
-from skillopt.config import Config, Resolved, as_json, resolve_role
+from skillopt.config.load import Resolved
+from skillopt.config.roles import resolve_role
+from skillopt.config.schema import Config
+from skillopt.config.show import as_json
 from skillopt.errors import Fault, ProviderDown, ReviewWanted, TaskError, UnusableReplies
 from skillopt.events import Notice, Sink
 from skillopt.files import read_text, write_text

@@ -26,7 +26,8 @@ from skillopt.build.results import (
 )
 from skillopt.build.target import Target, told_apart
 from skillopt.build.targets import Targets, carried_files
-from skillopt.config import Resolved, parse_model_string
+from skillopt.config.load import Resolved
+from skillopt.config.model_string import parse_model_string
 from skillopt.errors import BudgetSpent, ConfigError, Interrupted, ProviderDown, Stopped, UsageError
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation, fact

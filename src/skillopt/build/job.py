@@ -11,8 +11,13 @@ from skillopt.benchmarks import benchmarks
 from skillopt.build.description import for_description, listing_of, trigger_benchmark
 from skillopt.build.division import digest, divide, tasks_digest
 from skillopt.build.target import Target, told_apart
-from skillopt.config import Config, Resolved, RoleSpec, as_json, refuse_foreign, resolve_role
+from skillopt.config.foreign import refuse_foreign
+from skillopt.config.identity import run_identity
+from skillopt.config.load import Resolved
+from skillopt.config.roles import RoleSpec, resolve_role
+from skillopt.config.schema import Config
 from skillopt.config.sections import RoleName
+from skillopt.config.show import as_json
 from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.files import read_text
 from skillopt.harnesses import identity_of, works_alone
@@ -159,7 +164,7 @@ class Job:
             "look_back": None if past is None else [past.older.digest, tasks_digest(past.tasks)],
         }
         return {
-            **self.config.identity(self.addresses),
+            **run_identity(self.config, self.addresses),
             "skill": self.skill.digest,
             "tasks": tasks,
             "prompts": digest(sorted(self.benchmark.prompts.items())),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from skillopt.build.job import Job
 from skillopt.build.money import price_for
-from skillopt.config import RoleSpec
+from skillopt.config.roles import RoleSpec
 from skillopt.errors import Stopped
 from skillopt.ledger import Ledger
 from skillopt.messages import Role

@@ -8,8 +8,9 @@ from typing import Any
 
 from skillopt.account import Budget
 from skillopt.agents import agents
-from skillopt.config import Config, PriceConfig, RoleSpec
-from skillopt.config.sections import RoleName
+from skillopt.config.roles import RoleSpec
+from skillopt.config.schema import Config
+from skillopt.config.sections import PriceConfig, RoleName
 from skillopt.errors import ConfigError
 from skillopt.harnesses import works_alone
 from skillopt.models import PROVIDERS, price_of, provider

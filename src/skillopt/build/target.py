@@ -7,7 +7,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from skillopt.config import Config, RoleSpec, resolve_role
+from skillopt.config.identity import run_identity
+from skillopt.config.roles import RoleSpec, resolve_role
+from skillopt.config.schema import Config
 from skillopt.errors import ConfigError
 from skillopt.harnesses import identity_of
 
@@ -39,7 +41,7 @@ class Target:
     def of(cls, config: Config, *, needs_key: bool = True) -> Target:
         """The target that a configuration names; raises `ConfigError` where key or endpoint is missing."""
         spec = resolve_role(config, "target", needs_key=needs_key)
-        identity = json.dumps(config.identity()["model"]["target"], sort_keys=True)
+        identity = json.dumps(run_identity(config)["model"]["target"], sort_keys=True)
         identity += identity_of(spec.harness, spec.model)
         return cls(model=config.model.target.name, settings=_digest(identity), spec=spec)
 

@@ -8,7 +8,8 @@ from fractions import Fraction
 from skillopt.build.job import Job
 from skillopt.build.models import ModelStack
 from skillopt.build.money import price_for
-from skillopt.config import Config, RoleSpec
+from skillopt.config.roles import RoleSpec
+from skillopt.config.schema import Config
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.evaluation.runner import Evaluator, Rollouts, SeveralTargets
 from skillopt.executors import Executor

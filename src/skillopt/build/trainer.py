@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
-
-from pydantic import BaseModel
 
 from skillopt.build.assembly import OpenRun
 from skillopt.build.description import about_description
 from skillopt.build.job import Job
 from skillopt.build.money import least_cap, price_for
 from skillopt.build.targets import allowance_of
-from skillopt.config.schema import Config, OptimizerConfig
 from skillopt.errors import SkillError
 from skillopt.evaluation.leaks import LeakGuard
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.gate.constraints import outgrows
 from skillopt.gate.gate import Gate
-from skillopt.gate.settings import GateSettings
 from skillopt.harnesses import works_alone
 from skillopt.ledger import Ledger
 from skillopt.models.port import Model
 from skillopt.models.prices import Price
-from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings, SkillAware
+from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.proposers import PROPOSERS
 from skillopt.optimizer.proposers.port import Proposer, ProposerSetup
 from skillopt.optimizer.small import is_small
@@ -35,17 +29,14 @@ from skillopt.skill.description import problem_with
 from skillopt.skill.store import SkillStore
 from skillopt.tasks.benchmark import SaysRule, Undivided
 from skillopt.tasks.protected import protected_by
-from skillopt.train.epoch_end import EpochSettings
 from skillopt.train.log import Log
 from skillopt.train.plan import Plan
 from skillopt.train.pooled_test import PooledRows, PooledTest
 from skillopt.train.pruning import Pruner
 from skillopt.train.schedule import SCHEDULES
-from skillopt.train.sealed_test import SealedTest, TestSettings
+from skillopt.train.sealed_test import SealedTest
 from skillopt.train.strategies import STRATEGIES
 from skillopt.train.trainer import Trainer
-
-S = TypeVar("S")
 
 
 def trainer_of(opened: OpenRun, folds: Callable[[], Awaitable[PooledRows]] | None = None) -> Trainer:
@@ -80,15 +71,6 @@ def trainer_from(
     config = job.config
     gate = gate_of(job, evaluator)
     is_gated = gate.is_on and config.optimizer.slow_update_gate_with_selection
-    price = _dearest([price_for(config, "target", spec) for spec in job.specs])
-    test = TestSettings(
-        price=price,
-        max_tokens=max(spec.max_tokens for spec in job.specs),
-        least_cap=max(map(least_cap, job.specs)),
-        skills=2 if is_gated else 3,
-        always=job.opens_test or config.evaluation.eval_test is True,
-        allowance=allowance_of(config) if any(works_alone(one.harness) for one in job.specs) else None,
-    )
     guard = None
     if config.gate.leak_guard:
         guard = LeakGuard(job.splits, partial(protected_by, job.benchmark), job.skill.rendered)
@@ -96,16 +78,22 @@ def trainer_from(
         gate=gate,
         optimizer=optimizer_of(job, optimizer, rewriter, proposer),
         plan=plan_of(job),
-        test=SealedTest(
-            evaluator, rows_of(job.splits.test, job.test_draws * len(job.specs)), ledger, gate, test
-        )
-        if folds is None
-        else PooledTest(folds, evaluator, ledger, gate, test),
+        test=(SealedTest if folds is None else partial(PooledTest, folds))(
+            evaluator,
+            rows_of(job.splits.test, job.test_draws * len(job.specs)) if folds is None else (),
+            ledger,
+            gate,
+            price=_dearest([price_for(config, "target", spec) for spec in job.specs]),
+            max_tokens=max(spec.max_tokens for spec in job.specs),
+            least_cap=max(map(least_cap, job.specs)),
+            skills=2 if is_gated else 3,
+            allowance=allowance_of(config) if any(works_alone(one.harness) for one in job.specs) else None,
+            always=folds is not None or job.opens_test or config.evaluation.eval_test is True,
+        ),
         log=log,
         skills=skills,
-        epoch_settings=_settings(EpochSettings, config.optimizer),
+        config=config,
         strategy=STRATEGIES.get(config.train.strategy),
-        strategy_settings=strategy_settings(config),
         guard=guard,
         look_back=job.look_back,
         start=job.start,
@@ -135,21 +123,25 @@ def gate_of(job: Job, evaluator: Evaluator) -> Gate:
     window = job.config.model.target.context_window
     if problem := outgrows(job.skill.rendered, window):
         raise SkillError(f"{problem[0].upper()}{problem[1:]}. Shorten the skill, or correct the window.")
+    evaluation = job.config.evaluation
     metric = {True: "soft", False: "hard", None: None}[job.benchmark.graded]
-    settings = _settings(
-        GateSettings,
+    # A published benchmark has its scorer, so there is no other to advise; the answers of folds were checked
+    # before the first round.
+    advises = isinstance(job.benchmark, Undivided) and not job.folds
+    return Gate(
+        evaluator,
+        rows_of(job.splits.val, job.repeats * len(job.specs)),
         job.config.gate,
-        job.config.evaluation,
-        gate_metric=job.config.evaluation.gate_metric or metric,
+        evaluation.having(
+            {
+                "gate_metric": evaluation.gate_metric or metric,
+                "check_baseline": evaluation.check_baseline and advises,
+            }
+        ),
         seed_chars=len(job.skill.rendered),
+        targets=len(job.specs),
         rule=partial(outgrows, window=window) if job.listing is None else problem_with,
-        compared_targets=len(job.specs) if job.config.gate.targets == "none_worse" else 1,
-        # A published benchmark has its scorer: there is no other to advise.
-        check_baseline=job.config.evaluation.check_baseline
-        and isinstance(job.benchmark, Undivided)
-        and not job.folds,  # their answers were checked before the first round
     )
-    return Gate(evaluator, rows_of(job.splits.val, job.repeats * len(job.specs)), settings)
 
 
 def plan_of(job: Job) -> Plan:
@@ -179,33 +171,26 @@ def batch_size_of(job: Job) -> int:
     return math.ceil(tasks / math.ceil(tasks / config.train.proof.batch))
 
 
-def strategy_settings(config: Config) -> dict[str, Any]:
-    """What the strategy is told."""
-    if config.train.strategy == "proof":
-        return config.train.proof.model_dump()
-    return {"salvage": config.optimizer.salvage}
-
-
 def optimizer_of(
     job: Job, model: Model, rewriter: Model | None = None, proposer: Proposer | None = None
 ) -> Optimizer:
     """The optimizer's stages on top of its model."""
     config = job.config
-    settings = _settings(
-        OptimizerSettings,
-        config.gradient,
+    return Optimizer(
+        model,
         config.optimizer,
-        config.model,
-        prompts=job.benchmark.prompts,
+        config.gradient,
         max_tokens=job.optimizer.max_tokens,
         context_window=config.model.optimizer.context_window,
-        small=asks_small(job),
+        rewrite_tokens=config.model.rewrite_max_completion_tokens,
+        rewriter=rewriter,
+        proposer=proposer,
+        prompts=job.benchmark.prompts,
         scoring_rule=_rule(job),
-        skill_aware=_skill_aware(config.optimizer),
-        files=job.editable,
         about="" if job.listing is None else about_description(job.listing),
+        files=job.editable,
+        is_small=asks_small(job),
     )
-    return Optimizer(model, settings, rewriter, proposer)
 
 
 def _rule(job: Job) -> str:
@@ -218,17 +203,6 @@ def asks_small(job: Job) -> bool:
         return False
     said, window = job.config.model.optimizer.prompts, job.config.model.optimizer.context_window
     return is_small(job.optimizer.model.name, window) if said == "auto" else said == "small"
-
-
-def _settings(kind: Callable[..., S], *sections: BaseModel, **given: Any) -> S:
-    """Settings of the engine from sections of the configuration: their fields have the names of its keys."""
-    names = {name for name in inspect.signature(kind).parameters if name not in given}
-    found = {
-        name: getattr(section, name)
-        for section in sections
-        for name in names & set(type(section).model_fields)
-    }
-    return kind(**found, **given)
 
 
 def _rewriter(opened: OpenRun) -> Model | None:
@@ -253,11 +227,3 @@ def _proposer(opened: OpenRun, model: Model) -> Proposer | None:
     )
     proposer: Proposer | None = PROPOSERS.get(job.config.train.proposer)(setup)
     return proposer
-
-
-def _skill_aware(config: OptimizerConfig) -> SkillAware | None:
-    if not config.use_skill_aware_reflection:
-        return None
-    return SkillAware(
-        source=config.skill_aware_appendix_source, consolidate_above=config.skill_aware_consolidate_threshold
-    )

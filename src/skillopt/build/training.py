@@ -22,8 +22,9 @@ from skillopt.build.job import Job, prepare
 from skillopt.build.sharing import own_cache
 from skillopt.build.tracking import tracked
 from skillopt.build.trainer import gate_of, plan_of, trainer_of
-from skillopt.config import Config, Resolved
+from skillopt.config.load import Resolved
 from skillopt.config.names import flat
+from skillopt.config.schema import Config
 from skillopt.errors import UsageError
 from skillopt.evaluation.compare import Comparison
 from skillopt.events import Notice, RunStarted, Sink

@@ -17,9 +17,10 @@ from typer.core import TyperCommand
 
 from skillopt.benchmarks import benchmarks
 from skillopt.cli._options import Add, argument, option, parameter, with_options
-from skillopt.config import FLAT, Flag, Resolved, flags, load
+from skillopt.config.load import Resolved, load
+from skillopt.config.names import FLAT
 from skillopt.config.services import declared
-from skillopt.config.show import OF_A_BENCHMARK, own_flags
+from skillopt.config.show import OF_A_BENCHMARK, Flag, flags, own_flags
 from skillopt.errors import ConfigError, UsageError
 
 _LIST_FLAG = ("--cfg-options", "--cfg_options")

@@ -29,7 +29,8 @@ from skillopt.build import Job, open_run
 from skillopt.cli._console import coloured, echo, open_console, os_trouble
 from skillopt.cli._flags import Given
 from skillopt.cli._progress import LiveView, PlainLines, View
-from skillopt.config import Resolved, foreign_acts, refuse_foreign
+from skillopt.config.foreign import foreign_acts, refuse_foreign
+from skillopt.config.load import Resolved
 from skillopt.errors import BudgetSpent, Interrupted, MachineFailed, SkillOptError, Stopped, UsageError
 from skillopt.events import Notice, Spending
 from skillopt.redact import Scrubber

@@ -26,8 +26,7 @@ from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import coloured, echo, open_console, print_json
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet, SameModel, option
-from skillopt.config import Resolved
-from skillopt.config.load import check_shared
+from skillopt.config.load import Resolved, check_shared
 from skillopt.errors import ConfigError, UsageError
 from skillopt.runs import words
 from skillopt.runs.reader import is_run, read_run

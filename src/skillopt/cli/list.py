@@ -8,8 +8,7 @@ from typing import Annotated
 from skillopt import registries
 from skillopt.cli._console import echo, print_json
 from skillopt.cli._options import Json, argument, simple
-from skillopt.config import packaged_names
-from skillopt.config.files import find
+from skillopt.config.files import find, packaged_names
 from skillopt.errors import UnknownName
 
 PANEL, PLACE = "Look things up", 1

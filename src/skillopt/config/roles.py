@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from skillopt.config.identity import reasoning_effort
 from skillopt.config.model_string import ModelString, names_no_model, parse_model_string
 from skillopt.config.schema import Config
 from skillopt.config.sections import PriceConfig, RoleName
@@ -88,7 +89,7 @@ def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> R
             temperature=settings.temperature,
             top_p=settings.top_p,
             seed=settings.seed,
-            reasoning_effort=config.effort(role),
+            reasoning_effort=reasoning_effort(config, role),
             timeout=settings.timeout
             or (PROPOSER_SECONDS if role == "proposer" else service.seconds or config.env.exec_timeout),
             cap=settings.max_tokens,

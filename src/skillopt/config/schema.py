@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field, SerializeAsAny, model_validator
 
-from skillopt.config.fields import file_in, is_path
-from skillopt.config.model_string import provider_of
 from skillopt.config.sections import (
-    RARE_ROLES,
-    ROLES,
     BudgetConfig,
     Effort,
     OptimizerRoleConfig,
@@ -23,9 +18,7 @@ from skillopt.config.sections import (
     TrainConfig,
     TriggersConfig,
 )
-from skillopt.config.services import declared
 from skillopt.errors import ConfigError
-from skillopt.harnesses import harness_of
 from skillopt.services import WRITES
 
 Metric = Literal["hard", "soft", "mixed"]
@@ -278,88 +271,3 @@ class Config(Section):
                 )
             return self.model.proposer
         return self.model.optimizer if role == "optimizer" else self.model.target
-
-    def effort(self, role: RoleName) -> Effort | None:
-        """The reasoning effort of a role: its own, else that of both roles where its provider takes it."""
-        own = self.role(role)
-        if own.reasoning_effort or not declared().service(provider_of(own.name)).takes_common_effort:
-            return own.reasoning_effort
-        return self.model.reasoning_effort
-
-    def identity(self, addresses: Mapping[RoleName, str] | None = None) -> dict[str, Any]:
-        """What can change a result, as JSON: runs with equal identities (and skill and tasks) are one run.
-
-        `addresses` are those of the models, by role (`ModelSpec.address`). Left out: credentials, prices,
-        timeouts, concurrency, budget, outputs, and paths.
-        """
-        usual = OptimizerConfig()
-        unset = {
-            name
-            for name in ("prune", "skip_unchanged_epochs")  # younger than runs whose identity must still hold
-            if getattr(self.optimizer, name) == getattr(usual, name)
-        }
-        roles = [*ROLES, *(role for role in RARE_ROLES if getattr(self.model, role))]
-        return {
-            "model": {
-                **{role: self._role_identity(role, (addresses or {}).get(role)) for role in roles},
-                **self.model.model_dump(
-                    mode="json", include={"rewrite_reasoning_effort", "rewrite_max_completion_tokens"}
-                ),
-            },
-            "train": self.train.model_dump(mode="json", exclude={"ahead"}),
-            "gradient": self.gradient.model_dump(mode="json", exclude={"analyst_workers"}),
-            "optimizer": self.optimizer.model_dump(mode="json", exclude=unset),
-            "evaluation": self.evaluation.model_dump(mode="json", exclude={"eval_test", "check_baseline"}),
-            "gate": self.gate.model_dump(mode="json"),
-            "env": {"name": self.env.name, **self._settings_identity()},
-            **({} if self.skill == SkillConfig() else {"files": self.skill.model_dump(mode="json")}),
-            **(
-                {"triggers": self.triggers.model_dump(mode="json", include={"split_ratio", "listed_as"})}
-                if self.train.part == "description"
-                else {}
-            ),
-        }
-
-    def _role_identity(self, role: RoleName, address: str | None) -> dict[str, Any]:
-        config = self.role(role)
-        own: dict[str, Any] = {
-            **config.model_dump(
-                mode="json", exclude={"base_url", "api_key", "timeout", "price", "hedge", "options", "agent"}
-            ),
-            "name": _without_place(config.name),
-            "reasoning_effort": self.effort(role),
-            **({"address": address} if address else {}),
-        }
-        service = declared().service(provider_of(config.name))
-        options = {name: value for name, value in config.options.items() if name not in service.routing}
-        agent = config.agent.model_dump(mode="json", exclude_none=True, exclude={"path", "home"})
-        return own | ({"options": options} if options else {}) | ({"agent": agent} if agent else {})
-
-    def _settings_identity(self) -> dict[str, Any]:
-        settings = self.env.settings
-        if settings is None:
-            return {}
-        paths = {
-            name
-            for name, field in type(settings).model_fields.items()
-            if is_path(f"env.{name}", field.annotation)
-        }
-        kept = settings.model_dump(mode="json", exclude=paths)
-        return {name: _without_folder(f"env.{name}", value) for name, value in kept.items()}
-
-
-def _without_place(name: str) -> str:
-    """A model file by its own name, so that a copied folder is still the same run; a service without its
-    address.
-    """
-    if (own := harness_of(name)) == "service":
-        return own
-    provider, colon, file = name.partition(":")
-    ending = declared().service(provider).model_files
-    return f"{provider}:{Path(file).name}" if colon and ending and file.endswith(ending) else name
-
-
-def _without_folder(key: str, value: Any) -> Any:
-    """A value that names a file, by the file's own name: its content is compared by the caller."""
-    file, rest = file_in(key, value) if isinstance(value, str) else ("", "")
-    return Path(file).name + rest if file else value

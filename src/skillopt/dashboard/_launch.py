@@ -22,7 +22,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from skillopt.config import Resolved, load, refuse_foreign
+from skillopt.config.foreign import refuse_foreign
+from skillopt.config.load import Resolved, load
 from skillopt.dashboard._runs import Roots
 from skillopt.errors import ConfigError, UsageError
 from skillopt.files import holder, make_private_folder, write_bytes

@@ -12,7 +12,9 @@ from pathlib import Path
 from skillopt.agents import driven
 from skillopt.benchmarks import benchmarks
 from skillopt.build.division import divide
-from skillopt.config import Config, Resolved, parse_model_string
+from skillopt.config.load import Resolved
+from skillopt.config.model_string import parse_model_string
+from skillopt.config.schema import Config
 from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
 from skillopt.config.services import declared
 from skillopt.doctor import _machine

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from skillopt.agents import present
 from skillopt.changes.status import status
-from skillopt.config import load
 from skillopt.config.files import read_dotenv
+from skillopt.config.load import load
 from skillopt.config.sections import RoleName
 from skillopt.doctor._result import CheckResult
 from skillopt.doctor._role import RoleCheck, Spent

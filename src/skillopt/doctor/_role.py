@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict
 
 from skillopt.agents import driven
 from skillopt.build.money import known_price
-from skillopt.config import Config, RoleSpec, resolve_role
+from skillopt.config.roles import RoleSpec, resolve_role
+from skillopt.config.schema import Config
 from skillopt.config.sections import WORKERS, RoleName
 from skillopt.config.services import declared
 from skillopt.doctor._result import CheckResult, State

@@ -16,7 +16,7 @@ from skillopt.build.crossfit import fold_of
 from skillopt.build.description import told_beside
 from skillopt.build.job import Job
 from skillopt.build.money import budget_of, known_price
-from skillopt.config import RoleSpec
+from skillopt.config.roles import RoleSpec
 from skillopt.errors import ModelError
 from skillopt.estimation.counting import CHARS_A_TOKEN, Counted, stages_of
 from skillopt.estimation.figures import NOTHING, Estimate, Range, StageCost, advised, largest_reply

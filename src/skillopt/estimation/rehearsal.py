@@ -12,7 +12,7 @@ from typing import Literal
 from skillopt.account import Budget
 from skillopt.build.job import Job
 from skillopt.build.trainer import plan_of, trainer_from
-from skillopt.config import RoleSpec
+from skillopt.config.roles import RoleSpec
 from skillopt.estimation.counting import JUDGED_IN_STEPS, CallCounter, Counted, Scale
 from skillopt.estimation.doubles import (
     CountingHarness,

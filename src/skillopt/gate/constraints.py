@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from skillopt.config.schema import GateConfig
 from skillopt.gate.decision import Clause, RowId, Ruling
 from skillopt.tasks.rollout import Scored
 
@@ -67,6 +68,16 @@ class Constraints:
     unknown: Unknown = "reject"
     targets: int = 1
     """Targets whose rows come in turn, of which none may get worse; 1 is no such limit."""
+
+    @classmethod
+    def of(cls, settings: GateConfig, targets: int) -> Constraints:
+        """Those of the configuration, for so many targets."""
+        return cls(
+            tokens=settings.max_tokens_increase,
+            latency=settings.max_latency_increase,
+            unknown=settings.unknown_effort,
+            targets=targets if settings.targets == "none_worse" else 1,
+        )
 
     def apply(
         self, ruled: Ruled, incumbent: Mapping[RowId, Effort], candidate: Mapping[RowId, Effort]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from skillopt.config.schema import GateConfig
 from skillopt.tasks.rollout import Score
 
 if TYPE_CHECKING:
@@ -71,28 +72,6 @@ def reading_order(incumbent: Mapping[RowId, Fraction]) -> list[RowId]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateLimits:
-    """What policies are told by the user; 0 has a meaning of its own in `max_chars`, `confirm_draws`."""
-
-    alpha: float = 0.05
-    max_chars: int = 0
-    confirm_draws: int = 0
-    seed_chars: int = 0
-    """Length of the seed's rendered text."""
-    veto_only: Sequence[str] = ()
-    """Tasks that may speak against a candidate and never for it: a gain on them counts for nothing."""
-
-    @property
-    def cap(self) -> int:
-        """Most characters a skill may have: as told, else twice the seed and never below 4,000."""
-        return self.max_chars or max(SHORTEST_CAP, 2 * self.seed_chars)
-
-    def further_draws(self, draws: int) -> int:
-        """How often `confirm` draws a task again that was drawn `draws` times: as told, else as often."""
-        return self.confirm_draws or draws
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """What is known before the candidate's first row: rows in reading order, and the incumbent's values."""
 
@@ -100,7 +79,9 @@ class Case:
     bar: tuple[Fraction, ...]
     first: int
     """How many rows the first reading takes; the rest is asked for only if the policy wants it then."""
-    limits: GateLimits
+    settings: GateConfig
+    seed_chars: int = 0
+    """Length of the seed's rendered text."""
     chars: int = 0
     """Length of the candidate's rendered text."""
     incumbent_chars: int = 0
@@ -111,7 +92,8 @@ class Case:
         incumbent: Mapping[RowId, Fraction],
         *,
         further: int = 0,
-        limits: GateLimits | None = None,
+        settings: GateConfig | None = None,
+        seed_chars: int = 0,
         chars: int = 0,
         incumbent_chars: int = 0,
     ) -> Case:
@@ -131,14 +113,20 @@ class Case:
             rows=order,
             bar=bar,
             first=len(first),
-            limits=limits or GateLimits(),
+            settings=settings or GateConfig(),
+            seed_chars=seed_chars,
             chars=chars,
             incumbent_chars=incumbent_chars,
         )
 
+    @property
+    def cap(self) -> int:
+        """Most characters a skill may have: as set, else twice the seed and never below 4,000."""
+        return self.settings.max_chars or max(SHORTEST_CAP, 2 * self.seed_chars)
+
     def counted(self, row: RowId, worth: Fraction | None) -> Fraction | None:
         """What the candidate's row counts: no more than the incumbent's where its task has a veto alone."""
-        if worth is None or row[0] not in self.limits.veto_only:
+        if worth is None or row[0] not in self.settings.veto_only:
             return worth
         return min(worth, self.bar[self.rows.index(row)])
 

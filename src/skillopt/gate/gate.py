@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from typing import Literal
 
+from skillopt.config.schema import EvaluationConfig, GateConfig
 from skillopt.errors import ProviderDown, RunConflict
 from skillopt.evaluation.compare import too_many_lost
 from skillopt.evaluation.look import check_answers
@@ -17,10 +18,9 @@ from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.evaluation.stage import Evaluation, broken_code
 from skillopt.events import Answered, Judged, Notice
 from skillopt.events.state import Metric
-from skillopt.gate.constraints import Effort, Ruled, effort_of, too_long
+from skillopt.gate.constraints import Constraints, Effort, Ruled, effort_of, too_long
 from skillopt.gate.decision import Case, PolicyReader, RowId, value
 from skillopt.gate.policies import POLICIES
-from skillopt.gate.settings import GateSettings
 from skillopt.ledger import GATE_STAGE
 from skillopt.step import Step
 from skillopt.tasks.rollout import Invalid, Rollout, Scored, means
@@ -97,27 +97,44 @@ class Gate:
     While the gate is off no policy decides; verdicts say what `strict` would have done.
     """
 
-    def __init__(self, evaluator: Evaluator, rows: Sequence[Row], settings: GateSettings) -> None:
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        rows: Sequence[Row],
+        settings: GateConfig | None = None,
+        evaluation: EvaluationConfig | None = None,
+        *,
+        seed_chars: int = 0,
+        targets: int = 1,
+        rule: Callable[[str], str] | None = None,
+    ) -> None:
+        """`seed_chars` is the length of the seed's rendered text, and `rule` says why a text may be no
+        candidate at all, or nothing.
+        """
         self.evaluator = evaluator
-        self.settings = settings
-        self.policy = settings.ruling_policy
+        self._settings = settings or GateConfig()
+        self._evaluation = evaluation or EvaluationConfig()
+        self._seed_chars = seed_chars
+        self._rule = rule
+        self._constraints = Constraints.of(self._settings, targets) if self.is_on else Constraints()
+        self.policy = self._settings.policy if self.is_on else "strict"
         self._reader = POLICIES.get(self.policy)
         draws = 1 + max((row.draw for row in rows), default=0)
-        self._further = settings.further_draws(draws) if self.policy == "confirm" else 0
+        self._further = (self._settings.confirm_draws or draws) if self.policy == "confirm" else 0
         again = [replace(row, draw=draws + n) for row in rows if row.draw == 0 for n in range(self._further)]
         self.rows = {(row.task.id, row.draw): row for row in (*rows, *again)}
-        self.metric: Metric = settings.gate_metric or "hard"
+        self.metric: Metric = self._evaluation.gate_metric or "hard"
         self.verified = self._is_verified()
 
     @property
     def is_on(self) -> bool:
         """Whether it decides; else every candidate is taken and only measured."""
-        return self.settings.use_gate
+        return self._evaluation.use_gate
 
     @property
     def weight(self) -> float:
         """Of the soft score in a mixed one."""
-        return self.settings.gate_mixed_weight
+        return self._evaluation.gate_mixed_weight
 
     def leave_out(self, tasks: Sequence[str]) -> None:
         """Tasks that could not be measured at baseline take no part in any verdict of this run."""
@@ -168,13 +185,13 @@ class Gate:
         for index in [at for at, row in enumerate(rows) if row.draw == 0][:FIRST_ANSWERS]:
             evaluation.arriving(index).add_done_callback(partial(_tell_answer, step, rows[index].task))
         outcomes = await evaluation.close(check=_check_losses)
-        if is_start and self.settings.check_baseline:
+        if is_start and self._evaluation.check_baseline:
             asked = [(self.rows[row.task_id, row.draw].task, row) for row in outcomes]
             if warning := check_answers(asked):
                 step.emit(Notice(text=warning, level="warning"))
         lost = _lost(outcomes)
         self.leave_out(lost)
-        if self.settings.gate_metric is None and _gives_partial_credit(outcomes):
+        if self._evaluation.gate_metric is None and _gives_partial_credit(outcomes):
             self.metric = "soft"
         return self.measured(skill, [row for row in outcomes if row.task_id not in set(lost)]), outcomes, lost
 
@@ -199,11 +216,13 @@ class Gate:
 
     def objection_to_all(self, incumbent: Measured) -> str:
         """Why no candidate, however good and short, could be accepted against that incumbent; or nothing."""
-        case = Case.of(incumbent.values, further=self._further, limits=self.settings)
+        case = Case.of(
+            incumbent.values, further=self._further, settings=self._settings, seed_chars=self._seed_chars
+        )
         reader = self._reader(case)
         if reader.ruling is not None:
             return f"gate.policy {self.policy}: {reader.why}"
-        return self.settings.constraints.objection_to_all(incumbent.effort)
+        return self._constraints.objection_to_all(incumbent.effort)
 
     async def judge(
         self,
@@ -221,13 +240,14 @@ class Gate:
         With `in_full`, and while the gate is off, every row is measured whatever the verdict. With `over` the
         incumbent is a candidate that this step accepted. `policy` is another than its own.
         """
-        if self.settings.rule is not None and (broken := self.settings.rule(skill)):
+        if self._rule is not None and (broken := self._rule(skill)):
             return self.refuse(step, f"refused before measuring: {broken}", incumbent.score, by=RULE)
         policy = policy or self.policy
         case = Case.of(
             incumbent.values,
             further=self._further if policy == "confirm" else 0,
-            limits=self.settings,
+            settings=self._settings,
+            seed_chars=self._seed_chars,
             chars=len(skill),
             incumbent_chars=len(incumbent.skill),
         )
@@ -251,7 +271,7 @@ class Gate:
             outcomes = stage.conclude()
         finally:
             stage.cancel()
-        return self._rule(step, skill, incumbent, outcomes, reader, policy=policy, over=over)
+        return self._conclude(step, skill, incumbent, outcomes, reader, policy=policy, over=over)
 
     async def _read(self, stage: Evaluation, reader: PolicyReader, case: Case, to_the_end: bool) -> bool:
         """Read until the ruling is fixed; False where a row shows a candidate that the target cannot take."""
@@ -267,7 +287,7 @@ class Gate:
             reader.read(case.counted((outcome.task_id, outcome.draw), worth))
         return True
 
-    def _rule(
+    def _conclude(
         self,
         step: Step,
         skill: str,
@@ -286,8 +306,8 @@ class Gate:
         if unfit:
             ruled = too_long(unfit[0].task_id, unfit[0].detail)
         if candidate is not None:
-            ruled = self.settings.constraints.apply(ruled, incumbent.effort, candidate.effort)
-            ruled = self.settings.constraints.none_worse(ruled, incumbent.values, candidate.values)
+            ruled = self._constraints.apply(ruled, incumbent.effort, candidate.effort)
+            ruled = self._constraints.none_worse(ruled, incumbent.values, candidate.values)
         bound, why = None, ruled.why
         if ruled.ruling == "reject" and ruled.by not in ("length", "window"):
             bound = float(reader.upper / reader.total) if candidate is None else candidate.score

@@ -26,7 +26,7 @@ class Paired(Strict):
     clause: Clause = "chance"
 
     def __init__(self, case: Case) -> None:
-        self._alpha = Fraction(str(case.limits.alpha))
+        self._alpha = Fraction(str(case.settings.alpha))
         self._ahead: dict[str, Fraction] = {}
         for (task, _), bar in zip(case.rows, case.bar, strict=True):
             self._ahead[task] = self._ahead.get(task, Fraction(0)) + 1 - bar
@@ -48,7 +48,7 @@ class Paired(Strict):
             return simple
         self._is_stale = False
         differences = self._differences()
-        if _is_surely_below(differences, self.case.limits.alpha):
+        if _is_surely_below(differences, self.case.settings.alpha):
             return None
         p = accident(differences)
         if p <= self._alpha:
@@ -57,7 +57,7 @@ class Paired(Strict):
         return (
             "chance",
             (
-                f"could be an accident: p {known} {float(p):.4f} > {self.case.limits.alpha:g} after"
+                f"could be an accident: p {known} {float(p):.4f} > {self.case.settings.alpha:g} after"
                 f" {self._where()}"
             ),
         )
@@ -67,7 +67,7 @@ class Paired(Strict):
         differences = self._differences()
         kind = "exact McNemar" if len({abs(one) for one in differences if one}) == 1 else "exact sign flip"
         return (
-            f"{super().praise()}, p = {float(accident(differences)):.4f} <= {self.case.limits.alpha:g}"
+            f"{super().praise()}, p = {float(accident(differences)):.4f} <= {self.case.settings.alpha:g}"
             f" ({kind}, one-sided)"
         )
 

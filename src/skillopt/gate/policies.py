@@ -25,7 +25,7 @@ class SizeCapped(Strict):
 
     def objection(self) -> tuple[Clause, str] | None:
         """Too long, or not better."""
-        chars, cap = self.case.chars, self.case.limits.cap
+        chars, cap = self.case.chars, self.case.cap
         if chars <= cap or chars < self.case.incumbent_chars:
             return super().objection()
         return (
@@ -38,7 +38,7 @@ class SizeCapped(Strict):
 
     def praise(self) -> str:
         """Better, and how long it is."""
-        return f"{super().praise()}, with {self.case.chars:,} characters (at most {self.case.limits.cap:,})"
+        return f"{super().praise()}, with {self.case.chars:,} characters (at most {self.case.cap:,})"
 
 
 class NoRegression(Strict):

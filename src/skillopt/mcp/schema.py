@@ -229,7 +229,7 @@ def _is_setting(parameter: ParamMeta) -> bool:
 @cache
 def _flags() -> Mapping[str, Any]:
     """Public flags by name: on the command line all of them are text, here they have their own types."""
-    from skillopt.config import flags
+    from skillopt.config.show import flags
 
     return {flag.name: flag for flag in flags()}
 

@@ -16,6 +16,7 @@ from skillopt.agents import pick
 from skillopt.build import Job, OpenRun, open_run
 from skillopt.build.trainer import asks_small
 from skillopt.changes.proposal import Cost
+from skillopt.config.identity import run_identity
 from skillopt.errors import BudgetSpent
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.models.port import Model
@@ -217,7 +218,7 @@ async def _mine_with_model(
         nonlocal paid
         asking.say(doing)
         job = jobs.job(NO_SKILL, spent=paid, share=SHARE)
-        identity = {name: 1, **job.config.identity(job.addresses)}
+        identity = {name: 1, **run_identity(job.config, job.addresses)}
         # Other models or settings ask otherwise: their replies lie in a folder of their own.
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:10]
         async with open_run(job, asking.folder / f"{name}-{digest}", identity) as opened:

@@ -13,7 +13,7 @@ from skillopt.build import Job, OpenRun, prepare
 from skillopt.changes.block import with_learned
 from skillopt.changes.proposal import Cost
 from skillopt.changes.status import Decision
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.errors import ConfigError, TaskError
 from skillopt.night._ask import prompt_text
 from skillopt.night.measures import NightScorer, has_rubric

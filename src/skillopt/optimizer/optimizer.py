@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
+from skillopt.config.schema import GradientConfig, OptimizerConfig
 from skillopt.evaluation.stage import Evaluation
 from skillopt.models.port import Model
 from skillopt.optimizer.aggregate import Aggregator, Merged
@@ -39,131 +39,103 @@ LANE_ANALYSTS: Mapping[Mode, type[LaneAnalyst]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillAware:
-    """Skill-aware reflection: who may write notes, and above how many they are condensed (0: never)."""
-
-    source: Literal["both", "failure_only"] = "both"
-    consolidate_above: int = 0
-
-    @property
-    def notes_from(self) -> tuple[Side, ...]:
-        return ("failure",) if self.source == "failure_only" else ("failure", "success")
-
-    def suffixes(self) -> dict[str, str]:
-        """What the analysts are told on top of their prompts."""
-        notes = "" if self.source == "failure_only" else packaged("skill_aware_notes")
-        success = fill(packaged("skill_aware_success"), {"notes": notes and f"\n\n{notes.strip()}"})
-        return {"analyst_failure": packaged("skill_aware_failure"), "analyst_success": success}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptimizerSettings:
-    """How a step changes the skill, by the names of the configuration (`gradient`, `optimizer`, `model`)."""
-
-    prompts: Mapping[str, str] = field(default_factory=dict)
-    """The benchmark's own, by stage."""
-    max_tokens: int
-    context_window: int
-    minibatch_size: int
-    merge_batch_size: int
-    failure_only: bool
-    scoring_rule: str = ""
-    """What passes, in words; empty where the benchmark does not say."""
-    about: str = ""
-    """What the skill is, where it is no whole document; everybody who writes is told."""
-    small: bool = False
-    """Whether lanes are asked about in the form for small models."""
-    rollouts_per_task: int = 1
-    """Where a task is tried several times, analysts are told how to read that."""
-    learning_rate: int
-    """Most proposals one analyst may make."""
-    skill_update_mode: Mode = "patch"
-    lr_control_mode: Control = "fixed"
-    skill_aware: SkillAware | None = None
-    rewrite_max_completion_tokens: int = 64_000
-    files: EditableFiles = ONE_DOCUMENT
-    """The files of the skill that edits may change."""
-
-    @property
-    def writes_whole_skills(self) -> bool:
-        return self.skill_update_mode == "full_rewrite_minibatch"
-
-    @property
-    def control(self) -> Control:
-        """Who sets the limit of a step; a whole skill has none."""
-        return "none" if self.writes_whole_skills else self.lr_control_mode
-
-
 class Optimizer:
     """Stages 2 to 5 of a step, in one of the update modes."""
 
     def __init__(
         self,
         model: Model,
-        settings: OptimizerSettings,
+        settings: OptimizerConfig,
+        gradient: GradientConfig,
+        *,
+        max_tokens: int,
+        context_window: int,
+        rewrite_tokens: int = 64_000,
         rewriter: Model | None = None,
         proposer: Proposer | None = None,
+        prompts: Mapping[str, str] | None = None,
+        scoring_rule: str = "",
+        about: str = "",
+        files: EditableFiles = ONE_DOCUMENT,
+        is_small: bool = False,
     ) -> None:
-        """`rewriter` writes whole skills, where that takes another effort than the rest; a `proposer` takes
-        the place of analysts, merging and ranking.
+        """`rewriter` writes whole skills, of at most `rewrite_tokens`, where that takes another effort than
+        the rest; a `proposer` takes the place of analysts, merging and ranking. `prompts` are the benchmark's
+        own, by stage; `scoring_rule` says in words what passes, and `about` what the skill is, where it is no
+        whole document. Of `files` edits may change; `is_small` asks about lanes in the form for small models.
         """
-        form = form_of(settings.skill_update_mode, settings.files)
-        aware = None if settings.writes_whole_skills else settings.skill_aware
-        contrasts = settings.rollouts_per_task > 1
+        mode = settings.skill_update_mode
+        writes_whole_skills = mode == "full_rewrite_minibatch"
+        own, form = prompts or {}, form_of(mode, files)
+        self.control: Control = "none" if writes_whole_skills else settings.lr_control_mode
+        """Who sets the limit of a step; a whole skill has none."""
+        is_aware = settings.use_skill_aware_reflection and not writes_whole_skills
+        contrasts = gradient.rollouts_per_task > 1
         whole = ("analyst_failure", "analyst_success", "merge", ANALYST)
-        writes_skills = ("rewrite", *(whole if settings.writes_whole_skills else ()))
+        writes_skills = ("rewrite", *(whole if writes_whole_skills else ()))
         own_prompts = {
-            stage: text
-            for stage, text in settings.prompts.items()
-            if settings.skill_update_mode == "patch" or stage not in PATCH_PROMPTS
+            stage: text for stage, text in own.items() if mode == "patch" or stage not in PATCH_PROMPTS
         }
-        if settings.small:
+        if is_small:
             own_prompts = {ANALYST: packaged(f"{ANALYST}_small"), **own_prompts}
-        if settings.writes_whole_skills:
+        if writes_whole_skills:
             own_prompts[ANALYST] = packaged(f"{ANALYST}_rewrite")
+        suffixes = _skill_aware(settings.skill_aware_appendix_source) if is_aware else {}
+        if contrasts:
+            suffixes = _preceded(suffixes, packaged("contrast"), ("analyst_failure", "analyst_success"))
+        if mode == "patch" and files != ONE_DOCUMENT:
+            scripts = f"\n\n{packaged('files_scripts').strip()}" if files.scripts else ""
+            stages = (
+                "analyst_failure",
+                "analyst_success",
+                "merge",
+                "repair",
+                *(() if is_small else (ANALYST,)),
+            )
+            suffixes |= _preceded(suffixes, packaged("files").strip() + scripts, stages)
+        if about:
+            suffixes = _preceded(suffixes, about, WRITING)
         asked = OptimizerModel(
             model,
             prompts=own_prompts,
-            max_tokens=settings.max_tokens,
-            context_window=settings.context_window,
+            max_tokens=max_tokens,
+            context_window=context_window,
             words=form.words(),
-            suffixes=_suffixes(aware, contrasts, settings),
-            caps=dict.fromkeys(writes_skills, settings.rewrite_max_completion_tokens),
+            suffixes=suffixes,
+            caps=dict.fromkeys(writes_skills, rewrite_tokens),
             models={} if rewriter is None else dict.fromkeys(writes_skills, rewriter),
         )
-        self._settings = settings
+        self._gradient = gradient
+        self._is_small = is_small
         self._proposer = proposer
         self._asked = asked
+        notes_from: tuple[Side, ...] = ("failure",)
+        if settings.skill_aware_appendix_source == "both":
+            notes_from = ("failure", "success")
         self._reflector = Reflector(
             model=asked,
             form=form,
-            minibatch_size=settings.minibatch_size,
-            limit=None if settings.control == "none" else settings.learning_rate,
-            failure_only=settings.failure_only,
-            notes_from=() if aware is None else aware.notes_from,
+            minibatch_size=gradient.minibatch_size,
+            limit=None if self.control == "none" else settings.learning_rate,
+            failure_only=gradient.failure_only,
+            notes_from=notes_from if is_aware else (),
             contrasts=contrasts,
         )
-        self.aggregate = Aggregator(asked, form, merge_batch_size=settings.merge_batch_size).aggregate
+        self.aggregate = Aggregator(asked, form, merge_batch_size=gradient.merge_batch_size).aggregate
         """Stage 3: one list of proposals."""
         self._selector = Selector(asked, form, ranks=proposer is None)
-        self._updater = Updater(asked, form, None if aware is None else aware.consolidate_above)
+        self._updater = Updater(asked, form, settings.skill_aware_consolidate_threshold if is_aware else None)
         self.advisor = EpochAdvisor(asked)
-        self._lanes: LaneAnalyst | SmallLaneAnalyst = LANE_ANALYSTS[settings.skill_update_mode](
+        self._lanes: LaneAnalyst | SmallLaneAnalyst = LANE_ANALYSTS[mode](
             model=asked,
             contrasts=contrasts,
-            target_prompt=settings.prompts.get("rollout", ""),
-            scoring_rule=settings.scoring_rule,
-            files=settings.files,
+            target_prompt=own.get("rollout", ""),
+            scoring_rule=scoring_rule,
+            files=files,
         )
-        if settings.small:
-            self._lanes = SmallLaneAnalyst(asked, scoring_rule=settings.scoring_rule)
-        self.joiner = None if settings.small or proposer is not None else Joiner(asked)
-
-    @property
-    def control(self) -> Control:
-        """Who sets the limit of a step."""
-        return self._settings.control
+        if is_small:
+            self._lanes = SmallLaneAnalyst(asked, scoring_rule=scoring_rule)
+        self.joiner = None if is_small or proposer is not None else Joiner(asked)
 
     async def reflect(self, step: Step, rollouts: Evaluation) -> Reflection:
         """Stage 2: proposals of analysts while rollouts come in, or of the proposer for all of them."""
@@ -177,7 +149,7 @@ class Optimizer:
         return self._lanes if self._proposer is None else self._whole(self._proposer, rollouts)
 
     def _whole(self, proposer: Proposer, rollouts: Evaluation, limit: int | None = None) -> WholeBatch:
-        failure_only = self._settings.failure_only
+        failure_only = self._gradient.failure_only
         return WholeBatch(proposer=proposer, rollouts=rollouts, failure_only=failure_only, limit=limit)
 
     async def in_lanes(
@@ -188,16 +160,16 @@ class Optimizer:
             rollouts,
             "failure",
             study,
-            size=self._settings.minibatch_size if self._proposer is None else len(rollouts.rows) + 1,
+            size=self._gradient.minibatch_size if self._proposer is None else len(rollouts.rows) + 1,
             seed=step.seed,
             joins_last=True,
-            group=by_kind if self._settings.small else None,
+            group=by_kind if self._is_small else None,
         )
 
     def lanes_of(self, failures: Sequence[Studied]) -> list[list[Studied]]:
         """Failures that are all in, in minibatches as `in_lanes` makes them."""
-        size = self._settings.minibatch_size if self._proposer is None else max(1, len(failures))
-        if self._settings.small:
+        size = self._gradient.minibatch_size if self._proposer is None else max(1, len(failures))
+        if self._is_small:
             return by_kind(failures, size)
         return [list(failures[at : at + size]) for at in range(0, len(failures), size)]
 
@@ -214,22 +186,13 @@ class Optimizer:
         return await self._updater.update(step, selection, reflection.notes())
 
 
-def _suffixes(aware: SkillAware | None, contrasts: bool, settings: OptimizerSettings) -> dict[str, str]:
-    """What stages are told on top of their prompts: what the skill is, which files it has, how to read
-    several tries, then how to tell defects from lapses.
-    """
-    told = {} if aware is None else aware.suffixes()
-    if contrasts:
-        told = {
-            stage: f"{packaged('contrast').strip()}\n\n{told.get(stage, '')}"
-            for stage in ("analyst_failure", "analyst_success")
-        }
-    if settings.skill_update_mode == "patch" and settings.files != ONE_DOCUMENT:
-        files = packaged("files").strip()
-        files += f"\n\n{packaged('files_scripts').strip()}" if settings.files.scripts else ""
-        write_edits = ("analyst_failure", "analyst_success", "merge", "repair")
-        for stage in write_edits if settings.small else (*write_edits, ANALYST):
-            told[stage] = f"{files}\n\n{told.get(stage, '')}"
-    if settings.about:
-        told = {stage: f"{settings.about.strip()}\n\n{told.get(stage, '')}" for stage in WRITING}
-    return told
+def _skill_aware(source: Literal["both", "failure_only"]) -> dict[str, str]:
+    """What tells analysts to tell defects of the skill from lapses in following it."""
+    notes = "" if source == "failure_only" else packaged("skill_aware_notes")
+    success = fill(packaged("skill_aware_success"), {"notes": notes and f"\n\n{notes.strip()}"})
+    return {"analyst_failure": packaged("skill_aware_failure"), "analyst_success": success}
+
+
+def _preceded(suffixes: Mapping[str, str], text: str, stages: Sequence[str]) -> dict[str, str]:
+    """The suffixes of these stages, each after a text."""
+    return {stage: f"{text.strip()}\n\n{suffixes.get(stage, '')}" for stage in stages}

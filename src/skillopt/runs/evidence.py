@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, cast
 
+from skillopt.config.schema import EvaluationConfig, GateConfig
 from skillopt.errors import UsageError
 from skillopt.events import Judged, Notice, Reflected, RowFact, StageClosed, Updated
 from skillopt.events.records import EditRecord, StepRecord
 from skillopt.events.state import Metric
-from skillopt.gate.constraints import Effort, Ruled, outgrows, too_long
+from skillopt.gate.constraints import Constraints, Effort, Ruled, outgrows, too_long
 from skillopt.gate.decision import Case, PolicyReader, RowId, worth_of, worths_of
 from skillopt.gate.gate import RULE, STAGE
 from skillopt.gate.policies import decide
-from skillopt.gate.settings import GateSettings
 from skillopt.place import START, Place
 from skillopt.runs.fold import LogSection
 from skillopt.runs.log import DATABASE
@@ -167,32 +167,21 @@ class _Recomputing:
             return skills.get(accepted[0])
         return skills.get(self._before.skill if self._is_gated else self._before.best)
 
-    def _settings(self) -> GateSettings:
-        """How the gate was told to decide."""
-        config = self._run.config
-        told = {
-            **config["evaluation"],
-            **config["gate"],
-            "policy": self._policy,
-            "seed_chars": len(self._run.skills.get(self._before.seed).rendered),
-            "compared_targets": 1,
-        }
-        if config["gate"]["targets"] != "mean":
-            told["compared_targets"] = (config["model"].get("targets") or "").count(",") + 1
-        return GateSettings(**{one.name: told[one.name] for one in fields(GateSettings) if one.name in told})
-
     def _recomputed(
         self, incumbent_rows: Sequence[RowFact], candidate_rows: Sequence[RowFact], candidate: Document
     ) -> VerdictEvidence:
         """The gate's own arithmetic on these rows."""
-        settings, metric = self._settings(), cast(Metric, self._judged.metric)
-        worths = [worth_of(row, metric, settings.gate_mixed_weight) for row in candidate_rows]
-        values = worths_of(incumbent_rows, metric, settings.gate_mixed_weight)
+        config, metric = self._run.config, cast(Metric, self._judged.metric)
+        settings, evaluation = GateConfig(**config["gate"]), EvaluationConfig(**config["evaluation"])
+        targets = (config["model"].get("targets") or "").count(",") + 1
+        worths = [worth_of(row, metric, evaluation.gate_mixed_weight) for row in candidate_rows]
+        values = worths_of(incumbent_rows, metric, evaluation.gate_mixed_weight)
         draws = 1 + max((draw for _, draw in values), default=0)  # an incumbent has its further draws as well
         case = Case.of(
             values,
             further=(settings.confirm_draws or draws // 2) if self._policy == "confirm" else 0,
-            limits=settings,
+            settings=settings,
+            seed_chars=len(self._run.skills.get(self._before.seed).rendered),
             chars=len(candidate.rendered),
             incumbent_chars=len(self._incumbent.rendered),
         )
@@ -206,7 +195,7 @@ class _Recomputing:
             for row, worth, bar, upper in zip(candidate_rows, worths, case.bar, uppers, strict=False)
         ]
         ruled = Ruled(ruling=reader.ruling or "inconclusive", why=_reason(reader, rows), by=reader.decided_by)
-        constraints = settings.constraints
+        constraints = Constraints.of(settings, targets) if evaluation.use_gate else Constraints()
         ruled = constraints.apply(ruled, _effort(incumbent_rows), _effort(candidate_rows))
         ruled = constraints.none_worse(ruled, values, dict(zip(told, worths, strict=True)))
         unfit = [row for row in candidate_rows if row.invalid == "too_long"]

@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Protocol
 
 from skillopt.aio import together
+from skillopt.config.schema import OptimizerConfig
 from skillopt.evaluation.runner import rows_of
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events import EpochEnded
@@ -15,7 +16,6 @@ from skillopt.gate.gate import Gate, Verdict
 from skillopt.optimizer.epoch import (
     EPOCH_AGO,
     Advice,
-    PairPolicy,
     TaskPair,
     kept_pairs,
     means_of,
@@ -46,24 +46,6 @@ class LookBack:
     """When it was, in words: `3 nights ago`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochSettings:
-    """What the end of an epoch does, by the names of the configuration (section `optimizer`)."""
-
-    use_slow_update: bool = True
-    use_meta_skill: bool = True
-    slow_update_gate_with_selection: bool = True
-    longitudinal_pair_policy: PairPolicy = "mixed"
-    skip_unchanged_epochs: bool = True
-
-    @property
-    def ungated(self) -> str:
-        """Which changes of an epoch's end pass no gate, in words; empty when all do."""
-        if self.use_slow_update and not self.slow_update_gate_with_selection:
-            return "Slow updates were taken without a gate and measured afterwards."
-        return ""
-
-
 class CandidateJudge(Protocol):
     """The gate as the trainer puts it to a candidate."""
 
@@ -78,7 +60,7 @@ class EpochEnd:
     to; both learn from how the same tasks went an epoch ago and now.
     """
 
-    settings: EpochSettings
+    settings: OptimizerConfig
     _: KW_ONLY
     gate: Gate
     optimizer: Optimizer

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
-from skillopt.evaluation.runner import Evaluator
 from skillopt.events import RowFact, TestMeasured
-from skillopt.gate.gate import Gate
-from skillopt.ledger import Ledger
 from skillopt.skill.document import Document
 from skillopt.step import Step
 from skillopt.train.claim import TestReport, report_of
-from skillopt.train.sealed_test import SealedTest, TestSettings
+from skillopt.train.sealed_test import SealedTest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +28,9 @@ class PooledRows:
 class PooledTest(SealedTest):
     """Trains the folds when the seal would be opened, and pools what their own sealed tests showed."""
 
-    def __init__(
-        self,
-        folds: Callable[[], Awaitable[PooledRows]],
-        evaluator: Evaluator,
-        ledger: Ledger,
-        gate: Gate,
-        settings: TestSettings,
-    ) -> None:
-        super().__init__(evaluator, (), ledger, gate, replace(settings, always=True))
+    def __init__(self, folds: Callable[[], Awaitable[PooledRows]], *sealed: Any, **cost: Any) -> None:
+        """`folds` trains and tests them; all else is that of a sealed test, which has no rows of its own."""
+        super().__init__(*sealed, **cost)
         self.refused = ""
         self._folds = folds
 

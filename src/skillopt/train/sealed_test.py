@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from skillopt.account import Amount
@@ -28,36 +27,37 @@ CLOSED = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TestSettings:
-    """What a rollout of the test may cost, and how many skills are tested."""
-
-    __test__ = False  # not a test class
-
-    price: Price | None
-    max_tokens: int
-    least_cap: int
-    """The output that a call sets aside where a budget leaves no more."""
-    skills: int = 2
-    allowance: Allowance | None = None
-    """What a rollout that is paid as a whole, inside an agent, may use; None where its calls are paid."""
-    always: bool = False
-    """Whether it is opened also where no skill but the seed would be tested."""
-
-
 class SealedTest:
     """Measures seed, best and, with the gate off, the last skill on test: at the end or in idle slots."""
 
     def __init__(
-        self, evaluator: Evaluator, rows: Sequence[Row], ledger: Ledger, gate: Gate, settings: TestSettings
+        self,
+        evaluator: Evaluator,
+        rows: Sequence[Row],
+        ledger: Ledger,
+        gate: Gate,
+        *,
+        price: Price | None,
+        max_tokens: int,
+        least_cap: int,
+        skills: int = 2,
+        allowance: Allowance | None = None,
+        always: bool = False,
     ) -> None:
-        """What is compared is the number that `gate` decides on."""
+        """What is compared is the number that `gate` decides on.
+
+        `least_cap` is the output that a call sets aside where a budget leaves no more. `skills` is how many
+        are tested. A rollout that is paid as a whole, inside an agent, may use its `allowance`. With `always`
+        the test is opened also where no skill but the seed would be tested.
+        """
         self.rows = tuple(rows)
         self._evaluator = evaluator
         self._ledger = ledger
         self._gate = gate
-        self._settings = settings
-        self._planned = settings.skills * len(self.rows)
+        self._price, self._allowance = price, allowance
+        self._max_tokens, self._least_cap = max_tokens, least_cap
+        self._always = always
+        self._planned = skills * len(self.rows)
         self._early: Evaluation | None = None
         self._early_step: Step | None = None
         self._has_given_way = False
@@ -107,33 +107,33 @@ class SealedTest:
 
     def _full(self, known: Sequence[Usage], calls: int, mean: Fraction | None) -> Amount:
         """One reservation: of a call with the longest answer so far, or of a rollout paid as a whole."""
-        if self._settings.allowance is not None:
+        if self._allowance is not None:
             most = max(known, key=lambda one: one.total)
-            usd = mean if self._settings.price is None else cost(most, self._settings.price)
+            usd = mean if self._price is None else cost(most, self._price)
             return reservation(
-                self._settings.allowance,
+                self._allowance,
                 Amount(calls=calls, tokens=most.total, usd=usd),
-                self._settings.price,
+                self._price,
             )
         longest = math.ceil(MARGIN * max(one.output_tokens for one in known))
         worst = Usage(
             input_tokens=math.ceil(MARGIN * max(one.input_tokens for one in known)),
-            output_tokens=min(self._settings.max_tokens, max(self._settings.least_cap, longest)),
+            output_tokens=min(self._max_tokens, max(self._least_cap, longest)),
         )
         return Amount(
             calls=1,
             tokens=worst.total,
-            usd=None if self._settings.price is None else cost(worst, self._settings.price),
+            usd=None if self._price is None else cost(worst, self._price),
         )
 
     def _dollars(self, known: Sequence[Usage], rollouts: int) -> Fraction | None:
         """What a rollout of the baseline cost on average; None where no price and no agent's figure tells."""
-        if self._settings.price is not None:
-            return sum((cost(one, self._settings.price) for one in known), Fraction(0)) / len(known)
-        if self._settings.allowance is None:
+        if self._price is not None:
+            return sum((cost(one, self._price) for one in known), Fraction(0)) / len(known)
+        if self._allowance is None:
             return None
         paid = self._ledger.account.total(STAGE, "target").usd
-        return paid / rollouts if paid else self._settings.allowance.usd
+        return paid / rollouts if paid else self._allowance.usd
 
     def _judged(self, rows: int, answers: int) -> Amount:
         """What judging so many rows will cost, by what it did for the baseline; nothing without a judge."""
@@ -143,8 +143,8 @@ class SealedTest:
         paid = self._ledger.account.total(STAGE, "target")
         mean = math.ceil(Fraction(paid.tokens, rollouts))
         return Usage(
-            input_tokens=max(0, mean - self._settings.max_tokens),
-            output_tokens=min(mean, self._settings.max_tokens),
+            input_tokens=max(0, mean - self._max_tokens),
+            output_tokens=min(mean, self._max_tokens),
         )
 
     def provide(self, share: TestShare | None, seed: Document) -> None:
@@ -173,7 +173,7 @@ class SealedTest:
 
     def gives_way(self, emit: Sink) -> bool:
         """Leave the share of a test that would stay closed to training; False where there is none."""
-        if self._settings.always or self._has_given_way or self.refused or not self._ledger.budget.is_limited:
+        if self._always or self._has_given_way or self.refused or not self._ledger.budget.is_limited:
             return False
         self._has_given_way = True
         self._ledger.set_aside_for_test(Amount())
@@ -190,7 +190,7 @@ class SealedTest:
         skill is found, unless it is opened without.
         """
         self._early_step = step
-        if not self.refused and self._early is None and (is_found or self._settings.always):
+        if not self.refused and self._early is None and (is_found or self._always):
             self._early = self._run(step, step.skill, background=True)
 
     def expect(self) -> None:
@@ -208,7 +208,7 @@ class SealedTest:
         is_found = len({skill.rendered for skill in skills.values()}) > 1
         if self.is_too_dear and is_found and self._ledger.leaves(*self._needed):
             self.refused, self.is_too_dear = "", False
-        if not (self.refused or is_found or self._settings.always):
+        if not (self.refused or is_found or self._always):
             return TestReport(measured=False, why=CLOSED)
         if self.refused:
             return TestReport(measured=False, why=self.refused)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
+from skillopt.config.schema import Config
 from skillopt.errors import BudgetSpent
 from skillopt.evaluation.leaks import LeakGuard, told, why
 from skillopt.events import Checkpoint, CheckpointKind, Notice
@@ -24,7 +24,7 @@ from skillopt.step import Outbox, Step
 from skillopt.train.ahead import Ahead
 from skillopt.train.claim import TestReport, TrainingEnd
 from skillopt.train.closing import baseline_notices, close_step, lost_selection, unusable_replies, updated
-from skillopt.train.epoch_end import EpochEnd, EpochSettings, LookBack
+from skillopt.train.epoch_end import EpochEnd, LookBack
 from skillopt.train.handover import Handover
 from skillopt.train.log import Log
 from skillopt.train.plan import Batch, Plan
@@ -34,6 +34,7 @@ from skillopt.train.strategies.paper import Paper
 from skillopt.train.strategies.port import JudgedCandidate, Parts, Strategy
 
 LEAK_GUARD = "leak_guard"
+UNGATED_SLOW_UPDATES = "Slow updates were taken without a gate and measured afterwards."
 NO_GATE = "The gate was off: every candidate was taken without proof."
 _REMEMBERED = 8
 """Measured skills that are kept in memory; the rows of others are read from the store again."""
@@ -51,9 +52,8 @@ class Trainer:
         test: SealedTest,
         log: Log,
         skills: SkillStore,
-        epoch_settings: EpochSettings,
+        config: Config,
         strategy: Callable[[Parts], Strategy] = Paper,
-        strategy_settings: Mapping[str, Any] | None = None,
         guard: LeakGuard | None = None,
         look_back: LookBack | None = None,
         start: Document | None = None,
@@ -61,7 +61,7 @@ class Trainer:
         pruner: Pruner | None = None,
     ) -> None:
         self.gate, self.optimizer, self.plan, self.test = gate, optimizer, plan, test
-        self.log, self.skills, self.epoch_settings = log, skills, epoch_settings
+        self.log, self.skills, self.config = log, skills, config
         self.strategy = strategy(
             Parts(
                 optimizer=optimizer,
@@ -70,14 +70,14 @@ class Trainer:
                 attempt=self.attempt,
                 expect=test.expect,
                 guard=guard,
-                settings=strategy_settings or {},
+                config=config,
             )
         )
         self.guard, self.look_back = guard, look_back
         self.start = start  # the skill that training starts from, where it is not the seed
         self.ahead = Ahead(gate, is_on=ahead and start is None)
         self.epoch_end = EpochEnd(
-            epoch_settings,
+            config.optimizer,
             gate=gate,
             optimizer=optimizer,
             plan=plan,
@@ -91,7 +91,11 @@ class Trainer:
     @property
     def ungated(self) -> str:
         """Which changes pass no gate in this run, as every report says it; empty when all do."""
-        return self.epoch_settings.ungated if self.gate.is_on else NO_GATE
+        if not self.gate.is_on:
+            return NO_GATE
+        settings = self.config.optimizer
+        is_gated = settings.slow_update_gate_with_selection or not settings.use_slow_update
+        return "" if is_gated else UNGATED_SLOW_UPDATES
 
     async def fit(self, skill: Document) -> TrainingEnd:
         """Train a skill, or go on where the run stands."""

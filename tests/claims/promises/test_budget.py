@@ -593,7 +593,7 @@ def test_the_client_library_is_loaded_before_anything_is_reserved(tmp_path: Path
     """A process that is killed while it loads has spent nothing."""
     program = (
         "import asyncio, sys\nfrom pathlib import Path\nfrom skillopt.build import open_run, prepare\n"
-        "from skillopt.config import load\nasync def main():\n"
+        "from skillopt.config.load import load\nasync def main():\n"
         " job = prepare(load(None, flags={}, options=sys.argv[2:], environ={}, cwd=Path.cwd()))\n"
         " async with open_run(job, Path(sys.argv[1])) as opened:\n"
         "  print('aiohttp' in sys.modules, opened.ledger.spent.calls)\nasyncio.run(main())"

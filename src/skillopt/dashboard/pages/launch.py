@@ -8,7 +8,9 @@ from typing import Any
 
 from multidict import MultiMapping
 
-from skillopt.config import Resolved, describe, packaged_names, render
+from skillopt.config.files import packaged_names
+from skillopt.config.load import Resolved
+from skillopt.config.show import describe, render
 from skillopt.dashboard._forms import actions, button, choice, field, hidden, stop_button, stop_or_resume
 from skillopt.dashboard._launch import Launched, Launches, LaunchRequest, chosen_options
 from skillopt.dashboard._page import ActionReply, Page, Parts, Visit

@@ -32,7 +32,7 @@ class Paper:
         self._optimizer = parts.optimizer
         self._gate = parts.gate
         self._attempt = parts.attempt
-        self._salvages = bool(parts.settings.get("salvage", True))
+        self._salvages = parts.config.optimizer.salvage
 
     async def reflect(self, step: Step, rollouts: Evaluation) -> Reflection:
         """Analysts study minibatches of failures and of successes."""

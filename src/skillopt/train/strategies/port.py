@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from skillopt.config.schema import Config
 from skillopt.evaluation.leaks import LeakGuard
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events.state import MemoryEntry, State
@@ -133,8 +134,7 @@ class Parts:
     may begin, in slots that stand empty.
     """
     guard: LeakGuard | None
-    settings: Mapping[str, Any]
-    """What the configuration says to it."""
+    config: Config
 
 
 def taken(tried: Sequence[JudgedCandidate]) -> JudgedCandidate:

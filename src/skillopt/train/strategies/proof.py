@@ -45,15 +45,7 @@ class Proof:
         self._parts = parts
         self._gate = parts.gate
         self._optimizer = parts.optimizer
-        said = parts.settings
-        self._rows = int(said["rows"])
-        self._depth = int(said["depth"])
-        self._control = int(said["control"])
-        self._blame_from = int(said["blame_from"])
-        self._blame_rows = int(said["blame_rows"])
-        self._prunes = bool(said["prune"])
-        self._confirms = bool(said["confirm"])
-        self._remaining = int(said["remaining"])
+        self._settings = parts.config.train.proof
         self._harmful: list[Edit] = []
         """Those of the present step, for its memory."""
         self._step: Step | None = None
@@ -108,9 +100,9 @@ class Proof:
             analyst=self._optimizer.lanes(rollouts),
             trials=trials,
             guard=self._parts.guard,
-            confirms=self._confirms,
-            most_rows=self._rows,
-            depth=self._depth,
+            confirms=self._settings.confirm,
+            most_rows=self._settings.rows,
+            depth=self._settings.depth,
             kinds=self._held_out_failures(step),
             earlier=[DeadEdit(edit=edit) for edit in _remembered(step, NOTHING)],
             harmful=_remembered(step, HARMFUL),
@@ -140,7 +132,13 @@ class Proof:
     async def select(self, step: Step, reflection: Reflection, merged: Merged) -> Selection:
         """As few proven edits as fix all that was fixed, without those that break tasks which passed."""
         assert isinstance(reflection, Lanes) and isinstance(merged, Joined)
-        choice = Choice(step, reflection, gate=self._gate, control=self._control, blame_rows=self._blame_rows)
+        choice = Choice(
+            step,
+            reflection,
+            gate=self._gate,
+            control=self._settings.control,
+            blame_rows=self._settings.blame_rows,
+        )
         self._found = lambda: choice.held or _covering(reflection.lanes)
         selection = await choice.select(merged)
         self._harmful += choice.harmful.values()
@@ -168,7 +166,7 @@ class Proof:
         await self._without(step, state, tried, tried[0], guilty, policy)
         self._harmful += [edit for edit in _edits(tried[0].update) if edit.id in guilty]
         best = taken(tried)
-        if best.is_accepted and self._prunes:
+        if best.is_accepted and self._settings.prune:
             loose = await step.timed("prune", self._loose(step, best, reflection.noise))
             await self._without(step, state, tried, best, loose, policy)
         return tried
@@ -206,9 +204,9 @@ class Proof:
         """The edits that break more val rows than they should fix, where enough that worked are broken."""
         before = self._gate.remembered(step.skill.rendered).values
         all_broken = broken_in(before, self._gate.worths(bundle.verdict.rows))
-        broken = all_broken[: self._blame_rows]
+        broken = all_broken[: self._settings.blame_rows]
         edits = _edits(bundle.update)
-        if len(broken) < self._blame_from or len(edits) < 2:
+        if len(broken) < self._settings.blame_from or len(edits) < 2:
             return []
         trials = Trials(self._gate, step, "blame")
         rows = {row: self._gate.rows[row] for row in broken}
@@ -230,7 +228,7 @@ class Proof:
         wrong = sorted(
             (row for row, worth in now.items() if worth < 1),
             key=lambda row: (not is_broken(before[row], now[row]), row),
-        )[: self._blame_rows]
+        )[: self._settings.blame_rows]
         if not weak or not wrong or len(edits) < 2:
             return []
         trials = Trials(self._gate, step, "blame")
@@ -258,7 +256,7 @@ class Proof:
         if state.step < plan.steps_per_epoch:
             return ""
         left = len(plan.train) - len(set(state.settled))
-        least = min(self._remaining, math.ceil(len(plan.train) / 4))
+        least = min(self._settings.remaining, math.ceil(len(plan.train) / 4))
         if left < least:
             are = "task is" if left == 1 else "tasks are"
             return f"{left} train {are} neither solved nor fixed by an accepted edit, fewer than {least}"
