@@ -1,7 +1,7 @@
-"""`python examples/nights/read_reactions.py`: how well reactions of a person are read.
+"""`python examples/nights/read_reactions.py --reader MODEL`: how well a model reads reactions of a person.
 
 Two hundred things that a person says after an answer, in 13 languages, labelled before there was anything
-that reads them. Rules in code read them; with --reader a model does too, by the very question of a night.
+that reads them. The model is asked by the very question of a night.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from skillopt.night.gather import NO_SKILL, at_once
 from skillopt.night.job import NightJobs
 from skillopt.night.readings import (
     Readings,
+    ReadTurn,
     SessionReading,
-    read_by_rules,
     read_with_model,
     unread,
 )
@@ -57,17 +57,19 @@ def session_of(number: int, words: str) -> RecordedSession:
     )
 
 
-def scored(rows: Sequence[Mapping[str, str]], readings: Sequence[SessionReading]) -> dict[str, Any]:
-    """Precision and recall of each reaction, and of the wishes for every time among the corrections."""
-    told = [reading.turns[1] for reading in readings]
-    pairs = [(row["reaction"], one.reaction) for row, one in zip(rows, told, strict=True)]
+def scored(rows: Sequence[Mapping[str, str]], told: Sequence[ReadTurn | None]) -> dict[str, Any]:
+    """Precision and recall of each reaction, and of the wishes for every time among the corrections; None is
+    a sentence that stayed unread, which is no reaction and never right.
+    """
+    pairs = [(row["reaction"], one and one.reaction) for row, one in zip(rows, told, strict=True)]
     lasting = [
         (row["lasts"] == "lasting", one.lasting)
         for row, one in zip(rows, told, strict=True)
-        if row["reaction"] == one.reaction == "corrected"
+        if one is not None and row["reaction"] == one.reaction == "corrected"
     ]
     return {
         "sentences": len(rows),
+        "unread": sum(one is None for one in told),
         "right": sum(wanted == found for wanted, found in pairs),
         "reactions": {name: _counts(pairs, name) for name in REACTIONS},
         "lasting": {"corrections": len(lasting), **_counts(lasting, True)},
@@ -107,7 +109,7 @@ async def read_all(
 
 def table(title: str, found: Mapping[str, Any]) -> str:
     """The figures for reading."""
-    lines = [f"{title}: {found['right']} of {found['sentences']} right"]
+    lines = [f"{title}: {found['right']} of {found['sentences']} right, {found['unread']} unread"]
     for name, row in [*found["reactions"].items(), ("lasting", found["lasting"])]:
         precision = f"{row['right'] / row['told']:.2f}" if row["told"] else "   -"
         recall = f"{row['right'] / row['are']:.2f}" if row["are"] else "   -"
@@ -122,17 +124,10 @@ async def compare(options: argparse.Namespace) -> int:
     """Read, compare, print."""
     rows = corpus(options.corpus, options.limit)
     sessions = [session_of(number, row["words"]) for number, row in enumerate(rows)]
-    ruled = [read_by_rules(one) for one in sessions]
-    found = {"rules in code": scored(rows, ruled)}
-    if options.reader:
-        told = dict(part.split("=", 1) for part in options.options)
-        read = await read_all(sessions, options.reader, told, options.out)
-        names = [one.name for one in sessions]
-        whole = [read.get(name, rule) for name, rule in zip(names, ruled, strict=True)]
-        found[f"{options.reader}, read {len(read)}, rules for the rest"] = scored(rows, whole)
-        there = [at for at, name in enumerate(names) if name in read]
-        found["rules in code on those"] = scored([rows[at] for at in there], [ruled[at] for at in there])
-    print(json.dumps(found) if options.json else "\n\n".join(table(*one) for one in found.items()))
+    settings = dict(part.split("=", 1) for part in options.options)
+    read = await read_all(sessions, options.reader, settings, options.out)
+    found = scored(rows, [read[one.name].turns[1] if one.name in read else None for one in sessions])
+    print(json.dumps(found) if options.json else table(options.reader, found))
     return 0
 
 
@@ -141,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="read_reactions", description=(__doc__ or "").partition("\n\n")[2], allow_abbrev=False
     )
-    parser.add_argument("--reader", metavar="MODEL", help="who reads the sessions (default: rules alone)")
+    parser.add_argument("--reader", metavar="MODEL", required=True, help="who reads the sessions")
     parser.add_argument("--options", nargs="*", default=[], metavar="KEY=VALUE", help="settings of the run")
     parser.add_argument("--limit", type=face.count, help="so many of the sentences, always the same ones")
     parser.add_argument("--corpus", type=Path, default=CORPUS, help="a file like that of the tests")

@@ -18,6 +18,7 @@ import pytest
 from _loopback import LoopbackProvider
 from cli._commands import SRC, Ran, run
 from night._nights import LEARNT, RULE, SKILL, Person, scripted
+from night._reader import keep_readings
 from night._transcripts import Talk, claude_code
 from night._windows import split
 
@@ -87,6 +88,11 @@ def test_dry_run_without_a_model_names_tasks_cost_and_remedy_and_writes_nothing(
     before = sorted(person.home.rglob("*"))
     ran = sleep("dry-run")
     assert ran.code == 0 and "No model is configured, so nothing was sent" in ran.out
+    assert "a model would read 20 sessions" in ran.out and "unread: no model has read it yet 20" in ran.out
+    assert "likely cost: " in ran.out and sorted(person.home.rglob("*")) == before
+    keep_readings(person.around())
+    before = sorted(person.home.rglob("*"))
+    ran = sleep("dry-run")
     assert (
         "Write a brief on whether a bakery should open on Sundays." in ran.out
         and "section_present=Key Risks" in ran.out
@@ -102,11 +108,7 @@ def test_dry_run_without_a_model_names_tasks_cost_and_remedy_and_writes_nothing(
 
 def test_a_night_without_a_model_shows_what_it_found_and_fails_with_the_remedy(person: Person) -> None:
     ran = sleep("run")
-    assert (
-        ran.code == 2
-        and "would work on brief-writer with 20 tasks" in ran.out
-        and "--model handoff" in ran.err
-    )
+    assert ran.code == 2 and "a model would read 20 sessions" in ran.out and "--model handoff" in ran.err
     assert "No model is configured" not in ran.out, "it is told once"
     assert not (person.home / ".skillopt-sleep" / "projects").exists()
 
@@ -298,7 +300,7 @@ def test_a_scheduler_that_cannot_redirect_is_given_a_command_that_writes_its_own
     ran = program(person, "run", "--log", log)
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", "")
     assert (
-        "would work on brief-writer" in Path(log).read_text()
+        "a model would read 20 sessions" in Path(log).read_text()
         and "No model is configured" in Path(log).read_text()
     )
 

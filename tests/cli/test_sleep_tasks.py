@@ -17,6 +17,7 @@ import pytest
 from _loopback import LoopbackProvider
 from cli._commands import SRC, Ran, run
 from night._nights import LEARNT, RULE, SKILL, Person, scripted
+from night._reader import keep_readings
 
 SECRET = "ghp_0123456789abcdefABCDEF0123456789abcd"
 
@@ -37,6 +38,7 @@ def test_tasks_are_written_reviewed_and_used_and_nothing_is_sent_before_that(
 ) -> None:
     talks = person.home / ".skillopt-sleep" / "sessions" / "talks.jsonl"
     talks.write_text(talks.read_text().replace("free tier.", f"free tier. My token is {SECRET}."))
+    keep_readings(person.around())
     told = json.loads(sleep("harvest", "--output", "tasks.json", "--json").out)
     path = person.project / "tasks.json"
     assert (told["tasks"], told["output"], told["kept"]) == (20, str(path), 20)
@@ -73,6 +75,7 @@ def test_tasks_are_written_reviewed_and_used_and_nothing_is_sent_before_that(
 def test_a_bare_list_is_used_when_the_person_says_that_it_was_read(
     person: Person, provider: LoopbackProvider
 ) -> None:
+    keep_readings(person.around())
     sleep("harvest", "--output", "tasks.json")
     path = person.project / "tasks.json"
     path.write_text(json.dumps(json.loads(path.read_text().replace("form alone", "vouched for"))["tasks"]))
@@ -90,6 +93,7 @@ def test_a_bare_list_is_used_when_the_person_says_that_it_was_read(
 
 
 def test_without_a_model_a_file_of_tasks_is_shown_and_the_remedy_told(person: Person) -> None:
+    keep_readings(person.around())
     sleep("harvest", "--output", "tasks.json")
     ran = sleep("run", "--tasks-file", "tasks.json")
     assert (
@@ -105,7 +109,7 @@ def test_a_file_that_cannot_be_written_is_named_and_one_without_tasks_is_not_mad
     assert ran.code == 2 and "cannot be written" in ran.err
     told = json.loads(sleep("harvest", "--since", "1h", "--output", "none.json", "--json").out)
     assert (told["tasks"], told["output"]) == (0, None) and not (person.project / "none.json").exists()
-    assert "no file was written" in sleep("harvest", "--since", "1h", "--output", "none.json").out
+    assert "none.json was not written" in sleep("harvest", "--since", "1h", "--output", "none.json").out
 
 
 def test_a_file_that_is_not_there_is_named(person: Person) -> None:
@@ -113,9 +117,24 @@ def test_a_file_that_is_not_there_is_named(person: Person) -> None:
     assert ran.code == 2 and "gone.json cannot be read" in ran.err
 
 
+def test_a_model_that_is_named_reads_the_sessions_for_the_file_once(
+    person: Person, provider: LoopbackProvider
+) -> None:
+    (person.project / "there.json").write_text("{}")
+    words = ("harvest", "--model", f"compatible:m@{provider.base_url}", "--output")
+    assert sleep(*words, "there.json").code == 2 and not provider.log, (
+        "nothing is paid for what cannot be kept"
+    )
+    assert "20 tasks written" in sleep(*words, "tasks.json").out
+    asked = len(provider.log)
+    assert {(one.place or "").partition("/")[0] for one in provider.log} == {"read", "mine", "judge"}
+    assert "20 tasks written" in sleep(*words, "again.json").out and len(provider.log) == asked
+
+
 @pytest.mark.slow
 def test_another_file_is_another_night(person: Person, provider: LoopbackProvider) -> None:
     """An open night about sessions is not what a night about a file goes on with."""
+    keep_readings(person.around())
     sleep("harvest", "--output", "tasks.json")
     model = f"compatible:m@{provider.base_url}"
     first = json.loads(sleep("run", "--model", model, "--quiet", "--json").out)

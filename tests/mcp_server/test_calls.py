@@ -102,7 +102,7 @@ async def test_every_tool_is_listed_and_does_what_its_command_does(tmp_path: Pat
             listed = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert (await done("sleep_status"))["night"] == 0
             assert (await done("sleep_harvest", since="31h"))["kept"] == 5
-            assert len((await done("sleep_dry_run"))["tasks"]) == 20
+            assert (await done("sleep_dry_run"))["to_read"] == 20
             night = await done("sleep_run", model=model, max_tokens=500_000)
             assert night["skills"][0]["candidate"] == 1.0 and any(
                 "brief" in line or "val" in line for line in heard

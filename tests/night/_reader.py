@@ -4,22 +4,75 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from skillopt.night import mining, requests
+from skillopt.night.context import NightContext
+from skillopt.night.gather import read_sessions
 from skillopt.night.kinds import pasted
-from skillopt.night.reactions import reaction
+from skillopt.night.readings import Reaction, ReadTurn, SessionReading
+from skillopt.transcripts.session import RecordedSession
 
+_WORDS: Mapping[Reaction, str] = {
+    "abandoned": r"never ?mind|forget it",
+    "redone": r"(?:try|do it|once) (?:over )?again|start over|once more",
+    "corrected": r"no\b(?!,? thanks| problem| need)|not what|you forgot|still|too \w+|(?:is|was) wrong|incorrect"
+    r"|doesn'?t|instead|always|never|nein|don'?t|from now on|should|please|make it|i prefer|we (?:use|write)|wrong",
+    "accepted": r"thanks|perfect|great|good|nice|works",
+}
 _PERSON = re.compile(r'<person turn="(\d+\.(\d+))">\n(.*?)\n</person>', re.DOTALL)
 
 
+def reaction(text: str) -> Reaction:
+    """What a reader of plain words would say of the beginning of a turn."""
+    head = pasted(text)[0][:300].replace("’", "'")
+    found = (kind for kind, words in _WORDS.items() if re.search(rf"\b(?:{words})", head, re.IGNORECASE))
+    return next(found, "none")
+
+
+def read_plainly(session: RecordedSession) -> SessionReading:
+    """A session as that reader would read it; every correction is meant for every time."""
+    turns = [ReadTurn(reaction="none", asks=True)]
+    for turn in session.prompts[1:]:
+        said = reaction(turn.text)
+        against = said in ("corrected", "redone")
+        turns.append(
+            ReadTurn(
+                reaction=said,
+                wanted=turn.text if against else "",
+                lasting=said == "corrected",
+                asks=said == "none",
+            )
+        )
+    return SessionReading(turns=tuple(turns))
+
+
+def requests_of(session: RecordedSession) -> Iterator[requests.PastRequest]:
+    """The requests of a session that was read so."""
+    return requests.requests_of(session, read_plainly(session))
+
+
+async def mine(sessions: Iterable[RecordedSession], **further: Any) -> mining.Mined:
+    """What sessions hold that were read so, unless `readings` says otherwise."""
+    every = list(sessions)
+    read = {session.name: read_plainly(session) for session in every}
+    return await mining.mine(every, **{"readings": read, **further})
+
+
+def keep_readings(context: NightContext) -> None:
+    """Have all sessions of the project read so before the night."""
+    for session in read_sessions(context, None)[1]:
+        context.home.readings.put(session, read_plainly(session))
+
+
 def plainly(text: str, number: int) -> Mapping[str, Any]:
-    """What rules in code would say, the words before any number as what a request is about."""
-    told = reaction(text)
-    asks = number == 1 or told.reaction == "none"
+    """The same for one turn, the words before any number as what a request is about."""
+    said = "none" if number == 1 else reaction(text)
+    asks = said == "none"
     about = " ".join(re.findall(r"[^\W\d_]+", pasted(text)[0])[:3]) if asks else ""
     return {
-        "reaction": told.reaction,
+        "reaction": said,
         "wanted": "",
         "lasting": True,
         "asks": asks,

@@ -9,9 +9,9 @@ import pytest
 
 from _loopback import Call, LoopbackProvider
 from night._nights import HARM, NOW, RULE, Person, clock, scripted
+from night._reader import mine
 from night._sessions import briefs
 from skillopt.night import NightResult, NightSettings, Roles, run_night
-from skillopt.night.mining import mine
 from skillopt.night.tasks import MIN_VAL, balanced
 
 

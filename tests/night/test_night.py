@@ -17,6 +17,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from _loopback import Call, LoopbackProvider
 from night._nights import HARM, LEARNT, NOW, RULE, SKILL, Person, clock, scripted
+from night._reader import keep_readings
 from night._sessions import BAD, GOOD, SUBJECTS
 from night._transcripts import WRITERS, Talk
 from skillopt.build import Job, OpenRun
@@ -321,6 +322,7 @@ async def test_of_four_nights_at_once_one_runs_and_no_record_is_lost(person: Per
 @pytest.mark.parametrize("allowance", [3_000, 8_000])
 async def test_the_allowance_of_a_night_holds(person: Person, allowance: int) -> None:
     caps = {"model.target.max_tokens": 200, "model.optimizer.max_tokens": 600}
+    keep_readings(person.around())
     async with LoopbackProvider(scripted(RULE)) as provider:
         ended = await night(person, provider, max_tokens_per_night=allowance, options=caps)
         used = sum(one.input_tokens + one.output_tokens for one in provider.log)
@@ -334,6 +336,7 @@ async def test_the_allowance_of_a_night_holds(person: Person, allowance: int) ->
 @pytest.mark.slow
 async def test_what_a_poor_night_measured_is_not_paid_again_by_the_next(person: Person) -> None:
     caps = {"model.target.max_tokens": 200, "model.optimizer.max_tokens": 600}
+    keep_readings(person.around())
     async with LoopbackProvider(scripted(RULE)) as provider:
         first = await night(person, provider, max_tokens_per_night=3_000, options=caps)
         assert first.proposal is None and "did not pay" in first.plan.targets[0].outcome.claim  # type: ignore[union-attr]
@@ -449,8 +452,14 @@ async def test_a_preview_sends_and_writes_nothing_and_names_cost_and_remedy(pers
     before = sorted(person.home.rglob("*"))
     seen = await preview(person.around(), None, environ={}, now=NOW)
     assert sorted(person.home.rglob("*")) == before
-    assert (len(seen.gathered.mined.tasks), seen.remedy, seen.usd) == (20, REMEDY, None)
+    assert (len(seen.gathered.mined.tasks), seen.to_read, seen.remedy, seen.usd) == (0, 20, REMEDY, None)
     assert 0 < seen.tokens.low < seen.tokens.likely < seen.tokens.high
+    keep_readings(person.around())
+    read = await preview(person.around(), None, environ={}, now=NOW)
+    assert (len(read.gathered.mined.tasks), read.to_read) == (
+        20,
+        0,
+    ) and read.tokens.likely > seen.tokens.likely
 
 
 async def test_a_preview_with_a_model_that_lacks_its_key_says_so_and_still_counts(person: Person) -> None:
@@ -526,6 +535,7 @@ async def test_a_project_knows_nothing_of_another_ones_nights(person: Person, tm
 
 async def test_what_a_night_asks_reads_like_this(person: Person, snapshot: SnapshotAssertion) -> None:
     around = person.around(preferences="Never use tables.")
+    keep_readings(around)
     gathered = await gather(around, None)
     benchmark = benchmark_of(gathered.targets[0], advice_of(around.settings, ()))
     assert benchmark.prompts["rollout"] == snapshot

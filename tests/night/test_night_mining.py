@@ -14,7 +14,7 @@ import pytest
 
 from _loopback import Call, LoopbackProvider, Misbehaviour
 from night._nights import NOW, RULE, Person, clock, scripted
-from night._reader import answers
+from night._reader import answers, keep_readings
 from night._sessions import SUBJECTS
 from skillopt.errors import AnswersWanted, ConfigError, Stopped
 from skillopt.night import NightResult, Roles, preview, run_night
@@ -160,6 +160,7 @@ async def test_mining_has_its_share_of_the_allowance_and_a_night_without_it_goes
     tmp_path: Path,
 ) -> None:
     person = Person(tmp_path / "home").write()
+    keep_readings(person.around())
     caps = {"model.target.max_tokens": 200, "model.optimizer.max_tokens": 600}
     async with LoopbackProvider(reading()) as provider:
         ended = await night(person, provider, max_tokens_per_night=8_000, options=caps)
@@ -182,13 +183,33 @@ async def test_a_reply_that_cannot_be_used_is_said_so_and_leaves_the_persons_own
     assert any("the model's replies about them could not be used" in note for note in ended.proposal.notes)
 
 
-async def test_nobody_is_asked_where_mining_with_a_model_is_off_and_never_in_a_preview(vague: Person) -> None:
+async def test_what_no_model_could_read_stays_unread_and_is_asked_again_the_next_night(
+    tmp_path: Path,
+) -> None:
+    person = Person(tmp_path / "home").write(sessions=4)
+    silent = True
+    learning = scripted(RULE)
+    async with LoopbackProvider(
+        lambda call: "I cannot." if silent and (call.place or "").startswith("read/") else learning(call)
+    ) as provider:
+        first = await night(person, provider)
+        assert first.plan.states == {"unread: no model has read it yet": 4} and not first.plan.targets
+        assert any("4 of 4 sessions stayed unread" in note for note in first.plan.notes)
+        silent = False
+        second = await night(person, provider)
+    assert second.record.number == 2 and second.plan.tasks == 4
+
+
+async def test_a_model_only_reads_where_mining_with_one_is_off_and_nobody_is_asked_in_a_preview(
+    vague: Person,
+) -> None:
     async with LoopbackProvider(reading()) as provider:
         model = f"compatible:m@{provider.base_url}"
-        ended = await night(vague, provider, llm_mine=False)
         await preview(vague.around(), Roles(target=model, optimizer=model), environ={}, now=NOW)
         assert provider.log == []
-    assert ended.plan.mining is None and len(ended.plan.suggestions) == 1
+        ended = await night(vague, provider, llm_mine=False)
+        assert {(one.place or "").partition("/")[0] for one in provider.log} == {"read"}
+    assert ended.plan.mining is not None and len(ended.plan.suggestions) == 1
 
 
 @pytest.mark.slow

@@ -1,9 +1,8 @@
-"""Sessions are read by a model in any language, once; rules in code stand in, and every session is counted."""
+"""Sessions are read by a model in any language, once; what no model could read stays unread, and is counted."""
 
 from __future__ import annotations
 
 import csv
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,16 @@ import pytest
 
 from _loopback import Call, LoopbackProvider
 from night._nights import NOW, RULE, Person, clock, scripted
-from night._reader import one_kind, plainly, reads
+from night._reader import mine, one_kind, plainly, reads
 from night._sessions import GOOD, SUBJECTS, session
 from skillopt.errors import BudgetSpent
 from skillopt.messages import Reply, Request
-from skillopt.night import Roles, gather, preview, run_night
+from skillopt.night import Roles, gather, mining, preview, run_night
 from skillopt.night.kinds import normal, pasted
-from skillopt.night.mining import lines_of, mine
-from skillopt.night.reactions import reaction
-from skillopt.night.readings import MOST_READ, Readings, read_by_rules, read_with_model, unread
+from skillopt.night.mining import lines_of
+from skillopt.night.readings import Readings, read_with_model, unread
 from skillopt.night.requests import requests_of
 from skillopt.testing import FunctionModel
-from skillopt.transcripts.session import RecordedSession
 
 CORPUS = Path(__file__).with_name("data") / "reactions.tsv"
 DIFF = "diff --git a/{0}.py b/{0}.py\n@@ -1 +1 @@\n-def {0}(): ...\n+def {0}(value): ...\n"
@@ -48,15 +45,6 @@ def model(say: Any = plainly) -> FunctionModel:
         return one_kind(prompt) if request.stage == "kinds" else reads(prompt, say)
 
     return FunctionModel(answer)
-
-
-def test_rules_in_code_know_plain_words_of_several_languages() -> None:
-    """They are the fallback; the sentences were written before them, by the same hand."""
-    rows = list(labelled())
-    right = Counter(row["reaction"] for row in rows if reaction(row["words"]).reaction == row["reaction"])
-    called = Counter(reaction(row["words"]).reaction for row in rows)
-    assert len(rows) == 200 and sum(right.values()) >= 170
-    assert right["corrected"] >= 75 and right["corrected"] / called["corrected"] > 0.9
 
 
 async def test_a_wish_put_softly_in_another_language_is_read_by_a_model_and_in_the_persons_own_words(
@@ -138,29 +126,28 @@ async def test_a_session_is_read_once_and_anew_when_it_went_on(tmp_path: Path) -
     assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
 
 
-async def test_sessions_without_a_word_after_an_answer_are_not_worth_a_call_and_there_is_a_cap() -> None:
+def test_sessions_without_a_word_after_an_answer_are_not_worth_a_call() -> None:
     silent = session(0, "Write a brief on tea.", "Tea.")
-    many = [session(1 + number, "Write.", "Tea.", "No.", "Tea.") for number in range(MOST_READ + 5)]
-    assert unread([silent, *many], {}) == many[5:]
+    spoken = session(1, "Write.", "Tea.", "No.", "Tea.")
+    assert unread([spoken, silent], {}) == [spoken]
 
 
 @pytest.mark.parametrize("reply", ["{}", '{"1.1": {"reaction": "none"}}', "I cannot."])
-async def test_a_reply_that_leaves_a_turn_out_leaves_the_rules_and_says_so(
-    tmp_path: Path, reply: str
-) -> None:
+async def test_a_reply_that_leaves_a_turn_out_leaves_the_session_unread(tmp_path: Path, reply: str) -> None:
     talk = session(0, "Write a brief on tea.", "Tea.", "perfect, thanks", "Bye.")
     found, lost = await read_with_model(FunctionModel(lambda _: reply), [talk], Readings(folder=tmp_path))
-    assert not found and "Rules in code alone read 1 of 1 session" in lost[0] and not list(tmp_path.iterdir())
+    assert not found and "1 of 1 session stayed unread" in lost[0] and not list(tmp_path.iterdir())
+    assert (await mining.mine([talk], readings=found)).states == {"unread: no model has read it yet": 1}
 
 
-async def test_a_spent_allowance_leaves_the_rules_and_says_so(tmp_path: Path) -> None:
+async def test_a_spent_allowance_leaves_sessions_unread_and_says_so(tmp_path: Path) -> None:
     def broke(request: Request) -> Reply:
         raise BudgetSpent("tokens", "all of it")
 
     talk = session(0, "Write a brief on tea.", "Tea.", "perfect, thanks", "Bye.")
     found, lost = await read_with_model(FunctionModel(broke), [talk], Readings(folder=tmp_path))
     assert not found and lost == [
-        "Rules in code alone read 1 of 1 session: tonight's allowance for reading was spent."
+        "1 of 1 session stayed unread: tonight's allowance for reading was spent. The next night asks again."
     ]
 
 
@@ -225,7 +212,7 @@ async def test_a_skill_of_the_persons_own_learns_from_all_projects() -> None:
             number,
             f"Write a brief on whether {SUBJECTS[number]}.",
             "Tea.",
-            'No, you forgot the "Key Risks" section.',
+            'Once more, with the "Key Risks" section.',
             GOOD,
             project=f"/p{number}",
             skills=["briefs"],
@@ -272,73 +259,6 @@ async def test_the_reader_may_be_another_model_and_a_small_one_reads_a_session_a
     assert places[1] == ["read"] * calls and "read" not in places[0]
 
 
-def test_rules_read_a_whole_session(tmp_path: Path) -> None:
-    talk: RecordedSession = session(
-        0, "Write a brief on tea.", "Tea.", "Nein, immer zuerst die Zusammenfassung", GOOD, "Passt so.", ""
-    )
-    told = [(one.reaction, one.lasting, one.asks) for one in read_by_rules(talk).turns]
-    assert told == [("none", False, True), ("corrected", True, False), ("accepted", False, False)]
-
-
 async def test_a_skill_of_a_plug_in_is_one_skill_by_its_whole_name(tmp_path: Path) -> None:
     person = Person(tmp_path / "home").write(sessions=2, skills=("tools:minutes", "minutes"))
     assert {one.skills for one in (await gather(person.around(), None)).sessions} == {("tools:minutes",)}
-
-
-@pytest.mark.parametrize(
-    "log",
-    [
-        "Traceback (most recent call last):\n  File \"app.py\", line 31, in <module>\n    main()\nKeyError: 'wrong'",
-        "ERROR: no, this is not valid\nWARNING: never do that\nINFO: still broken",
-        "2026-11-14 09:00:01 request failed, it should be 200\n2026-11-14 09:00:02 you forgot the token\n[x] stop",
-    ],
-)
-def test_a_log_that_was_pasted_is_no_reaction_to_the_answer(log: str) -> None:
-    assert reaction(f"{log}\n\nwhat does this mean?").reaction == "none"
-    assert reaction(f"No, it still fails:\n\n{log}").reaction == "corrected"
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "thanks, but\n- always add a test\n- never touch the pipeline\n",
-        "Great, with one change:\nplease never use tabs here\nalways use spaces",
-        "Perfect. Two things for the next one:\n\n1. never use emojis\n2. always sign off",
-    ],
-)
-def test_a_list_or_lines_below_a_colon_are_the_persons_own_words(said: str) -> None:
-    assert reaction(said).reaction == "corrected"
-
-
-@pytest.mark.parametrize(
-    ("said", "read"),
-    [
-        ("no, thanks", "accepted"),
-        ("No thank you.", "accepted"),
-        ("Nee, bedankt!", "accepted"),
-        ("non merci", "accepted"),
-        ("no, great", "accepted"),
-        ("no good", "corrected"),
-        ("no, thanks, but use tabs and never spaces", "corrected"),
-        ("no, use tabs", "corrected"),
-        ("👍", "accepted"),
-        ("👎", "corrected"),
-    ],
-)
-def test_a_no_to_an_offer_is_no_objection(said: str, read: str) -> None:
-    assert reaction(said).reaction == read
-
-
-@pytest.mark.parametrize("words", ["weniger Werbung", "日本語で", "kortare", "numbered list"])
-async def test_words_that_rules_do_not_know_are_counted_as_such_and_not_as_contentment(words: str) -> None:
-    one = session(
-        1, "Write a tagline for the bakery on the corner.", "Bread!", words, "Loaves.", "perfect", ""
-    )
-    (request,) = requests_of(one)
-    assert request.unread and request.outcome == "unknown" and request.accepted == ("Loaves.",)
-    assert "only a model can read" in " ".join((await mine([one])).states)
-    also = session(
-        2, "Write a tagline for the bakery.", "Bread!", "also one for the cafe", "Cup!", "perfect", ""
-    )
-    asked = session(3, "Write a tagline for the bakery.", "Bread!", "why bread?", "Loaves!", "perfect", "")
-    assert [next(requests_of(other)).outcome for other in (also, asked)] == ["accepted"] * 2

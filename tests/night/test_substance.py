@@ -13,10 +13,9 @@ import pytest
 from _loopback import Call, LoopbackProvider
 from night._gamed import FIGURES, NAMES, REVIEW, careful, number
 from night._nights import NOW, REPLY, clock, findings, task_of, work_of
-from night._reader import answers
+from night._reader import answers, mine
 from night._sessions import session
 from skillopt.night import NightContext, NightHome, NightResult, NightSettings, Roles, run_night
-from skillopt.night.mining import mine
 from skillopt.night.substance import Guards, guards_of, has_empty_section, is_echo, lazy_answers
 from skillopt.transcripts import Homes
 

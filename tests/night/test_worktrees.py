@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from _needs import needs_bubblewrap, require_git
+from night._reader import mine
 from skillopt.agents import pick
 from skillopt.errors import Fault
 from skillopt.messages import Message, ToolCall
 from skillopt.night.demands import work_demands
 from skillopt.night.measures import NightScorer, telling_rules
-from skillopt.night.mining import mine
 from skillopt.night.substance import Guards, lines_of_work
 from skillopt.night.work_record import record_of_rollout, record_of_tools
 from skillopt.night.worktrees import Checkout, Worktree, Worktrees

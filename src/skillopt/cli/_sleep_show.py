@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from skillopt.changes.adoption import Done
@@ -44,8 +45,8 @@ def harvest_json(
     }
 
 
-def harvest(told: Mapping[str, Any]) -> Iterator[str]:
-    """Read, kept and dropped, by reason."""
+def harvest(told: Mapping[str, Any], output: Path | None) -> Iterator[str]:
+    """Read, kept and dropped, by reason; and the file of tasks, where one was wanted."""
     yield (
         f"{words.count(told['read'], 'session')} read since {told['since'] or 'the beginning'},"
         f" {told['kept']} kept"
@@ -56,9 +57,9 @@ def harvest(told: Mapping[str, Any]) -> Iterator[str]:
     yield from _counts("skills used", told["skills"])
     yield f"{words.count(told['of_project'], 'session')} of this project"
     yield from _lines("note", told["notes"])
-    if "output" in told and told["output"] is None:
-        yield "No task was found, so no file was written."
-    elif "output" in told:
+    if output is not None and not told["tasks"]:
+        yield f"No task was found, so {output} was not written."
+    elif output is not None:
         yield (
             f"{words.count(told['tasks'], 'task')} written to {told['output']}, redacted. Read them, set"
             ' "reviewed": true, and use them:'

@@ -22,7 +22,7 @@ from skillopt.night import (
     REMEDY,
     NightContext,
     check_night,
-    gather,
+    find_tasks,
     preview,
     project_id,
     read_sessions,
@@ -35,7 +35,7 @@ from skillopt.night.notices import give_notices
 from skillopt.night.schedulers import PRINTED, Scheduler, available, scheduler_for
 from skillopt.night.schedulers import unschedule as take_out
 from skillopt.night.schedulers.port import Schedule
-from skillopt.night.tasks_file import write_tasks
+from skillopt.night.tasks_file import check_new, write_tasks
 
 PANEL, PLACE = "Train and measure", 6
 HELP = "Learn from your own sessions at night, and decide in the morning."
@@ -78,7 +78,7 @@ def harvest(
     json: Json = False,
 ) -> None:
     """Read the sessions of your agents and say what was read, kept and dropped. Nothing is sent, and nothing
-    written without --output.
+    written without --output, for which a model that you name reads the sessions first, as in a night.
     """
     context = _sleep.context_of(flags)
     now = _sleep.utc_now()
@@ -86,10 +86,14 @@ def harvest(
     if output is None:
         told = show.harvest_json(*read_sessions(context, start), start)
     else:
-        gathered = asyncio.run(gather(context, start))
+        check_new(output)
+        gathered = run_gently(
+            find_tasks(context, roles_of(context.settings), start, environ=_sleep.environ())
+        )
         told = show.harvest_json(gathered.harvest, gathered.sessions, start)
         tasks = gathered.mined.tasks
         told |= {"tasks": len(tasks), "output": str(output.absolute()) if tasks else None}
+        told["notes"] += gathered.notes
         if tasks:
             write_tasks(
                 output,
@@ -99,7 +103,7 @@ def harvest(
                 sessions=len(gathered.sessions),
                 target=str(context.settings.target_skill_path or ""),
             )
-    tell(told, show.harvest(told), json=json)
+    tell(told, show.harvest(told, output), json=json)
 
 
 def dry_run(flags: Flags, tasks_file: TasksPath = None, json: Json = False) -> None:

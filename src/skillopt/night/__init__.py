@@ -10,7 +10,7 @@ from __future__ import annotations
 from skillopt.night.cleaning import Cleaned, clean
 from skillopt.night.context import NightContext, open_context, with_tasks
 from skillopt.night.gather import check_night, gather, read_sessions, since_of
-from skillopt.night.night import NightResult, run_night
+from skillopt.night.night import NightResult, find_tasks, run_night
 from skillopt.night.preview import Preview, preview
 from skillopt.night.roles import REMEDY, Roles, roles_of
 from skillopt.night.settings import NightSettings, find_settings, read_settings
@@ -30,6 +30,7 @@ __all__ = [
     "check_night",
     "clean",
     "find_settings",
+    "find_tasks",
     "gather",
     "open_context",
     "preview",

@@ -25,10 +25,17 @@ from skillopt.night.earlier import earlier_nights, remembered_tasks
 from skillopt.night.job import NightJobs, cost_of
 from skillopt.night.mining import Mined, home_of, lines_of, mine
 from skillopt.night.plan import NightTarget, PinnedSessions, total_cost
-from skillopt.night.readings import AT_ONCE, SessionReading, kinds_with_model, read_with_model, unread
+from skillopt.night.readings import (
+    AT_ONCE,
+    MOST_READ,
+    SessionReading,
+    kinds_with_model,
+    read_with_model,
+    unread,
+)
 from skillopt.night.roles import Roles
 from skillopt.night.settings import NightSettings
-from skillopt.night.targets import SkillPlaces, near_agents, targets_for
+from skillopt.night.targets import SkillPlaces, check_skills, near_agents, targets_for
 from skillopt.night.tasks import NightTask, standing_of
 from skillopt.night.tasks_file import TasksFile
 from skillopt.night.worktrees import Worktrees
@@ -58,6 +65,8 @@ class Gathered:
     """Where skills lie, and where a new one goes: near the agents of the sessions."""
     cost: Cost | None = None
     """What asking a model took; None where none was asked."""
+    unread: tuple[RecordedSession, ...] = ()
+    """Sessions that a model has yet to read; nothing is learned of them until then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,18 +173,25 @@ async def gather(
     known, personal = context.home.readings.of(sessions), personal_skills(context)
     find = Worktrees().find if replays else None
     mining = partial(mine, sessions, personal=personal, remembered=past, find=find, settings=settings)
-    mined, cost = await mining(readings=known), None
-    targets_for(mined.tasks, settings, context.places, past)  # what cannot be worked on is never paid for
+    check_skills((one.skills for one in sessions), settings, context.places)
     notes: list[str] = []
-    if asking is not None and sessions:
+    cost = None
+    if asking is None or not sessions:
+        mined = await mining(readings=known)
+    else:
         if begun is None:
             pins = {session.name: (len(session.turns), session.ended) for session in sessions}
             PinnedSessions(terms=asking.terms, since=since, next_since=found.next_since, sessions=pins).save(
                 asking.folder
             )
         mined, cost = await _mine_with_model(sessions, asking, context, known, mining)
-    elif left := sum(one.name not in known and len(one.prompts) > 1 for one in sessions):
-        notes.append(f"Rules in code alone, which know plain words only, read {count(left, 'session')}.")
+        known = context.home.readings.of(sessions)
+    left = unread(sessions, known)
+    if left and asking is None:
+        notes.append(
+            f"No model has read {count(len(left), 'session')} yet, so what they teach is not in this: a night"
+            " reads them, and so does `harvest --output` with --model."
+        )
     asked = [name for task in mined.tasks for name in task.sessions]
     asked += [name for one in mined.suggestions for name in one.sessions]
     places, elsewhere = near_agents(context.places, context.project, asked)
@@ -192,6 +208,7 @@ async def gather(
         places=places,
         waiting=tuple(task for task in mined.tasks if task.id not in used),
         cost=cost,
+        unread=tuple(left),
     )
 
 
@@ -229,7 +246,7 @@ async def _mine_with_model(
                 paid = total_cost([paid, cost_of(opened)])
 
     with_reader = f"with {reader.roles.optimizer}"
-    if wanted := unread(sessions, known):
+    if wanted := unread(sessions, known)[-MOST_READ:]:
         doing = f"reading {len(wanted)} of {len(sessions)} sessions {with_reader}"
         async with asked(reader, "reading", doing) as (model, opened):
             read, notes = await read_with_model(model, wanted, context.home.readings, at_once(opened.job))
@@ -243,6 +260,9 @@ async def _mine_with_model(
                 notes.append(
                     "Tonight's allowance for reading did not pay for kinds: they are found by words."
                 )
+    if not context.settings.llm_mine:
+        mined = await mining(readings=known, titles=titles)
+        return replace(mined, notes=(*notes, *mined.notes)), paid
     doing = f"asking {asking.jobs.roles.optimizer} how answers to each kind can be measured"
     async with asked(asking.jobs, "mining", doing) as (model, opened):
         spec = opened.job.judge

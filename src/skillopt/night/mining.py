@@ -21,7 +21,7 @@ from skillopt.models.port import Model
 from skillopt.night.kinds import kinds, normal, opening
 from skillopt.night.labels import Label, clean_requests, earlier_label, label
 from skillopt.night.measures import Measure, measure_kind, measure_task
-from skillopt.night.readings import SessionReading
+from skillopt.night.readings import SessionReading, reading_of
 from skillopt.night.requests import (
     FindWorktree,
     PastRequest,
@@ -62,7 +62,7 @@ _ENDS: Mapping[RequestOutcome, str] = {
     "abandoned": "nothing to learn: given up",
     "unknown": "nothing to learn: no word about the answer",
 }
-_UNREAD = "not understood: words about the answer that only a model can read"
+_UNREAD = "unread: no model has read it yet"
 _SILENT = "nothing to learn: no words in it"
 STATES = (TASK, SUGGESTION, OVER, COVERED, WAITS)
 """What a session can become, the best first; the rest is nothing to learn, by reason."""
@@ -112,18 +112,20 @@ async def mine(
 ) -> Mined:
     """Tasks and suggestions out of sessions; the same sessions in any order give the same.
 
-    `readings` are what a model read in sessions, by name, and `titles` the kinds of what they are about; the
-    others are read by rules. What earlier nights asked is `remembered`: it keeps its split. Requests of
-    different projects meet only over one of the `personal` skills. What was worked on with tools is a task
-    where `find` finds its worktree, else nobody replays it. Without a model every check comes from the
-    person's own words; with one, each kind that could be replayed and measured is asked about once (by
-    examples of the train split only), and what it writes is read strictly and tested. A rubric counts only
-    where there is a `judge` to try it.
+    `readings` are what a model read in sessions, by name, and `titles` the kinds of what they are about; a
+    session without one is unread, unless the person spoke only once. What earlier nights asked is
+    `remembered`: it keeps its split. Requests of different projects meet only over one of the `personal`
+    skills. What was worked on with tools is a task where `find` finds its worktree, else nobody replays it.
+    Without a model every check comes from the person's own words; with one, each kind that could be replayed
+    and measured is asked about once (by examples of the train split only), and what it writes is read
+    strictly and tested. A rubric counts only where there is a `judge` to try it.
     """
     settings = settings or NightSettings()
     every = tuple(sessions)
-    states = _SessionStates({session.name: _SILENT for session in every})
-    groups = _kinds(every, readings or {}, titles or {}, personal, states, find)
+    read = [(session, reading_of(session, readings or {})) for session in every]
+    states = _SessionStates({session.name: _UNREAD if found is None else _SILENT for session, found in read})
+    known = [(session, found) for session, found in read if found is not None]
+    groups = _kinds(known, titles or {}, personal, states, find)
     split = _splits(groups, remembered, settings)
     labels, notes = await _labels(groups, model, split, remembered)
     measured = await together(
@@ -172,8 +174,7 @@ def lines_of(sessions: Iterable[RecordedSession], readings: Mapping[str, Session
 
 
 def _kinds(
-    sessions: Iterable[RecordedSession],
-    readings: Mapping[str, SessionReading],
+    sessions: Iterable[tuple[RecordedSession, SessionReading]],
     titles: Mapping[str, str],
     personal: Collection[str],
     states: _SessionStates,
@@ -181,8 +182,8 @@ def _kinds(
 ) -> list[list[PastRequest]]:
     """The requests of every kind that counts, by project or personal skill, each group from old to new."""
     by_home: dict[str, list[PastRequest]] = defaultdict(list)
-    for session in sorted(sessions, key=lambda session: (session.started, session.source, session.id)):
-        for request in requests_of(session, readings.get(session.name)):
+    for session, reading in sorted(sessions, key=lambda read: (read[0].started, read[0].source, read[0].id)):
+        for request in requests_of(session, reading):
             if request.form:
                 by_home[home_of(session, personal)].append(in_worktree(request, find) if find else request)
     groups: list[list[PastRequest]] = []
@@ -196,8 +197,7 @@ def _kinds(
             lasts = any(one.lasting for request in group for one in request.corrections)
             for request in group:
                 waits = bool(request.corrections) and not lasts
-                ends = _UNREAD if request.unread and not request.corrections else _ENDS[request.outcome]
-                states.note(request.session.name, WAITS if waits else ends)
+                states.note(request.session.name, WAITS if waits else _ENDS[request.outcome])
             if lasts or len(_sessions(group)) >= MIN_SESSIONS:
                 groups.append(_with_repeats(group))
     return sorted(groups, key=lambda group: (group[0].session.project, min(one.form for one in group)))

@@ -14,7 +14,7 @@ from skillopt.changes.proposal import Cost, NightProposal, live_text
 from skillopt.changes.status import decisions
 from skillopt.night.context import NightContext
 from skillopt.night.earlier import earlier_nights, with_earlier_skill, with_open_proposal
-from skillopt.night.gather import ModelMining, gather, read_sessions, since_of
+from skillopt.night.gather import Gathered, ModelMining, gather, read_sessions, since_of
 from skillopt.night.job import advice_of, with_allowance, without_guesses
 from skillopt.night.origins import origins_of
 from skillopt.night.plan import NightPlan, NightTarget
@@ -69,8 +69,7 @@ async def run_night(
             folder = kept.night(state.night + 1)
             say = observer.say if observer is not None else lambda doing: None
             asking = ModelMining(jobs=jobs, folder=folder, terms=terms, say=say, fresh=restart)
-            asked = asking if context.settings.llm_mine else None
-            night = await _begin(context, state, now(), terms, asked, replays=roles.replays)
+            night = await _begin(context, state, now(), terms, asking, replays=roles.replays)
             state = state.model_copy(update={"night": night.number, "open": night.number})
             kept.save(state)
         training = NightTraining(context=context, jobs=jobs, observer=observer)
@@ -82,6 +81,22 @@ async def run_night(
         ended = {"open": None, "nights": (*state.nights, record), "terms": terms, "seen": night.seen}
         kept.save(state.model_copy(update={**ended, "next_since": night.next_since or state.next_since}))
     return NightResult(record=record, plan=night, proposal=proposal, resumed=resumed)
+
+
+async def find_tasks(
+    context: NightContext, roles: Roles | None, since: datetime | None, *, environ: Mapping[str, str]
+) -> Gathered:
+    """What the sessions since then hold, as a night would find it. Without models nobody is asked, and what
+    no model has read yet teaches nothing.
+    """
+    if roles is None:
+        return await gather(context, since)
+    context = replace(context, settings=with_allowance(context.settings, roles))
+    jobs = context.jobs(roles, environ)
+    with context.kept.alone():
+        folder = context.kept.folder / "harvest"
+        asking = ModelMining(jobs=jobs, folder=folder, terms=jobs.terms, say=lambda doing: None, fresh=True)
+        return await gather(context, since, asking, replays=roles.replays)
 
 
 def _without_news(
@@ -116,7 +131,7 @@ async def _begin(
     state: ProjectState,
     now: datetime,
     terms: str,
-    asking: ModelMining | None,
+    asking: ModelMining,
     *,
     replays: bool,
 ) -> NightPlan:
@@ -145,6 +160,9 @@ async def _begin(
             )
             notes += [f"{target.name}: {why}"] if why else []
         targets.append(target)
+    left = {one.name for one in gathered.unread}
+    # Unread sessions are read by the next night; one that never can be holds it back once.
+    held = [one.ended for one in gathered.unread if since is None or one.ended > since]
     used = {name for task in gathered.mined.tasks for name in task.sessions}
     used |= {name for one in gathered.mined.suggestions for name in one.sessions}
     night = NightPlan(
@@ -156,8 +174,8 @@ async def _begin(
             [task for target in targets for task in target.tasks],
             targets,
         ),
-        seen={one.name: len(one.turns) for one in gathered.sessions},
-        next_since=gathered.harvest.next_since,
+        seen={one.name: len(one.turns) for one in gathered.sessions if one.name not in left},
+        next_since=min((at for at in (gathered.harvest.next_since, *held) if at), default=None),
         terms=terms,
         advice=advice_of(settings, decided, refused),
         targets=tuple(targets),

@@ -14,7 +14,7 @@ from skillopt.models.prices import cost
 from skillopt.night.context import NightContext
 from skillopt.night.gather import NO_SKILL, Gathered, at_once, gather, since_of
 from skillopt.night.job import NightJobs
-from skillopt.night.readings import batches, read_messages, unread
+from skillopt.night.readings import MOST_READ, batches, read_messages
 from skillopt.night.roles import REMEDY, Roles
 from skillopt.transcripts.session import RecordedSession
 
@@ -43,21 +43,26 @@ async def preview(
     since = since_of(context.settings, now, context.kept.load().next_since)
     gathered = await gather(context, since, replays=roles is not None and roles.replays)
     to_read: Sequence[RecordedSession] = ()
-    if context.settings.llm_mine and context.tasks is None:
-        to_read = unread(gathered.sessions, context.home.readings.of(gathered.sessions))
-        told = "Found without a model: a night also has one look for measures, which is not in the cost."
-        gathered = replace(gathered, notes=(*gathered.notes, *([told] if roles is not None else [])))
+    if context.tasks is None:
+        to_read = gathered.unread[-MOST_READ:]
+        later = (
+            "The cost is that of reading; what is trained on then comes on top, within tonight's allowance."
+        )
+        gathered = replace(gathered, notes=(*gathered.notes, *([later] if to_read else [])))
     jobs = context.jobs(roles or _BY_HAND, environ)
     remedy = REMEDY if roles is None else ""
     calls, tokens, usd = NOTHING, NOTHING, NOTHING if roles is not None else None
+    try:
+        jobs.job(NO_SKILL)
+        jobs.reader.job(NO_SKILL)
+    except ConfigError as error:
+        if roles is None:
+            raise
+        remedy, usd = str(error), None
+        settings = context.settings.model_copy(update={"reader_model": ""})
+        jobs = replace(context, settings=settings).jobs(_BY_HAND, environ)
     for target in gathered.targets:
-        try:
-            made = estimate(jobs.job(target))
-        except ConfigError as error:
-            if jobs.roles == _BY_HAND:
-                raise
-            remedy, usd, jobs = str(error), None, replace(jobs, roles=_BY_HAND)
-            made = estimate(jobs.job(target))
+        made = estimate(jobs.job(target))
         calls, tokens = calls + made.calls, tokens + made.tokens
         usd = None if usd is None or made.usd is None else usd + made.usd
     if to_read:

@@ -1,7 +1,7 @@
 """Sessions read by a model, in any language: how the person answered to what was done, and what was wanted.
 
-A session is read once: its reading is kept under a hash of what was said. Where no model is configured, or
-the allowance ends, `read_by_rules` stands in and the night says so.
+A session is read once: its reading is kept under a hash of what was said. One that could not be read - no
+model, no allowance, an unusable reply - stays unread, and the next night asks again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,11 +23,11 @@ from skillopt.files import write_bytes
 from skillopt.messages import Message
 from skillopt.models.port import Model
 from skillopt.night._ask import ask, messages_of, one_line, tagged
-from skillopt.night.kinds import alike, features, normal
-from skillopt.night.reactions import Reaction, follows_on, reaction
 from skillopt.redact import redact_transcript
 from skillopt.runs.words import count
-from skillopt.transcripts.session import RecordedSession, Turn
+from skillopt.transcripts.session import RecordedSession
+
+Reaction = Literal["accepted", "corrected", "redone", "abandoned", "none"]
 
 MOST_READ = 200
 """Sessions that are read in a night at most, the newest; the others wait for the next one."""
@@ -41,9 +40,6 @@ _CAP = 4_096
 _LINES = 150
 _TITLE = 8
 """Words of a kind's title at most: more could be somebody's request."""
-_REPEATED = Fraction(3, 5)
-_SHORT = 8
-"""Words below which a later turn is a follow-up and no request of its own."""
 
 
 class ReadTurn(BaseModel):
@@ -73,12 +69,11 @@ _Told = ReadTurn | _FirstTurn
 
 
 class SessionReading(BaseModel):
-    """A session as it was read, and by whom: a turn for each of the person's, as far as they were read."""
+    """A session as a model read it: a turn for each of the person's, as far as they were read."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     turns: tuple[ReadTurn, ...]
-    by: Literal["model", "rules"] = "model"
 
 
 class _Kind(BaseModel):
@@ -118,10 +113,18 @@ class Readings:
         return self.folder / f"{hashlib.sha256(data).hexdigest()[:40]}.json"
 
 
+def reading_of(session: RecordedSession, known: Mapping[str, SessionReading]) -> SessionReading | None:
+    """How the session was read. Where the person spoke only once there is no reaction to read, so it needs no
+    model; None where a model has yet to read it.
+    """
+    once = SessionReading(turns=(ReadTurn(reaction="none", asks=True),))
+    return known.get(session.name) or (once if len(session.prompts) < 2 else None)
+
+
 def unread(sessions: Iterable[RecordedSession], known: Mapping[str, SessionReading]) -> list[RecordedSession]:
-    """Those that are worth a model's time and were not read: the person spoke after an answer. The newest."""
-    worth = [one for one in sessions if one.name not in known and len(one.prompts) > 1]
-    return sorted(worth, key=lambda one: (one.ended, one.name))[-MOST_READ:]
+    """The sessions that a model has yet to read, from old to new."""
+    found = [session for session in sessions if reading_of(session, known) is None]
+    return sorted(found, key=lambda session: (session.ended, session.name))
 
 
 def batches(sessions: Sequence[RecordedSession], at_once: int = AT_ONCE) -> Iterator[list[RecordedSession]]:
@@ -170,7 +173,7 @@ async def read_with_model(
 
     await together(*(read_batch(batch) for batch in batches(sessions, at_once)))
     return found, [
-        f"Rules in code alone read {number} of {count(len(sessions), 'session')}: {why}."
+        f"{number} of {count(len(sessions), 'session')} stayed unread: {why}. The next night asks again."
         for why, number in sorted(lost.items())
     ]
 
@@ -194,31 +197,6 @@ async def kinds_with_model(model: Model, lines: Sequence[str]) -> dict[str, str]
         for number in kind.lines
         if 1 <= number <= len(lines)
     }
-
-
-def read_by_rules(session: RecordedSession) -> SessionReading:
-    """The same, by words alone."""
-    turns: list[ReadTurn] = []
-    request: Turn | None = None
-    answered = False
-    for turn in session.turns:
-        if turn.role != "user":
-            answered = answered or turn.role == "assistant"
-            continue
-        if request is None or not answered:  # two messages before an answer are one request
-            turns.append(ReadTurn(reaction="none", asks=request is None))
-            request = request or turn
-            continue
-        told = reaction(turn.text)
-        again = alike(features(normal(request.text)), features(normal(turn.text))) >= _REPEATED
-        asks = not again and told.reaction == "none" and not follows_on(turn.text)
-        asks = asks and len(turn.text.split()) >= _SHORT
-        said: Reaction = "redone" if again and told.reaction != "accepted" else told.reaction
-        wanted = turn.text if said in ("corrected", "redone") else ""
-        turns.append(ReadTurn(reaction=said, wanted=wanted[:4_000], lasting=told.lasting, asks=asks))
-        if asks:
-            request, answered = turn, False
-    return SessionReading(turns=tuple(turns), by="rules")
 
 
 def _checked(session: RecordedSession, told: Sequence[_Told | None]) -> SessionReading | None:

@@ -10,13 +10,16 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from skillopt.night.kinds import folded, normal, pasted
-from skillopt.night.reactions import QUOTED, follows_on
-from skillopt.night.readings import ReadTurn, SessionReading, read_by_rules
+from skillopt.night.readings import ReadTurn, SessionReading
 from skillopt.night.work_record import record_of_tools
 from skillopt.night.worktrees import Worktree
 from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
 
 RequestOutcome = Literal["accepted", "corrected", "redone", "abandoned", "unknown"]
+_QUOTED = re.compile(
+    r"```[^`]*(?:```|\Z)|^[ \t]*>[^\n]*$|`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|(?<!\w)'[^'\n]{1,300}'(?!\w)",
+    re.MULTILINE,
+)
 _POINTS_BACK = re.compile(
     r"\b(?:above|as before|previous(?:ly)?|earlier|the same (?:thing|way)|you (?:just|already)|last time"
     r"|this (?:one|error|output|issue)|like that)\b",
@@ -56,7 +59,7 @@ class Correction:
     said: str
     wanted: str
     lasting: bool
-    """A wish for every time; by rules in code only where a word says so."""
+    """A wish for every time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,20 +72,18 @@ class PastRequest:
     form: str
     """Its normal form."""
     about: str
-    """The sort of request it is, as a model read it; empty where rules did."""
+    """The sort of request it is, as a model read it; empty where none did."""
     accepted: tuple[str, ...]
     """Answers the person was content with."""
     rejected: tuple[str, ...]
     """Answers the person spoke against, or asked again after."""
     outcome: RequestOutcome
     corrections: tuple[Correction, ...]
-    """What the person said against the answer, in order; not what a model read as for this once."""
+    """What the person said against the answer, in order; not what was said for this once."""
     needs: str
     """Why it cannot be asked again as text alone; empty where it can."""
     tools: tuple[ToolUse, ...] = ()
     """What it was worked on with."""
-    unread: bool = False
-    """Whether words about an answer of it were beyond the rules: nobody knows what the person wanted."""
     is_first: bool = True
     """Whether nothing was asked before it in its session."""
     accepted_work: tuple[str, ...] = ()
@@ -103,7 +104,7 @@ def in_worktree(request: PastRequest, find: FindWorktree) -> PastRequest:
     text = request.turn.text
     if not request.is_first:
         found: Worktree | str = "it came after other work of its session"
-    elif request.turn.clipped or _ATTACHED.search(text) or _POINTS_BACK.search(QUOTED.sub(" ", text)):
+    elif request.turn.clipped or _ATTACHED.search(text) or _POINTS_BACK.search(_QUOTED.sub(" ", text)):
         return request
     else:
         found = find(request.session, request.turn, request.tools)
@@ -114,9 +115,8 @@ def in_worktree(request: PastRequest, find: FindWorktree) -> PastRequest:
     )
 
 
-def requests_of(session: RecordedSession, reading: SessionReading | None = None) -> Iterator[PastRequest]:
-    """The requests of a session in order, each with all that belongs to it; read by rules unless told."""
-    reading = reading or read_by_rules(session)
+def requests_of(session: RecordedSession, reading: SessionReading) -> Iterator[PastRequest]:
+    """The requests of a session in order, each with all that belongs to it."""
     read = iter(reading.turns)
     group: list[tuple[Turn, ReadTurn | None]] = []
     is_first = True
@@ -125,12 +125,12 @@ def requests_of(session: RecordedSession, reading: SessionReading | None = None)
         if turn.role == "user":
             told = next(read, ReadTurn(reaction="none"))
             if group and told.asks and told.reaction not in ("corrected", "redone"):
-                yield _request(session, [*group, (turn, told)], is_first, reading.by)
+                yield _request(session, [*group, (turn, told)], is_first)
                 group, is_first = [], False
         if turn.role == "user" or group:
             group.append((turn, told))
     if group:
-        yield _request(session, [*group, (group[0][0], None)], is_first, reading.by)
+        yield _request(session, [*group, (group[0][0], None)], is_first)
 
 
 def wishes_of(kind: Sequence[PastRequest]) -> dict[str, tuple[str, ...]]:
@@ -147,14 +147,14 @@ def wishes_of(kind: Sequence[PastRequest]) -> dict[str, tuple[str, ...]]:
     return {wish: tuple(dict.fromkeys(reversed(names))) for wish, names in found.values()}
 
 
-def needs(request: Turn, tools: Sequence[ToolUse], *, is_first: bool) -> str:
+def needs(request: Turn, tools: Sequence[ToolUse]) -> str:
     """Why a request cannot be asked again as text: it needs the machine, or what was said before. Material
     that was pasted into it is part of it.
     """
     words, material = pasted(request.text)
     if used := [tool.name for tool in tools if is_work(tool)]:
         return f"it was worked on with tools ({', '.join(dict.fromkeys(used[:5]))})"
-    text = QUOTED.sub(" ", words)
+    text = _QUOTED.sub(" ", words)
     if request.clipped:
         return "the request is longer than is kept"
     if _ATTACHED.search(request.text):
@@ -163,7 +163,7 @@ def needs(request: Turn, tools: Sequence[ToolUse], *, is_first: bool) -> str:
         return f"it names a file ({found[0][:80]})"
     if (found := _HERE.search(text)) and not (material and _MATERIAL.search(found[0])):
         return f"it speaks of the repository ({found[0].lower()})"
-    if not material and (_POINTS_BACK.search(text) or (not is_first and follows_on(text))):
+    if not material and _POINTS_BACK.search(text):
         return "it leans on what was said before"
     return ""
 
@@ -174,10 +174,7 @@ def is_work(tool: ToolUse) -> bool:
 
 
 def _request(
-    session: RecordedSession,
-    group: Sequence[tuple[Turn, ReadTurn | None]],
-    is_first: bool,
-    by: Literal["model", "rules"],
+    session: RecordedSession, group: Sequence[tuple[Turn, ReadTurn | None]], is_first: bool
 ) -> PastRequest:
     """The request of a group, whose last member is the turn after it; without a reading there is none."""
     request, first = group[0]
@@ -185,7 +182,6 @@ def _request(
     rejected: list[tuple[str, str]] = []
     corrections: list[Correction] = []
     outcome: RequestOutcome = "unknown"
-    is_unread = False
     for answer, turn, told, tools in _answered(group):
         record = record_of_tools(tools, answer, session.folder or session.project) if tools else ""
         if told.reaction == "accepted":
@@ -193,8 +189,7 @@ def _request(
             outcome = outcome if corrections or outcome in ("corrected", "redone") else "accepted"
         elif told.reaction in ("corrected", "redone"):
             outcome = "redone" if "redone" in (outcome, told.reaction) else "corrected"
-            # A model knows what is said for this once; of rules, silence about it says nothing.
-            if by == "rules" or told.lasting or told.reaction == "redone":
+            if told.lasting or told.reaction == "redone":  # what is said for this once is no lesson
                 rejected.append((answer, record))
                 wanted = told.wanted or turn.text
                 corrections.append(Correction(said=turn.text, wanted=wanted, lasting=told.lasting))
@@ -202,9 +197,6 @@ def _request(
             outcome = "abandoned"
         elif outcome == "accepted":
             outcome = "unknown"
-        is_unread = is_unread or (by == "rules" and _is_unread(turn, told))
-    if is_unread and outcome == "accepted":  # in the end, after who knows what
-        outcome = "unknown"
     inner = [turn for turn, _ in group[:-1]]
     if outcome in ("unknown", "accepted") and any(turn.failed and turn.role == "assistant" for turn in inner):
         outcome = "corrected"
@@ -218,32 +210,23 @@ def _request(
         rejected=tuple(answer for answer, _ in rejected if answer),
         outcome=outcome,
         corrections=tuple(corrections),
-        needs=_needs(request, first, every, by, is_first=is_first),
+        needs=_needs(request, first, every),
         tools=tuple(tool for tool in every if is_work(tool)),
         is_first=is_first,
-        unread=is_unread,
         accepted_work=tuple(record for _, record in accepted if record),
         rejected_work=tuple(record for _, record in rejected if record),
     )
 
 
-def _is_unread(turn: Turn, told: ReadTurn) -> bool:
-    """Whether a turn says something of the answer before it that rules do not know: it neither asks nor goes
-    on, and no plain word says what it is.
-    """
-    text = turn.text.strip()
-    is_question = text.endswith(("?", "？"))
-    return told.reaction == "none" and not (told.asks or is_question or follows_on(text))
-
-
-def _needs(request: Turn, told: ReadTurn | None, tools: Sequence[ToolUse], by: str, *, is_first: bool) -> str:
-    by_rules = needs(request, tools, is_first=is_first)
-    if by == "rules" or told is None or request.clipped or _ATTACHED.search(request.text):
-        return by_rules
+def _needs(request: Turn, first: ReadTurn | None, tools: Sequence[ToolUse]) -> str:
+    """Why it cannot be asked again, as a model read it; where none did, by what the text names."""
+    was_read = first is not None and bool(first.about or first.needs)
+    if not was_read or request.clipped or _ATTACHED.search(request.text):
+        return needs(request, tools)
     # Tools over pasted material may have been idle; tools without any did the work.
     if any(map(is_work, tools)) and not pasted(request.text)[1]:
-        return by_rules
-    return told.needs
+        return needs(request, tools)
+    return first.needs if first is not None else ""
 
 
 def _answered(

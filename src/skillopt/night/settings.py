@@ -142,7 +142,7 @@ class NightSettings(Section):
     reader_model: str = ""
     """Model that reads how you answered to what was done, a cheap one; unset: the optimizer."""
     llm_mine: bool = True
-    """Have a model read the sessions and find measures; off: by rules in code and your own words alone."""
+    """Have a model find measures; off: by your own words alone. A model reads the sessions either way."""
     gate_mode: Literal["on", "off"] = "on"
     """Off takes every change unproven, and every report says so."""
     gate_metric: Literal["hard", "soft", "mixed"] = "mixed"

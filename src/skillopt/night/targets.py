@@ -250,6 +250,22 @@ def _held(name: str, places: SkillPlaces) -> list[Path]:
     return [min(paths, key=lambda pair: pair[0])[1] for paths in held.values()]
 
 
+def check_skills(used: Iterable[tuple[str, ...]], settings: NightSettings, places: SkillPlaces) -> None:
+    """Raise why nothing could be proposed, where that holds for every one of the skills that sessions used:
+    no model need read them first.
+    """
+    refused: list[UsageError] = []
+    for path in sorted({path_for(skills, settings, places, []) for skills in used}):
+        try:
+            target_of(path, (), places.roots)
+        except UsageError as error:
+            refused.append(error)
+        else:
+            return
+    if refused:
+        raise refused[0]
+
+
 def target_of(path: Path, tasks: Sequence[NightTask], roots: Sequence[Path]) -> NightTarget:
     """The target of a file. Raises `UsageError` for one that cannot be trained or staged."""
     before = live_text(path, roots, "memory" if is_memory_file(path) else "skill")

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skillopt.errors import TaskError
-from skillopt.files import as_usage_error, write_json
+from skillopt.files import as_usage_error, check_writable, write_json
 from skillopt.night.kinds import normal
 from skillopt.night.measures import criteria_of
 from skillopt.night.requests import RequestOutcome
@@ -132,14 +132,19 @@ def read_tasks(path: Path, *, project: str, settings: NightSettings) -> TasksFil
     )
 
 
+def check_new(path: Path) -> None:
+    """Raise `UsageError` where tasks could not be written; a file that is there is never written over."""
+    if path.exists():
+        raise TaskError(f"{path} exists already, and may hold what you corrected. Name another file.")
+    check_writable(path)
+
+
 def write_tasks(
     path: Path, tasks: Iterable[NightTask], *, project: str, sources: str, sessions: int, target: str = ""
 ) -> None:
     """Write mined tasks for a person to read; for them alone, and not reviewed yet. What is in them was
-    redacted when it was read. A file that is there is never written over.
+    redacted when it was read.
     """
-    if path.exists():
-        raise TaskError(f"{path} exists already, and may hold what you corrected. Name another file.")
     rows = [_row(task) for task in tasks]
     file = _File(
         project=project, transcript_source=sources, n_sessions=sessions, target_skill_path=target, tasks=rows
