@@ -19,10 +19,9 @@ from skillopt.config.load import Resolved, load
 from skillopt.errors import ConfigError, ReviewWanted, SkillError, TaskError
 from skillopt.estimation import estimate
 from skillopt.events import Judged
-from skillopt.runs.evidence import gather
+from skillopt.runs.explain import find, replay
 from skillopt.runs.log import read_events
 from skillopt.runs.reader import read_run
-from skillopt.runs.verdicts import find
 from skillopt.skill.folder import load_skill
 from skillopt.tasks.task import SPLITS
 
@@ -179,8 +178,8 @@ async def test_a_description_that_breaks_a_rule_is_refused_before_it_is_measured
     assert (judged.action, judged.decided_by, judged.rows_used) == ("reject", "rule", 0)
     assert "may not hold < or >" in judged.why
     run = read_run(result.folder)
-    evidence = gather(run, find(run, "1"))
-    assert evidence.agrees and "may not hold < or >" in evidence.reason
+    again = replay(run, find(run, "1"))
+    assert again.agrees and "may not hold < or >" in again.reason
 
 
 async def test_the_run_goes_on_where_it_stopped(skill: Path, router: SimulatedRouter) -> None:

@@ -18,10 +18,9 @@ from skillopt.errors import ConfigError
 from skillopt.estimation import estimate
 from skillopt.events import Judged, RunStarted, StageClosed, TestMeasured
 from skillopt.models.world.rules import CASE, SEED_SKILL, code_of
-from skillopt.runs.evidence import gather
+from skillopt.runs.explain import find, replay
 from skillopt.runs.log import read_events
 from skillopt.runs.reader import read_run
-from skillopt.runs.verdicts import find
 
 Say = Callable[[Call], str]
 
@@ -109,8 +108,8 @@ async def test_no_target_has_to_get_worse_for_the_others(tmp_path: Path, rule: s
         assert "target 3 of 3 got worse, from 0.2000 to 0.0000 (gate.targets)" in refused[0].why
     run = read_run(result.folder)
     for one in (one for one in judged if one.place.step):
-        evidence = gather(run, find(run, str(one.place.step)))
-        assert evidence.agrees and evidence.decided_by == one.decided_by
+        again = replay(run, find(run, str(one.place.step)))
+        assert again.agrees and again.decided_by == one.decided_by
 
 
 async def test_a_finished_run_of_several_targets_asks_nobody_again(tmp_path: Path) -> None:

@@ -104,12 +104,12 @@ from skillopt.programs.place import fresh_place
 from skillopt.programs.port import AgentReport
 from skillopt.redact import redact_transcript
 from skillopt.runs.database import Database
-from skillopt.runs.evidence import gather
+from skillopt.runs.explain import find
+from skillopt.runs.explain import replay as gather
 from skillopt.runs.log import DATABASE, EVENTS, read_events
 from skillopt.runs.reader import is_run, read_run
 from skillopt.runs.status import RunStatus
 from skillopt.runs.stored import StoredTexts
-from skillopt.runs.verdicts import find
 from skillopt.skill.document import Document
 from skillopt.skill.edits import apply, parse_edit
 from skillopt.skill.folder import load_skill

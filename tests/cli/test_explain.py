@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,11 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from _loopback import Answer, Call, LoopbackProvider
 from claims.commands._provider import RULE, answer, write_splits
-from cli._commands import SMALL, Command
+from cli._commands import SMALL, Command, run
+from skillopt.events import Judged
 from skillopt.place import Place
+from skillopt.runs.explain import find, replay
+from skillopt.runs.log import read_events
 from skillopt.runs.reader import read_run
 
 
@@ -81,6 +87,41 @@ def test_verdicts_are_found_again_under_other_gates(
     policy = dict(option.split("=", 1) for option in options).get("gate.policy", "")
     if "evaluation.use_gate=false" not in options:
         assert OWN_REJECTS.get(policy, ("reject", "score")) in decided
+
+
+KINDS_OF_RUNS = {
+    "train.strategy": ["paper", "proof"],
+    "optimizer.skill_update_mode": ["patch", "rewrite_from_suggestions"],
+    "optimizer.slow_update_gate_with_selection": ["true", "false"],
+    "gate.policy": ["strict", "confirm", "no_regression", "paired", "size_capped"],
+    "gate.max_chars": ["0", "600"],
+    "gate.max_tokens_increase": ["null", "0.3"],
+    "evaluation.use_gate": ["true", "false"],
+    "evaluation.gate_metric": ["hard", "soft", "mixed"],
+    "evaluation.repeats": ["1", "2"],
+    "model.target": ["world:noise=0", "world:noise=0.2", "world:harm=0.3"],
+}
+
+
+@pytest.mark.slow
+@given(chosen=st.fixed_dictionaries({key: st.sampled_from(values) for key, values in KINDS_OF_RUNS.items()}))
+@settings(max_examples=12, deadline=None, derandomize=True)
+def test_the_policy_over_the_stored_rows_gives_the_stored_verdict_of_every_kind_of_run(
+    chosen: dict[str, str],
+) -> None:
+    with tempfile.TemporaryDirectory() as home:
+        options = [f"{key}={value}" for key, value in chosen.items()]
+        out = str(Path(home) / "run")
+        small = ("env.train_cases=16", "env.val_cases=10", "env.test_cases=4", "train.num_epochs=2")
+        ran = run("train", "quickstart", "--quiet", "--out_root", out, "--cfg-options", *small, *options)
+        assert ran.code == 0, ran.err
+        reader = read_run(Path(out))
+        judged = [one for one in read_events(Path(out) / "events.jsonl") if isinstance(one, Judged)]
+        assert judged
+        for one in judged:
+            again = replay(reader, find(reader, name_of(str(one.place))))
+            assert again.agrees, (again.reason, one)
+            assert (again.action, again.decided_by) == (one.action, one.decided_by)
 
 
 OWN_REJECTS = {

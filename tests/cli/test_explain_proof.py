@@ -1,14 +1,9 @@
-"""`skillopt explain` on a step of `proof`: what edits were proven by follows from stored rows, and a log in
-which it does not is caught.
-"""
+"""`skillopt explain` on a step of `proof`: each edit with the trials, joins and verdicts that the log stores."""
 
 from __future__ import annotations
 
 import json
-import re
-import shutil
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +11,6 @@ import pytest
 
 from cli._commands import SMALL, Command, run
 from skillopt import optimize
-from skillopt.messages import Request
 from skillopt.testing import FunctionModel
 
 Events = list[dict[str, Any]]
@@ -46,7 +40,7 @@ def of(events: Events, kind: str, **wanted: str) -> Events:
 def test_each_edit_is_told_with_what_it_was_proven_by(skillopt: Command, proven: Path) -> None:
     ran = skillopt("explain", str(proven), "1", "--json")
     told = json.loads(ran.out)["proof"]
-    assert (ran.code, told["agrees"], told["differences"]) == (0, True, [])
+    assert ran.code == 0
     events = read(proven)
     states = json.loads((proven / "history.json").read_text())[0]["edit_states"]
     assert Counter(one["state"] for one in told["edits"]) == states
@@ -79,91 +73,6 @@ def test_chosen_edits_come_first_and_the_others_only_if_asked_for(skillopt: Comm
     assert full.index("applied, c0 accepted:") < full.index("harmful:")
 
 
-def no_longer_fixed(events: Events) -> str:
-    """Every trial of a chosen edit failed."""
-    edit = next(
-        one for event in of(events, "updated") for one in event["outcomes"] if one["state"] == "applied"
-    )
-    for trial in (trial for event in of(events, "proved") for trial in event["trials"]):
-        for row in trial["rows"] if edit["id"] in trial["edits"] else ():
-            row.update(hard=0.0, soft=0.0)
-    return f"no trial shows that {edit['id']} fixes"
-
-
-def guilty_forgotten(events: Events) -> str:
-    blamed = next(one for one in of(events, "blamed") if one["guilty"])
-    blamed["guilty"] = []
-    return f"{blamed['id']}: guilty by the record none, by its rows"
-
-
-def innocent_blamed(events: Events) -> str:
-    blamed = of(events, "blamed", stage="prune")[0]
-    blamed["guilty"] = ["e1/s1/analyst_proof/0#0"]
-    return f"{blamed['id']}: guilty by the record e1/s1/analyst_proof/0#0, by its rows none"
-
-
-def nothing_broken(events: Events) -> str:
-    """All rows of a control passed, so that nothing called for blame."""
-    blamed = next(one for one in of(events, "blamed") if one["guilty"])
-    for row in blamed["trials"][0]["rows"]:
-        row.update(hard=1.0, soft=1.0)
-    return f"{blamed['id']}: the rows do not ask for the trial of"
-
-
-def trial_lost(events: Events) -> str:
-    blamed = next(one for one in of(events, "blamed") if one["guilty"])
-    del blamed["trials"][-1]
-    return f"{blamed['id']}: the rows ask for a trial of"
-
-
-def worth_forgotten(events: Events) -> str:
-    blamed = next(one for one in of(events, "blamed") if one["guilty"])
-    blamed["fixes"] = {}
-    return f"{blamed['id']}: what {blamed['guilty'][0]} should fix is not there"
-
-
-def other_noise(events: Events) -> str:
-    of(events, "proved")[0]["noise"] = 0.5
-    return "noise is recorded as 0.5 and comes out as"
-
-
-def joined_by_nobody(events: Events) -> str:
-    """Two edits are joined that the optimizer model did not name."""
-    aggregated = of(events, "aggregated")[0]
-    named = {id for ids in aggregated["joined"] for id in ids}
-    pair = [id for id in aggregated["asked"] if id not in named][:2]
-    aggregated["joined"].append(pair)
-    return f"the stored reply does not join {', '.join(pair)}"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "tamper",
-    [
-        joined_by_nobody,
-        no_longer_fixed,
-        guilty_forgotten,
-        innocent_blamed,
-        nothing_broken,
-        trial_lost,
-        worth_forgotten,
-        other_noise,
-    ],
-    ids=lambda tamper: tamper.__name__,
-)
-def test_a_proof_that_does_not_follow_from_its_rows_is_said(
-    skillopt: Command, proven: Path, tmp_path: Path, tamper: Callable[[Events], str]
-) -> None:
-    shutil.copytree(proven, tmp_path / "run")
-    events = read(proven)
-    said = tamper(events)
-    (tmp_path / "run" / "events.jsonl").write_text("".join(json.dumps(one) + "\n" for one in events))
-    ran = skillopt("explain", "run", "1")
-    assert ran.code == 1
-    assert f"DIFFERS: {said}" in " ".join(ran.out.split())
-    assert "The recomputed verdict equals the recorded one." in ran.out
-
-
 def test_a_step_without_trials_has_no_proof(skillopt: Command, finished: Path) -> None:
     assert json.loads(skillopt("explain", str(finished), "1", "--json").out)["proof"] is None
 
@@ -183,55 +92,27 @@ def test_a_step_whose_looks_were_all_unreadable_has_no_edits(skillopt: Command) 
     assert (ran.code, told["recorded"], told["proof"]["edits"]) == (0, "inconclusive", [])
 
 
-def test_joins_that_code_made_for_a_small_optimizer_need_no_stored_reply(skillopt: Command) -> None:
-    def target(request: Request) -> str:
-        number = re.findall(r"\d+", request.messages[-1].content)[0]
-        return f"<{number}>" if re.search(r"Example: <\d+>", request.messages[0].content) else "No idea."
-
-    def optimizer(request: Request) -> str:
-        return json.dumps({"rule": "Put the number into brackets.", "request": "?", "answer": "no"})
-
-    tasks = [
-        {"prompt": f"Which {kind} is {n}?", "answer": f"<{n}>", "kind": kind}
-        for at in range(9)
-        for kind, n in (("town", at), ("river", at + 10))
-    ]
-    optimize(
-        target=FunctionModel(target),
-        optimizer=FunctionModel(optimizer),
-        tasks={"train": tasks[:6], "val": tasks[6:12], "test": tasks[12:]},
-        scorer="exact_match",
-        out="run",
-        options={
-            "train.strategy": "proof",
-            "train.num_epochs": 1,
-            "model.optimizer.prompts": "small",
-            "env.kind_field": "kind",
-            "optimizer.use_slow_update": False,
-        },
-    )
-    (aggregated,) = of(read(Path("run")), "aggregated")
-    assert aggregated["joined"] and not aggregated["asked"]
-    ran = skillopt("explain", "run", "1", "--json")
-    assert (ran.code, json.loads(ran.out)["proof"]["differences"]) == (0, [])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "guilty"),
     [
-        ((), set()),
-        (("model.target=world:noise=0.05",), set()),
         (("env.train_cases=40", "env.val_cases=30"), {"control", "prune"}),
         (("env.train_cases=40", "env.val_cases=30", "evaluation.repeats=2"), {"control", "blame"}),
     ],
 )
-def test_proofs_are_found_again_in_other_runs(
+def test_guilty_edits_are_told_with_the_stage_that_found_them(
     skillopt: Command, options: tuple[str, ...], guilty: set[str]
 ) -> None:
     told = ("train", "quickstart", "--quiet", "--out_root", "run", "--cfg-options", "train.strategy=proof")
     assert skillopt(*told, "model.target=world:noise=0.02", *options).code == 0
+    blamed, told_by = of(read(Path("run")), "blamed"), set[str]()
     for record in json.loads(Path("run/history.json").read_text()):
         ran = skillopt("explain", "run", str(record["step"]), "--json")
-        assert (ran.code, json.loads(ran.out)["proof"]["differences"]) == (0, [])
-    assert guilty <= {one["stage"] for one in of(read(Path("run")), "blamed") if one["guilty"]}
+        place = f"e{record['epoch']}/s{record['step']}"
+        for edit in json.loads(ran.out)["proof"]["edits"]:
+            stages = {*edit["blamed"], *(["prune"] if edit["pruned"] else [])}
+            here = [one for one in blamed if one["place"].startswith(place)]
+            assert stages == {one["stage"] for one in here if edit["id"] in one["guilty"]}
+            told_by |= stages
+        assert ran.code == 0
+    assert guilty <= told_by

@@ -29,9 +29,8 @@ from night._nights import clock
 from night._reader import by_first_word
 from skillopt.errors import UsageError
 from skillopt.night import NightContext, NightResult
-from skillopt.runs.evidence import gather
+from skillopt.runs.explain import find, replay
 from skillopt.runs.reader import read_run
-from skillopt.runs.verdicts import find
 
 
 def measured(ended: NightResult) -> list[int]:
@@ -128,8 +127,8 @@ async def test_what_only_looks_better_stops_nothing_honest_and_lifts_nothing_bes
     assert ended.proposal is None and target.ended.judgement.action == "no change"
     assert target.ended.judgement.before == target.ended.judgement.after == 0.0
     read = read_run(next(context.kept.night(1).glob("01-*")))
-    verdict = gather(read, find(read, "1"))
-    assert verdict.agrees and verdict.recomputed == "reject", "as `skillopt explain` says it"
+    verdict = replay(read, find(read, "1"))
+    assert verdict.agrees and verdict.action == "reject", "as `skillopt explain` says it"
 
 
 HONEST = {

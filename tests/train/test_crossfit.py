@@ -19,9 +19,9 @@ from skillopt.evaluation.compare import compare
 from skillopt.events import Event, Notice, RowFact, Spending, TestMeasured
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
 from skillopt.runs.database import Database
+from skillopt.runs.explain import find
 from skillopt.runs.growth import growth
 from skillopt.runs.reader import find_run, is_part, read_facts, read_run
-from skillopt.runs.verdicts import find
 from skillopt.tasks.splits import FOLDS, divided, in_folds, in_rounds, rounds_for
 from skillopt.tasks.task import Task
 from skillopt.testing import FunctionModel

@@ -1,4 +1,4 @@
-"""`skillopt explain`: recompute a verdict from stored rows alone, and show what decided it."""
+"""`skillopt explain`: replay a verdict over stored rows alone, and show what decided it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from skillopt.cli._console import SafeConsole, open_console, print_json
 from skillopt.cli._options import Json, argument, option, simple
 from skillopt.runs import words
 from skillopt.runs.answers import RunAnswers, read_answers
-from skillopt.runs.evidence import JudgedRow, VerdictEvidence, gather
-from skillopt.runs.proofs import EditProof, StepProof, read_proof
+from skillopt.runs.edits import EditProof, StepProof, stored_proof
+from skillopt.runs.explain import VERDICT, Replay, find, replay
 from skillopt.runs.reader import RunReader, find_run, read_run
-from skillopt.runs.verdicts import VERDICT, find, latest
 from skillopt.tasks.splits import listed
 from skillopt.tasks.triggers import LEAVE, LOAD
 
@@ -39,20 +38,32 @@ def explain(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Recompute a step's verdict and proofs of edits from stored rows; ends with 1 if the record differs."""
+    """Replay a step's verdict over its stored rows, and show the stored proof of its edits; ends with 1 if
+    the rows do not give the recorded verdict.
+    """
     reader = read_run(find_run(run))
-    step = step or latest(reader)
+    step = step or str(max((record.step for record in reader.fold.records), default=1))
     if not VERDICT.fullmatch(step) and (answers := read_answers(reader, tasks=[step])).tasks:
         _show_task(answers, json)
         return
     found = find(reader, step)
-    evidence, proof = gather(reader, found), read_proof(reader, found)
+    again, proof = replay(reader, found), stored_proof(reader, found)
     if json:
-        print_json(evidence.as_json() | {"proof": None if proof is None else proof.as_json()})
+        print_json(again.as_json() | {"proof": None if proof is None else proof.as_json()})
     else:
-        _show(evidence, proof, everything)
-        _show_answers(reader, evidence, everything)
-    if not evidence.agrees or (proof is not None and proof.differences):
+        console = open_console()
+        _show_verdict(console, again, everything)
+        if proof is not None:
+            _show_proof(console, proof, everything)
+        elif again.edits:
+            console.say("Edits and how they ended:")
+            for edit in again.edits:
+                why = f" ({edit.reason})" if edit.reason else ""
+                style = "green" if edit.state == "applied" else "dim"
+                console.say(f"  {edit.state:<11}{words.edit(edit.edit)}{why}", style)
+        _show_end(console, again)
+        _show_answers(console, reader, again, everything)
+    if not again.agrees:
         raise typer.Exit(1)
 
 
@@ -69,75 +80,46 @@ def _show_task(answers: RunAnswers, json: bool) -> None:
         open_console().say("\n".join(lines(task, names, outcome(task, answers))))
 
 
-def _show_answers(reader: RunReader, evidence: VerdictEvidence, everything: bool) -> None:
-    """What incumbent and candidate answered where they differ; the first few, unless all are wanted."""
-    differ = list(
-        dict.fromkeys(row.task for row in evidence.rows if row.candidate not in (None, row.incumbent))
-    )
-    names = {evidence.incumbent: "incumbent", evidence.judged.skill: "candidate"}
-    if not differ:
+def _show_verdict(console: SafeConsole, again: Replay, everything: bool) -> None:
+    """The recorded verdict, the replayed one, and the rows that decided."""
+    console.say(f"{again.name}: {words.outcome(again.judged.action)}", "bold")
+    console.say(f"recorded   {again.judged.why}")
+    if again.is_measured:
+        console.say(f"recomputed {again.action}: {again.reason}")
+    if again.others:
+        console.say(f"The same step also has {'; '.join(again.others)}.")
+    if again.reader is None or not again.rows:
         return
-    console = open_console()
-    shown = differ if everything else differ[:MOST_TASKS]
-    for task in read_answers(reader, tasks=shown, skills=names).tasks:
-        if task.split == "val":
-            console.say("\n".join(lines(task, names)))
-    if len(shown) < len(differ):
-        console.say(f"{len(differ) - len(shown)} more tasks went differently: --all shows them.", "dim")
-
-
-def _show(evidence: VerdictEvidence, proof: StepProof | None, everything: bool) -> None:
-    console = open_console()
-    judged = evidence.judged
-    console.say(f"{evidence.name}: {words.outcome(judged.action)}", "bold")
-    console.say(f"recorded   {judged.why}")
-    console.say(f"recomputed {evidence.recomputed}: {evidence.reason}")
-    if evidence.others:
-        console.say(f"The same step also has {'; '.join(evidence.others)}.")
-    if evidence.rows:
-        n = evidence.total
-        console.say(
-            f"I, the incumbent's sum: {float(evidence.bar):g} of {n} ({float(evidence.bar / n):.4f}).  U, the"
-            f" candidate's sum with rows not read counted in full: {float(evidence.upper):g}"
-            f" ({float(evidence.upper / n):.4f}).  Metric: {judged.metric}. Policy: {evidence.policy}."
-        )
-        is_taken = evidence.recomputed == "accept"
-        prefix = "an accept needs every row" if is_taken else "the shortest prefix that fixes the verdict"
-        better, worse = (sum(_moved(row) == way for row in evidence.rows) for way in (1, -1))
-        console.say(
-            f"Decided on {evidence.read} of {n} rows, {prefix}: {better} better, {worse} worse,"
-            f" {len(evidence.rows) - better - worse} the same."
-        )
-        rows = [one for one in enumerate(evidence.rows, start=1) if everything or _moved(one[1])]
-        table = Table(show_edge=False, pad_edge=False)
-        for name in ("row", "task", "draw", "incumbent", "candidate", "U after it"):
-            table.add_column(name, justify="left" if name == "task" else "right", overflow="fold")
-        for number, row in rows:
-            table.add_row(str(number), Text(row.task), str(row.draw), *_figures(row))
-        if rows:
-            console.print(table)
-        if left_out := len(evidence.rows) - len(rows):
-            console.say(f"{words.count(left_out, 'row')} without a change: --all shows them.", "dim")
-        for kind in (LOAD, LEAVE):
-            of_kind = [row for row in evidence.rows if row.task.startswith(f"{kind}-")]
-            if of_kind and evidence.read == n:
-                before, after = (sum(getattr(row, arm) == 1 for row in of_kind) for arm in _ARMS)
-                console.say(f"{kind}: {before} of {len(of_kind)} right before, {after} with the candidate.")
-    if proof is not None:
-        _show_proof(console, proof, everything)
-    elif evidence.edits:
-        console.say("Edits and how they ended:")
-    for edit in evidence.edits if proof is None else ():
-        why = f" ({edit.reason})" if edit.reason else ""
-        style = "green" if edit.state == "applied" else "dim"
-        console.say(f"  {edit.state:<11}{words.edit(edit.edit)}{why}", style)
-    if evidence.hedged:
-        console.say(f"{evidence.hedged} slow calls behind it were asked twice; the first reply counted.")
-    same = "equals" if evidence.agrees else "DIFFERS from"
-    style = "green" if evidence.agrees else "bold red"
-    console.say(f"The recomputed verdict {same} the recorded one.", style)
-    for difference in () if proof is None else proof.differences:
-        console.say(f"DIFFERS: {difference}", "bold red")
+    bar, upper, n = again.reader.bar, again.reader.upper, again.reader.total
+    console.say(
+        f"I, the incumbent's sum: {float(bar):g} of {n} ({float(bar / n):.4f}).  U, the"
+        f" candidate's sum with rows not read counted in full: {float(upper):g}"
+        f" ({float(upper / n):.4f}).  Metric: {again.judged.metric}. Policy: {again.policy}."
+    )
+    is_taken = again.action == "accept"
+    prefix = "an accept needs every row" if is_taken else "the shortest prefix that fixes the verdict"
+    better, worse = (sum(row.moved == way for row in again.rows) for way in (1, -1))
+    console.say(
+        f"Decided on {again.read} of {n} rows, {prefix}: {better} better, {worse} worse,"
+        f" {len(again.rows) - better - worse} the same."
+    )
+    rows = [one for one in enumerate(again.rows, start=1) if everything or one[1].moved]
+    table = Table(show_edge=False, pad_edge=False)
+    for name in ("row", "task", "draw", "incumbent", "candidate", "U after it"):
+        table.add_column(name, justify="left" if name == "task" else "right", overflow="fold")
+    for number, one in rows:
+        worth = f"invalid ({one.row.invalid})" if one.candidate is None else f"{float(one.candidate):g}"
+        figures = (f"{float(one.incumbent):g}", worth, f"{float(one.upper):g}")
+        table.add_row(str(number), Text(one.row.task), str(one.row.draw), *figures)
+    if rows:
+        console.print(table)
+    if left_out := len(again.rows) - len(rows):
+        console.say(f"{words.count(left_out, 'row')} without a change: --all shows them.", "dim")
+    for kind in (LOAD, LEAVE):
+        of_kind = [one for one in again.rows if one.row.task.startswith(f"{kind}-")]
+        if of_kind and again.read == n:
+            before, after = (sum(getattr(one, arm) == 1 for one in of_kind) for arm in _ARMS)
+            console.say(f"{kind}: {before} of {len(of_kind)} right before, {after} with the candidate.")
 
 
 def _show_proof(console: SafeConsole, proof: StepProof, everything: bool) -> None:
@@ -147,9 +129,10 @@ def _show_proof(console: SafeConsole, proof: StepProof, everything: bool) -> Non
     trials = words.count(proof.trials, "trial")
     console.say(f"{len(chosen)} of {words.count(len(proof.edits), 'edit')} chosen after {trials}{noise}:")
     for one in proof.edits if everything else chosen:
-        told = one.state + "".join(f", {key} {words.outcome(action)}" for key, action in one.verdicts.items())
-        style = "green" if one.state == "applied" else "dim"
-        console.say(f"  {told}: {words.edit(one.edit)}", style)
+        edit = one.outcome
+        actions = (f", {key} {words.outcome(action)}" for key, action in one.verdicts.items())
+        style = "green" if edit.state == "applied" else "dim"
+        console.say(f"  {edit.state}{''.join(actions)}: {words.edit(edit.edit)}", style)
         console.say(f"      {'; '.join(_facts(one))}", "dim")
     if not everything and len(chosen) < len(proof.edits):
         left_out = words.count(len(proof.edits) - len(chosen), "edit that was", "edits that were")
@@ -157,23 +140,39 @@ def _show_proof(console: SafeConsole, proof: StepProof, everything: bool) -> Non
 
 
 def _facts(one: EditProof) -> list[str]:
+    edit = one.outcome
     tried, fixed = (listed(tasks, MOST_TASKS) or "none" for tasks in (one.tried_on, one.fixed))
     facts = [f"lane {one.lane}, look {one.look}", f"tried on {tried}", f"fixed {fixed}"]
     facts += [f"joined into {one.joined_into}"] if one.joined_into else []
     facts += [f"stands for {words.count(len(one.stands_for), 'other')}"] if one.stands_for else []
     facts += [f"guilty by {' and '.join(one.blamed)}"] if one.blamed else []
     facts += ["pruned"] if one.pruned else []
-    facts += [one.reason] if one.reason and one.state not in ("merged", "unproven") else []
+    facts += [edit.reason] if edit.reason and edit.state not in ("merged", "unproven") else []
     return facts
 
 
-def _moved(row: JudgedRow) -> int:
-    """1 where the candidate did better on a row, -1 where it did worse or could not be measured."""
-    if row.candidate is None:
-        return -1
-    return (row.candidate > row.incumbent) - (row.candidate < row.incumbent)
+def _show_end(console: SafeConsole, again: Replay) -> None:
+    if again.hedged:
+        console.say(f"{again.hedged} slow calls behind it were asked twice; the first reply counted.")
+    if again.agrees and not again.is_measured:
+        console.say("No row was measured for it, so there is nothing to replay.", "dim")
+    elif again.agrees:
+        console.say("The recomputed verdict equals the recorded one.", "green")
+    else:
+        console.say("The recomputed verdict DIFFERS from the recorded one.", "bold red")
 
 
-def _figures(row: JudgedRow) -> tuple[str, str, str]:
-    mine = f"invalid ({row.invalid})" if row.candidate is None else f"{float(row.candidate):g}"
-    return f"{float(row.incumbent):g}", mine, f"{float(row.upper):g}"
+def _show_answers(console: SafeConsole, reader: RunReader, again: Replay, everything: bool) -> None:
+    """What incumbent and candidate answered where they differ; the first few, unless all are wanted."""
+    differ = list(
+        dict.fromkeys(one.row.task for one in again.rows if one.candidate not in (None, one.incumbent))
+    )
+    names = {again.incumbent: "incumbent", again.judged.skill: "candidate"}
+    if not differ:
+        return
+    shown = differ if everything else differ[:MOST_TASKS]
+    for task in read_answers(reader, tasks=shown, skills=names).tasks:
+        if task.split == "val":
+            console.say("\n".join(lines(task, names)))
+    if len(shown) < len(differ):
+        console.say(f"{len(differ) - len(shown)} more tasks went differently: --all shows them.", "dim")

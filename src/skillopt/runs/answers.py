@@ -119,7 +119,7 @@ def read_answers(
     sections = read_sections(run.folder)
     found: dict[tuple[Split, str], dict[str, dict[tuple[int, str], RowFact]]] = {}
     measured = [*sections.kept, sections.open_section, *sections.kept_of_handover]
-    for split, skill, row in _rows(measured, run.skills):
+    for split, skill, row in measured_rows(measured, run.skills):
         if skill in wanted and (not tasks or row.task in tasks):
             draws = found.setdefault((split, row.task), {}).setdefault(skill, {})
             draws[row.draw, row.target or ""] = row
@@ -154,7 +154,7 @@ def read_answers(
     return RunAnswers(seed=seed, best=best, folds=folds, tasks=told)
 
 
-def _rows(sections: Iterable[LogSection], skills: Skills) -> Iterator[tuple[Split, str, RowFact]]:
+def measured_rows(sections: Iterable[LogSection], skills: Skills) -> Iterator[tuple[Split, str, RowFact]]:
     """Every measured row with its split and the digest of the skill it was measured with."""
     for section in sections:
         before, after = section.before, section.after

@@ -10,13 +10,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from skillopt.ledger import HEDGE_STAGE
-from skillopt.messages import Reply
 from skillopt.runs.database import Database, connect_reading, opening
-
-_REPLY = TypeAdapter(Reply)
 
 
 class StoredTexts:
@@ -44,16 +39,6 @@ class StoredTexts:
                 yield database
             finally:
                 self._of_thread.held = None
-
-
-def stored_replies(path: Path, question: str) -> list[Reply]:
-    """The replies to a question to the optimizer model, attempt by attempt."""
-    with _looking(path) as database:
-        found = database.execute(
-            "SELECT reply FROM replies WHERE role = 'optimizer' AND place GLOB ? ORDER BY place",
-            (f"{question}/a[0-9]",),
-        )
-        return [_REPLY.validate_json(reply) for (reply,) in found]
 
 
 def asked_twice(path: Path) -> list[str]:
