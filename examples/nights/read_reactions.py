@@ -98,7 +98,7 @@ async def read_all(
     )
     kept = Readings(folder=out / "readings")
     job = jobs.job(NO_SKILL)
-    async with open_run(job, out / "run", {"reading": 1, **job.config.identity()}) as opened:
+    async with open_run(job, out / "run", {"reading": 1, **job.identity()}) as opened:
         model = opened.models.of("optimizer", job.optimizer)
         wanted = unread(sessions, kept.of(sessions))
         _, lost = await read_with_model(model, wanted, kept, at_once(job))

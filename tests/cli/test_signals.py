@@ -143,7 +143,8 @@ def test_a_signal_outside_of_a_run_ends_a_command_in_words(
 ) -> None:
     """`diff` waits for a pipe here, as any command may wait for a slow file before a run is open."""
     number = getattr(signal, name)
-    before = signal.getsignal(number)
+    usual = signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL
+    outside = signal.signal(number, usual)  # the tests may run under `nohup`
     pipe = tmp_path / "skill.md"
     os.mkfifo(pipe)
 
@@ -161,4 +162,4 @@ def test_a_signal_outside_of_a_run_ends_a_command_in_words(
     striking.join()
     assert end.value.code == 130
     assert "stopped: interrupted. What was paid is kept" in capsys.readouterr().err
-    assert signal.getsignal(number) is before
+    assert signal.signal(number, outside) is usual

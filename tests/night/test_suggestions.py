@@ -15,7 +15,7 @@ from cli._commands import run
 from night._nights import NOW, RULE, SKILL, Person, clock, scripted
 from night._reader import by_first_word
 from skillopt.changes.status import decisions
-from skillopt.errors import UsageError
+from skillopt.errors import SkillError, UsageError
 from skillopt.night import NightContext, NightResult, Roles, run_night
 
 WISH = "Wrong: we always use conventional commits, feat: or fix: in front."
@@ -158,6 +158,12 @@ async def test_a_suggestion_for_a_file_that_cannot_be_changed_ends_no_night(tmp_
     skill = person.project / ".agents" / "skills" / "skillopt-sleep-learned" / "SKILL.md"
     skill.parent.mkdir(parents=True)
     skill.write_bytes(b"\xff is not UTF-8")
+    with pytest.raises(SkillError, match="is not UTF-8"):  # nothing else could be proposed for
+        await night(person.around(llm_mine=False))
+    talks = person.home / ".skillopt-sleep" / "sessions" / "talks.jsonl"
+    talks.write_text("".join(person.lines(range(1))))
+    person.skill.parent.mkdir(parents=True)
+    person.skill.write_text("# Briefs\n")
     ended = await night(person.around(llm_mine=False))
     assert (
         ended.plan.suggestions and ended.proposal is None and "nothing to learn from" in ended.record.outcome

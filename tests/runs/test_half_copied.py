@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from skillopt.errors import RunConflict
-from skillopt.runs.stored import StoredTexts, asked_twice, stored_replies
+from skillopt.runs.stored import StoredTexts, asked_twice
 
 READERS: list[Callable[[Path], Any]] = [
     lambda path: StoredTexts(path)("digest"),
-    lambda path: stored_replies(path, "step-0001"),
     asked_twice,
 ]
 

@@ -16,7 +16,7 @@ from skillopt.errors import RunConflict, Stopped
 from skillopt.messages import Usage
 from skillopt.runs.database import Database
 from skillopt.runs.listing import Listing
-from skillopt.runs.stored import StoredTexts, asked_twice, stored_replies
+from skillopt.runs.stored import StoredTexts, asked_twice, task_digests
 from skillopt.runs.tail import DatabaseTail
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i, '' FROM n"
@@ -25,7 +25,7 @@ DOORS: list[Callable[[Path], Any]] = [
     Database.reading,
     lambda path: DatabaseTail(path).read(),
     lambda path: StoredTexts(path)("digest"),
-    lambda path: stored_replies(path, "step-0001"),
+    task_digests,
     asked_twice,
 ]
 
