@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillopt import api
-from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import Event, Judged
 from skillopt.models.world.rules import HARMFUL, is_solved
+from skillopt.run import open_run, prepare, train
 
 ARMS: Mapping[str, Sequence[str]] = {
     "strict": (),
@@ -86,7 +85,7 @@ async def _run(arm: str, seed: int, noise: float, calls: int, test_cases: int) -
     with tempfile.TemporaryDirectory(prefix="skillopt-perf-") as folder:
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=Path(folder)))
         async with open_run(job, Path(folder) / "run", sinks=[events.append]) as opened:
-            result = await api.train(opened)
+            result = await train(opened)
             best = opened.run.skills.get(result.state.best).rendered
     summary = result.summary
     if summary["test_hard"] is None:

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from _graph import Graph
-from skillopt.build import OpenRun, trainer_of
 from skillopt.evaluation.runner import Row, rows_of
 from skillopt.events import Checkpoint, EpochEnded, Event, Judged, RowFact, StageClosed, TestMeasured, Updated
 from skillopt.gate.decision import reading_order
 from skillopt.place import Place
+from skillopt.run import OpenRun, trainer_of
 from skillopt.skill.document import Document
 
 TARGET, OPTIMIZER = "target", "optimizer"

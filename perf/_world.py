@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skillopt import api
-from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import EpochEnded, Event, Judged, Reflected, Updated
 from skillopt.models.world.rules import HARMFUL
+from skillopt.run import open_run, prepare, train
 from skillopt.skill.store import Skills
 
 SEEDS = tuple(range(10))
@@ -87,7 +86,7 @@ async def arun_seed(seed: int, use_gate: bool, *, workers: int = 24) -> Row:
     with tempfile.TemporaryDirectory(prefix="skillopt-perf-") as folder:
         resolved = load(None, flags={}, options=options, environ={}, cwd=Path(folder))
         async with open_run(prepare(resolved), Path(folder) / "run", sinks=[events.append]) as opened:
-            result = await api.train(opened)
+            result = await train(opened)
             skills = opened.run.skills
             end = skills.get(result.state.best if use_gate else result.state.skill)
             return _row(seed, use_gate, result.summary, end.rendered, events, skills)

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from _provider import Latency, serving
-from skillopt import api
-from skillopt.build import prepare
 from skillopt.config import load
+from skillopt.run import evaluate, prepare
 
 
 def main() -> None:
@@ -66,9 +65,9 @@ async def measure(calls: int, rounds: int, seconds: float) -> dict[str, Any]:
             f"model.optimizer={model}",
         ]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=Path(folder)))
-        await api.evaluate(job, {"seed": job.skill}, ["val"], Path(folder) / "warm")
+        await evaluate(job, {"seed": job.skill}, ["val"], Path(folder) / "warm")
         before, cpu, started = peak_mb(), time.process_time(), time.monotonic()
-        (result,) = await api.evaluate(job, {"seed": job.skill}, ["test"], Path(folder) / "run")
+        (result,) = await evaluate(job, {"seed": job.skill}, ["test"], Path(folder) / "run")
         after, cpu, wall = peak_mb(), time.process_time() - cpu, time.monotonic() - started
     reached = max(entry.in_flight for entry in served.log)
     return {

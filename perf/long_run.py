@@ -14,10 +14,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from skillopt import api
-from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import Checkpoint, Event
+from skillopt.run import open_run, prepare, train
 
 EPOCHS = 4
 
@@ -65,7 +64,7 @@ async def measure(folder: Path, steps: int) -> dict[str, Any]:
 
     job = prepare(load(None, flags={}, options=options, environ={}, cwd=folder))
     async with open_run(job, folder / "run", sinks=[clock]) as opened:
-        await api.train(opened)
+        await train(opened)
     before = time.process_time()
     async with open_run(job, folder / "run"):
         reopen = time.process_time() - before

@@ -13,10 +13,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from skillopt import api
-from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import Arrived, Event, StageOpened
+from skillopt.run import evaluate, open_run, prepare, train
 
 
 def main() -> None:
@@ -57,7 +56,7 @@ async def measure(folder: Path, rollouts: int) -> dict[str, Any]:
                 memory.append(_resident_mb())
 
     cpu = time.process_time()
-    await api.evaluate(job, {"seed": job.skill}, ["test"], folder / "run", sinks=[watch])
+    await evaluate(job, {"seed": job.skill}, ["test"], folder / "run", sinks=[watch])
     cpu = time.process_time() - cpu
     resumed = await _resume(folder, rollouts)
     return {
@@ -95,11 +94,11 @@ async def _resume(folder: Path, rollouts: int) -> dict[str, float]:
 
     with contextlib.suppress(_Enough):
         async with open_run(job, folder / "train", sinks=[stop]) as opened:
-            await api.train(opened)
+            await train(opened)
     cpu = time.process_time()
     async with open_run(job, folder / "train") as opened:
         calls = opened.ledger.account.total().calls
-        await api.train(opened)
+        await train(opened)
     return {"resumed_calls": calls, "resume_cpu_s": time.process_time() - cpu}
 
 

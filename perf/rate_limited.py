@@ -22,10 +22,10 @@ from typing import Any
 import aiohttp
 
 from _provider import Latency, Quota, serving
-from skillopt import api
-from skillopt.build import open_run, prepare
+from skillopt import run as api
 from skillopt.config import load
 from skillopt.events import Event, StageClosed
+from skillopt.run import open_run, prepare
 from skillopt.runs.log import DATABASE
 
 OTHER = "rollout/another program"

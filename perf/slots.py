@@ -18,16 +18,15 @@ from typing import Any
 
 import _virtual
 from _provider import Latency
-from skillopt import api
 from skillopt.account import Entry
-from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.ledger import HEDGE_STAGE
 from skillopt.messages import Reply, Request
 from skillopt.models.providers.world import World
 from skillopt.models.stack.rate_limits import RateLimits
 from skillopt.models.world.rules import WorldRules
-from skillopt.registries import register
+from skillopt.registry.kinds import register
+from skillopt.run import open_run, prepare, train
 
 STRATEGIES = {"paper": ["train.batch_size=40"], "proof": ["train.batch_size=120"]}
 ARMS = [f"{strategy}/{hedge}" for strategy in STRATEGIES for hedge in ("off", "auto")]
@@ -146,7 +145,7 @@ async def measure(latency: Latency, arm: Arm) -> dict[str, Any]:
                 calls.append((entry.opened or 0.0, opened.elapsed(), entry.stage))
 
             opened.ledger.watch(note)
-            result = await api.train(opened)
+            result = await train(opened)
             wall = time.monotonic() - started
             whole = opened.ledger.account.total()
             return {

@@ -18,10 +18,9 @@ from typing import Any
 import _profile
 from _provider import Latency, Logged, Served, serving
 from _script import OPTIMIZER, TARGET, CallGraph, Reader, Script, Step
-from skillopt import api
-from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import Event
+from skillopt.run import evaluate, open_run, prepare, train
 
 MOMENTS = {
     "reflect": "rollout and reflect",
@@ -101,7 +100,7 @@ async def measure(arguments: argparse.Namespace, profile: cProfile.Profile | Non
                 cwd=Path(folder),
             )
         )
-        await api.evaluate(warm, {"seed": warm.skill}, ["val"], Path(folder) / "warm")
+        await evaluate(warm, {"seed": warm.skill}, ["val"], Path(folder) / "warm")
         opening = time.monotonic() - opened
         statements = _traced()
         async with open_run(job, Path(folder) / "run") as opened:
@@ -110,7 +109,7 @@ async def measure(arguments: argparse.Namespace, profile: cProfile.Profile | Non
             started, cpu = time.monotonic(), time.process_time()
             if profile is not None:
                 profile.enable()
-            await api.train(opened)
+            await train(opened)
             if profile is not None:
                 profile.disable()
             wall, cpu = time.monotonic() - started, time.process_time() - cpu

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 
-from skillopt import api
-from skillopt.build import open_run, prepare
 from skillopt.config import load
+from skillopt.run import open_run, prepare, train
 from skillopt.skill.description import with_description
 from skillopt.train.claim import Triggering
 
@@ -55,7 +54,7 @@ async def run(description: str, seed: int, others: bool) -> tuple[Triggering, Tr
             }
             job = prepare(load(None, flags=flags, options=[], environ={}, cwd=Path(folder)))
             async with open_run(job, Path(folder) / "run") as opened:
-                test = (await api.train(opened)).summary["test"]
+                test = (await train(opened)).summary["test"]
     before, after = (Triggering(**test["triggering"][arm]) for arm in ("seed", "best"))
     return before, after, test["comparison"]["before"], test["comparison"]["after"]
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from skillopt import api
-from skillopt.build import Job, open_run
 from skillopt.changes.proposal import Cost
 from skillopt.errors import BudgetSpent
 from skillopt.events import Event
@@ -20,6 +18,7 @@ from skillopt.night import NightSettings, Roles
 from skillopt.night.job import NightJobs, advice_of, cost_of
 from skillopt.night.plan import NightTarget, total_cost
 from skillopt.night.tasks import NightTask
+from skillopt.run import Job, Result, open_run, train
 from skillopt.runs.log import DATABASE
 from skillopt.runs.stored import StoredTexts
 from skillopt.skill.store import Skills
@@ -49,7 +48,7 @@ class Night:
     after: str
     gate_on: bool
     cost: Cost
-    result: api.Result = field(repr=False)
+    result: Result = field(repr=False)
     events: Sequence[Event] = field(repr=False)
     skills: Skills = field(repr=False)
     """The skills that the events name; read from the folder."""
@@ -171,7 +170,7 @@ async def run_nights(
 
 async def _night(job: Job, number: int, folder: Path) -> Night:
     async with open_run(job, folder) as opened:
-        result = await api.train(opened)
+        result = await train(opened)
         cost, events = cost_of(opened), tuple(opened.run.history())
     skills, gate_on = Skills(StoredTexts(folder / DATABASE)), job.config.evaluation.use_gate
     after = result.best_skill if gate_on else skills.get(result.state.skill).rendered

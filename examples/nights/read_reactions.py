@@ -19,7 +19,6 @@ from typing import Any
 
 import _face as face
 
-from skillopt.build import open_run
 from skillopt.night import NightSettings, Roles
 from skillopt.night.gather import NO_SKILL, at_once
 from skillopt.night.job import NightJobs
@@ -30,6 +29,7 @@ from skillopt.night.readings import (
     read_with_model,
     unread,
 )
+from skillopt.run import open_run
 from skillopt.transcripts.session import RecordedSession, Turn
 
 CORPUS = Path(__file__).parents[2] / "tests" / "night" / "data" / "reactions.tsv"

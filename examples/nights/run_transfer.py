@@ -24,13 +24,12 @@ from _simulated import STUBBORN, TWIN, Answers, models_for, of_persona
 from run_experiment import work_of
 from run_gbrain import doubles_of
 
-from skillopt import api
-from skillopt.build import prepare
 from skillopt.config.load import load
 from skillopt.errors import ConfigError
 from skillopt.night import Roles
 from skillopt.night.job import benchmark_of
 from skillopt.night.plan import NightTarget, total_cost
+from skillopt.run import Matrix, Target, Versus, comparisons, matrix, prepare
 from skillopt.skill.document import Document
 
 SEED, BEST = "seed", "best"
@@ -57,7 +56,7 @@ async def transfer(options: argparse.Namespace) -> int:
         others = options.to or [double(TWIN), double(STUBBORN)]
         nights = await run_nights(work, settings, roles, nights=options.nights, out=out)
         found = await _measured(work, nights, [roles.target, *others], roles, options.budget_tokens, out)
-    compared = api.comparisons(found.evaluations, SEED, graded=False)
+    compared = comparisons(found.evaluations, SEED, graded=False)
     if options.json:
         face.print_json(_as_json(work, nights, found, compared, simulated, roles))
     else:
@@ -118,7 +117,7 @@ async def _measured(
     roles: Roles,
     tokens: int,
     out: Path,
-) -> api.Matrix:
+) -> Matrix:
     """Both skills with every target, in one folder, with the tokens that the nights left; what was measured
     before is not paid again.
     """
@@ -142,18 +141,18 @@ async def _measured(
     # Whatever one target's errors quote, the keys of all are kept out of it.
     secrets = tuple(dict.fromkeys(secret for one in resolved for secret in one.secrets))
     job = prepare(replace(resolved[0], secrets=secrets), benchmark=benchmark_of(work, ""))
-    return await api.matrix(
+    return await matrix(
         job,
         {SEED: Document(work.seed), BEST: Document(nights[-1].after)},
         ["test"],
         out / "matrix",
-        targets=[api.Target.of(one.config) for one in resolved],
+        targets=[Target.of(one.config) for one in resolved],
         against=SEED,
         runs=[night.result.folder for night in nights],
     )
 
 
-def _table(found: api.Matrix, compared: Sequence[api.Versus]) -> list[str]:
+def _table(found: Matrix, compared: Sequence[Versus]) -> list[str]:
     scores = {(one.target, one.skill): one.hard for one in found.evaluations}
     names = list(dict.fromkeys(one.target for one in found.evaluations))
     wide = max([6, *map(len, names)])
@@ -174,8 +173,8 @@ def _table(found: api.Matrix, compared: Sequence[api.Versus]) -> list[str]:
 def _as_json(
     work: NightTarget,
     nights: Sequence[Night],
-    found: api.Matrix,
-    compared: Sequence[api.Versus],
+    found: Matrix,
+    compared: Sequence[Versus],
     simulated: str,
     roles: Roles,
 ) -> dict[str, Any]:

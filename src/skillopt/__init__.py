@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skillopt.benchmarks import Benchmark, Environment
-    from skillopt.build.results import Evaluated, Versus
-    from skillopt.build.training import Result
     from skillopt.errors import SkillOptError, Stopped, UsageError
-    from skillopt.estimation import Estimate
     from skillopt.evaluation.compare import Comparison
     from skillopt.events import Event, Sink
     from skillopt.harnesses import Harness, Session
-    from skillopt.library import acompare, aevaluate, aoptimize, compare, estimate, evaluate, optimize
     from skillopt.messages import Message, Reply, Request, Usage
     from skillopt.models import Model, ModelSpec, Provider
-    from skillopt.registries import register
+    from skillopt.registry.kinds import register
+    from skillopt.run.estimation import Estimate
+    from skillopt.run.library import acompare, aevaluate, aoptimize, compare, estimate, evaluate, optimize
+    from skillopt.run.results import Evaluated, Versus
+    from skillopt.run.training import Result
     from skillopt.skill.folder import Skill, load_skill
     from skillopt.tasks.rollout import Invalid, Score, Scored, Trajectory
     from skillopt.tasks.scorers import Scorer
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "skillopt.benchmarks": "Benchmark Environment",
-    "skillopt.build.results": "Evaluated Versus",
-    "skillopt.build.training": "Result",
+    "skillopt.run.results": "Evaluated Versus",
+    "skillopt.run.training": "Result",
     "skillopt.errors": "SkillOptError Stopped UsageError",
-    "skillopt.estimation": "Estimate",
+    "skillopt.run.estimation": "Estimate",
     "skillopt.evaluation.compare": "Comparison",
     "skillopt.events": "Event Sink",
     "skillopt.harnesses": "Harness Session",
-    "skillopt.library": "acompare aevaluate aoptimize compare estimate evaluate optimize",
+    "skillopt.run.library": "acompare aevaluate aoptimize compare estimate evaluate optimize",
     "skillopt.messages": "Message Reply Request Usage",
     "skillopt.models": "Model ModelSpec Provider",
-    "skillopt.registries": "register",
+    "skillopt.registry.kinds": "register",
     "skillopt.skill.folder": "Skill load_skill",
     "skillopt.tasks.rollout": "Invalid Score Scored Trajectory",
     "skillopt.tasks.scorers": "Scorer",

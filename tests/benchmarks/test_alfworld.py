@@ -12,11 +12,9 @@ from typing import Any
 import pytest
 
 from _loopback import Answer, Call, LoopbackProvider
-from skillopt import api
 from skillopt.benchmarks.alfworld import PLUGIN, ALFWorldSettings
 from skillopt.benchmarks.alfworld._benchmark import WON, plain
 from skillopt.benchmarks.alfworld._load import by_number, places, short_names, to_task
-from skillopt.build import open_run, prepare
 from skillopt.config.files import packaged_names
 from skillopt.config.load import load
 from skillopt.errors import ConfigError, Fault, TaskError
@@ -28,6 +26,7 @@ from skillopt.harnesses.chat import Chat
 from skillopt.harnesses.port import Session
 from skillopt.harnesses.tool_loop import ToolLoop
 from skillopt.messages import Message, Reply, Request, ToolCall, Usage
+from skillopt.run import open_run, prepare, train
 from skillopt.tasks.benchmark import Benchmark, ChoosesHarness, Conversation, Episode, UsesExecutor
 from skillopt.tasks.rollout import Scored, Trajectory
 from skillopt.tasks.rows import load_rows
@@ -436,7 +435,7 @@ async def test_it_trains_with_tool_calls_over_the_wire(games: Path, tmp_path: Pa
         ]
         resolved = load(None, flags={}, options=options, environ={}, cwd=tmp_path)
         async with open_run(prepare(resolved), tmp_path / "run") as opened:
-            result = await api.train(opened)
+            result = await train(opened)
     history = json.loads((tmp_path / "run" / "history.json").read_text())
     assert [step["action"] for step in history] == ["accept_new_best"]
     assert "Follow the plan" in (tmp_path / "run" / "best_skill.md").read_text()

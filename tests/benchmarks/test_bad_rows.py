@@ -18,13 +18,13 @@ from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.alfworld._load import to_task
 from skillopt.benchmarks.own import OwnBenchmark
 from skillopt.benchmarks.spreadsheetbench._load import SpreadsheetLoader
-from skillopt.build import prepare
 from skillopt.config.load import load
 from skillopt.doctor._examine import load_data
 from skillopt.errors import TaskError
 from skillopt.events import Event, Notice
-from skillopt.library import optimize
 from skillopt.redact import Scrubber
+from skillopt.run import prepare
+from skillopt.run.library import optimize
 from skillopt.tasks.benchmark import TellsBadRows
 from skillopt.tasks.data import CommonSettings, TaskLoader, load_splits
 from skillopt.tasks.task import SPLITS, Task

@@ -13,12 +13,11 @@ import pytest
 
 from _loopback import Call, LoopbackProvider
 from benchmarks._pages import draw, read
-from skillopt import api
 from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.docvqa import PLUGIN, DocVQASettings, to_task
-from skillopt.build import open_run, prepare
 from skillopt.config.load import load
 from skillopt.errors import TaskError
+from skillopt.run import open_run, prepare, train
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import SPLITS
@@ -184,7 +183,7 @@ async def test_a_run_on_drawn_pages_through_a_provider_that_sees_learns_to_read_
             cwd=tmp_path,
         )
         async with open_run(prepare(resolved), tmp_path / "run") as opened:
-            result = await api.train(opened)
+            result = await train(opened)
     assert result.summary["test_hard"] == 1.0
     assert result.summary["baseline_test_hard"] < 1.0
     assert set(details) == {"high"}

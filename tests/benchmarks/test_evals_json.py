@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from _loopback import Call, LoopbackProvider
-from skillopt import api
 from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.evals_json import PLUGIN, EvalsSettings, load_evals
-from skillopt.build import open_run, prepare
 from skillopt.config.load import load
 from skillopt.errors import ConfigError, TaskError
+from skillopt.run import open_run, prepare, train
 from skillopt.skill.folder import load_skill
 from skillopt.skill.install import carried_digest, install_skill
 from skillopt.tasks.task import SPLITS, Task
@@ -186,5 +185,5 @@ async def test_a_skill_is_trained_on_its_own_evals(tmp_path: Path) -> None:
         ]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path))
         async with open_run(job, tmp_path / "run") as opened:
-            result = await api.train(opened)
+            result = await train(opened)
     assert (result.summary["baseline_test_hard"], result.summary["test_hard"]) == (0.0, 1.0)

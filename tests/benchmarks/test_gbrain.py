@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from _loopback import Call, LoopbackProvider
-from skillopt import api
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
-from skillopt.build import open_run, prepare
 from skillopt.config.load import load
+from skillopt.run import open_run, prepare, train
 from skillopt.tasks.rollout import Trajectory
 
 BRIEF = "Ship it, in a small way first."
@@ -94,7 +93,7 @@ async def test_training_takes_the_held_out_rows_from_nothing_to_all(
         options += ["train.num_epochs=1", "evaluation.repeats=1"]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path))
         async with open_run(job, tmp_path / "run") as opened:
-            result = await api.train(opened)
+            result = await train(opened)
     assert (result.summary["baseline_test_hard"], result.summary["test_hard"]) == (0.0, 1.0)
     assert result.test is not None and result.test.n == 6
     assert SEEDS[seed] in result.best_skill
@@ -122,7 +121,7 @@ async def test_a_skill_that_transcribes_the_pattern_is_refused(test_data: Path, 
         ]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path))
         async with open_run(job, tmp_path / "run") as opened:
-            result = await api.train(opened)
+            result = await train(opened)
     assert cheat not in result.best_skill
     (step,) = json.loads((tmp_path / "run" / "history.json").read_text())
     assert step["action"] == "reject"

@@ -10,7 +10,6 @@ import pytest
 
 from _loopback import Answer, Call, LoopbackProvider
 from benchmarks._bulletins import QUESTIONS, Question, answer, figures, write_splits
-from skillopt import api
 from skillopt.benchmarks.officeqa import PLUGIN, OfficeQASettings
 from skillopt.benchmarks.officeqa._environment import CHARACTERS, MOST_HITS, TOOLS, DocumentTools, Library
 from skillopt.benchmarks.officeqa._load import (
@@ -23,12 +22,12 @@ from skillopt.benchmarks.officeqa._load import (
     shown,
     sources,
 )
-from skillopt.build import open_run, prepare
 from skillopt.config.load import load
 from skillopt.errors import ConfigError, TaskError
 from skillopt.harnesses.port import Session
 from skillopt.harnesses.tool_loop import ToolLoop
 from skillopt.messages import Message, Reply, ToolCall, Usage
+from skillopt.run import open_run, prepare, train
 from skillopt.tasks.benchmark import Benchmark, ChoosesHarness
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.rows import load_rows
@@ -175,7 +174,7 @@ async def test_it_trains_on_self_made_questions_over_the_wire(
         resolved = load("officeqa", flags=flags, options=options, environ={}, cwd=tmp_path)
         assert resolved.config.model.target.name == "tool_loop/compatible:m"
         async with open_run(prepare(resolved), tmp_path / "run") as opened:
-            result = await api.train(opened)
+            result = await train(opened)
     assert result.summary["best_selection_hard"] == 1.0
     assert rule in (tmp_path / "run" / "best_skill.md").read_text()
 

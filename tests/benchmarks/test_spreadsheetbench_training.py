@@ -13,10 +13,9 @@ from _loopback import Answer, Call, LoopbackProvider
 from _needs import needs_bubblewrap
 from benchmarks._workbooks import DOUBLE, GOLDEN_MARK, make_data
 from claims.promises._runs import QUICK
-from skillopt import api
-from skillopt.build import open_run, prepare
 from skillopt.config.load import load
 from skillopt.messages import ToolCall
+from skillopt.run import open_run, prepare, train
 
 RULE = "A double is the number times two."
 TRIPLE = DOUBLE.replace("* 2", "* 3")
@@ -79,7 +78,7 @@ async def test_a_rule_that_makes_programs_right_is_learned(mode: str, tmp_path: 
         ]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path))
         async with open_run(job, tmp_path / "run", retry=QUICK) as opened:
-            result = await api.train(opened)
+            result = await train(opened)
     assert RULE in result.best_skill
     history = json.loads((tmp_path / "run" / "history.json").read_text())
     assert history[0]["selection_hard"] == 1

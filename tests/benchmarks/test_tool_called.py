@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from _loopback import Answer, Call, LoopbackProvider
-from skillopt import api
-from skillopt.build import open_run, prepare
 from skillopt.config.load import load
 from skillopt.messages import Tool, ToolCall
+from skillopt.run import open_run, prepare, train
 from skillopt.tasks.benchmark import Environment
 from skillopt.tasks.data import QuestionBenchmark
 from skillopt.tasks.scorers import get_scorer
@@ -86,6 +85,6 @@ async def test_a_skill_that_makes_the_target_call_the_tool_is_learned(tmp_path: 
         )
         job = prepare(resolved, benchmark=benchmark())
         async with open_run(job, tmp_path / "run") as opened:
-            result: Any = await api.train(opened)
+            result: Any = await train(opened)
     assert (result.summary["baseline_test_hard"], result.summary["test_hard"]) == (0.0, 1.0)
     assert RULE in result.best_skill

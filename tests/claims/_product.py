@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import skillopt
 import skillopt.cli
+import skillopt.run as api
 from _loopback import (
     Answer,
     Call,
@@ -15,7 +16,7 @@ from _loopback import (
     world_answers,
 )
 from optimizer._made import aware, made_optimizer
-from skillopt import api, register
+from skillopt import register
 from skillopt.account import Amount
 from skillopt.agents import agent, driver, source
 from skillopt.agents import driver as driver_of
@@ -23,9 +24,6 @@ from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.own import OwnBenchmark
 from skillopt.benchmarks.world import PLUGIN as WORLD
 from skillopt.benchmarks.world import WorldBenchmark, WorldSettings
-from skillopt.build import Job, open_run, prepare
-from skillopt.build.addresses import asked_by, at_kept, kept_addresses
-from skillopt.build.evaluation import evaluate
 from skillopt.changes.proposal import NightProposal
 from skillopt.cli import _run, app
 from skillopt.config.load import load
@@ -47,7 +45,6 @@ from skillopt.errors import (
     UsageError,
     UserError,
 )
-from skillopt.estimation import estimate
 from skillopt.evaluation.compare import compare
 from skillopt.evaluation.runner import Evaluator, Row, rows_of
 from skillopt.evaluation.stage import Evaluation
@@ -103,6 +100,10 @@ from skillopt.process import Finished
 from skillopt.programs.place import fresh_place
 from skillopt.programs.port import AgentReport
 from skillopt.redact import redact_transcript
+from skillopt.run import Job, open_run, prepare
+from skillopt.run.addresses import asked_by, at_kept, kept_addresses
+from skillopt.run.estimation import estimate
+from skillopt.run.evaluation import evaluate
 from skillopt.runs.database import Database
 from skillopt.runs.explain import find
 from skillopt.runs.explain import replay as gather

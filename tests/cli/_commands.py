@@ -16,7 +16,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from skillopt.cli import app
-from skillopt.registries import KINDS
+from skillopt.registry.kinds import KINDS
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 SMALL = ("env.train_cases=24", "env.val_cases=20", "env.test_cases=20")

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from _loopback import Call, LoopbackProvider
 from cli._commands import Command
-from skillopt.build.drafting import alike
 from skillopt.cli import app
 from skillopt.cli import tasks as command
+from skillopt.run.drafting import alike
 
 SKILL = "---\nname: dates\ndescription: How the house writes dates.\n---\n\nWrite dates as 2026-11-16.\n"
 DAYS = ("Monday the 3rd of May 2027", "Christmas 2031", "the last day of February 2028")

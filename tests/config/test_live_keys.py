@@ -22,14 +22,13 @@ import pytest
 from _comparable import comparable
 from _loopback import Answer, Call, LoopbackProvider, world_answers
 from config._spec_keys import SPEC_KEYS
-from skillopt import api
-from skillopt.build import open_run, prepare
 from skillopt.config.load import load
 from skillopt.config.show import describe
 from skillopt.errors import SkillOptError
 from skillopt.events import Event
 from skillopt.models.stack.limited import Retry
 from skillopt.models.world.rules import FAMILIES, SEED_SKILL, code_of, family_of
+from skillopt.run import open_run, prepare, train
 
 BASE = {
     "env.name": "world",
@@ -178,7 +177,7 @@ async def observe(
             out = job.folder(folder)
             retry = Retry(attempts=1, seconds=1, first_delay=0.01)
             async with open_run(job, out, sinks=[note], retry=retry) as opened:
-                training = asyncio.ensure_future(api.train(opened))
+                training = asyncio.ensure_future(train(opened))
                 waiting = asyncio.ensure_future(enough.wait())
                 await asyncio.wait({training, waiting}, return_when=asyncio.FIRST_COMPLETED)
                 waiting.cancel()
@@ -517,18 +516,18 @@ def test_no_key_is_left_out():
     elsewhere = {f"model.{role}.hedge" for role in ("target", "optimizer", "judge")}  # in promises/test_hedge
     elsewhere.add("model.target.context_window")  # in cli/test_explain
     elsewhere.add("train.ahead")  # in train/test_ahead
-    elsewhere |= {"cache.shared", "cache.limit_mb"}  # in build/test_sharing
+    elsewhere |= {"cache.shared", "cache.limit_mb"}  # in run/test_sharing
     elsewhere.add("env.executor")  # in harnesses/test_elsewhere and real/test_ray
     elsewhere.add("evaluation.check_baseline")  # in cli/test_try
     # In promises/test_prompt_cache: only the Messages API tells what was written to its cache.
     elsewhere |= {f"model.{role}.price.cache_write" for role in ("target", "optimizer", "judge")}
-    # In build/test_description.py.
+    # In run/test_description.py.
     elsewhere |= {
         f"triggers.{key}" for key in ("path", "split_ratio", "others", "skills", "listed_as", "drafts")
     }
     elsewhere.add("train.part")
     elsewhere.add("gate.veto_only")  # in gate/test_policies.py and night/test_gamed_edits.py
-    elsewhere |= {"model.targets", "gate.targets"}  # in build/test_several_targets.py
+    elsewhere |= {"model.targets", "gate.targets"}  # in run/test_several_targets.py
     # In train/test_proposer.py; a proposer is built as a target is, from the same settings.
     elsewhere |= {"train.proposer", *(key for key in told if key.startswith("model.proposer."))}
     # Those of SPEC_KEYS are followed in test_provider_keys.py.

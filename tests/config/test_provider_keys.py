@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from config._spec_keys import AGENT, MODELS, OPTIONS, SPEC_KEYS
-from skillopt.build.money import known_price
 from skillopt.config.names import variables
 from skillopt.config.services import declared
+from skillopt.run.money import known_price
 
 PROVIDER_KEYS = declared().keys
 

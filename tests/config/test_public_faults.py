@@ -7,9 +7,9 @@ from __future__ import annotations
 import pytest
 
 from config._public_files import BASE
-from skillopt.build import prepare
 from skillopt.config.load import load
 from skillopt.errors import SkillOptError
+from skillopt.run import prepare
 from skillopt.tasks.splits import canonical_split
 
 AZURE = {"AZURE_OPENAI_ENDPOINT": "http://az", "AZURE_OPENAI_API_KEY": "azure-key-1"}

@@ -14,12 +14,11 @@ from pathlib import Path
 
 from _loopback import Answer, Call, LoopbackProvider
 from changes._adoption import FIRST, SECOND, SKILL, THIRD, World
-from skillopt import api
-from skillopt.build import open_run, prepare
 from skillopt.changes.proposal import DraftStep, EditEvidence, NightProposal
 from skillopt.config.load import load
 from skillopt.events import Notice
 from skillopt.night import NightHome, NightRecord, NightSettings, ProjectState
+from skillopt.run import open_run, prepare, train
 
 SCRIPT = "<script>alert('ran')</script><img src=x onerror=\"alert('ran')\">"
 """Text that would make itself known if a browser took it for markup."""
@@ -104,7 +103,7 @@ def hostile_run(folder: Path) -> None:
 
         async def session() -> None:
             async with open_run(prepare(resolved), folder) as opened:
-                await api.train(opened)
+                await train(opened)
 
         # In a thread: a browser that is driven from this one holds its event loop.
         with ThreadPoolExecutor(1) as pool:

@@ -15,10 +15,10 @@ import pytest
 import skillopt
 from _loopback import LoopbackProvider, world_answers
 from claims.promises._runs import in_world, make_job
-from skillopt import api
 from skillopt.evaluation.stage import Evaluation
 from skillopt.models.wires.client import HttpClient
 from skillopt.models.wires.http import Wire
+from skillopt.run import evaluate
 
 MOST_FUNCTIONS = 12
 MOST_STATEMENTS = 5
@@ -82,7 +82,7 @@ async def test_a_rollout_of_one_call_takes_few_statements(
 
 async def _evaluate(provider: LoopbackProvider, folder: Path, cases: int) -> None:
     job = make_job(in_world(f"compatible:m@{provider.base_url}", f"env.val_cases={cases}"))
-    await api.evaluate(job, {"seed": job.skill}, ["val"], folder)
+    await evaluate(job, {"seed": job.skill}, ["val"], folder)
 
 
 def _stack(task: asyncio.Task[Any] | None, started_by: dict[object, list[CodeType]]) -> list[CodeType]:

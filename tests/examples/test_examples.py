@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from _loopback import Call, LoopbackProvider
-from skillopt import api
-from skillopt.build import open_run, prepare
 from skillopt.config.load import load
 from skillopt.optimizer.ask import packaged
+from skillopt.run import open_run, prepare, train
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RULE = "- Write dates as year-month-day with two digits each, like 2024-03-05."
@@ -77,7 +76,7 @@ async def test_house_dates_trains(tmp_path: Path) -> None:
         }
         assert job.repeats == 2
         async with open_run(job, tmp_path / "run") as opened:
-            result = await api.train(opened)
+            result = await train(opened)
     assert result.test is not None
     assert (result.test.before, result.test.after) == (0.0, 1.0)
     assert (tmp_path / "run" / "best_skill" / "house-dates" / "SKILL.md").read_text() == result.best_skill
@@ -89,7 +88,7 @@ async def test_the_folder_example_learns_into_its_references(tmp_path: Path) -> 
     config = str(EXAMPLES / "folder" / "train.yaml")
     job = prepare(load(config, flags={}, options=[], environ={}, cwd=tmp_path))
     async with open_run(job, tmp_path / "run") as opened:
-        result = await api.train(opened)
+        result = await train(opened)
     whole = tmp_path / "run" / "best_skill" / "house-cases"
     assert len(result.best_files) > 1 and result.test is not None and result.test.delta > 0
     assert {path: (whole / path).read_text() for path in result.best_files} == result.best_files
@@ -130,7 +129,7 @@ async def test_house_formats_trains_with_a_prompt_for_a_small_analyst(config: st
             )
         )
         async with open_run(job, tmp_path / "run") as opened:
-            result = await api.train(opened)
+            result = await train(opened)
     assert result.test is not None
     assert (result.test.before, result.test.after, result.test.n) == (0.0, 0.2, 80)
 

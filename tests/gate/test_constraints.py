@@ -14,10 +14,10 @@ import pytest
 from _loopback import Answer, Call, LoopbackProvider, world_answers
 from claims.promises._runs import events_of, in_world, make_job, quick_folder, run
 from cli._commands import run as command
-from skillopt.build import Job
 from skillopt.events import Checkpoint, Event, Judged, StageClosed
 from skillopt.gate.constraints import Constraints, Effort, Ruled
 from skillopt.models.world.rules import FAMILIES, WorldRules
+from skillopt.run import Job
 
 ACCEPT = Ruled(ruling="accept", why="0.9 > 0.5 on all 2 rows", by="score")
 ROWS = (("a", 0), ("b", 0))

@@ -24,11 +24,10 @@ from claims.promises._runs import (
     run,
     start_process,
 )
-from skillopt import api
-from skillopt.build import Job, open_run
 from skillopt.errors import Interrupted
 from skillopt.events import Checkpoint, Event, Judged, Spending, StageClosed, StageOpened
 from skillopt.models.world.rules import WorldRules
+from skillopt.run import Job, open_run, train
 
 SMALL = (
     *(
@@ -76,7 +75,7 @@ async def run_until(job: Job, folder: Path, at: int) -> None:
                 opened.stop(Interrupted("stopped by the test"))
 
         with pytest.raises(Interrupted):
-            await api.train(opened)
+            await train(opened)
 
 
 async def told(job: Job, folder: Path) -> list[Event]:

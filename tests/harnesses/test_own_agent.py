@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 import skillopt
-from skillopt.build import OpenRun, open_run, prepare
 from skillopt.config.load import load
 from skillopt.errors import ConfigError, UsageError
 from skillopt.evaluation.runner import Row
@@ -28,6 +27,7 @@ from skillopt.harnesses._own_agent import answered
 from skillopt.harnesses.function import FunctionTarget
 from skillopt.messages import Message, ToolCall, Usage
 from skillopt.models.world.rules import CASE, code_of, is_solved
+from skillopt.run import OpenRun, open_run, prepare
 from skillopt.tasks.rollout import Invalid, Rollout, Scored, Trajectory
 from skillopt.tasks.task import Task
 

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from harnesses._stub import stub
-from skillopt import api
-from skillopt.build import OpenRun, open_run, prepare
 from skillopt.config.load import load
 from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.evaluation.runner import Row
 from skillopt.events import Checkpoint
+from skillopt.run import OpenRun, open_run, prepare, train
 from skillopt.tasks.rollout import Scored
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the stand-in is a script with a shebang")
@@ -110,7 +109,7 @@ async def test_the_sealed_test_is_paid_by_the_allowance_and_not_by_an_output_cap
     job = prepare(load(None, flags={}, options=[*world, *target, *settings], environ={}, cwd=tmp_path))
     assert job.target.max_tokens > 10_000
     async with open_run(job, tmp_path / "run") as opened:
-        result = await api.train(opened)
+        result = await train(opened)
     (set_aside,) = {
         event.state.set_aside.tokens
         for event in opened.run.history()

@@ -18,10 +18,9 @@ import pytest
 from _loopback import Answer, Call, LoopbackProvider, world_answers
 from claims.promises._runs import database_of, facts, make_job, run
 from models._by_hand import Entry, answer_all, by_the_world, questions, rounds
-from skillopt import api
-from skillopt.build import Job
 from skillopt.errors import AnswersWanted
 from skillopt.events import Judged, StageClosed
+from skillopt.run import Job, Target, matrix
 from skillopt.runs.log import read_events
 from skillopt.skill.document import Document
 
@@ -200,13 +199,13 @@ async def test_a_target_by_hand_beside_another_is_asked_everything_and_holds_nob
         jobs = [
             make_job([f"model.target={model}", "model.optimizer=world", *SMALL, *NARROW]) for model in models
         ]
-        targets = [api.Target.of(one.config) for one in jobs]
+        targets = [Target.of(one.config) for one in jobs]
         skills = {"good": Document("# Good\n"), "bad": Document("# Bad\n")}
-        found = await api.matrix(jobs[0], skills, ["val"], tmp_path, targets=targets)
+        found = await matrix(jobs[0], skills, ["val"], tmp_path, targets=targets)
         assert isinstance(found.stopped, AnswersWanted)
         assert [(one.target, one.n) for one in found.evaluations] == [("compatible:m", 12)] * 2
         assert answer_all(tmp_path / "handoff") == 24
-        found = await api.matrix(jobs[0], skills, ["val"], tmp_path, targets=targets)
+        found = await matrix(jobs[0], skills, ["val"], tmp_path, targets=targets)
     assert found.stopped is None
     assert len(found.evaluations) == 4
 

@@ -15,8 +15,6 @@ import pytest
 from _loopback import Call, LoopbackProvider, Misbehaviour, world_answers
 from claims.promises._runs import make_job
 from skillopt.account import Amount, Budget, Entry
-from skillopt.api import train
-from skillopt.build import open_run
 from skillopt.errors import ModelError
 from skillopt.ledger import Ledger
 from skillopt.messages import Message, Request, Usage
@@ -29,6 +27,7 @@ from skillopt.models.stack.scrubbed import Scrubbed
 from skillopt.models.wires.structured import closed, is_strict
 from skillopt.optimizer import replies
 from skillopt.redact import Scrubber
+from skillopt.run import open_run, train
 
 STRICT = {
     "title": "Pick one!",

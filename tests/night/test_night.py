@@ -20,7 +20,6 @@ from night._nights import HARM, LEARNT, NOW, RULE, SKILL, Person, clock, scripte
 from night._reader import keep_readings
 from night._sessions import BAD, GOOD, SUBJECTS
 from night._transcripts import WRITERS, Talk
-from skillopt.build import Job, OpenRun
 from skillopt.changes.adoption import Adoption
 from skillopt.errors import AnswersWanted, ConfigError, Interrupted, RunConflict, UsageError
 from skillopt.events import Event, Judged, Sink, StageClosed, Updated
@@ -29,6 +28,7 @@ from skillopt.night.earlier import earlier_nights
 from skillopt.night.gather import gather
 from skillopt.night.job import advice_of, benchmark_of
 from skillopt.optimizer.ask import packaged
+from skillopt.run import Job, OpenRun
 
 
 @pytest.fixture

@@ -18,9 +18,8 @@ from _loopback import Answer, Call, LoopbackProvider
 from _needs import needs_bubblewrap
 from benchmarks._workbooks import DOUBLE, bench, make_data
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, agent_world, resolved, scripted
-from skillopt import api
-from skillopt.build import open_run, prepare
 from skillopt.evaluation.runner import Row
+from skillopt.run import open_run, prepare, train
 from skillopt.tasks.rollout import Score, Scored, Trajectory
 from skillopt.tasks.task import Split, Task
 
@@ -187,7 +186,7 @@ async def test_a_training_run_of_two_steps(
             f"model.optimizer=compatible:o@{provider.base_url}",
         ]
         async with open_run(prepare(resolved(tmp_path, *options)), tmp_path / "run") as opened:
-            result = await api.train(opened)
+            result = await train(opened)
             spent = opened.spending()
     history = json.loads((tmp_path / "run" / "history.json").read_text())
     assert len(history) == 2, history

@@ -18,9 +18,9 @@ from benchmarks._bulletins import QUESTIONS, figures
 from benchmarks._pages import draw, read
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, resolved
 from real.test_agents import Seen
-from skillopt.build import open_run, prepare
 from skillopt.evaluation.runner import Row
 from skillopt.messages import ToolCall
+from skillopt.run import open_run, prepare
 from skillopt.tasks.rollout import Scored
 
 pytestmark = [

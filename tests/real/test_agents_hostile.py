@@ -16,9 +16,9 @@ import pytest
 from _loopback import LoopbackProvider
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, resolved, scripted
 from real.test_agents import Seen
-from skillopt.build import open_run, prepare
 from skillopt.errors import ConfigError
 from skillopt.evaluation.runner import Row
+from skillopt.run import open_run, prepare
 from skillopt.tasks.rollout import Invalid, Rollout, Scored
 
 pytestmark = [

@@ -15,13 +15,13 @@ from _loopback import Call, LoopbackProvider, Misbehaviour
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, resolved, scripted
 from real._npm import cli
 from real.test_agents import Seen, searchqa
-from skillopt.build import open_run, prepare
 from skillopt.errors import ModelError
 from skillopt.evaluation.runner import Row
 from skillopt.messages import Image, Message, Request
 from skillopt.models import PROVIDERS
 from skillopt.models.port import ModelSpec
 from skillopt.process import run_process
+from skillopt.run import open_run, prepare
 from skillopt.tasks.rollout import Invalid, Scored
 
 pytestmark = [

@@ -13,8 +13,7 @@ import pytest
 
 from _loopback import Answer, Call, LoopbackProvider
 from real._agents import CLAUDE, CODEX, RealAgent, resolved, scripted
-from skillopt import api
-from skillopt.build import open_run, prepare
+from skillopt.run import open_run, prepare, train
 
 pytestmark = [
     pytest.mark.real,
@@ -62,7 +61,7 @@ async def test_an_agent_reads_what_was_learned_for_a_new_reference(
             f"model.optimizer=compatible:o@{provider.base_url}",
         ]
         async with open_run(prepare(resolved(tmp_path, *options)), tmp_path / "run") as opened:
-            result = await api.train(opened)
+            result = await train(opened)
     assert (result.state.baseline_score, result.state.best_score) == (0.0, 1.0)
     assert result.best_files == {"references/colours.md": "# Colours\n", MADE: f"{RULE}\n"}
     assert result.best_skill == f"{SKILL}- [{MADE}]({MADE}): rooms\n"

@@ -12,10 +12,9 @@ import pytest
 from _loopback import Answer, Call, LoopbackProvider
 from claims.promises._runs import events_of, history, summary
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, resolved
-from skillopt import api
-from skillopt.build import open_run, prepare
 from skillopt.events import Judged, Reflected
 from skillopt.models.world.rules import CASE, needs_of
+from skillopt.run import open_run, prepare, train
 
 pytestmark = [
     pytest.mark.real,
@@ -71,10 +70,10 @@ async def test_an_agent_reads_the_rollouts_and_its_change_of_the_skill_is_judged
         ]
         job = prepare(resolved(tmp_path, *options))
         async with open_run(job, tmp_path / "run") as opened:
-            result = await api.train(opened)
+            result = await train(opened)
         asked = provider.calls
         async with open_run(job, tmp_path / "run") as opened:
-            await api.train(opened)
+            await train(opened)
         assert provider.calls == asked, "what is stored is not asked again"
     folder = tmp_path / "run"
     (text, *_) = looked

@@ -29,13 +29,12 @@ from benchmarks.test_spreadsheetbench_training import RULE, scripted
 from claims.promises._runs import assert_same_run
 from executors import _work
 from real._agents import CLAUDE, agent_world, resolved
-from skillopt import api
 from skillopt.benchmarks.alfworld import PLUGIN, ALFWorldSettings
-from skillopt.build import open_run, prepare
 from skillopt.errors import Fault
 from skillopt.executors.port import WorkerLost
 from skillopt.executors.ray import RayCluster
 from skillopt.messages import ToolCall
+from skillopt.run import open_run, prepare, train
 
 pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="needs ray: pip install 'skillopt-trainer[ray]'"),
@@ -183,7 +182,7 @@ async def trained(folder: Path, options: list[str], *, kill: bool, secret: str) 
     job = prepare(resolved(folder.parent, *options))
     began = time.monotonic()
     async with open_run(job, folder) as opened:
-        training = asyncio.ensure_future(api.train(opened))
+        training = asyncio.ensure_future(train(opened))
         cluster = opened.targets.executor
         while kill and not killed and not training.done():
             assert isinstance(cluster, RayCluster)

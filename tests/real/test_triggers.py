@@ -15,10 +15,9 @@ import pytest
 from _loopback import Answer, Call, LoopbackProvider, Misbehaviour
 from _router import SimulatedRouter
 from real._agents import CLAUDE, CODEX, RealAgent
-from skillopt import api
-from skillopt.build import Job, open_run, prepare
 from skillopt.config.load import load
 from skillopt.messages import ToolCall
+from skillopt.run import Job, evaluate, open_run, prepare, train
 from skillopt.skill.folder import load_skill
 
 pytestmark = [
@@ -96,7 +95,7 @@ async def test_a_description_is_trained_by_what_the_agent_loads(
     with LoopbackProvider.in_thread(model, lenient=True) as provider:
         job = job_of(agent, provider, tmp_path, machine_env)
         async with open_run(job, tmp_path / "run") as opened:
-            result = await api.train(opened)
+            result = await train(opened)
     test = result.summary["test"]
     assert test["comparison"]["after"] > test["comparison"]["before"] == 0.5
     assert test["triggering"]["seed"]["recall"] == 0.0 < test["triggering"]["best"]["recall"]
@@ -133,7 +132,7 @@ async def test_an_agent_that_breaks_down_has_left_nothing_alone(
             for task in job.splits.of(split)
             if task.prompt == lost
         )
-        found = await api.evaluate(job, {"it": job.seed}, [split], tmp_path / "eval")
+        found = await evaluate(job, {"it": job.seed}, [split], tmp_path / "eval")
     (row,) = [row for row in found[0].rows if row.task == task.id]
     assert row.hard is None and row.invalid is not None
 

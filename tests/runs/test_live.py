@@ -16,16 +16,14 @@ import pytest
 from _loopback import LoopbackProvider, world_answers
 from cli._commands import SMALL
 from runs._log import fold
-from skillopt import api
 from skillopt.account import Amount, Entry, account_of
-from skillopt.api import Result
-from skillopt.build import open_run, prepare
 from skillopt.config.load import load
 from skillopt.errors import RunConflict
 from skillopt.events import Arrived, Event, StageOpened
 from skillopt.events import Spending as SpendingEvent
 from skillopt.messages import Role, Usage
 from skillopt.place import BASELINE
+from skillopt.run import Result, open_run, prepare, train
 from skillopt.runs.database import Database
 from skillopt.runs.live import group_of
 from skillopt.runs.log import read_events
@@ -90,7 +88,7 @@ async def train_watched(folder: Path, *, latency: float) -> tuple[Looks, Result]
         watching = asyncio.ensure_future(keep_looking())
         try:
             async with open_run(job, folder) as opened:
-                result = await api.train(opened)
+                result = await train(opened)
         finally:
             watching.cancel()
     looks.look()

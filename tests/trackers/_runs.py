@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from skillopt import api
-from skillopt.build import open_run, prepare
 from skillopt.config.load import load
 from skillopt.errors import Interrupted, Stopped
 from skillopt.events import Checkpoint, Event, Notice
+from skillopt.run import open_run, prepare, train
 
 STEPS = 4
 
@@ -37,7 +36,7 @@ async def trained(folder: Path, *options: str, stop_after: int | None = None) ->
 
         opened.run.watch(watch)
         try:
-            await api.train(opened)
+            await train(opened)
         except Stopped:
             assert stop_after is not None
     return events

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from _comparable import comparable
-from skillopt.build.tracking import Delivery
 from skillopt.errors import ConfigError, UnknownName
 from skillopt.events import Event, Notice
+from skillopt.run.tracking import Delivery
 from skillopt.trackers import otel
 from skillopt.trackers.mlflow import MLflowSettings
 from skillopt.trackers.port import Opening, TrackerPlugin
@@ -81,7 +81,7 @@ def test_a_failing_tracker_warns_once_and_is_told_the_rest_next_time(tmp_path: P
 
 
 def test_a_tracker_that_hangs_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skillopt.build.tracking.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("skillopt.run.tracking.PATIENCE_SECONDS", 0.2)
     hang, notices = threading.Event(), list[Notice]()
     one, _ = delivery(tmp_path, notices, hang=hang)
     one.start(news(1))
@@ -93,7 +93,7 @@ def test_a_tracker_that_hangs_is_left_behind(tmp_path: Path, monkeypatch: pytest
 def test_what_a_tracker_calls_the_run_is_kept_before_the_first_fact(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skillopt.build.tracking.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("skillopt.run.tracking.PATIENCE_SECONDS", 0.2)
     hang = threading.Event()
     one, _ = delivery(tmp_path, [], hang=hang)
     one.start(news(1))
@@ -183,7 +183,7 @@ async def test_what_cannot_work_is_refused_before_anything_is_paid(
 ) -> None:
     with pytest.raises(UnknownName, match="tensorboard"):
         await trained(tmp_path / "a", "tracking.use=tensorbord")
-    from skillopt.build import tracking
+    from skillopt.run import tracking
 
     monkeypatch.setattr(tracking, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'skillopt-trainer\[mlflow\]'"):

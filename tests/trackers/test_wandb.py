@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.build import tracking
+from skillopt.run import tracking
 from trackers._runs import trained, warnings
 
 

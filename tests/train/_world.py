@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skillopt import api
-from skillopt.build import open_run, prepare
+from skillopt import run as api
 from skillopt.config.load import load
 from skillopt.events import Event
+from skillopt.run import open_run, prepare
 from skillopt.runs.stored import StoredTexts
 from skillopt.skill.document import Document
 

@@ -12,7 +12,6 @@ import pytest
 from claims.promises._runs import assert_same_run, in_world, make_job, run
 from gate._tables import Memory
 from optimizer.test_stages import Quiz
-from skillopt.build import open_run, trainer_of
 from skillopt.config.schema import GateConfig
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation
@@ -21,6 +20,7 @@ from skillopt.gate.gate import Gate
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request, Usage
 from skillopt.place import Place
+from skillopt.run import open_run, trainer_of
 from skillopt.skill.document import Document
 from skillopt.step import Outbox, Step
 from skillopt.tasks.task import Task

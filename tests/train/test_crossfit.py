@@ -13,11 +13,11 @@ import pytest
 import skillopt
 from skillopt.account import Amount, Budget
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
-from skillopt.build.crossfit import middle_rows
 from skillopt.errors import BudgetSpent, ConfigError, UsageError
 from skillopt.evaluation.compare import compare
 from skillopt.events import Event, Notice, RowFact, Spending, TestMeasured
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
+from skillopt.run.crossfit import middle_rows
 from skillopt.runs.database import Database
 from skillopt.runs.explain import find
 from skillopt.runs.growth import growth

@@ -9,11 +9,11 @@ import pytest
 
 from _loopback import Call, LoopbackProvider
 from cli._commands import run
-from skillopt import api
-from skillopt.build import open_run, prepare
+from skillopt import run as api
 from skillopt.config.load import load
 from skillopt.errors import ConfigError
 from skillopt.events import Judged, Updated
+from skillopt.run import open_run, prepare
 
 AGENT = """
 import os

@@ -12,12 +12,12 @@ import pytest
 
 from _loopback import Answer, Call, LoopbackProvider, Misbehaviour
 from cli._commands import run as command
-from skillopt import api
-from skillopt.build import open_run, prepare
+from skillopt import run as api
 from skillopt.config.load import load
 from skillopt.errors import ConfigError, ProviderDown
 from skillopt.events import Checkpoint, Event
 from skillopt.models.stack.limited import Retry
+from skillopt.run import open_run, prepare
 from skillopt.runs.database import Database
 from skillopt.skill.document import Document
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from _loopback import Call, LoopbackProvider
 from cli._commands import run as command
-from skillopt import api
-from skillopt.build import open_run, prepare
+from skillopt import run as api
 from skillopt.config.load import load
 from skillopt.events import Event, Judged, Notice
+from skillopt.run import open_run, prepare
 
 RULE = "Always say please."
 ROWS = [

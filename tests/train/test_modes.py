@@ -9,10 +9,10 @@ import json
 import pytest
 
 from _loopback import LoopbackProvider, world_answers
-from skillopt import api
-from skillopt.build import open_run, prepare
+from skillopt import run as api
 from skillopt.config.load import load
 from skillopt.events import EpochEnded, Judged, StageClosed, Updated
+from skillopt.run import open_run, prepare
 from skillopt.testing import WorldRules
 from train._world import SMALL, train
 

@@ -10,11 +10,11 @@ import pytest
 
 from _loopback import Call, LoopbackProvider, Misbehaviour, world_answers
 from claims.promises._runs import assert_same_run, in_world, make_job, run
-from skillopt.build.trainer import asks_small
 from skillopt.errors import BudgetSpent, ConfigError, ProviderDown
 from skillopt.evaluation.runner import Row
 from skillopt.events import Aggregated, Blamed, Judged, Proved, Reflected, Selected, StageClosed, Updated
 from skillopt.models.world.rules import HARMFUL, needs_of
+from skillopt.run.trainer import asks_small
 from skillopt.skill.edits import Edit
 from skillopt.tasks.task import Task
 from skillopt.train.blame import MANY, Blame, beyond, blame, freed, not_worth_it, parts_of

@@ -26,15 +26,15 @@ from claims.promises._runs import (
     summary,
 )
 from skillopt import register
-from skillopt.build import Job
 from skillopt.errors import ConfigError, ProviderDown, RunConflict, UnusableReplies, UserError
-from skillopt.estimation import estimate
 from skillopt.events import Judged, Proved, Reflected, Updated
 from skillopt.models.world.rules import ANCHOR, CASE, needs_of
 from skillopt.optimizer.proposers import PROPOSERS
 from skillopt.optimizer.proposers.agent import proposed
 from skillopt.optimizer.proposers.port import Evidence, ProposerSetup
 from skillopt.place import Place
+from skillopt.run import Job
+from skillopt.run.estimation import estimate
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit, apply
 from skillopt.skill.paths import EditableFiles

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from claims.promises._runs import events_of, in_world, make_job, run
-from skillopt.build import open_run
-from skillopt.build.trainer import gate_of
 from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.events import Checkpoint, Pruned
 from skillopt.models.world.rules import SEED_SKILL, USELESS, needs_of
 from skillopt.place import PRUNING
+from skillopt.run import open_run
+from skillopt.run.trainer import gate_of
 from skillopt.runs.reader import read_facts
 from skillopt.skill.document import Document
 from skillopt.step import Outbox, Step

@@ -16,11 +16,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from skillopt.build import OpenRun
 from skillopt.cli._console import COLOURS, say
 from skillopt.events import Answered, Checkpoint, Event, Notice, Updated
 from skillopt.events.records import StepRecord
 from skillopt.gate.gate import FIRST_ANSWERS
+from skillopt.run import OpenRun
 from skillopt.runs.lines import LogLine, line_of
 from skillopt.runs.status import RunStatus
 from skillopt.runs.words import duration, money, one_line, spent

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shlex
 import signal
 import sqlite3
@@ -22,10 +23,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from skillopt import api
+from skillopt import run
 from skillopt.aio import run_gently, signals_heard
-from skillopt.api import Result
-from skillopt.build import Job, open_run
 from skillopt.cli._console import coloured, echo, open_console, os_trouble
 from skillopt.cli._flags import Given
 from skillopt.cli._progress import LiveView, PlainLines, View
@@ -34,6 +33,7 @@ from skillopt.config.load import Resolved
 from skillopt.errors import BudgetSpent, Interrupted, MachineFailed, SkillOptError, Stopped, UsageError
 from skillopt.events import Notice, Spending
 from skillopt.redact import Scrubber
+from skillopt.run import Job, Result, open_run
 from skillopt.runs import words
 from skillopt.runs.flagged import flagged_lines
 from skillopt.runs.reader import read_facts, read_run
@@ -87,7 +87,7 @@ def train(job: Job, folder: Path, view: View, said: str = "") -> Result:
             paid = opened.spending()
             view(Spending(calls=paid["calls"], tokens=paid["tokens"], usd=paid["usd"], in_flight=0))
             with on_signal(opened.stop, view, folder):
-                return await api.train(opened)
+                return await run.train(opened)
 
     with scrubbed(job.scrubber):
         return watched(session(), view)
@@ -253,9 +253,8 @@ def scrubbed(scrubber: Scrubber) -> Iterator[None]:
 def command() -> str:
     """The command line as the person wrote it."""
     program = Path(sys.argv[0])
-    modules = {"__main__.py": "python -m skillopt", "run.py": "python -m skillopt.run"}
-    if program.parent.name == "skillopt" and program.name in modules:
-        name = modules[program.name]
+    if door := re.search(r"/(skillopt(?:/run)?)(?:/__main__|(?<=/run))\.py$", program.as_posix()):
+        name = f"python -m {door[1].replace('/', '.')}"
     else:  # a script is started by its path, an installed program by its name
         name = f"python {shlex.quote(sys.argv[0])}" if program.suffix == ".py" else shlex.quote(program.name)
     return " ".join([name, *map(shlex.quote, sys.argv[1:])])

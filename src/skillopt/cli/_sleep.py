@@ -15,7 +15,6 @@ from typing import Any
 
 import typer
 
-from skillopt.build import Job, OpenRun
 from skillopt.cli import _run
 from skillopt.cli._console import echo
 from skillopt.cli._options import option, parameter, with_options
@@ -27,6 +26,7 @@ from skillopt.night import NightContext, open_context, with_tasks
 from skillopt.night.schedulers import system
 from skillopt.night.settings import DEAD, PATHS, REFUSED, NightSettings, expanded
 from skillopt.process import Finished, own_program
+from skillopt.run import Job, OpenRun
 
 FLAGS: Mapping[str, str] = {
     "project": "invoked_project",

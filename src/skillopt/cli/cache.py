@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from skillopt.build.sharing import MB, cache_folder
 from skillopt.cli._console import echo, tell
 from skillopt.cli._options import Json, simple
 from skillopt.errors import RunConflict, Stopped
+from skillopt.run.sharing import MB, cache_folder
 from skillopt.runs.database import Database
 
 PANEL, PLACE = "Look at runs", 9

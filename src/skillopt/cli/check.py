@@ -13,10 +13,6 @@ from xml.etree import ElementTree
 
 import typer
 
-from skillopt import api
-from skillopt.build import Job, prepare
-from skillopt.build.evaluation import eval_folder, skill_digest, skill_named, target_only
-from skillopt.build.results import tells_grades
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import coloured, open_console, print_json
 from skillopt.cli._flags import Given, flagged
@@ -27,6 +23,9 @@ from skillopt.evaluation.compare import Comparison, PairedRows, compare_rows
 from skillopt.events import RowFact
 from skillopt.files import check_writable, temporary_folder, write_text
 from skillopt.printable import printable
+from skillopt.run import Job, Target, eval_splits, matrix, prepare
+from skillopt.run.evaluation import eval_folder, skill_digest, skill_named, target_only
+from skillopt.run.results import tells_grades
 from skillopt.runs import words
 from skillopt.significance import Significance
 from skillopt.skill.folder import Skill, load_skill
@@ -119,12 +118,12 @@ add = flagged(check, _KEYS, short=("target",), epilog=_EPILOG, config_argument=F
 def _measured(job: Job, skill: Skill, check: Check, folder: Path, view: View) -> Check:
     """Both versions on all tasks, with every target; equal ones are not measured."""
     before = check.earlier.skill or skill_named("none")
-    targets = list(job.targets) or [api.Target.of(job.config)]
+    targets = list(job.targets) or [Target.of(job.config)]
     if all(skill_digest(one, skill) == skill_digest(one, before) for one in targets):
         return check
     sizes: Any = {"targets": targets, "against": check.ref, "repeats": check.repeats, "sinks": [view]}
-    versions, splits = {check.ref: before, "changed": skill}, api.eval_splits("all", job)
-    measured = _run.measured(api.matrix(job, versions, splits, folder, in_pairs=True, **sizes), folder, view)
+    versions, splits = {check.ref: before, "changed": skill}, eval_splits("all", job)
+    measured = _run.measured(matrix(job, versions, splits, folder, in_pairs=True, **sizes), folder, view)
     rows: dict[str, list[RowFact]] = {name: [] for name in versions}
     for one in (*measured.evaluations, *measured.partial):
         rows[one.skill] += one.rows

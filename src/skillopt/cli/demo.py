@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich import print as print_rich
 
-from skillopt.build import prepare
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import echo, print_json
 from skillopt.cli._flags import Given
 from skillopt.cli._options import Json, Plain, Quiet, simple
+from skillopt.run import prepare
 from skillopt.runs.reader import is_finished
 from skillopt.skill.diff import print_coloured, unified
 

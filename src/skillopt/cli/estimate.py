@@ -7,14 +7,14 @@ from typing import Annotated, Any
 from rich.table import Table
 
 from skillopt.aio import run_gently
-from skillopt.build import prepare_training
 from skillopt.cli import _run
 from skillopt.cli._console import open_console, print_json
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, option
 from skillopt.cli.train import Effort, with_effort
-from skillopt.estimation import Estimate, Range, StageCost, speeds_of
-from skillopt.estimation import estimate as estimated
+from skillopt.run import prepare_training
+from skillopt.run.estimation import Estimate, Range, StageCost, speeds_of
+from skillopt.run.estimation import estimate as estimated
 from skillopt.runs.words import count, duration
 
 PANEL, PLACE = "Train and measure", 3

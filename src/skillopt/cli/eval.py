@@ -10,24 +10,34 @@ from typing import Annotated, Any
 from rich.table import Table
 from rich.text import Text
 
-from skillopt import api
-from skillopt.api import Evaluated, Matrix, Missing, Versus
-from skillopt.build import Job, prepare
-from skillopt.build.addresses import asked_by, at_kept, kept_addresses
-from skillopt.build.evaluation import (
-    BEST,
-    check_unseen,
-    eval_folder,
-    skill_named,
-    target_only,
-)
-from skillopt.build.target import told_apart
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import coloured, echo, open_console, print_json
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet, SameModel, option
 from skillopt.config.load import Resolved, check_shared
 from skillopt.errors import ConfigError, UsageError
+from skillopt.run import (
+    Evaluated,
+    Job,
+    Matrix,
+    Missing,
+    Target,
+    Versus,
+    comparisons,
+    decided_splits,
+    eval_splits,
+    matrix,
+    prepare,
+)
+from skillopt.run.addresses import asked_by, at_kept, kept_addresses
+from skillopt.run.evaluation import (
+    BEST,
+    check_unseen,
+    eval_folder,
+    skill_named,
+    target_only,
+)
+from skillopt.run.target import told_apart
 from skillopt.runs import words
 from skillopt.runs.reader import is_run, read_run
 from skillopt.skill.folder import Skill
@@ -95,7 +105,7 @@ def evaluate(
     unnamed = [BEST] if own is not None else [] if seed is None else [_near(seed)]
     skills = load_skills(skill or unnamed, against, own)
     runs = runs_of([*skills], [*(run or []), *([] if own is None else [own])])
-    targets = [api.Target.of(one.config) for one in resolved]
+    targets = [Target.of(one.config) for one in resolved]
     job = replace(prepare(target_only(resolved[0])), reuses=tuple(runs))
     folder, asked = eval_folder(job, resolved[0], targets), asked_by(job, targets)
     kept = kept_addresses(asked, folder, job.eval_identity(), runs=runs, same_model=same_model)
@@ -107,7 +117,7 @@ def evaluate(
     named = split or ("all" if own is None else "val")
     if named != "all" and not job.splits.of(canonical_split(named)):
         check_unseen(skills, runs, job, SPLITS)  # why there is none says more than that there is none
-    splits = api.eval_splits(named, job)
+    splits = eval_splits(named, job)
     check_unseen(skills, runs, job, splits)
     draws = repeats or (1 if own is None else job.repeats)
     view = _run.choose_view(job, quiet=quiet, plain=plain, target=", ".join(names))
@@ -115,13 +125,13 @@ def evaluate(
         view.say(LOOK)
     with _run.scrubbed(job.scrubber):
         sizes: Any = {"targets": targets, "against": against, "repeats": draws, "runs": runs}
-        found = _run.measured(api.matrix(job, skills, splits, folder, **sizes, sinks=[view]), folder, view)
+        found = _run.measured(matrix(job, skills, splits, folder, **sizes, sinks=[view]), folder, view)
         if not found.evaluations:
             found.whole()
         graded = job.benchmark.graded
-        decided, compared = api.decided_splits(job, runs), list[Versus]()
+        decided, compared = decided_splits(job, runs), list[Versus]()
         if against is not None:
-            compared = api.comparisons(found.evaluations, against, graded=graded, decided=decided)
+            compared = comparisons(found.evaluations, against, graded=graded, decided=decided)
         _tell(job, found, compared, folder, is_look="test" in splits, counted=bool(runs), json=json)
         found.whole()
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from skillopt import registries
 from skillopt.cli._console import echo, print_json
 from skillopt.cli._options import Json, argument, simple
 from skillopt.config.files import find, packaged_names
 from skillopt.errors import UnknownName
+from skillopt.registry.kinds import KINDS as PLUGINS
 
 PANEL, PLACE = "Look things up", 1
-KINDS = (*(kind for kind in registries.KINDS if kind != "agents"), "configs")
+KINDS = (*(kind for kind in PLUGINS if kind != "agents"), "configs")
 
 
 def list_plugins(
@@ -40,5 +40,5 @@ def _listed(kind: str) -> dict[str, str]:
     if kind == "configs":
         texts = {name: find(name, Path("/")).read_text(encoding="utf-8") for name in packaged_names()}
         return {name: text.split("\n")[0].removeprefix("#").strip() for name, text in texts.items()}
-    registry = registries.KINDS[kind]
+    registry = PLUGINS[kind]
     return {name: registry.describe(name) for name in registry.names()}

@@ -8,9 +8,6 @@ from typing import Annotated
 
 import typer
 
-from skillopt import api
-from skillopt.build import Job, prepare
-from skillopt.build.evaluation import eval_folder, skill_named, target_only
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import tell
 from skillopt.cli._flags import Given, flagged
@@ -21,6 +18,8 @@ from skillopt.evaluation.noise import noise as noise_of
 from skillopt.events import RowFact
 from skillopt.events.state import Metric
 from skillopt.gate.decision import worth_of
+from skillopt.run import Job, matrix, prepare
+from skillopt.run.evaluation import eval_folder, skill_named, target_only
 
 PANEL, PLACE = "Train and measure", 4
 _KEYS = ("model.", "env.", "budget", "evaluation.", "train.seed")
@@ -54,7 +53,7 @@ def noise(
     folder = eval_folder(job, resolved)
     view = _run.choose_view(job, quiet=quiet, plain=plain)
     with _run.scrubbed(job.scrubber):
-        work = api.matrix(job, skills, ["val"], folder, repeats=draws, sinks=[view])
+        work = matrix(job, skills, ["val"], folder, repeats=draws, sinks=[view])
         (measured,) = _run.measured(work, folder, view).whole()
         scores, left_out = _scores(measured.rows, draws, job)
         if not scores:

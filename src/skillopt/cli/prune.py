@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from skillopt.build.training import prune_run, pruning_job
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import tell
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, NewestRun, Plain, Quiet
 from skillopt.files import check_links_stay
+from skillopt.run.training import prune_run, pruning_job
 from skillopt.runs import words
 from skillopt.runs.reader import find_run, is_in_rounds, read_run
 from skillopt.tasks.splits import listed

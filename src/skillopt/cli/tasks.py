@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from skillopt.build.drafting import Rows, TaskDrafts, as_kept, draft_tasks, is_draft, read_rows, write_rows
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import echo, open_console, tell
 from skillopt.cli._flags import Given, flagged
@@ -20,6 +19,7 @@ from skillopt.errors import UsageError, suggest
 from skillopt.events import Notice, Sink
 from skillopt.files import check_writable
 from skillopt.redact import Scrubber
+from skillopt.run.drafting import Rows, TaskDrafts, as_kept, draft_tasks, is_draft, read_rows, write_rows
 from skillopt.runs import words
 from skillopt.skill.folder import load_skill
 

@@ -60,13 +60,13 @@ def train(
     """
     # here, so that the help, which people ask for most, comes without the engine
     from skillopt.aio import run_gently
-    from skillopt.build import prepare_training
-    from skillopt.build.addresses import asked_by, at_kept, kept_addresses, stopped_elsewhere
-    from skillopt.build.continuing import continued, corrected
-    from skillopt.build.drafting import draft_queries, wants_draft
     from skillopt.cli import _run
-    from skillopt.estimation import estimate as estimated
     from skillopt.redact import Scrubber
+    from skillopt.run import prepare_training
+    from skillopt.run.addresses import asked_by, at_kept, kept_addresses, stopped_elsewhere
+    from skillopt.run.continuing import continued, corrected
+    from skillopt.run.drafting import draft_queries, wants_draft
+    from skillopt.run.estimation import estimate as estimated
     from skillopt.runs.log import EARLIER
     from skillopt.runs.reader import find_run, is_part
 

@@ -9,9 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from skillopt import api
-from skillopt.build import Job, prepare
-from skillopt.build.evaluation import eval_folder, skill_named, target_only
 from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._answers import cut
 from skillopt.cli._console import tell
@@ -19,6 +16,8 @@ from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet, option
 from skillopt.evaluation.look import common_cause, scorer_trouble
 from skillopt.harnesses.port import system_prompt
+from skillopt.run import Job, matrix, prepare
+from skillopt.run.evaluation import eval_folder, skill_named, target_only
 from skillopt.runs.database import Database
 from skillopt.runs.log import DATABASE
 from skillopt.skill.folder import Skill
@@ -55,7 +54,7 @@ def look(
     name = skill or "seed"
     skills = {name: job.seed if skill is None else skill_named(skill)}
     with _run.scrubbed(job.scrubber):
-        work = api.matrix(job, skills, ["train"], folder, sinks=[view])
+        work = matrix(job, skills, ["train"], folder, sinks=[view])
         (measured,) = _run.measured(work, folder, view).whole()
         database = Database.reading(folder / DATABASE)
         rows: list[tuple[Task, Scored]] = []

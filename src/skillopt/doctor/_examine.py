@@ -11,7 +11,6 @@ from pathlib import Path
 
 from skillopt.agents import driven
 from skillopt.benchmarks import benchmarks
-from skillopt.build.division import divide
 from skillopt.config.load import Resolved
 from skillopt.config.model_string import parse_model_string
 from skillopt.config.schema import Config
@@ -24,6 +23,7 @@ from skillopt.doctor._role import Needs, RoleCheck, Spent
 from skillopt.errors import SkillOptError
 from skillopt.evaluation.look import scorer_trouble
 from skillopt.redact import Scrubber, redact_patterns
+from skillopt.run.division import divide
 from skillopt.skill.document import Document
 from skillopt.skill.folder import load_skill
 from skillopt.tasks.benchmark import Benchmark, TellsBadRows

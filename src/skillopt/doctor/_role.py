@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict
 
 from skillopt.agents import driven
-from skillopt.build.money import known_price
 from skillopt.config.roles import RoleSpec, resolve_role
 from skillopt.config.schema import Config
 from skillopt.config.sections import WORKERS, RoleName
@@ -31,6 +30,7 @@ from skillopt.models.prices import Price, cost
 from skillopt.models.reading import Unusable, read
 from skillopt.models.stack.scrubbed import Scrubbed
 from skillopt.redact import Scrubber, without_password
+from skillopt.run.money import known_price
 
 LONGEST = 60.0
 """Seconds a tiny call may take, whatever a run would grant it."""

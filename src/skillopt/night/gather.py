@@ -13,8 +13,6 @@ from functools import partial
 from pathlib import Path
 
 from skillopt.agents import pick
-from skillopt.build import Job, OpenRun, open_run
-from skillopt.build.trainer import asks_small
 from skillopt.changes.proposal import Cost
 from skillopt.config.identity import run_identity
 from skillopt.errors import BudgetSpent
@@ -40,6 +38,8 @@ from skillopt.night.tasks import NightTask, standing_of
 from skillopt.night.tasks_file import TasksFile
 from skillopt.night.worktrees import Worktrees
 from skillopt.redact import redact_transcript
+from skillopt.run import Job, OpenRun, open_run
+from skillopt.run.trainer import asks_small
 from skillopt.runs.words import count
 from skillopt.transcripts import MOST_SESSIONS, Homes, harvest
 from skillopt.transcripts.port import TranscriptSource

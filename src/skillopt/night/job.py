@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from skillopt.build import Job, OpenRun, prepare
 from skillopt.changes.block import with_learned
 from skillopt.changes.proposal import Cost
 from skillopt.changes.status import Decision
@@ -23,6 +22,7 @@ from skillopt.night.settings import NightSettings
 from skillopt.night.targets import without_frontmatter
 from skillopt.night.worktrees import WORKTREE, Checkout, Worktree
 from skillopt.optimizer.ask import packaged
+from skillopt.run import Job, OpenRun, prepare
 from skillopt.skill.document import Document, pack
 from skillopt.tasks.benchmark import AGENT_PROMPT, Environment
 from skillopt.tasks.data import QuestionBenchmark

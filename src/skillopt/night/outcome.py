@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from statistics import fmean
 
-from skillopt.api import Result
-from skillopt.build import OpenRun
 from skillopt.changes.proposal import (
     AnswerPair,
     DraftStep,
@@ -25,6 +23,7 @@ from skillopt.gate.gate import Measured
 from skillopt.night.job import cost_of
 from skillopt.night.plan import NightTarget, SkillOutcome
 from skillopt.place import BASELINE, Place
+from skillopt.run import OpenRun, Result
 from skillopt.runs.words import count
 from skillopt.significance import significance
 from skillopt.skill.document import Document

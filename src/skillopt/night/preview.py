@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from skillopt.build.money import known_price
 from skillopt.errors import ConfigError
-from skillopt.estimation import NOTHING, Range, estimate
 from skillopt.messages import Usage
 from skillopt.models.prices import cost
 from skillopt.night.context import NightContext
@@ -16,6 +14,8 @@ from skillopt.night.gather import NO_SKILL, Gathered, at_once, gather, since_of
 from skillopt.night.job import NightJobs
 from skillopt.night.readings import MOST_READ, batches, read_messages
 from skillopt.night.roles import REMEDY, Roles
+from skillopt.run.estimation import NOTHING, Range, estimate
+from skillopt.run.money import known_price
 from skillopt.transcripts.session import RecordedSession
 
 _BY_HAND = Roles(target="handoff", optimizer="handoff")

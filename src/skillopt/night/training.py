@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from skillopt import api
+from skillopt import run
 from skillopt.agents import is_memory_file
-from skillopt.build import Job, OpenRun, open_run
 from skillopt.changes.proposal import Cost, DraftStep, Judgement, TargetDraft, proposed
 from skillopt.errors import BudgetSpent, UsageError
 from skillopt.events import Sink
@@ -18,6 +17,7 @@ from skillopt.night.context import NightContext
 from skillopt.night.job import NightJobs, cost_of
 from skillopt.night.outcome import outcome_of
 from skillopt.night.plan import NightPlan, NightTarget, SkillOutcome, total_cost
+from skillopt.run import Job, OpenRun, open_run
 from skillopt.skill.document import unpack
 from skillopt.skill.paths import SKILL_FILE
 
@@ -72,7 +72,7 @@ class NightTraining:
         async with open_run(job, folder, sinks=sinks) as opened:
             try:
                 with nullcontext() if observer is None else observer.during(opened):
-                    result = await api.train(opened)
+                    result = await run.train(opened)
             except BudgetSpent as error:
                 # Its rollouts are in the project's shared cache, so that another night goes on from them.
                 why = f"Tonight's allowance did not pay for measuring the skill as it is. {error}"

@@ -199,8 +199,8 @@ _TRAIN = """
 import asyncio, sys
 from pathlib import Path
 from claims.promises._runs import make_job
-from skillopt import api
-from skillopt.build import open_run
+from skillopt import run as api
+from skillopt.run import open_run
 
 async def main(folder, *options):
     async with open_run(make_job(options), Path(folder)) as opened:

@@ -257,8 +257,8 @@ DRIVER = """
 import asyncio, sys
 from pathlib import Path
 from claims.promises._runs import QUICK, make_job
-from skillopt import api
-from skillopt.build import open_run
+from skillopt import run as api
+from skillopt.run import open_run
 from skillopt.errors import Stopped
 
 async def main(folder, *options):
@@ -592,7 +592,7 @@ async def test_minutes_that_were_used_up_by_sessions_that_were_killed_are_used_u
 def test_the_client_library_is_loaded_before_anything_is_reserved(tmp_path: Path) -> None:
     """A process that is killed while it loads has spent nothing."""
     program = (
-        "import asyncio, sys\nfrom pathlib import Path\nfrom skillopt.build import open_run, prepare\n"
+        "import asyncio, sys\nfrom pathlib import Path\nfrom skillopt.run import open_run, prepare\n"
         "from skillopt.config.load import load\nasync def main():\n"
         " job = prepare(load(None, flags={}, options=sys.argv[2:], environ={}, cwd=Path.cwd()))\n"
         " async with open_run(job, Path(sys.argv[1])) as opened:\n"

@@ -1,0 +1,217 @@
+"""Opens a run folder and assembles what measuring needs: for training, for `eval` and for nights alike."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from skillopt.account import Budget, Entry
+from skillopt.agents import driven
+from skillopt.errors import Stopped
+from skillopt.evaluation.look import check_scorer
+from skillopt.evaluation.runner import Evaluator, Rollouts
+from skillopt.events import Checkpoint, Event, Notice, Sink, Spending
+from skillopt.executors import Executor, executors
+from skillopt.files import write_json
+from skillopt.ledger import Ledger
+from skillopt.models.stack.limited import Retry
+from skillopt.run.addresses import asked_by, note_addresses
+from skillopt.run.job import Job
+from skillopt.run.models import ModelStack
+from skillopt.run.money import budget_of, price_for
+from skillopt.run.sharing import MB, own_cache
+from skillopt.run.targets import Targets
+from skillopt.runs.answers import SHARED
+from skillopt.runs.cache import SharedRollouts
+from skillopt.runs.database import Database
+from skillopt.runs.log import DATABASE, EVENTS, Run
+from skillopt.runs.origin import SETTINGS, is_made_here, note_origin
+from skillopt.tasks.benchmark import RunsPrograms, Undivided, UsesExecutor
+
+DRAIN_SECONDS = 10.0
+"""Beyond the longest time a call may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenRun:
+    """One open run folder with its ledger, its models and its evaluators."""
+
+    job: Job
+    folder: Path
+    run: Run
+    ledger: Ledger
+    models: ModelStack
+    targets: Targets
+    elapsed: Callable[[], float]
+    """Seconds of wall time over all its sessions."""
+    rollouts_path: Path | None
+    """The file that the runs inside this one share scored rollouts through."""
+    parts: list[OpenRun] = field(default_factory=list)
+    """The runs inside this one that are open."""
+    stopped: list[Stopped] = field(default_factory=list)
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """The evaluator of the job's own target."""
+        return self.targets.own
+
+    def stop(self, reason: Stopped) -> None:
+        """Send nothing further; the run ends between decisions and can be taken up again."""
+        self.stopped.append(reason)
+        for part in self.parts:
+            part.stop(reason)
+        self.evaluator.slots.close(reason)
+        self.models.stop(reason)
+
+    async def drain(self) -> None:
+        """Wait for calls already sent, so that what is paid is kept."""
+        roles = (*self.job.specs, self.job.optimizer, self.job.judge, self.job.proposer)
+        longest = max(role.model.timeout for role in roles if role is not None)
+        sent = [asyncio.ensure_future(one.drain()) for one in (self.models, self.targets)]
+        await asyncio.wait(sent, timeout=longest + DRAIN_SECONDS)
+
+    def spending(self) -> dict[str, Any]:
+        """What was really paid, over all sessions: by stage, in total, and where a reservation was kept."""
+        return {**self.ledger.account.as_json(), "more_than_reserved": list(self.ledger.overruns)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Within:
+    """Where a run inside another one belongs: it pays from the other's ledger, at most `budget`."""
+
+    whole: OpenRun
+    name: str
+    budget: Budget
+
+
+@asynccontextmanager
+async def open_run(
+    job: Job,
+    folder: Path,
+    identity: Mapping[str, Any] | None = None,
+    *,
+    sinks: Sequence[Sink] = (),
+    retry: Retry | None = None,
+    one_stops_all: bool = True,
+    within: Within | None = None,
+) -> AsyncIterator[OpenRun]:
+    """Open the folder, or go on in it, and hold it until the context ends.
+
+    `identity` is what the folder belongs to; unset, a training run of the job. `one_stops_all`: a dead login
+    at one endpoint ends the work at the others too, as a training run needs all its models. `within` is for
+    a run that is part of another.
+    """
+    _check_prices(job)  # refused before the folder is touched
+    async with AsyncExitStack() as stack:
+        whose = job.identity() if identity is None else identity
+        is_ours = within is None and (not (folder / EVENTS).exists() or is_made_here(folder))
+        run = stack.enter_context(Run(folder, whose, scrubber=job.scrubber, sinks=sinks))
+        database = run.database
+        earlier, opened_at = (database.noted_as(float, "seconds") or 0.0), time.monotonic()
+
+        def elapsed() -> float:
+            return earlier + time.monotonic() - opened_at
+
+        def note_seconds(event: Event) -> None:
+            if isinstance(event, Checkpoint):
+                database.note("seconds", str(elapsed()))
+
+        def tell_spending(entry: Entry) -> None:
+            paid = ledger.account.settled()
+            run.emit(
+                Spending(
+                    calls=paid.calls,
+                    tokens=paid.tokens,
+                    usd=paid.dollars,
+                    in_flight=ledger.in_flight,
+                    tokens_reserved=ledger.account.tokens_reserved,
+                )
+            )
+
+        write_json(folder / SETTINGS, job.scrubber.scrub_json(job.settings))
+        if is_ours:
+            note_origin(folder)
+        database.begin_session()
+        note_addresses(database, asked_by(job))
+        if within is None:
+            ledger = Ledger(budget_of(job.config), database, elapsed=elapsed)
+        else:
+            whole = within.whole
+            ledger = Ledger(within.budget, whole.ledger.part(within.name), elapsed=whole.elapsed)
+        run.watch(note_seconds, facts_only=True)
+        ledger.watch(tell_spending)
+        path = job.config.cache.path or (folder / SHARED if job.folds else None)
+        if within is not None:
+            path = within.whole.rollouts_path
+        is_own = path is None and identity is None
+        path = own_cache(job) if is_own else path
+        rollouts = _rollouts(job, database, path, stack, is_own=is_own)
+        executor = _executor(job)
+        if executor is not None:
+            stack.push_async_callback(executor.close)
+        if executor is not None and isinstance(job.benchmark, RunsPrograms):
+            job = replace(job, benchmark=job.benchmark.programs_in(executor))
+        if within is None and isinstance(job.benchmark, Undivided) and not database.holds_answers():
+            await check_scorer(job.benchmark, job.splits.all[0])
+        models = ModelStack(
+            job=job,
+            folder=folder,
+            ledger=ledger,
+            database=database,
+            closing=stack,
+            retry=retry,
+            one_stops_all=one_stops_all,
+            remark=lambda text: run.emit(Notice(text=text, level="warning")),
+        )
+        run.live.slowed = models.slowed
+        targets = Targets(job=job, models=models, ledger=ledger, rollouts=rollouts, executor=executor)
+        yield OpenRun(
+            job=job,
+            folder=folder,
+            run=run,
+            ledger=ledger,
+            models=models,
+            targets=targets,
+            elapsed=elapsed,
+            rollouts_path=path,
+        )
+
+
+def _rollouts(
+    job: Job, database: Database, shared: Path | None, closing: AsyncExitStack, *, is_own: bool
+) -> Rollouts:
+    """Where a run finds rollouts that need not be paid: its own, and those of runs it goes on from or shares
+    a file with. `is_own`: the file is the person's own cache, which is kept small.
+    """
+    if shared is None and not job.reuses:
+        return database
+    paid = [other / name for other in job.reuses for name in (DATABASE, SHARED)]
+    limit = job.config.cache.limit_mb * MB if is_own and shared is not None else None
+    found = SharedRollouts(database, shared, paid, limit=limit)
+    database.earlier = found.earlier
+    closing.callback(found.shut)
+    return found
+
+
+def _check_prices(job: Job) -> None:
+    """Raise where a budget in dollars meets a model without a price."""
+    for spec in job.specs:
+        price_for(job.config, "target", spec)
+    price_for(job.config, "optimizer", job.optimizer)
+    if job.proposer is not None:
+        price_for(job.config, "proposer", job.proposer)
+
+
+def _executor(job: Job) -> Executor | None:
+    """Where the environment work of a job is done; None where there is none, or this process does it."""
+    env, in_agent = job.config.env, any(spec.harness in driven() for spec in job.specs)
+    asked = env.executor is not None and (in_agent or isinstance(job.benchmark, RunsPrograms))
+    if not (asked or isinstance(job.benchmark, UsesExecutor)):
+        return None
+    made: Executor = executors.get(env.executor or "processes")(env.workers)
+    return made

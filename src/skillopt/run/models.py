@@ -1,0 +1,141 @@
+"""The model stack: every call of a run passes the same wrappers, and one limiter per endpoint paces them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from skillopt.config.roles import RoleSpec
+from skillopt.errors import Stopped
+from skillopt.ledger import Ledger
+from skillopt.messages import Role
+from skillopt.models import provider as declaration
+from skillopt.models.handoff.queue import AnsweredByHand, ByHand, HandoffQueue
+from skillopt.models.port import Model, ModelSpec
+from skillopt.models.stack.budgeted import Budgeted
+from skillopt.models.stack.hedged import Extra, Hedged
+from skillopt.models.stack.limited import Limited, Limiter, Retry, Slots
+from skillopt.models.stack.rate_limits import RateLimits
+from skillopt.models.stack.recorded import Recorded, request_key
+from skillopt.models.stack.scrubbed import Scrubbed
+from skillopt.run.job import Job
+from skillopt.run.money import price_for
+from skillopt.runs.database import Database
+
+
+@dataclass(slots=True, kw_only=True)
+class ModelStack:
+    """Makes the models of one open run. All of them share its ledger, its records and the limiter of their
+    endpoint; `stop` and `drain` reach every one of them.
+    """
+
+    job: Job
+    folder: Path
+    ledger: Ledger
+    database: Database
+    closing: AsyncExitStack
+    retry: Retry | None
+    one_stops_all: bool
+    """An endpoint whose login is dead also stops the calls to all others."""
+    remark: Callable[[str], None]
+    """Hears how a provider came to ask otherwise than it was told to."""
+    rollout_slots: Slots = field(init=False)
+    """Held by rollouts of every target, and by second askings of their calls."""
+    questions_by_hand: HandoffQueue = field(default_factory=HandoffQueue)
+    _limiters: dict[str, Limiter] = field(default_factory=dict)
+    _recorded: list[Recorded] = field(default_factory=list)
+    _hedges: list[Hedged] = field(default_factory=list)
+    _extra: Extra = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rollout_slots = Slots(self.job.config.env.workers)
+        self._extra = Extra(test_calls=2 * len(self.job.splits.test))
+
+    def of(self, role: Role, spec: RoleSpec) -> Recorded:
+        """A provider behind the stack that every call passes: recorded, limited, budgeted, scrubbed."""
+        at_home = replace(self._at_home(spec.model), remark=self.remark)
+        declared = declaration(spec.model.provider)
+        provider = declared(self._bounded(at_home, spec.max_tokens))
+        self.closing.push_async_callback(provider.close)
+        config, scrubber = self.job.config, self.job.scrubber
+        open_it: Callable[[], object] | None = getattr(provider, "open", None)
+        if open_it is not None:  # before anything is reserved
+            open_it()
+        most: int | None = getattr(provider, "concurrency", None)
+        # An evaluator has as many rollouts under way as there are workers, and each asks one thing at a time:
+        # the calls of targets need no ceiling of their own.
+        ceilings: dict[Role, int] = {
+            "optimizer": most or config.gradient.analyst_workers,
+            "judge": most or config.env.workers,
+        }
+        if most is not None:
+            ceilings["target"] = most
+        on_close = self.ledger.stop if self.one_stops_all else (lambda reason: None)
+        limiter = self._limiters.setdefault(
+            provider.endpoint, Limiter(ceilings, self.retry, on_close=on_close)
+        )
+        scrubbed, price = Scrubbed(provider, scrubber), price_for(config, role, spec)
+        paid = Budgeted(
+            scrubbed,
+            self.ledger,
+            price,
+            has_fixed_cap=declared.fixes_cap(spec.model),
+            may_reason=spec.model.may_reason,
+        )
+        limits: RateLimits | None = getattr(provider, "limits", None)
+        stack: Model = Limited(paid, limiter, limits)
+        if spec.hedges and limits is not None and most is None:
+            stack = self._hedged(role, paid, limiter, limits)
+        if isinstance(provider, ByHand):
+            # Scrubbed again, as its questions become files before they come to the provider.
+            stack = Scrubbed(AnsweredByHand(stack, provider.questions, self.questions_by_hand), scrubber)
+        recorded = Recorded(stack, self.database, most)
+        self._recorded.append(recorded)
+        self.questions_by_hand.watch_model(recorded, in_rollouts=role != "optimizer")
+        return recorded
+
+    def _hedged(self, role: Role, paid: Model, limiter: Limiter, limits: RateLimits) -> Hedged:
+        hedged = Hedged(
+            paid,
+            limiter,
+            limits,
+            extra=self._extra,
+            slots=self.rollout_slots if role == "target" else None,
+            keep_spare=lambda request, reply: self.database.put(
+                f"{request_key(paid.fingerprint, request)}:spare", request, reply
+            ),
+        )
+        self._hedges.append(hedged)
+        return hedged
+
+    def _bounded(self, spec: ModelSpec, cap: int) -> ModelSpec:
+        """Where money or tokens are limited, the cap that a reservation counts on is always sent."""
+        budget = self.ledger.budget
+        is_limited = budget.tokens is not None or budget.usd is not None
+        return replace(spec, cap=spec.cap or cap) if is_limited else spec
+
+    def _at_home(self, spec: ModelSpec) -> ModelSpec:
+        """Questions by hand lie in the run's own folder unless another is named."""
+        if spec.provider != "handoff" or spec.options.get("folder") is not None:
+            return spec
+        return replace(spec, options={**spec.options, "folder": str(self.folder / "handoff")})
+
+    def stop(self, reason: Stopped) -> None:
+        """Send nothing further."""
+        for limiter in self._limiters.values():
+            limiter.close(reason)
+
+    def slowed(self) -> str:
+        """What holds calls back, in words, by endpoint."""
+        told = {endpoint: limiter.slowed() for endpoint, limiter in self._limiters.items()}
+        slow = [f"{endpoint}: {text}" if len(told) > 1 else text for endpoint, text in told.items() if text]
+        return "; ".join(slow)
+
+    async def drain(self) -> None:
+        """Wait for calls already sent."""
+        for recorded in self._recorded:
+            await recorded.drain()
+        for hedged in self._hedges:
+            await hedged.drain()

@@ -1,0 +1,229 @@
+"""The trainer of an open run: optimizer, gate, plan and sealed test, wired from its configuration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from skillopt.errors import SkillError
+from skillopt.evaluation.leaks import LeakGuard
+from skillopt.evaluation.runner import Evaluator, rows_of
+from skillopt.gate.constraints import outgrows
+from skillopt.gate.gate import Gate
+from skillopt.harnesses import works_alone
+from skillopt.ledger import Ledger
+from skillopt.models.port import Model
+from skillopt.models.prices import Price
+from skillopt.optimizer.optimizer import Optimizer
+from skillopt.optimizer.proposers import PROPOSERS
+from skillopt.optimizer.proposers.port import Proposer, ProposerSetup
+from skillopt.optimizer.small import is_small
+from skillopt.run.assembly import OpenRun
+from skillopt.run.description import about_description
+from skillopt.run.job import Job
+from skillopt.run.money import least_cap, price_for
+from skillopt.run.targets import allowance_of
+from skillopt.skill.description import problem_with
+from skillopt.skill.store import SkillStore
+from skillopt.tasks.benchmark import SaysRule, Undivided
+from skillopt.tasks.protected import protected_by
+from skillopt.train.log import Log
+from skillopt.train.plan import Plan
+from skillopt.train.pooled_test import PooledRows, PooledTest
+from skillopt.train.pruning import Pruner
+from skillopt.train.schedule import SCHEDULES
+from skillopt.train.sealed_test import SealedTest
+from skillopt.train.strategies import STRATEGIES
+from skillopt.train.trainer import Trainer
+
+
+def trainer_of(opened: OpenRun, folds: Callable[[], Awaitable[PooledRows]] | None = None) -> Trainer:
+    """The trainer that the job's configuration asks for, working in this folder."""
+    optimizer = opened.models.of("optimizer", opened.job.optimizer)
+    return trainer_from(
+        opened.job,
+        evaluator=opened.evaluator,
+        optimizer=optimizer,
+        rewriter=_rewriter(opened),
+        proposer=_proposer(opened, optimizer),
+        ledger=opened.ledger,
+        log=opened.run,
+        skills=opened.run.skills,
+        folds=folds,
+    )
+
+
+def trainer_from(
+    job: Job,
+    *,
+    evaluator: Evaluator,
+    optimizer: Model,
+    rewriter: Model | None,
+    proposer: Proposer | None,
+    ledger: Ledger,
+    log: Log,
+    skills: SkillStore,
+    folds: Callable[[], Awaitable[PooledRows]] | None = None,
+) -> Trainer:
+    """The trainer of a job on these parts, or of a rehearsal. `folds` measures cross-fitted tasks."""
+    config = job.config
+    gate = gate_of(job, evaluator)
+    is_gated = gate.is_on and config.optimizer.slow_update_gate_with_selection
+    guard = None
+    if config.gate.leak_guard:
+        guard = LeakGuard(job.splits, partial(protected_by, job.benchmark), job.skill.rendered)
+    return Trainer(
+        gate=gate,
+        optimizer=optimizer_of(job, optimizer, rewriter, proposer),
+        plan=plan_of(job),
+        test=(SealedTest if folds is None else partial(PooledTest, folds))(
+            evaluator,
+            rows_of(job.splits.test, job.test_draws * len(job.specs)) if folds is None else (),
+            ledger,
+            gate,
+            price=_dearest([price_for(config, "target", spec) for spec in job.specs]),
+            max_tokens=max(spec.max_tokens for spec in job.specs),
+            least_cap=max(map(least_cap, job.specs)),
+            skills=2 if is_gated else 3,
+            allowance=allowance_of(config) if any(works_alone(one.harness) for one in job.specs) else None,
+            always=folds is not None or job.opens_test or config.evaluation.eval_test is True,
+        ),
+        log=log,
+        skills=skills,
+        config=config,
+        strategy=STRATEGIES.get(config.train.strategy),
+        guard=guard,
+        look_back=job.look_back,
+        start=job.start,
+        ahead=_may_run_ahead(job, ledger),
+        pruner=Pruner(gate, job.splits.train) if config.optimizer.prune else None,
+    )
+
+
+def _dearest(prices: Sequence[Price | None]) -> Price | None:
+    """The price that a rollout of the test is counted at; unknown where one is."""
+    known = [price for price in prices if price is not None]
+    return max(known, key=lambda price: price.output) if len(known) == len(prices) else None
+
+
+def _may_run_ahead(job: Job, ledger: Ledger) -> bool:
+    """Whether rollouts may run before their turn: no budget could end earlier for it, no agent is paid as a
+    whole, nobody answers by hand, and no limit on effort could make the baseline the end.
+    """
+    is_cheap = not any(works_alone(one.harness) or one.model.provider == "handoff" for one in job.specs)
+    limits = (job.config.gate.max_tokens_increase, job.config.gate.max_latency_increase)
+    is_bounded = ledger.budget.is_limited or any(limit is not None for limit in limits)
+    return job.config.train.ahead == "auto" and is_cheap and not is_bounded
+
+
+def gate_of(job: Job, evaluator: Evaluator) -> Gate:
+    """The gate over the job's val rows. Raises `SkillError` for a seed that the target cannot take."""
+    window = job.config.model.target.context_window
+    if problem := outgrows(job.skill.rendered, window):
+        raise SkillError(f"{problem[0].upper()}{problem[1:]}. Shorten the skill, or correct the window.")
+    evaluation = job.config.evaluation
+    metric = {True: "soft", False: "hard", None: None}[job.benchmark.graded]
+    # A published benchmark has its scorer, so there is no other to advise; the answers of folds were checked
+    # before the first round.
+    advises = isinstance(job.benchmark, Undivided) and not job.folds
+    return Gate(
+        evaluator,
+        rows_of(job.splits.val, job.repeats * len(job.specs)),
+        job.config.gate,
+        evaluation.having(
+            {
+                "gate_metric": evaluation.gate_metric or metric,
+                "check_baseline": evaluation.check_baseline and advises,
+            }
+        ),
+        seed_chars=len(job.skill.rendered),
+        targets=len(job.specs),
+        rule=partial(outgrows, window=window) if job.listing is None else problem_with,
+    )
+
+
+def plan_of(job: Job) -> Plan:
+    """The epochs, batches and limits of the run."""
+    config = job.config
+    return Plan(
+        train=job.splits.train,
+        epochs=config.train.num_epochs,
+        batch_size=batch_size_of(job),
+        seed=config.train.seed,
+        schedule=SCHEDULES[config.optimizer.lr_scheduler],
+        largest_limit=config.optimizer.learning_rate,
+        smallest_limit=config.optimizer.min_learning_rate,
+        slow_samples=config.optimizer.slow_update_samples,
+        patience=config.train.patience,
+        draws=config.gradient.rollouts_per_task,
+        past=() if job.look_back is None else job.look_back.tasks,
+    )
+
+
+def batch_size_of(job: Job) -> int:
+    """Train tasks of a step; `proof` takes its own large batches, of equal size."""
+    config = job.config
+    if config.train.strategy != "proof":
+        return config.train.batch_size * config.train.accumulation
+    tasks = len(job.splits.train)
+    return math.ceil(tasks / math.ceil(tasks / config.train.proof.batch))
+
+
+def optimizer_of(
+    job: Job, model: Model, rewriter: Model | None = None, proposer: Proposer | None = None
+) -> Optimizer:
+    """The optimizer's stages on top of its model."""
+    config = job.config
+    return Optimizer(
+        model,
+        config.optimizer,
+        config.gradient,
+        max_tokens=job.optimizer.max_tokens,
+        context_window=config.model.optimizer.context_window,
+        rewrite_tokens=config.model.rewrite_max_completion_tokens,
+        rewriter=rewriter,
+        proposer=proposer,
+        prompts=job.benchmark.prompts,
+        scoring_rule=_rule(job),
+        about="" if job.listing is None else about_description(job.listing),
+        files=job.editable,
+        is_small=asks_small(job),
+    )
+
+
+def _rule(job: Job) -> str:
+    return job.benchmark.scoring_rule if isinstance(job.benchmark, SaysRule) else ""
+
+
+def asks_small(job: Job) -> bool:
+    """Whether the optimizer is asked in the form for small models."""
+    if job.config.optimizer.skill_update_mode != "patch":
+        return False
+    said, window = job.config.model.optimizer.prompts, job.config.model.optimizer.context_window
+    return is_small(job.optimizer.model.name, window) if said == "auto" else said == "small"
+
+
+def _rewriter(opened: OpenRun) -> Model | None:
+    """The optimizer with the effort of a rewrite, where that is another."""
+    config, spec = opened.job.config, opened.job.optimizer
+    effort = config.model.rewrite_reasoning_effort
+    if config.optimizer.skill_update_mode == "patch" or effort in (None, spec.model.reasoning_effort):
+        return None
+    return opened.models.of("optimizer", replace(spec, model=replace(spec.model, reasoning_effort=effort)))
+
+
+def _proposer(opened: OpenRun, model: Model) -> Proposer | None:
+    """Who proposes where the optimizer's analysts do not."""
+    job, spec = opened.job, opened.job.proposer
+    setup = ProposerSetup(
+        model=model,
+        agent=None if spec is None else partial(opened.targets.proposing, spec),
+        seed=job.seed,
+        editable=job.editable,
+        target_prompt=job.benchmark.prompts.get("rollout", ""),
+        scoring_rule=_rule(job),
+    )
+    proposer: Proposer | None = PROPOSERS.get(job.config.train.proposer)(setup)
+    return proposer

@@ -1,0 +1,289 @@
+"""Trains a skill in an open run to the end, or prunes what a run has learned, and says what came of it."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from skillopt.benchmarks import benchmarks
+from skillopt.config.load import Resolved
+from skillopt.config.names import flat
+from skillopt.config.schema import Config
+from skillopt.errors import UsageError
+from skillopt.evaluation.compare import Comparison
+from skillopt.events import Notice, RunStarted, Sink
+from skillopt.events.records import StepRecord
+from skillopt.events.state import State
+from skillopt.files import write_json, write_text
+from skillopt.gate.gate import Measured
+from skillopt.place import PRUNING
+from skillopt.run.addresses import at_kept, kept_addresses
+from skillopt.run.assembly import OpenRun, open_run
+from skillopt.run.continuing import carry_looks
+from skillopt.run.crossfit import earlier_rounds, pooled_rows, told_plan
+from skillopt.run.description import told_beside
+from skillopt.run.evaluation import target_only
+from skillopt.run.job import Job, prepare
+from skillopt.run.sharing import own_cache
+from skillopt.run.tracking import tracked
+from skillopt.run.trainer import gate_of, plan_of, trainer_of
+from skillopt.runs.answers import TASKS, write_tasks
+from skillopt.runs.exports import Exports
+from skillopt.runs.log import DATABASE
+from skillopt.runs.reader import read_figures
+from skillopt.skill.document import Document
+from skillopt.skill.folder import copy_skill
+from skillopt.skill.spec import file_violations, violations
+from skillopt.step import Outbox, Step
+from skillopt.train.claim import TrainingEnd, claim
+from skillopt.train.pruning import PrunedSkill, Pruner
+from skillopt.train.summary import summary
+from skillopt.train.trainer import Trainer
+
+_OF_PAPER = (
+    *("train.batch_size", "train.accumulation", "gradient.merge_batch_size", "gradient.failure_only"),
+    *("optimizer.learning_rate", "optimizer.min_learning_rate", "optimizer.lr_scheduler"),
+    *("optimizer.lr_control_mode", "optimizer.salvage"),
+)
+"""Settings that only the published loop reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What training gave. `status` is "finished", or "budget" when the budget ended it first."""
+
+    best_skill: str
+    """The text of the best skill, as it is written to `best_skill.md`."""
+    best_files: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The other files that were trained, by path, as they are written to `best_skill/`."""
+    folder: Path
+    status: str
+    claim: str
+    """One sentence that says no more than was measured."""
+    test: Comparison | None
+    """Best against seed on the sealed test split; None where it was not measured."""
+    summary: Mapping[str, Any] = field(repr=False)
+    """What `summary.json` holds."""
+    steps: Sequence[StepRecord] = field(repr=False)
+    """What `history.json` holds: one record for each step."""
+    state: State = field(repr=False)
+    """Where training ended."""
+    seed_on_val: Measured = field(repr=False)
+    best_on_val: Measured = field(repr=False)
+
+
+async def train(opened: OpenRun) -> Result:
+    """Train to the end of the plan or the budget, and write the exports and `summary.json`.
+
+    Whatever stops it, calls already sent are waited for and kept.
+    """
+    job = opened.job
+    write_json(opened.folder / "config.json", job.scrubber.scrub_json(_public_config(job)))
+    keeps = job.config.store.tasks
+    if keeps:
+        write_tasks(opened.folder / TASKS, job.splits, job.scrubber)
+    carry_looks(job, opened.folder)
+    exports = Exports(
+        opened.run,
+        job.splits.all if keeps else (),
+        predictions=job.config.output.predictions,
+        whole=job.whole,
+    )
+    exports.catch_up()
+    opened.run.watch(exports, facts_only=True)
+    with tracked(opened):
+        trainer = trainer_of(opened, partial(pooled_rows, opened, train) if opened.job.folds else None)
+        _announce(opened, trainer)
+        try:
+            trainer.start = await earlier_rounds(opened, train)
+            fitted = await trainer.fit(opened.job.skill)
+        finally:
+            await trainer.ahead.withdraw()
+            await trainer.test.withdraw()
+            await opened.drain()
+    if fitted.ended_early:  # an open step may have handed something over
+        exports.write_best(fitted.state.best)
+    return _result(opened, trainer, fitted)
+
+
+def _public_config(job: Job) -> dict[str, Any]:
+    """The configuration in the flat public form, with what follows from it and the tasks."""
+    plan = plan_of(job)
+    batches = math.ceil(len(plan.train) / job.config.train.batch_size)
+    return {
+        **flat(job.settings),
+        "eval_test": job.config.evaluation.eval_test is not False,
+        "batches_per_epoch": batches,
+        "steps_per_epoch": plan.steps_per_epoch,
+        **dict.fromkeys(("train_size", "samples_per_epoch"), len(plan.train)),
+    }
+
+
+def _result(opened: OpenRun, trainer: Trainer, fitted: TrainingEnd) -> Result:
+    job, state, skills = opened.job, fitted.state, opened.run.skills
+    seed_skill, best_skill = skills.get(state.seed), skills.get(state.best)
+    status = "budget" if fitted.ended_early else "finished"
+    sentence = claim(
+        fitted.report,
+        changed=best_skill.rendered != seed_skill.rendered,
+        simulated=job.simulated,
+        verified=trainer.gate.verified,
+        ungated=trainer.ungated,
+    )
+    seed, best, steps = trainer.measured(seed_skill), trainer.measured(best_skill), opened.run.steps()
+    final = None if state.score is None else trainer.measured(skills.get(state.skill))
+    about = {"config": _public_config(job), "status": status, "claim": sentence, "simulated": job.simulated}
+    figures = summary(
+        fitted,
+        steps,
+        about=about,
+        measured={"seed": seed, "best": best, "final": final},
+        gate=trainer.gate,
+        ungated=trainer.ungated,
+        spending=opened.spending(),
+        seconds=opened.elapsed(),
+    )
+    if fitted.stopped:
+        figures["stopped_because"] = fitted.stopped
+    if fitted.ended_early:
+        figures["ended_early"] = fitted.ended_early
+    write_json(opened.folder / "summary.json", job.scrubber.scrub_json(figures))
+    carry_folder(job, best_skill, opened.folder)
+    return Result(
+        best_skill=job.whole(best_skill.rendered_text),
+        best_files=best_skill.files,
+        folder=opened.folder,
+        status=status,
+        claim=sentence,
+        test=fitted.report.comparison,
+        summary=figures,
+        steps=steps,
+        state=state,
+        seed_on_val=seed,
+        best_on_val=best,
+    )
+
+
+def carry_folder(job: Job, best: Document, folder: Path) -> None:
+    """Write a skill folder with its references and scripts, so that it can be used as it is."""
+    if job.seed.folder is not None:
+        whole = folder / "best_skill" / job.seed.name
+        shutil.rmtree(whole, ignore_errors=True)
+        copy_skill(job.seed, job.whole(best.rendered), whole)
+
+
+def _announce(opened: OpenRun, trainer: Trainer) -> None:
+    job = opened.job
+    opened.run.emit(
+        RunStarted(
+            id="run",
+            identity=opened.run.identity,
+            benchmark=job.benchmark.name,
+            target=job.target_name,
+            optimizer=job.config.model.optimizer.name,
+            simulated=job.simulated,
+            steps=trainer.plan.total_steps,
+            counts={split: len(job.splits.of(split)) for split in ("train", "val", "test")},
+        )
+    )
+    if job.bad_rows:
+        opened.run.emit(Notice(text=job.bad_rows, level="warning"))
+    if job.world_trouble:
+        opened.run.emit(Notice(text=job.world_trouble, level="warning"))
+    for text in _notes(opened, trainer):
+        opened.run.emit(Notice(text=text))
+
+
+def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
+    """What the reader of the run should know before it starts."""
+    job, evaluation = opened.job, opened.job.config.evaluation
+    notes = [told_plan(job)] if job.folds else []
+    if job.seed.seedless:
+        notes.append(f"{job.seed.path} is empty: a start without a seed.")
+    if job.listing is not None:
+        notes.append(told_beside(job.listing))
+    if job.skill.frontmatter:
+        folder = None if job.seed.folder is None else job.seed.folder.resolve().name
+        notes += [
+            f"The skill breaks a rule of the Agent Skills format, kept as it is: {one.message}"
+            for one in violations(job.skill.text, folder)
+            if one.severity == "error"
+        ]
+    if job.config.train.train_size > len(job.splits.train):
+        notes.append(
+            f"train.train_size is {job.config.train.train_size}; the train split has"
+            f" {len(job.splits.train)} tasks, all of which are taken."
+        )
+    if job.config.train.strategy == "proof" and (unread := [key for key in _OF_PAPER if _is_set(job, key)]):
+        notes.append(
+            f"The strategy proof does not read {', '.join(unread)}; train.strategy=paper, the published loop,"
+            " does."
+        )
+    if job.config.cache.path is None and (cache := own_cache(job)) is not None:
+        notes.append(f"Rollouts are shared with other runs through {cache}; cache.shared=false asks anew.")
+    if job.skill.files:
+        paths = {*job.skill.files, *job.seed.others()}
+        notes += [one.message for one in file_violations(job.skill.text, paths)]
+    if job.repeats > 1 and evaluation.repeats is None:
+        notes.append(
+            f"{len(job.splits.val)} val tasks are few: the gate draws each of them {job.repeats} times."
+        )
+    if not trainer.gate.verified:
+        notes.append("Fewer than 5 val tasks: verdicts of this run are marked unverified.")
+    if not evaluation.use_gate:
+        notes.append("The gate is off: every candidate is taken without proof, and every report says so.")
+    elif trainer.ungated:
+        notes.append(
+            "Slow updates are taken without a gate and measured afterwards, and every report says so."
+        )
+    return notes
+
+
+def _is_set(job: Job, key: str) -> bool:
+    """Whether a setting is another than the usual one of the benchmark."""
+    name = job.config.env.name
+    usual = benchmarks.get(name).defaults if name in benchmarks.names() else {}
+    return bool(attrgetter(key)(job.config) != usual.get(key, attrgetter(key)(Config())))
+
+
+def pruning_job(resolved: Resolved, run: Path) -> Job:
+    """The job of a run, for its target alone; its rollouts are those of the run."""
+    config, alone = resolved.config, target_only(resolved)
+    same_tasks = {"train": config.train, "cache.path": config.cache.path or run / DATABASE}
+    job = prepare(replace(alone, config=alone.config.having(same_tasks)))
+    job = at_kept(job, kept_addresses([("target", job.target)], run / "pruned", {}, runs=[run]))
+    return replace(job, earlier=(), folds=())  # the last round's tasks, where they are cross-fitted
+
+
+async def prune_run(job: Job, run: Path, folder: Path, *, sinks: Sequence[Sink] = ()) -> PrunedSkill:
+    """Leave idle learned lines out of the run's best skill, and write what is left to `folder`. Stopped, the
+    same call goes on.
+    """
+    figures = read_figures(run)
+    state = figures.fold.state
+    if state is None or state.best == state.seed:
+        raise UsageError(
+            f"{run} has learned nothing: its best skill is the seed, and there is no line to prune."
+        )
+    best, seed = figures.skills.get(state.best), figures.skills.get(state.seed)
+    identity = {**job.identity(), "kind": "prune", "best": best.digest}
+    async with open_run(job, folder, identity, sinks=sinks) as opened:
+        if job.changed:
+            opened.run.emit(Notice(text=job.changed, level="warning"))
+        gate = gate_of(job, opened.evaluator)
+        gate.metric = state.metric
+        gate.leave_out(state.left_out)
+        step = Step(place=PRUNING, emit=Outbox(opened.run.emit), skill=best)
+        try:
+            found = await Pruner(gate, job.splits.train).prune(step, seed)
+        finally:
+            await opened.drain()
+    write_text(folder / "best_skill.md", job.whole(found.document.rendered_text))
+    carry_folder(job, found.document, folder)
+    return found
