@@ -13,8 +13,8 @@ from typing import Any
 from _graph import Graph
 from skillopt.evaluation.runner import Row, rows_of
 from skillopt.events import Checkpoint, EpochEnded, Event, Judged, RowFact, StageClosed, TestMeasured, Updated
+from skillopt.events.place import Place
 from skillopt.gate.decision import reading_order
-from skillopt.place import Place
 from skillopt.run import OpenRun, trainer_of
 from skillopt.skill.document import Document
 

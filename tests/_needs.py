@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.sandbox import is_there
+from skillopt.process.sandbox import is_there
 
 BUBBLEWRAP = "bubblewrap is not installed or does not work here (apt install bubblewrap)"
 NO_CHROMIUM = "no Chromium is installed (apt install chromium)"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from skillopt.events import Event
-from skillopt.place import Place
+from skillopt.events.place import Place
+from skillopt.events.step import Outbox, Step
 from skillopt.skill.document import Document
-from skillopt.step import Outbox, Step
 
 
 def step_at(place: str = "e1/s1", events: list[Event] | None = None, **about: Any) -> Step:

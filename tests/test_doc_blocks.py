@@ -31,7 +31,7 @@ from _loopback import LoopbackProvider
 from _needs import BUBBLEWRAP
 from skillopt.files import write_text
 from skillopt.process import run_process
-from skillopt.sandbox import is_there
+from skillopt.process.sandbox import is_there
 
 PAGES = sorted(
     path

@@ -21,12 +21,12 @@ LONGEST = 400
 # all kinds of plug-ins stands far above their ground, and a door above what it opens.
 LAYERS = [
     "errors",
-    "registry redact files process aio printable place services significance",
+    "registry redact files process services significance",
     "config.sections",
     "config.schema",
-    "sandbox messages events skill executors",
-    "account json_text",
-    "ledger tasks step",
+    "process.sandbox messages skill executors",
+    "account events json_text",
+    "ledger tasks",
     "changes transcripts",
     "plugins",
     "programs",

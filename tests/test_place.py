@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skillopt.events import Reflected, parse_event
-from skillopt.place import BASELINE, EARLY_TEST, FINISH, Place
+from skillopt.events.place import BASELINE, EARLY_TEST, FINISH, Place
 
 STEP = Place.of_step(2, 7)
 END = Place.end_of(2)

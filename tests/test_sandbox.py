@@ -22,7 +22,7 @@ import pytest
 from _hostile import ABSTRACT, GOLDEN, HOSTILE, PORT
 from _needs import BUBBLEWRAP, needs_bubblewrap
 from skillopt.errors import ConfigError, Fault
-from skillopt.sandbox import Mode, ProcessLimits, Sandbox, _place, _run, _seccomp, is_there, require
+from skillopt.process.sandbox import Mode, ProcessLimits, Sandbox, _place, _run, _seccomp, is_there, require
 
 SECRET = "the-golden-value-4711"
 SMALL = ProcessLimits(seconds=20, memory=512 << 20, disk=64 << 20)
@@ -375,7 +375,7 @@ async def test_a_withdrawn_program_is_ended() -> None:
 
 KILLED = """
 import asyncio, sys
-from skillopt.sandbox import ProcessLimits, Sandbox
+from skillopt.process.sandbox import ProcessLimits, Sandbox
 code = "import subprocess, time; subprocess.Popen(['sleep', '5737'], start_new_session=True); time.sleep(60)"
 asyncio.run(Sandbox(sys.argv[1], limits=ProcessLimits(seconds=50)).run(["python", "-c", code]))
 """

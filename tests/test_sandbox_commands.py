@@ -13,7 +13,7 @@ import pytest
 
 from _needs import needs_bubblewrap
 from skillopt.errors import ConfigError, ScoringError
-from skillopt.sandbox import _place
+from skillopt.process.sandbox import _place
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.scorers._command import CommandScorer

@@ -18,7 +18,7 @@ from skillopt.errors import Fault, ScoringError
 from skillopt.executors import Executor
 from skillopt.executors.port import TRIES, WorkerLost, run_again
 from skillopt.executors.processes import ProcessPool
-from skillopt.sandbox import ProcessLimits, Sandbox
+from skillopt.process.sandbox import ProcessLimits, Sandbox
 from skillopt.tasks.benchmark import RunsPrograms
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.scorers._command import _run_there, _texts, command_scorer

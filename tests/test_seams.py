@@ -17,10 +17,10 @@ from skillopt.dashboard._launch import Launches
 from skillopt.errors import UsageError
 from skillopt.mcp.rights import paths_of
 from skillopt.process import _own, _reaper, minimal_env, own_group
+from skillopt.process.sandbox import ProcessLimits
+from skillopt.process.sandbox import _run as sandbox_run
 from skillopt.programs.place import environment, fresh_place
 from skillopt.programs.port import Access
-from skillopt.sandbox import ProcessLimits
-from skillopt.sandbox import _run as sandbox_run
 
 FLAGS = {"CREATE_NO_WINDOW": 1, "CREATE_NEW_PROCESS_GROUP": 2, "DETACHED_PROCESS": 4}
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from skillopt.events import Event, Notice
-from skillopt.place import Place
+from skillopt.events.place import Place
+from skillopt.events.step import Outbox, Step
 from skillopt.skill.document import Document
-from skillopt.step import Outbox, Step
 from steps import step_at
 
 

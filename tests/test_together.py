@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from skillopt.aio import run_gently
+from skillopt.process.waiting import run_gently
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -20,9 +20,9 @@ from _persona import PERSONAS, Persona
 from _simulated import models_for, of_persona
 
 from skillopt.events import Checkpoint, Judged, Reflected, RowFact, StageClosed, Updated
+from skillopt.events.place import Place
 from skillopt.night import Roles
 from skillopt.night.plan import NightTarget
-from skillopt.place import Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

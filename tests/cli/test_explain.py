@@ -19,7 +19,7 @@ from _loopback import Answer, Call, LoopbackProvider
 from claims.commands._provider import RULE, answer, write_splits
 from cli._commands import SMALL, Command, run
 from skillopt.events import Judged
-from skillopt.place import Place
+from skillopt.events.place import Place
 from skillopt.runs.explain import find, replay
 from skillopt.runs.log import read_events
 from skillopt.runs.reader import read_run

@@ -14,7 +14,7 @@ import pytest
 from _loopback import LoopbackProvider
 from cli._commands import SMALL, SRC, run
 from cli.test_signals import arguments, slow, wait_for_calls  # noqa: F401 - `slow` is a fixture
-from skillopt.printable import printable
+from skillopt.redact.printable import printable
 
 TRAIN = ("train", "quickstart", "--quiet", "--num_epochs", "1", "--out_root", "run", "--cfg-options", *SMALL)
 

@@ -8,13 +8,13 @@ import pytest
 
 from gate._tables import Memory
 from optimizer.test_stages import Quiz, at, optimizer
-from skillopt.aio import together
 from skillopt.errors import ModelError, ProviderDown
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation
 from skillopt.executors.port import WorkerLost
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request, Usage
+from skillopt.process.waiting import together
 from skillopt.tasks.task import Task
 from steps import step_at
 

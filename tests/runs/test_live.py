@@ -21,8 +21,8 @@ from skillopt.config.load import load
 from skillopt.errors import RunConflict
 from skillopt.events import Arrived, Event, StageOpened
 from skillopt.events import Spending as SpendingEvent
+from skillopt.events.place import BASELINE
 from skillopt.messages import Role, Usage
-from skillopt.place import BASELINE
 from skillopt.run import Result, open_run, prepare, train
 from skillopt.runs.database import Database
 from skillopt.runs.live import group_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from runs._log import SEED, baseline, six, started, state
 from skillopt.events import Arrived, Checkpoint, Event, Notice, StageOpened
-from skillopt.place import Place
+from skillopt.events.place import Place
 from skillopt.redact import Scrubber
 from skillopt.runs.live import EVERY, LiveNote, LiveWriter
 from skillopt.runs.log import Run, read_events

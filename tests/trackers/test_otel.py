@@ -69,7 +69,7 @@ async def test_a_collector_receives_a_span_for_every_call_inside_its_step(
     calls = [event for event in events if isinstance(event, Called)]
     chats = [span for span in collector.spans if span.name.startswith("chat ")]
     assert len(chats) == len(calls) > 50
-    assert sorted(attributes(span)["skillopt.place"] for span in chats) == sorted(
+    assert sorted(attributes(span)["skillopt.events.place"] for span in chats) == sorted(
         call.place for call in calls
     )
     assert sum(attributes(span)["gen_ai.usage.input_tokens"] for span in chats) == sum(

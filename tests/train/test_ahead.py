@@ -16,13 +16,13 @@ from skillopt.config.schema import GateConfig
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Arrived, Event, StageOpened
+from skillopt.events.place import Place
+from skillopt.events.step import Outbox, Step
 from skillopt.gate.gate import Gate
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request, Usage
-from skillopt.place import Place
 from skillopt.run import open_run, trainer_of
 from skillopt.skill.document import Document
-from skillopt.step import Outbox, Step
 from skillopt.tasks.task import Task
 from skillopt.train.ahead import Ahead
 from skillopt.train.plan import Batch

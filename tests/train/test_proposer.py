@@ -28,17 +28,17 @@ from claims.promises._runs import (
 from skillopt import register
 from skillopt.errors import ConfigError, ProviderDown, RunConflict, UnusableReplies, UserError
 from skillopt.events import Judged, Proved, Reflected, Updated
+from skillopt.events.place import Place
+from skillopt.events.step import Outbox, Step
 from skillopt.models.world.rules import ANCHOR, CASE, needs_of
 from skillopt.optimizer.proposers import PROPOSERS
 from skillopt.optimizer.proposers.agent import proposed
 from skillopt.optimizer.proposers.port import Evidence, ProposerSetup
-from skillopt.place import Place
 from skillopt.run import Job
 from skillopt.run.estimation import estimate
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit, apply
 from skillopt.skill.paths import EditableFiles
-from skillopt.step import Outbox, Step
 
 AGENTS = Path(__file__).parent / "_proposing.py"
 SMALL = (

@@ -10,13 +10,13 @@ import pytest
 from claims.promises._runs import events_of, in_world, make_job, run
 from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.events import Checkpoint, Pruned
+from skillopt.events.place import PRUNING
+from skillopt.events.step import Outbox, Step
 from skillopt.models.world.rules import SEED_SKILL, USELESS, needs_of
-from skillopt.place import PRUNING
 from skillopt.run import open_run
 from skillopt.run.trainer import gate_of
 from skillopt.runs.reader import read_facts
 from skillopt.skill.document import Document
-from skillopt.step import Outbox, Step
 from skillopt.train.pruning import ORIGIN, PrunedSkill, Pruner
 
 CASES = ("env.train_cases=24", "env.val_cases=20", "env.test_cases=6", "evaluation.repeats=1")

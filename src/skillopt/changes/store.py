@@ -23,7 +23,7 @@ from skillopt.changes.page import page
 from skillopt.changes.proposal import Cost, IsMemoryFile, NightProposal, TargetDraft, proposed
 from skillopt.errors import UnknownName, UsageError
 from skillopt.files import make_private_folder, write_bytes
-from skillopt.printable import printable
+from skillopt.redact.printable import printable
 from skillopt.skill.steering import TextOrigins
 
 MANIFEST = "proposal.json"

@@ -16,7 +16,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from skillopt.printable import printable
+from skillopt.redact.printable import printable
 from skillopt.significance import TONES, Significance
 
 COLOURS = {"good": "green", "warn": "yellow", "bad": "red", "plain": ""}

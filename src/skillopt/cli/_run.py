@@ -24,7 +24,6 @@ from rich.table import Table
 from rich.text import Text
 
 from skillopt import run
-from skillopt.aio import run_gently, signals_heard
 from skillopt.cli._console import coloured, echo, open_console, os_trouble
 from skillopt.cli._flags import Given
 from skillopt.cli._progress import LiveView, PlainLines, View
@@ -32,6 +31,7 @@ from skillopt.config.foreign import foreign_acts, refuse_foreign
 from skillopt.config.load import Resolved
 from skillopt.errors import BudgetSpent, Interrupted, MachineFailed, SkillOptError, Stopped, UsageError
 from skillopt.events import Notice, Spending
+from skillopt.process.waiting import run_gently, signals_heard
 from skillopt.redact import Scrubber
 from skillopt.run import Job, Result, open_run
 from skillopt.runs import words

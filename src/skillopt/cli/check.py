@@ -22,7 +22,7 @@ from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.evaluation.compare import Comparison, PairedRows, compare_rows
 from skillopt.events import RowFact
 from skillopt.files import check_writable, temporary_folder, write_text
-from skillopt.printable import printable
+from skillopt.redact.printable import printable
 from skillopt.run import Job, Target, eval_splits, matrix, prepare
 from skillopt.run.evaluation import eval_folder, skill_digest, skill_named, target_only
 from skillopt.run.results import tells_grades

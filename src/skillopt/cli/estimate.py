@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 from rich.table import Table
 
-from skillopt.aio import run_gently
 from skillopt.cli import _run
 from skillopt.cli._console import open_console, print_json
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, option
 from skillopt.cli.train import Effort, with_effort
+from skillopt.process.waiting import run_gently
 from skillopt.run import prepare_training
 from skillopt.run.estimation import Estimate, Range, StageCost, speeds_of
 from skillopt.run.estimation import estimate as estimated

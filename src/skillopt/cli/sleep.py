@@ -10,7 +10,6 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from skillopt.aio import run_gently
 from skillopt.changes.adoption import Adoption, Done
 from skillopt.cli import EXIT_CODES, _sleep
 from skillopt.cli import _sleep_show as show
@@ -36,6 +35,7 @@ from skillopt.night.schedulers import PRINTED, Scheduler, available, scheduler_f
 from skillopt.night.schedulers import unschedule as take_out
 from skillopt.night.schedulers.port import Schedule
 from skillopt.night.tasks_file import check_new, write_tasks
+from skillopt.process.waiting import run_gently
 
 PANEL, PLACE = "Train and measure", 6
 HELP = "Learn from your own sessions at night, and decide in the morning."

@@ -59,8 +59,8 @@ def train(
     Ctrl-C sends nothing further; what was sent is waited for and kept. A second Ctrl-C ends at once.
     """
     # here, so that the help, which people ask for most, comes without the engine
-    from skillopt.aio import run_gently
     from skillopt.cli import _run
+    from skillopt.process.waiting import run_gently
     from skillopt.redact import Scrubber
     from skillopt.run import prepare_training
     from skillopt.run.addresses import asked_by, at_kept, kept_addresses, stopped_elsewhere

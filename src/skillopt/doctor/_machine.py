@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from skillopt import sandbox
 from skillopt.agents import driven, driver
 from skillopt.doctor._result import CheckResult
 from skillopt.errors import ConfigError, Fault
+from skillopt.process import sandbox
 from skillopt.programs.place import fresh_place, wall
 from skillopt.programs.port import AgentDriver
 from skillopt.programs.run import check_flags, installed

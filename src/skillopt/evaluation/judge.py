@@ -14,12 +14,12 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, StrictBool
 
-from skillopt.aio import together
 from skillopt.errors import Fault, ScoringError
+from skillopt.events.place import Place
 from skillopt.messages import Message, Request
 from skillopt.models.port import Model
 from skillopt.models.reading import Unusable, asked_again, read, schema_of
-from skillopt.place import Place
+from skillopt.process.waiting import together
 from skillopt.tasks.judge import Finding
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.scorers import as_text, extract_answer

@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, Protocol
 
-from skillopt.aio import together
 from skillopt.errors import Fault, Kind
 from skillopt.evaluation.judge import ModelJudge
+from skillopt.events.place import Place
 from skillopt.executors import Executor
 from skillopt.executors.port import TRIES, WorkerLost
 from skillopt.harnesses.port import Harness, NotAsked, Session, rollout_prompt
 from skillopt.models.port import UNBOUNDED, Model
 from skillopt.models.stack.limited import Slots
-from skillopt.place import Place
-from skillopt.printable import clean_text
+from skillopt.process.waiting import together
+from skillopt.redact.printable import clean_text
 from skillopt.tasks.benchmark import Benchmark, Environment, UsesExecutor, WantsJudge
 from skillopt.tasks.functions import own_code_blamed
 from skillopt.tasks.rollout import Invalid, Rollout, Score, Scored, Trajectory, storable

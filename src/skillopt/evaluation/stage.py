@@ -14,8 +14,8 @@ from typing import Any
 from skillopt.errors import SYSTEMIC_KINDS, ProviderDown, Stopped, UserError, root_of
 from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.events import Arrived, RowFact, StageClosed, StageOpened
+from skillopt.events.step import Step
 from skillopt.ledger import TEST_STAGE
-from skillopt.step import Step
 from skillopt.tasks.rollout import Invalid, Rollout
 
 MOST_LOST = Fraction(1, 10)

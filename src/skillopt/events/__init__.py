@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
+from skillopt.events.place import Place
 from skillopt.events.records import (
     EditRecord,
     EpochRecord,
@@ -26,7 +27,6 @@ from skillopt.events.records import (
     StepRecord,
 )
 from skillopt.events.state import MemoryEntry, State
-from skillopt.place import Place
 
 SCHEMA = 2
 """The form of the log and of run.db. Another number is a folder that this version cannot go on with."""

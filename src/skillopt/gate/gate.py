@@ -18,11 +18,11 @@ from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.evaluation.stage import Evaluation, broken_code
 from skillopt.events import Answered, Judged, Notice
 from skillopt.events.state import Metric
+from skillopt.events.step import Step
 from skillopt.gate.constraints import Constraints, Effort, Ruled, effort_of, too_long
 from skillopt.gate.decision import Case, PolicyReader, RowId, value
 from skillopt.gate.policies import POLICIES
 from skillopt.ledger import GATE_STAGE
-from skillopt.step import Step
 from skillopt.tasks.rollout import Invalid, Rollout, Scored, means
 from skillopt.tasks.scorers import as_text
 from skillopt.tasks.task import Task

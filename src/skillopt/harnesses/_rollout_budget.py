@@ -10,12 +10,12 @@ from fractions import Fraction
 from typing import Any
 
 from skillopt.account import Amount, Entry
-from skillopt.aio import to_the_end
 from skillopt.errors import ConfigError, Fault, ModelError
 from skillopt.executors.port import WorkerLost
 from skillopt.ledger import MARGIN, Ledger
 from skillopt.messages import Role, Usage
 from skillopt.models.prices import Price, cost
+from skillopt.process.waiting import to_the_end
 from skillopt.programs.port import AgentReport
 
 FIRST_TOKENS = 60_000

@@ -7,12 +7,12 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from skillopt.errors import Fault
+from skillopt.events.place import Place
 from skillopt.executors import Executor
 from skillopt.harnesses._rollout_budget import RolloutBudget
 from skillopt.messages import Message, Reply, Request, Tool, Usage
 from skillopt.models.port import Model, ModelSpec
 from skillopt.models.wires.http import fingerprint
-from skillopt.place import Place
 from skillopt.programs.port import AgentReport
 from skillopt.skill.description import SkillListing
 from skillopt.skill.document import as_prompt

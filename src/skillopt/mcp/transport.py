@@ -15,11 +15,11 @@ from typing import Any
 import uvicorn
 from mcp.server.stdio import stdio_server
 
-from skillopt.aio import signals_heard
 from skillopt.errors import UsageError
 from skillopt.mcp.server import ToolServer
 from skillopt.mcp.tools import Toolbox
 from skillopt.mcp.work import CommandRunner
+from skillopt.process.waiting import signals_heard
 
 HOST = "127.0.0.1"
 PATH = "/mcp"

@@ -14,9 +14,9 @@ from skillopt.errors import ConfigError, Fault, ModelError
 from skillopt.messages import Image, Message, Reply, Request
 from skillopt.models.port import ModelSpec, Provider
 from skillopt.models.wires.http import fingerprint
-from skillopt.printable import clean_text
 from skillopt.programs.port import OWN, Access, Ask
 from skillopt.programs.run import InstalledAgent
+from skillopt.redact.printable import clean_text
 from skillopt.services import AnyOptions
 
 _WIRES = {"claude_code": "anthropic", "codex": "openai", "copilot": "openai"}

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from skillopt.aio import together
 from skillopt.errors import Fault, ProviderDown, ScoringError, TaskError
 from skillopt.night.demands import demands, work_demands
 from skillopt.night.labels import Label
@@ -16,6 +15,7 @@ from skillopt.night.requests import PastRequest
 from skillopt.night.substance import Guards, lazy_answers
 from skillopt.night.work_record import TESTS, record_of_rollout
 from skillopt.night.worktrees import WORKTREE
+from skillopt.process.waiting import together
 from skillopt.tasks.judge import Judge
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers import (

@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from skillopt.aio import together
 from skillopt.errors import BudgetSpent
 from skillopt.models.port import Model
 from skillopt.night.kinds import kinds, normal, opening
@@ -33,6 +32,7 @@ from skillopt.night.requests import (
 from skillopt.night.settings import NightSettings
 from skillopt.night.substance import Guards, guards_of, lines_of_work
 from skillopt.night.tasks import NightTask, Standing, balanced, split_of, standing_of
+from skillopt.process.waiting import together
 from skillopt.runs.words import count
 from skillopt.tasks.judge import Judge
 from skillopt.tasks.task import Split

@@ -17,12 +17,12 @@ from skillopt.changes.proposal import (
 )
 from skillopt.evaluation.compare import compare
 from skillopt.events import Checkpoint, EpochEnded, Event, Judged, RowFact, StageClosed, Updated
+from skillopt.events.place import BASELINE, Place
 from skillopt.events.records import SlowUpdateRecord, StepRecord
 from skillopt.events.state import State
 from skillopt.gate.gate import Measured
 from skillopt.night.job import cost_of
 from skillopt.night.plan import NightTarget, SkillOutcome
-from skillopt.place import BASELINE, Place
 from skillopt.run import OpenRun, Result
 from skillopt.runs.words import count
 from skillopt.significance import significance

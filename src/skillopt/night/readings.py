@@ -17,12 +17,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
 
-from skillopt.aio import together
 from skillopt.errors import BudgetSpent
 from skillopt.files import write_bytes
 from skillopt.messages import Message
 from skillopt.models.port import Model
 from skillopt.night._ask import ask, messages_of, one_line, tagged
+from skillopt.process.waiting import together
 from skillopt.redact import redact_transcript
 from skillopt.runs.words import count
 from skillopt.transcripts.session import RecordedSession

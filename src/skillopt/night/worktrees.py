@@ -21,7 +21,7 @@ from skillopt.errors import Fault
 from skillopt.messages import Tool
 from skillopt.night.work_record import COMMITS, RUNS_TESTS, TESTS
 from skillopt.process import ask_process, minimal_env, run_process
-from skillopt.sandbox import ProcessLimits, Sandbox, is_there
+from skillopt.process.sandbox import ProcessLimits, Sandbox, is_there
 from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
 
 WORKTREE = "worktree"

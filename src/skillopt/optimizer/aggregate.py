@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from skillopt.aio import together
 from skillopt.events import Aggregated
+from skillopt.events.step import Step
 from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.forms import Form
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.render import proposals_section, section, skill_section
 from skillopt.optimizer.replies import Unusable
+from skillopt.process.waiting import together
 from skillopt.skill.edits import Outcome, Proposal
-from skillopt.step import Step
 
 Proposals: TypeAlias = tuple[Proposal, ...]
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from skillopt.events.step import Step
 from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.render import section
 from skillopt.optimizer.replies import Consolidated, Unusable
 from skillopt.skill.document import Document, problem_with, to_lf
-from skillopt.step import Step
 
 HEADING = "## Execution Notes Appendix"
 LONGEST_NOTE = 500

@@ -9,13 +9,13 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from skillopt.errors import Fault, ProviderDown
+from skillopt.events.place import Place
+from skillopt.events.step import Step
 from skillopt.messages import Message, Reply, Request
 from skillopt.models.port import Model
 from skillopt.models.reading import asked_again, schema_of
 from skillopt.optimizer.render import memory_section, section, skill_section
 from skillopt.optimizer.replies import Unusable, read
-from skillopt.place import Place
-from skillopt.step import Step
 from skillopt.tasks.benchmark import OPTIMIZER_STAGES
 from skillopt.tasks.template import fill
 

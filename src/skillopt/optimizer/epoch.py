@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from skillopt.events.records import ArmRecord, PairRecord
+from skillopt.events.step import Step
 from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.render import section, trajectory
 from skillopt.optimizer.replies import AdviceReply, MetaSkill, SlowUpdate, Unusable
 from skillopt.skill.document import Document, problem_with, to_lf
-from skillopt.step import Step
 from skillopt.tasks.rollout import Rollout, Scored, means
 from skillopt.tasks.task import Task
 

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from skillopt.aio import together
 from skillopt.evaluation.stage import Evaluation
+from skillopt.process.waiting import together
 from skillopt.tasks.rollout import Rollout, Scored
 from skillopt.tasks.task import Task
 

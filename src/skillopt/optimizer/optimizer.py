@@ -7,6 +7,7 @@ from typing import Literal, TypeVar
 
 from skillopt.config.schema import GradientConfig, OptimizerConfig
 from skillopt.evaluation.stage import Evaluation
+from skillopt.events.step import Step
 from skillopt.models.port import Model
 from skillopt.optimizer.aggregate import Aggregator, Merged
 from skillopt.optimizer.ask import OptimizerModel, packaged
@@ -21,7 +22,6 @@ from skillopt.optimizer.small import SmallLaneAnalyst, by_kind
 from skillopt.optimizer.update import Update, Updater
 from skillopt.optimizer.whole_batch import WholeBatch
 from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
-from skillopt.step import Step
 from skillopt.tasks.rollout import means
 from skillopt.tasks.template import fill
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from skillopt.events.step import Step
 from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.forms import read_suggestion
 from skillopt.optimizer.proposers.port import DeadEdit, Evidence
@@ -34,7 +35,6 @@ from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit, parse_edit
 from skillopt.skill.hunks import split
 from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
-from skillopt.step import Step
 
 SHOWN_ANSWERS = 3
 """Answers under an edit that did nothing which the second look is shown."""

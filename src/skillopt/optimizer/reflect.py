@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from skillopt.aio import together
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events import PatchFact, Reflected
+from skillopt.events.step import Step
 from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.forms import Form
 from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
 from skillopt.optimizer.render import section, studied_section
 from skillopt.optimizer.replies import FailureAnalysis, SuccessAnalysis, Unusable
+from skillopt.process.waiting import together
 from skillopt.skill.edits import Proposal
-from skillopt.step import Step
 from skillopt.tasks.rollout import Rollout
 
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from skillopt.events import Selected
 from skillopt.events.records import LimitRecord, RankingRecord
+from skillopt.events.step import Step
 from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.forms import Form
 from skillopt.optimizer.render import proposals_section, section, skill_section
 from skillopt.optimizer.replies import LearningRate, Ranking, Unusable
 from skillopt.skill.edits import Edit, Outcome, Proposal, apply
-from skillopt.step import Step
 from skillopt.tasks.rollout import Means
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from skillopt.evaluation.leaks import RUN
+from skillopt.events.step import Step
 from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.proof import ANALYST
@@ -23,7 +24,6 @@ from skillopt.optimizer.reflect import Minibatch
 from skillopt.optimizer.render import clipped, section, skill_section
 from skillopt.optimizer.replies import Unusable, WorkedRule
 from skillopt.skill.edits import parse_edit
-from skillopt.step import Step
 from skillopt.tasks.scorers import as_text
 
 SHOWN = 4

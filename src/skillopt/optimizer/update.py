@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from skillopt.events.records import RewriteRecord
+from skillopt.events.step import Step
 from skillopt.optimizer.appendix import Appendix, extended
 from skillopt.optimizer.ask import OptimizerModel
 from skillopt.optimizer.forms import Candidate, Form
@@ -17,7 +18,6 @@ from skillopt.skill.distinct import distinct
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit, Outcome, Proposal, apply
 from skillopt.skill.rewrite import rewritten
-from skillopt.step import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from skillopt.aio import together
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Reflected
+from skillopt.events.step import Step
 from skillopt.models.reading import Unusable
 from skillopt.optimizer.minibatches import all_studied
 from skillopt.optimizer.proposers.port import Evidence, Proposer
 from skillopt.optimizer.reflect import Minibatch, Reflection, patch_fact
-from skillopt.step import Step
+from skillopt.process.waiting import together
 
 
 @dataclass(frozen=True, kw_only=True)

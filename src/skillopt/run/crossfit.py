@@ -19,11 +19,11 @@ from skillopt.evaluation.runner import rows_of
 from skillopt.evaluation.stage import Evaluation
 from skillopt.evaluation.unconditional import smallest_gain
 from skillopt.events import Answered, Arrived, Event, Notice, RowFact, StageOpened, TestMeasured
-from skillopt.place import Place
+from skillopt.events.place import Place
+from skillopt.events.step import Outbox, Step
 from skillopt.run.assembly import OpenRun, Within, open_run
 from skillopt.run.job import Job
 from skillopt.skill.document import Document
-from skillopt.step import Outbox, Step
 from skillopt.tasks.splits import Splits
 from skillopt.train.pooled_test import PooledRows
 

@@ -9,15 +9,16 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
-from skillopt.aio import together
 from skillopt.config.load import Resolved
 from skillopt.config.model_string import parse_model_string
 from skillopt.errors import BudgetSpent, ConfigError, Interrupted, ProviderDown, Stopped, UsageError
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation, fact
 from skillopt.events import Notice, RowFact, Sink
+from skillopt.events.place import Place
+from skillopt.events.step import Outbox, Step
 from skillopt.models.stack.limited import Retry
-from skillopt.place import Place
+from skillopt.process.waiting import together
 from skillopt.run.addresses import asked_by, note_addresses
 from skillopt.run.assembly import open_run
 from skillopt.run.division import tasks_digest
@@ -40,7 +41,6 @@ from skillopt.runs.reader import is_in_rounds, is_run, read_figures, read_run
 from skillopt.runs.stored import task_digests
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
-from skillopt.step import Outbox, Step
 from skillopt.tasks.splits import canonical_split
 from skillopt.tasks.task import SPLITS, Split
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypedDict, TypeGuar
 
 from pydantic import BaseModel, ConfigDict
 
-from skillopt.aio import run_gently
 from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.config.load import Resolved, load
@@ -26,6 +25,7 @@ from skillopt.harnesses import Harness, harnesses
 from skillopt.harnesses.function import FunctionTarget
 from skillopt.messages import Reply, Request
 from skillopt.models import PROVIDERS, Model, Provider
+from skillopt.process.waiting import run_gently
 from skillopt.run import Job, open_run, prepare
 from skillopt.run.addresses import asked_by, at_kept, kept_addresses
 from skillopt.run.estimation import Estimate

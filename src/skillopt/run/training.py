@@ -18,11 +18,12 @@ from skillopt.config.schema import Config
 from skillopt.errors import UsageError
 from skillopt.evaluation.compare import Comparison
 from skillopt.events import Notice, RunStarted, Sink
+from skillopt.events.place import PRUNING
 from skillopt.events.records import StepRecord
 from skillopt.events.state import State
+from skillopt.events.step import Outbox, Step
 from skillopt.files import write_json, write_text
 from skillopt.gate.gate import Measured
-from skillopt.place import PRUNING
 from skillopt.run.addresses import at_kept, kept_addresses
 from skillopt.run.assembly import OpenRun, open_run
 from skillopt.run.continuing import carry_looks
@@ -40,7 +41,6 @@ from skillopt.runs.reader import read_figures
 from skillopt.skill.document import Document
 from skillopt.skill.folder import copy_skill
 from skillopt.skill.spec import file_violations, violations
-from skillopt.step import Outbox, Step
 from skillopt.train.claim import TrainingEnd, claim
 from skillopt.train.pruning import PrunedSkill, Pruner
 from skillopt.train.summary import summary

@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict
 
 from skillopt.errors import UsageError
 from skillopt.events import HandedOver, Judged, Pruned, RowFact, StageClosed, TestMeasured
+from skillopt.events.place import START
 from skillopt.files import write_text
 from skillopt.gate.gate import STAGE
-from skillopt.place import START
 from skillopt.redact import Scrubber
 from skillopt.runs.database import Database
 from skillopt.runs.fold import LogSection

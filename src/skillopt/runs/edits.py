@@ -8,10 +8,10 @@ from fractions import Fraction
 from typing import Any, cast
 
 from skillopt.events import Aggregated, Blamed, Proved, RowFact, StageClosed, Updated
+from skillopt.events.place import Place
 from skillopt.events.records import EditRecord
 from skillopt.events.state import Metric
 from skillopt.gate.decision import worth_of, worths_of
-from skillopt.place import Place
 from skillopt.runs.explain import FoundVerdict
 from skillopt.runs.reader import RunReader
 from skillopt.train.trials import is_fixed

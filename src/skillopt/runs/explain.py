@@ -11,13 +11,13 @@ from typing import Any, cast
 from skillopt.config.schema import EvaluationConfig, GateConfig
 from skillopt.errors import UsageError
 from skillopt.events import Judged, RowFact, StageClosed, Updated
+from skillopt.events.place import Place
 from skillopt.events.records import CandidateRecord, EditRecord, StepRecord
 from skillopt.events.state import Metric
 from skillopt.gate.constraints import Constraints, Effort, Ruled, too_long
 from skillopt.gate.decision import Case, PolicyReader, RowId, worth_of, worths_of
 from skillopt.gate.gate import STAGE
 from skillopt.gate.policies import decide
-from skillopt.place import Place
 from skillopt.runs.answers import measured_rows
 from skillopt.runs.fold import LogSection
 from skillopt.runs.log import DATABASE, EVENTS, read_sections

@@ -24,9 +24,9 @@ from skillopt.events import (
     TestMeasured,
     Updated,
 )
+from skillopt.events.place import Place
 from skillopt.events.records import EditRecord, EpochRecord, Fact, ReopenedRecord, StepRecord
 from skillopt.files import append_json, write_json, write_text
-from skillopt.place import Place
 from skillopt.runs.database import AnswerRow, Database
 from skillopt.runs.log import Run
 from skillopt.tasks.task import Task

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from skillopt.errors import UsageError
-from skillopt.printable import printable
+from skillopt.redact.printable import printable
 from skillopt.runs.answers import stored_tasks
 from skillopt.runs.origin import is_made_here
 from skillopt.runs.reader import RunReader

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pydantic import BaseModel, ConfigDict
 
 from skillopt.events import Arrived, Event, StageOpened
-from skillopt.place import Place
+from skillopt.events.place import Place
 
 NOTE = "live"
 EVERY = 0.5

@@ -20,11 +20,11 @@ from skillopt.events import (
     StageClosed,
     Updated,
 )
+from skillopt.events.place import BASELINE, START, Place
 from skillopt.events.records import EditRecord, EpochRecord, StepRecord
 from skillopt.events.state import Metric, State
 from skillopt.gate.decision import value, worth_of
 from skillopt.gate.gate import STAGE
-from skillopt.place import BASELINE, START, Place
 from skillopt.runs.fold import LogSection
 from skillopt.runs.values import Cell, EditFact, Mark, SkillChange, Study, Version
 from skillopt.runs.words import START_NAME, count, score

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from skillopt.errors import UsageError
 from skillopt.files import as_usage_error, read_text
-from skillopt.printable import printable
+from skillopt.redact.printable import printable
 from skillopt.skill.document import unpack
 
 

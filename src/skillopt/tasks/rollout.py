@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from skillopt.errors import Fault, Kind
 from skillopt.messages import Message, ToolCall, Usage
-from skillopt.printable import clean_text
+from skillopt.redact.printable import clean_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

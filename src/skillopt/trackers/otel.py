@@ -91,7 +91,7 @@ class OpenTelemetry:
             "gen_ai.usage.cache_creation.input_tokens": call.cache_write_tokens,
             "skillopt.role": call.role,
             "skillopt.stage": call.stage,
-            "skillopt.place": call.place,
+            "skillopt.events.place": call.place,
             "skillopt.outcome": call.outcome,
             "skillopt.usd": call.usd,
         }

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Arrived, Event, Sink
+from skillopt.events.step import Outbox, Step
 from skillopt.gate.gate import Gate, Measured
 from skillopt.skill.document import Document
-from skillopt.step import Outbox, Step
 from skillopt.train.plan import Batch
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from skillopt.aio import together
 from skillopt.evaluation.runner import Row
 from skillopt.gate.decision import RowId
+from skillopt.process.waiting import together
 from skillopt.skill.edits import Edit
 from skillopt.train.trials import EditTrial, Trials, Worths, broken_in, fixed_in
 

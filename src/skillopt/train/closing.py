@@ -9,15 +9,15 @@ from typing import Any
 
 from skillopt.errors import UnusableReplies
 from skillopt.events import Notice, Updated
+from skillopt.events.place import Place
 from skillopt.events.records import CandidateRecord, EditCounts, EditRecord, StepRecord
 from skillopt.events.state import MemoryEntry, State
+from skillopt.events.step import Step
 from skillopt.gate.gate import STAGE, Gate, Verdict
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update
-from skillopt.place import Place
 from skillopt.skill.edits import Outcome
-from skillopt.step import Step
 from skillopt.tasks.rollout import Invalid, Scored, means
 from skillopt.train.plan import Batch
 from skillopt.train.strategies.port import JudgedCandidate, Strategy, taken

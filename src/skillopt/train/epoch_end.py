@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Protocol
 
-from skillopt.aio import together
 from skillopt.config.schema import OptimizerConfig
 from skillopt.evaluation.runner import rows_of
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events import EpochEnded
+from skillopt.events.place import Arm
 from skillopt.events.records import MetaSkillRecord, SlowUpdateRecord
 from skillopt.events.state import State
+from skillopt.events.step import Step
 from skillopt.gate.gate import Gate, Verdict
 from skillopt.optimizer.epoch import (
     EPOCH_AGO,
@@ -23,10 +24,9 @@ from skillopt.optimizer.epoch import (
     slim,
 )
 from skillopt.optimizer.optimizer import Optimizer
-from skillopt.place import Arm
+from skillopt.process.waiting import together
 from skillopt.skill.document import Document
 from skillopt.skill.store import SkillStore
-from skillopt.step import Step
 from skillopt.tasks.task import Task
 from skillopt.train.closing import adopt
 from skillopt.train.plan import Plan

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from skillopt.evaluation.runner import Row, rows_of
+from skillopt.events.place import Place
 from skillopt.events.state import State
-from skillopt.place import Place
 from skillopt.tasks.task import Task
 from skillopt.train.schedule import Schedule
 

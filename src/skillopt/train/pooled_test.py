@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillopt.events import RowFact, TestMeasured
+from skillopt.events.step import Step
 from skillopt.skill.document import Document
-from skillopt.step import Step
 from skillopt.train.claim import TestReport, report_of
 from skillopt.train.sealed_test import SealedTest
 

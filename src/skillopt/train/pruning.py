@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from skillopt.aio import together
 from skillopt.evaluation.runner import Row, rows_of
 from skillopt.evaluation.stage import Evaluation, fact
 from skillopt.events import LineWorth, Pruned, RowFact
 from skillopt.events.state import State
+from skillopt.events.step import Step
 from skillopt.gate.decision import RowId
 from skillopt.gate.gate import Gate
+from skillopt.process.waiting import together
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit, apply
 from skillopt.skill.hunks import split
 from skillopt.skill.store import SkillStore
-from skillopt.step import Step
 from skillopt.tasks.rollout import Rollout
 from skillopt.tasks.task import Task
 

@@ -9,18 +9,18 @@ from skillopt.config.schema import Config
 from skillopt.errors import BudgetSpent
 from skillopt.evaluation.leaks import LeakGuard, told, why
 from skillopt.events import Checkpoint, CheckpointKind, Notice
+from skillopt.events.place import BASELINE, EARLY_TEST, FINISH, PRUNING, START, Place
 from skillopt.events.records import EpochRecord, ReopenedRecord, StepRecord
 from skillopt.events.state import MemoryEntry, State
+from skillopt.events.step import Outbox, Step
 from skillopt.gate.gate import Gate, Measured, Verdict
 from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update
-from skillopt.place import BASELINE, EARLY_TEST, FINISH, PRUNING, START, Place
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Outcome
 from skillopt.skill.store import SkillStore
-from skillopt.step import Outbox, Step
 from skillopt.train.ahead import Ahead
 from skillopt.train.claim import TestReport, TrainingEnd
 from skillopt.train.closing import baseline_notices, close_step, lost_selection, unusable_replies, updated

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
-from skillopt.aio import together
 from skillopt.evaluation.runner import Row
 from skillopt.evaluation.stage import Breaker, Evaluation, fact
 from skillopt.events import TrialFact
+from skillopt.events.step import Step
 from skillopt.gate.decision import RowId
 from skillopt.gate.gate import Gate
+from skillopt.process.waiting import together
 from skillopt.skill.edits import Edit, apply
-from skillopt.step import Step
 from skillopt.tasks.rollout import Rollout, Scored
 
 REDRAWN = 2

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 
 from skillopt.benchmarks.spreadsheetbench._benchmark import SpreadsheetBench
 from skillopt.benchmarks.spreadsheetbench._load import SpreadsheetLoader, openpyxl
-from skillopt.sandbox import Mode, ProcessLimits, Sandbox, require
+from skillopt.process.sandbox import Mode, ProcessLimits, Sandbox, require
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
 from skillopt.tasks.data import CommonSettings, TaskLoader, load_splits, package_text, published_defaults
 

@@ -14,7 +14,6 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any, TypeAlias
 
-from skillopt.aio import together
 from skillopt.benchmarks.spreadsheetbench._code import (
     OUTPUT,
     SpreadsheetTools,
@@ -28,7 +27,8 @@ from skillopt.benchmarks.spreadsheetbench._load import Problem
 from skillopt.errors import ConfigError, ScoringError
 from skillopt.executors import Executor
 from skillopt.executors.port import run_again
-from skillopt.sandbox import Sandbox
+from skillopt.process.sandbox import Sandbox
+from skillopt.process.waiting import together
 from skillopt.tasks.benchmark import Environment
 from skillopt.tasks.data import SplitBenchmark
 from skillopt.tasks.rollout import Score, Trajectory

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 
 from skillopt.messages import Tool
-from skillopt.sandbox import Ran, Sandbox
+from skillopt.process.sandbox import Ran, Sandbox
 from skillopt.tasks.rollout import Trajectory
 from skillopt.transcripts.records import decoded
 

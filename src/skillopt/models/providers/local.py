@@ -25,7 +25,7 @@ from skillopt.models.providers._llama import (
 )
 from skillopt.models.wires.chat import calls_made, finish_of, tools_on_offer
 from skillopt.models.wires.http import usage_of
-from skillopt.printable import clean_text
+from skillopt.redact.printable import clean_text
 from skillopt.services import Options
 
 N_CTX = 4096

@@ -18,8 +18,8 @@ from skillopt.messages import Request, Usage
 from skillopt.models.port import ModelSpec
 from skillopt.models.stack.rate_limits import RateLimits
 from skillopt.models.wires.client import HttpClient, OversizedAnswer, is_loopback, open_client
-from skillopt.printable import clean_text
 from skillopt.redact import Scrubber, redact_patterns
+from skillopt.redact.printable import clean_text
 
 PLACE_HEADER = "x-skillopt-place"
 MAX_DETAIL = 500

@@ -9,7 +9,7 @@ from skillopt.messages import Finish, Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import ModelSpec
 from skillopt.models.wires.http import Wire, usage_of
 from skillopt.models.wires.structured import Form, Structure, WireModel, named_schema
-from skillopt.printable import clean_text
+from skillopt.redact.printable import clean_text
 
 _INCOMPLETE: Mapping[str, Finish] = {"max_output_tokens": "length", "content_filter": "refusal"}
 

@@ -16,7 +16,7 @@ from skillopt.errors import ConfigError, suggest
 from skillopt.messages import Finish, Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import ModelSpec
 from skillopt.models.wires.http import HttpRefusal, Wire, fingerprint
-from skillopt.printable import clean_text
+from skillopt.redact.printable import clean_text
 
 Form = Literal["schema", "json", "off"]
 SETTINGS = ("auto", "schema", "json", "off")

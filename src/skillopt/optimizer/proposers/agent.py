@@ -13,6 +13,7 @@ from typing import Any
 from skillopt.errors import ConfigError
 from skillopt.evaluation.runner import Row
 from skillopt.evaluation.stage import Evaluation
+from skillopt.events.step import Step
 from skillopt.files import temporary_folder, write_text
 from skillopt.messages import Tool
 from skillopt.models.reading import Unusable
@@ -28,7 +29,6 @@ from skillopt.skill.folder import copy_skill
 from skillopt.skill.hunks import split
 from skillopt.skill.install import EVALS
 from skillopt.skill.paths import SKILL_FILE, EditableFiles
-from skillopt.step import Step
 from skillopt.tasks.rollout import Score, Scored, Trajectory
 from skillopt.tasks.task import Split, Task
 

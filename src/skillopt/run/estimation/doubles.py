@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from skillopt.errors import ScoringError
 from skillopt.evaluation.judge import judge_prompt
+from skillopt.events.step import Step
 from skillopt.harnesses.port import Session, rollout_prompt, system_prompt
 from skillopt.messages import Message, Reply, Request, Usage
 from skillopt.models.world.optimizer import ALL_RULES, propose, shown_skill
@@ -22,7 +23,6 @@ from skillopt.optimizer.proposers.port import Evidence
 from skillopt.optimizer.render import trajectory
 from skillopt.run.estimation.counting import CHARS_A_TOKEN, CallCounter
 from skillopt.skill.edits import Edit, parse_edit
-from skillopt.step import Step
 from skillopt.tasks.benchmark import Benchmark, Environment
 from skillopt.tasks.judge import Finding, ScoredByJudge
 from skillopt.tasks.rollout import Score, Trajectory

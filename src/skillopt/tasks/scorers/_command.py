@@ -16,7 +16,7 @@ from skillopt.executors import Executor
 from skillopt.executors.port import run_again
 from skillopt.files import temporary_folder
 from skillopt.process import minimal_env, run_process
-from skillopt.sandbox import ProcessLimits, Sandbox, is_there, require
+from skillopt.process.sandbox import ProcessLimits, Sandbox, is_there, require
 from skillopt.tasks.commands import argv_of, files_hash, found, raised_at
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers._scorer import Scorer, as_text, clip, extract_answer, to_score

@@ -6,14 +6,14 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 
-from skillopt.aio import together
 from skillopt.evaluation.runner import Row
 from skillopt.events import Blamed, Reflected, Selected
+from skillopt.events.step import Step
 from skillopt.gate.gate import Gate
 from skillopt.optimizer.reflect import patch_fact
 from skillopt.optimizer.select import Selection
+from skillopt.process.waiting import together
 from skillopt.skill.edits import Edit, Outcome
-from skillopt.step import Step
 from skillopt.train.blame import beyond, blame, not_worth_it
 from skillopt.train.strategies._cover import Proven, cover
 from skillopt.train.strategies._joining import Joined, Lanes, edits_of, head, proved

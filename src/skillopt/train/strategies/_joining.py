@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from skillopt.aio import together
 from skillopt.evaluation.runner import Row
 from skillopt.events import Aggregated, Proved
+from skillopt.events.place import Place
+from skillopt.events.step import Step
 from skillopt.gate.decision import RowId
 from skillopt.gate.gate import Gate
 from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.proof import Joiner
 from skillopt.optimizer.reflect import Reflection
-from skillopt.place import Place
+from skillopt.process.waiting import together
 from skillopt.skill.edits import Edit, Outcome
-from skillopt.step import Step
 from skillopt.tasks.task import Task
 from skillopt.train.strategies._alike import alike_groups
 from skillopt.train.strategies._cover import Proven, by_strength, copies_of, without_copies

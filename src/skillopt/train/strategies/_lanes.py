@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 
-from skillopt.aio import together
 from skillopt.evaluation.leaks import LeakGuard, why
 from skillopt.evaluation.runner import Row
+from skillopt.events.step import Step
 from skillopt.gate.decision import RowId
 from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.proof import LaneAnalyst
@@ -16,10 +16,10 @@ from skillopt.optimizer.proposers.port import DeadEdit, Evidence
 from skillopt.optimizer.reflect import Minibatch
 from skillopt.optimizer.small import SmallLaneAnalyst
 from skillopt.optimizer.whole_batch import WholeBatch
+from skillopt.process.waiting import together
 from skillopt.skill.distinct import distinct
 from skillopt.skill.edits import Edit, Outcome, apply
 from skillopt.skill.paths import SKILL_FILE
-from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
 from skillopt.train.strategies._alike import in_its_place
 from skillopt.train.strategies._cover import Proven, without_copies, wording

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events.state import MemoryEntry, State
+from skillopt.events.step import Step
 from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update, halves
-from skillopt.step import Step
 from skillopt.train.strategies.port import JudgedCandidate, Parts, essentials, taken
 
 _SAID = {

@@ -10,6 +10,7 @@ from skillopt.config.schema import Config
 from skillopt.evaluation.leaks import LeakGuard
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events.state import MemoryEntry, State
+from skillopt.events.step import Step
 from skillopt.gate.gate import Gate, Verdict
 from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.optimizer import Optimizer
@@ -17,7 +18,6 @@ from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update
 from skillopt.skill.edits import Outcome, Proposal
-from skillopt.step import Step
 from skillopt.train.plan import Plan
 
 

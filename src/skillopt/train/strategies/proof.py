@@ -10,18 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from skillopt.aio import together
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Blamed, Reflected
 from skillopt.events.state import MemoryEntry, State
+from skillopt.events.step import Step
 from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.proposers.port import DeadEdit
 from skillopt.optimizer.reflect import Reflection, patch_fact
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update, by_edits
+from skillopt.process.waiting import together
 from skillopt.skill.edits import Edit
 from skillopt.skill.paths import SKILL_FILE
-from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
 from skillopt.train.blame import blame, freed, not_worth_it
 from skillopt.train.strategies._choice import Choice

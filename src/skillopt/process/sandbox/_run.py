@@ -21,8 +21,8 @@ from typing import Any, Literal, cast
 from skillopt.errors import Fault
 from skillopt.files import temporary_folder
 from skillopt.process import Finished, TimedOut, minimal_env, run_process
-from skillopt.sandbox import _seccomp
-from skillopt.sandbox._place import BOX, BOX_BESIDE_ALL, Mode, held_back, seen_anyway, shut_in
+from skillopt.process.sandbox import _seccomp
+from skillopt.process.sandbox._place import BOX, BOX_BESIDE_ALL, Mode, held_back, seen_anyway, shut_in
 
 _GRACE = 20.0
 """Seconds beyond a program's own limit after which the watcher itself is given up."""
@@ -280,4 +280,4 @@ def _rlimits(limits: ProcessLimits, inside: bool) -> dict[str, int]:
 
 @cache
 def _watcher() -> str:
-    return (package_files("skillopt.sandbox") / "_inside.py").read_text(encoding="utf-8")
+    return (package_files("skillopt.process.sandbox") / "_inside.py").read_text(encoding="utf-8")

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from skillopt.events import Event, Sink
+from skillopt.events.place import Place
 from skillopt.events.records import StageTokens
 from skillopt.events.state import MemoryEntry
 from skillopt.messages import Usage
-from skillopt.place import Place
 from skillopt.skill.document import Document
 
 T = TypeVar("T")

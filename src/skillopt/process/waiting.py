@@ -1,4 +1,6 @@
-"""What an end takes back: the first failure all that is waited for beside it, Ctrl-C the main task alone."""
+"""Waiting: a gather that cancels its siblings on the first failure, and an `asyncio.run` whose Ctrl-C cancels
+only the main task.
+"""
 
 from __future__ import annotations
 
