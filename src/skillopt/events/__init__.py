@@ -10,7 +10,8 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic.dataclasses import dataclass
 
 from skillopt.events.place import Place
 from skillopt.events.records import (
@@ -37,8 +38,9 @@ class _Event(Fact):
     time: str = Field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="milliseconds"))
 
 
-class RowFact(Fact):
-    """One row a stage used: a score, or the kind of its invalidity."""
+@dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class RowFact:
+    """One row a stage used: a score, or the kind of its invalidity. With slots, as readers hold thousands."""
 
     task: str
     draw: int = 0

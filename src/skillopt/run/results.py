@@ -169,7 +169,7 @@ def write_results(
         about["scorer"] = job.benchmark.scorer_version
         told = public_rows(one.rows, notes, {task.id: task for task in job.splits.of(one.split)})
         rows = [
-            scrub({**about, **line, **row.model_dump(include={"seconds"}, exclude_none=True)})
+            scrub({**about, **line, **({} if row.seconds is None else {"seconds": row.seconds})})
             for row, line in zip(one.rows, told, strict=True)
         ]
         _merged(notes, _block(one.target_digest, one.digest, one.split), rows, ("task", "draw"))

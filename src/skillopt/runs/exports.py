@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -224,7 +225,7 @@ def public_rows(
     return [
         {
             **_public(row, answers.get((row.rollout or "", row.attempt)), tasks.get(row.task)),
-            **row.model_dump(exclude_none=True, exclude={"seconds"}),
+            **{key: one for key, one in asdict(row).items() if one is not None and key != "seconds"},
         }
         for row in rows
     ]
