@@ -18,13 +18,12 @@ from typing import Any
 
 import _virtual
 from _provider import Latency
-from skillopt.account import Entry
 from skillopt.config import load
-from skillopt.ledger import HEDGE_STAGE
 from skillopt.messages import Reply, Request
 from skillopt.models.providers.world import World
 from skillopt.models.stack.rate_limits import RateLimits
 from skillopt.models.world.rules import WorldRules
+from skillopt.money import HEDGE_STAGE, Entry
 from skillopt.registry.kinds import register
 from skillopt.run import open_run, prepare, train
 

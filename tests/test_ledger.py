@@ -11,11 +11,10 @@ from fractions import Fraction
 
 import pytest
 
-from skillopt import ledger as money
-from skillopt.account import Amount, Budget, Entry, Settlement
 from skillopt.errors import BudgetSpent, Interrupted, Stopped
-from skillopt.ledger import GATE_STAGE, TEST_STAGE, Ledger
 from skillopt.messages import Role, Usage
+from skillopt.money import GATE_STAGE, TEST_STAGE, Amount, Budget, Entry, Ledger, Settlement
+from skillopt.money import ledger as money
 
 
 class Journal:

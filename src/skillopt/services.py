@@ -4,10 +4,12 @@ login of an agent program, or such a program itself. Each declares it in its own
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict
 
@@ -165,3 +167,14 @@ def plain_address(url: str) -> str:
     place, slash, path = re.split(r"[?#]", rest)[0].partition("/")
     host = place.rpartition("@")[2].lower().removesuffix(_DEFAULT_PORTS.get(scheme.lower(), ":"))
     return f"{scheme.lower()}://{host}{slash}{path}".rstrip("/")
+
+
+def is_loopback(url: str) -> bool:
+    """True when the URL's host is this machine by its loopback address or as `localhost`."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

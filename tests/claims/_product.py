@@ -17,7 +17,6 @@ from _loopback import (
 )
 from optimizer._made import aware, made_optimizer
 from skillopt import register
-from skillopt.account import Amount
 from skillopt.agents import agent, driver, source
 from skillopt.agents import driver as driver_of
 from skillopt.benchmarks import benchmarks
@@ -78,7 +77,6 @@ from skillopt.json_text import (
     without_item,
     without_member,
 )
-from skillopt.ledger import HEDGE_STAGE
 from skillopt.mcp import SWITCHES, Toolbox
 from skillopt.messages import Message, Reply, Request, Tool, Usage, as_plain
 from skillopt.models import PROVIDERS
@@ -91,6 +89,7 @@ from skillopt.models.stack import hedged
 from skillopt.models.stack.hedged import SHARE, Hedged
 from skillopt.models.stack.limited import Retry
 from skillopt.models.world.rules import FAMILIES, HARMFUL, SEED_SKILL, chance, code_of, family_of, needs_of
+from skillopt.money import HEDGE_STAGE, Amount
 from skillopt.night.settings import NightSettings, read_settings
 from skillopt.night.tasks_file import read_tasks
 from skillopt.optimizer import replies

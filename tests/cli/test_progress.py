@@ -17,7 +17,6 @@ from rich.text import Text
 from _loopback import LoopbackProvider, world_answers
 from cli._commands import SMALL
 from runs._log import record, state
-from skillopt.account import Amount
 from skillopt.cli._console import say
 from skillopt.cli._progress import LiveView, PlainLines, View
 from skillopt.config.load import load
@@ -34,6 +33,7 @@ from skillopt.events import (
     Updated,
 )
 from skillopt.events.records import ReopenedRecord
+from skillopt.money import Amount
 from skillopt.run import open_run, prepare, train
 from skillopt.runs.log import read_events
 from skillopt.runs.status import RunStatus

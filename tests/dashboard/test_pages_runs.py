@@ -22,12 +22,12 @@ from dashboard._browser import Server, serving, tab
 from dashboard._visits import visit_of
 from runs._big import big_run
 from runs._log import baseline, fold, row, started, step
-from skillopt.account import Amount
 from skillopt.dashboard._page import Parts
 from skillopt.dashboard._runs import Roots
 from skillopt.dashboard.pages.skill import side_by_side
 from skillopt.files import lock
 from skillopt.models.world.rules import SEED_SKILL
+from skillopt.money import Amount
 from skillopt.render.markup import joined, tag
 from skillopt.render.stairs import stairs
 from skillopt.report import page as report

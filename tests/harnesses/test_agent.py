@@ -19,15 +19,14 @@ import pytest
 
 from _needs import needs_bubblewrap, needs_system_python
 from harnesses._stub import stub
-from skillopt.account import Amount, Budget, Entry
 from skillopt.errors import BudgetSpent, ConfigError, Fault
 from skillopt.harnesses import harnesses
 from skillopt.harnesses._agent import AgentHarness
 from skillopt.harnesses._rollout_budget import Allowance, RolloutBudget
 from skillopt.harnesses.port import NotAsked, Session, Setup
-from skillopt.ledger import Ledger
 from skillopt.messages import Image
 from skillopt.models.port import ModelSpec
+from skillopt.money import Amount, Budget, Entry, Ledger
 from skillopt.redact import Scrubber
 from skillopt.skill.folder import load_skill
 from skillopt.tasks.rollout import Trajectory

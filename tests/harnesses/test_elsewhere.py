@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 
 from harnesses.test_agent import KEY, SKILL, Journal, harness, rollout
-from skillopt.account import Amount, Budget
 from skillopt.errors import Fault
 from skillopt.executors import Executor
 from skillopt.executors.port import WorkerLost
 from skillopt.executors.processes import ProcessPool
 from skillopt.harnesses._rollout_budget import Allowance, RolloutBudget
-from skillopt.ledger import Ledger
+from skillopt.money import Amount, Budget, Ledger
 from skillopt.redact import Scrubber
 from skillopt.skill.folder import load_skill
 

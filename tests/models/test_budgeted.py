@@ -12,13 +12,11 @@ from typing import Any
 
 import pytest
 
-from skillopt.account import Amount, Budget, Entry
 from skillopt.errors import BudgetSpent, ModelError
-from skillopt.ledger import Ledger
 from skillopt.messages import Image, Message, Reply, Request, Tool, Usage
 from skillopt.models.port import ModelSpec
-from skillopt.models.prices import Price
 from skillopt.models.stack.budgeted import Budgeted
+from skillopt.money import Amount, Budget, Entry, Ledger, Price
 
 PRICE = Price(
     input=Fraction(3, 10**6),

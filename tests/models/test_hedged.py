@@ -11,14 +11,13 @@ from types import MappingProxyType
 import pytest
 
 from models.test_recorded import Memory
-from skillopt.account import Amount, Budget
 from skillopt.errors import ModelError
-from skillopt.ledger import HEDGE_STAGE, TEST_STAGE, Ledger
 from skillopt.messages import Message, Reply, Request, Usage
 from skillopt.models.stack import hedged
 from skillopt.models.stack.budgeted import Budgeted
 from skillopt.models.stack.hedged import ENOUGH, FACTOR, FEW, FEWEST, Extra, Hedged, Pace
 from skillopt.models.stack.limited import Limiter, Retry, Slots
+from skillopt.money import HEDGE_STAGE, TEST_STAGE, Amount, Budget, Ledger
 
 TYPICAL = 0.01
 MANY = 20

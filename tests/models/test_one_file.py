@@ -22,7 +22,7 @@ FILE = '''"""Zebra: a vendor that is one file."""
 from pydantic import Field
 
 from skillopt.models.port import Model, ModelSpec, Provider
-from skillopt.models.prices import per_million
+from skillopt.money import per_million
 from skillopt.models.wires.chat import ChatModel
 from skillopt.models.wires.http import Wire
 from skillopt.services import ENDPOINT, Options

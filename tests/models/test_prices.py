@@ -12,7 +12,8 @@ import pytest
 
 from skillopt.messages import Usage
 from skillopt.models import price_of
-from skillopt.models.prices import Price, Tier, cost
+from skillopt.money import Price, cost
+from skillopt.money.prices import Tier
 
 DAY = date(2026, 11, 1)
 DOLLAR = Fraction(1, 1_000_000)

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from skillopt.account import Budget
 from skillopt.errors import ModelError
-from skillopt.ledger import Ledger
 from skillopt.messages import Image, Message, Reply, Request, Tool, Usage
 from skillopt.models.stack.budgeted import Budgeted
 from skillopt.models.stack.limited import Limited, Limiter, Retry
 from skillopt.models.stack.recorded import Recorded, request_key
+from skillopt.money import Budget, Ledger
 from skillopt.runs.database import Database
 
 USAGE = Usage(input_tokens=3, output_tokens=2)

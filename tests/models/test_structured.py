@@ -14,9 +14,7 @@ import pytest
 
 from _loopback import Call, LoopbackProvider, Misbehaviour, world_answers
 from claims.promises._runs import make_job
-from skillopt.account import Amount, Budget, Entry
 from skillopt.errors import ModelError
-from skillopt.ledger import Ledger
 from skillopt.messages import Message, Request, Usage
 from skillopt.models import PROVIDERS
 from skillopt.models.port import Model, ModelSpec
@@ -25,6 +23,7 @@ from skillopt.models.stack.limited import Limited, Limiter, Retry
 from skillopt.models.stack.recorded import request_key
 from skillopt.models.stack.scrubbed import Scrubbed
 from skillopt.models.wires.structured import closed, is_strict
+from skillopt.money import Amount, Budget, Entry, Ledger
 from skillopt.optimizer import replies
 from skillopt.redact import Scrubber
 from skillopt.run import open_run, train

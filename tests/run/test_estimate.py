@@ -15,10 +15,10 @@ from claims.promises._runs import as_one_server
 from cli._commands import SMALL as FEW
 from cli._commands import run
 from skillopt import run as api
-from skillopt.account import Budget
 from skillopt.config.load import load
 from skillopt.messages import Reply, Request, Usage
 from skillopt.models import PROVIDERS, Provider, per_million
+from skillopt.money import Budget
 from skillopt.run import Job, open_run, prepare
 from skillopt.run.estimation import NOTHING, Estimate, Range, Speed, StageCost, estimate, speeds_of
 from skillopt.run.estimation.figures import advised

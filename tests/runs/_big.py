@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from runs._log import TEXTS, kept, record, state
-from skillopt.account import Amount
 from skillopt.events import (
     Aggregated,
     Checkpoint,
@@ -26,6 +25,7 @@ from skillopt.events import (
 from skillopt.events.records import EditRecord
 from skillopt.events.state import State
 from skillopt.messages import Usage
+from skillopt.money import Amount
 from skillopt.runs.database import Database
 from skillopt.skill.document import Document
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.account import Amount
 from skillopt.errors import Stopped
 from skillopt.messages import Usage
+from skillopt.money import Amount
 from skillopt.runs import database
 from skillopt.tasks.rollout import Score, Trajectory
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from runs._log import SEED, baseline, fold, kept, look, row, six, started, state, step
-from skillopt.account import Amount, Entry, Settlement, account_of
 from skillopt.errors import UsageError
 from skillopt.events import Checkpoint, Event, Judged, PatchFact, StageClosed, Updated
 from skillopt.events.records import CandidateRecord, ReopenedRecord, RewriteRecord
 from skillopt.messages import Usage
+from skillopt.money import Amount, Entry, Settlement, account_of
 from skillopt.report import Facts
 from skillopt.runs.database import Database
 from skillopt.runs.lines import line_of

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from skillopt.account import Amount
 from skillopt.errors import RunConflict, Stopped
 from skillopt.messages import Usage
+from skillopt.money import Amount
 from skillopt.runs.database import Database
 from skillopt.runs.listing import Listing
 from skillopt.runs.stored import StoredTexts, asked_twice, task_digests

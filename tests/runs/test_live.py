@@ -16,13 +16,13 @@ import pytest
 from _loopback import LoopbackProvider, world_answers
 from cli._commands import SMALL
 from runs._log import fold
-from skillopt.account import Amount, Entry, account_of
 from skillopt.config.load import load
 from skillopt.errors import RunConflict
 from skillopt.events import Arrived, Event, StageOpened
 from skillopt.events import Spending as SpendingEvent
 from skillopt.events.place import BASELINE
 from skillopt.messages import Role, Usage
+from skillopt.money import Amount, Entry, account_of
 from skillopt.run import Result, open_run, prepare, train
 from skillopt.runs.database import Database
 from skillopt.runs.live import group_of

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from runs._log import record, state
-from skillopt.account import Amount, Entry
 from skillopt.events import Checkpoint, RunStarted, StageClosed, StageOpened, Updated
+from skillopt.money import Amount, Entry
 from skillopt.runs.spending import LedgerView
 from skillopt.runs.status import RunStatus
 from skillopt.runs.words import LONGEST_MARKS, marks

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.account import Amount
 from skillopt.errors import RunConflict
 from skillopt.events import Notice, RunStarted
 from skillopt.messages import Usage
+from skillopt.money import Amount
 from skillopt.runs.database import Database
 from skillopt.runs.tail import DatabaseTail, EventTail
 

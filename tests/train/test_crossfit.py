@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import skillopt
-from skillopt.account import Amount, Budget
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.errors import BudgetSpent, ConfigError, UsageError
 from skillopt.evaluation.compare import compare
 from skillopt.events import Event, Notice, RowFact, Spending, TestMeasured
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
+from skillopt.money import Amount, Budget
 from skillopt.run.crossfit import middle_rows
 from skillopt.runs.database import Database
 from skillopt.runs.explain import find

@@ -10,14 +10,13 @@ from types import SimpleNamespace
 import pytest
 
 from gate._tables import Memory
-from skillopt.account import Amount, Budget, Entry
 from skillopt.errors import Fault
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.events import Event, StageOpened
 from skillopt.events.state import TestShare
 from skillopt.harnesses._rollout_budget import Allowance
-from skillopt.ledger import Ledger
 from skillopt.messages import Usage
+from skillopt.money import Amount, Budget, Entry, Ledger
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score, Scored, Trajectory
 from skillopt.tasks.task import Task

@@ -26,9 +26,9 @@ from skillopt.messages import Image, Message, Reply, Request, Tool
 from skillopt.models import PROVIDERS
 from skillopt.models import provider as declaration
 from skillopt.models.port import Model
-from skillopt.models.prices import Price, cost
 from skillopt.models.reading import Unusable, read
 from skillopt.models.stack.scrubbed import Scrubbed
+from skillopt.money import Price, cost
 from skillopt.redact import Scrubber, without_password
 from skillopt.run.money import known_price
 

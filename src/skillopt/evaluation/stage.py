@@ -15,7 +15,7 @@ from skillopt.errors import SYSTEMIC_KINDS, ProviderDown, Stopped, UserError, ro
 from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.events import Arrived, RowFact, StageClosed, StageOpened
 from skillopt.events.step import Step
-from skillopt.ledger import TEST_STAGE
+from skillopt.money import TEST_STAGE
 from skillopt.tasks.rollout import Invalid, Rollout
 
 MOST_LOST = Fraction(1, 10)

@@ -22,7 +22,7 @@ from skillopt.events.step import Step
 from skillopt.gate.constraints import Constraints, Effort, Ruled, effort_of, too_long
 from skillopt.gate.decision import Case, PolicyReader, RowId, value
 from skillopt.gate.policies import POLICIES
-from skillopt.ledger import GATE_STAGE
+from skillopt.money import GATE_STAGE
 from skillopt.tasks.rollout import Invalid, Rollout, Scored, means
 from skillopt.tasks.scorers import as_text
 from skillopt.tasks.task import Task

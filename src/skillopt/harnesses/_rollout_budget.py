@@ -9,12 +9,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from skillopt.account import Amount, Entry
 from skillopt.errors import ConfigError, Fault, ModelError
 from skillopt.executors.port import WorkerLost
-from skillopt.ledger import MARGIN, Ledger
 from skillopt.messages import Role, Usage
-from skillopt.models.prices import Price, cost
+from skillopt.money import MARGIN, Amount, Entry, Ledger, Price, cost
 from skillopt.process.waiting import to_the_end
 from skillopt.programs.port import AgentReport
 

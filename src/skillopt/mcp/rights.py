@@ -21,7 +21,7 @@ from skillopt.config.sections import RoleName
 from skillopt.config.services import declared
 from skillopt.config.source import ConfigEntry
 from skillopt.errors import ConfigError, UsageError
-from skillopt.models.wires.client import is_loopback
+from skillopt.services import is_loopback
 
 PACKAGE = Path(os.path.realpath(__file__)).parents[1]
 

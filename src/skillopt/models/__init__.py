@@ -8,7 +8,7 @@ from functools import partial
 
 from skillopt.agents import agents
 from skillopt.models.port import Model, ModelSpec, Provider
-from skillopt.models.prices import Price, per_million
+from skillopt.money import Price, per_million
 from skillopt.registry import Offer, Registry
 
 __all__ = ["PROVIDERS", "Model", "ModelSpec", "Price", "Provider", "per_million", "price_of", "provider"]

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from skillopt.errors import ConfigError, suggest
 from skillopt.messages import Reply, Request
-from skillopt.models.prices import PriceOf
+from skillopt.money import PriceOf
 from skillopt.services import EXPECTED, Service
 
 DEFAULT_MAX_TOKENS = 16384

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from skillopt.errors import ConfigError
 from skillopt.messages import Usage
-from skillopt.models.prices import cost
+from skillopt.money import cost
 from skillopt.night.context import NightContext
 from skillopt.night.gather import NO_SKILL, Gathered, at_once, gather, since_of
 from skillopt.night.job import NightJobs

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import urlencode
 
-from skillopt.account import Total
 from skillopt.messages import Role
+from skillopt.money import Total
 from skillopt.render.markup import Markup, chip, diff, fold, joined, listed, pairs, region, soft, table, tag
 from skillopt.render.stairs import legend, stairs, told
 from skillopt.runs.flagged import FlaggedLine

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from skillopt.account import Budget, Entry
 from skillopt.agents import driven
 from skillopt.errors import Stopped
 from skillopt.evaluation.look import check_scorer
@@ -18,8 +17,8 @@ from skillopt.evaluation.runner import Evaluator, Rollouts
 from skillopt.events import Checkpoint, Event, Notice, Sink, Spending
 from skillopt.executors import Executor, executors
 from skillopt.files import write_json
-from skillopt.ledger import Ledger
 from skillopt.models.stack.limited import Retry
+from skillopt.money import Budget, Entry, Ledger
 from skillopt.run.addresses import asked_by, note_addresses
 from skillopt.run.job import Job
 from skillopt.run.models import ModelStack

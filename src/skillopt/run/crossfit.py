@@ -12,7 +12,6 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from skillopt.account import Amount, account_of
 from skillopt.errors import BudgetSpent
 from skillopt.evaluation.look import check_answers
 from skillopt.evaluation.runner import rows_of
@@ -21,6 +20,7 @@ from skillopt.evaluation.unconditional import smallest_gain
 from skillopt.events import Answered, Arrived, Event, Notice, RowFact, StageOpened, TestMeasured
 from skillopt.events.place import Place
 from skillopt.events.step import Outbox, Step
+from skillopt.money import Amount, account_of
 from skillopt.run.assembly import OpenRun, Within, open_run
 from skillopt.run.job import Job
 from skillopt.skill.document import Document

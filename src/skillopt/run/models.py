@@ -9,7 +9,6 @@ from pathlib import Path
 
 from skillopt.config.roles import RoleSpec
 from skillopt.errors import Stopped
-from skillopt.ledger import Ledger
 from skillopt.messages import Role
 from skillopt.models import provider as declaration
 from skillopt.models.handoff.queue import AnsweredByHand, ByHand, HandoffQueue
@@ -20,6 +19,7 @@ from skillopt.models.stack.limited import Limited, Limiter, Retry, Slots
 from skillopt.models.stack.rate_limits import RateLimits
 from skillopt.models.stack.recorded import Recorded, request_key
 from skillopt.models.stack.scrubbed import Scrubbed
+from skillopt.money import Ledger
 from skillopt.run.job import Job
 from skillopt.run.money import price_for
 from skillopt.runs.database import Database

@@ -6,7 +6,6 @@ from datetime import datetime, timezone
 from fractions import Fraction
 from typing import Any
 
-from skillopt.account import Budget
 from skillopt.agents import agents
 from skillopt.config.roles import RoleSpec
 from skillopt.config.schema import Config
@@ -14,8 +13,8 @@ from skillopt.config.sections import PriceConfig, RoleName
 from skillopt.errors import ConfigError
 from skillopt.harnesses import works_alone
 from skillopt.models import PROVIDERS, price_of, provider
-from skillopt.models.prices import Price
 from skillopt.models.stack.budgeted import LEAST_CAP
+from skillopt.money import Budget, Price
 
 
 def budget_of(config: Config) -> Budget:

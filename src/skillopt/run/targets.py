@@ -12,9 +12,9 @@ from skillopt.evaluation.runner import Evaluator, Rollouts, SeveralTargets
 from skillopt.executors import Executor
 from skillopt.harnesses import Allowance, RolloutBudget, harnesses, works_alone
 from skillopt.harnesses.port import Harness, NotAsked, Setup
-from skillopt.ledger import Ledger
 from skillopt.models import provider
 from skillopt.models.port import UNBOUNDED
+from skillopt.money import Ledger
 from skillopt.run.job import Job
 from skillopt.run.models import ModelStack
 from skillopt.run.money import price_for

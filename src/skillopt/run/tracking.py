@@ -14,11 +14,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from skillopt.account import Entry
 from skillopt.config.schema import TrackingConfig
 from skillopt.errors import ConfigError
 from skillopt.events import Called, Event, Notice
 from skillopt.files import write_json
+from skillopt.money import Entry
 from skillopt.run.assembly import OpenRun
 from skillopt.runs.log import DATABASE
 from skillopt.runs.stored import StoredTexts

@@ -13,9 +13,8 @@ from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.gate.constraints import outgrows
 from skillopt.gate.gate import Gate
 from skillopt.harnesses import works_alone
-from skillopt.ledger import Ledger
 from skillopt.models.port import Model
-from skillopt.models.prices import Price
+from skillopt.money import Ledger, Price
 from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.proposers import PROPOSERS
 from skillopt.optimizer.proposers.port import Proposer, ProposerSetup

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter
 
-from skillopt.account import Amount, Entry, Settlement
 from skillopt.errors import Kind, RunConflict, Stopped
 from skillopt.events import SCHEMA
 from skillopt.messages import Reply, Request, Role, Usage, as_plain
+from skillopt.money import Amount, Entry, Settlement
 from skillopt.runs.entries import ENTRIES, entry_of
 from skillopt.tasks.rollout import Invalid, Score, Trajectory
 

@@ -10,8 +10,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, get_args
 
-from skillopt.account import Amount, Entry, Settlement
 from skillopt.messages import Usage
+from skillopt.money import Amount, Entry, Settlement
 
 ENTRIES = "SELECT id, role, stage, place, state, calls, tokens, reserved, usd, usage FROM spending"
 _PRICE = re.compile(r"\d{1,60}(/[1-9]\d{0,59})?", re.ASCII)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from skillopt.account import Account
 from skillopt.errors import UsageError
 from skillopt.gate.gate import SMALLEST_VERIFIED
+from skillopt.money import Account
 from skillopt.redact import looks_secret, without_password
 from skillopt.runs.fold import Fold
 from skillopt.runs.steps import SectionFacts

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from skillopt.account import Account, Entry, Total
 from skillopt.messages import Role
+from skillopt.money import Account, Entry, Total
 from skillopt.runs.words import amount, money
 
 HEADS = (

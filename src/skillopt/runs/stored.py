@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from skillopt.ledger import HEDGE_STAGE
+from skillopt.money import HEDGE_STAGE
 from skillopt.runs.database import Database, connect_reading, opening
 
 

@@ -9,9 +9,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillopt.account import Entry
 from skillopt.errors import RunConflict
 from skillopt.events import Event
+from skillopt.money import Entry
 from skillopt.runs.database import SESSION, connect_reading
 from skillopt.runs.entries import ENTRIES, entry_of
 from skillopt.runs.live import NOTE, LiveNote

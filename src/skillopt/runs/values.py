@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from skillopt.account import Account, Total
 from skillopt.events.records import CandidateRecord
 from skillopt.messages import Role
+from skillopt.money import Account, Total
 from skillopt.significance import Significance
 from skillopt.train.claim import TestReport
 

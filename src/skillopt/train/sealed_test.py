@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from skillopt.account import Amount
 from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.evaluation.stage import Evaluation, fact
 from skillopt.events import Notice, Sink, TestMeasured
@@ -14,9 +13,8 @@ from skillopt.events.state import TestShare
 from skillopt.events.step import Step
 from skillopt.gate.gate import STAGE, Gate
 from skillopt.harnesses import Allowance, reservation
-from skillopt.ledger import MARGIN, TEST_STAGE, Ledger
 from skillopt.messages import Usage
-from skillopt.models.prices import Price, cost
+from skillopt.money import MARGIN, TEST_STAGE, Amount, Ledger, Price, cost
 from skillopt.process.waiting import together
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Rollout, Scored

@@ -10,9 +10,9 @@ from typing import Any
 from skillopt.errors import ConfigError, ModelError, suggest
 from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import Model, ModelSpec, Provider
-from skillopt.models.prices import by_address
 from skillopt.models.wires.http import Wire, count
 from skillopt.models.wires.structured import Form, Structure, WireModel, closed
+from skillopt.money import by_address
 
 BASE_URL = "https://api.anthropic.com"
 _FINISH: Mapping[str, Finish] = {

@@ -9,7 +9,6 @@ from pydantic import Field
 
 from skillopt.errors import ConfigError
 from skillopt.models.port import Model, ModelSpec, Provider
-from skillopt.models.prices import by_vendor
 from skillopt.models.providers._entra import (
     DEFAULT_SCOPE,
     TokenLogin,
@@ -19,9 +18,9 @@ from skillopt.models.providers._entra import (
     require_azure_host,
 )
 from skillopt.models.providers._openai import Api, OpenAIModel
-from skillopt.models.wires.client import is_loopback
 from skillopt.models.wires.http import Wire
-from skillopt.services import Options
+from skillopt.money import by_vendor
+from skillopt.services import Options, is_loopback
 
 API_VERSION = "2024-12-01-preview"
 

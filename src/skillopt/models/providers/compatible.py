@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from skillopt.errors import ConfigError
 from skillopt.models.port import Model, ModelSpec, Provider
-from skillopt.models.prices import by_address
 from skillopt.models.wires.chat import ChatModel
 from skillopt.models.wires.http import Wire
+from skillopt.money import by_address
 from skillopt.services import ENDPOINT, KNOBS
 
 

@@ -14,7 +14,6 @@ from skillopt.errors import ConfigError, Kind, ModelError, suggest
 from skillopt.files import expand_home
 from skillopt.messages import Message, Reply, Request, Role, ToolCall, Usage
 from skillopt.models.port import Model, ModelSpec, Provider
-from skillopt.models.prices import per_million
 from skillopt.models.providers._llama import (
     Build,
     Llama,
@@ -25,6 +24,7 @@ from skillopt.models.providers._llama import (
 )
 from skillopt.models.wires.chat import calls_made, finish_of, tools_on_offer
 from skillopt.models.wires.http import usage_of
+from skillopt.money import per_million
 from skillopt.redact.printable import clean_text
 from skillopt.services import Options
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pydantic import Field
 
 from skillopt.models.port import Model, ModelSpec, Provider
-from skillopt.models.prices import by_address
 from skillopt.models.providers._openai import Api, OpenAIModel, default_api
 from skillopt.models.wires.http import Wire
+from skillopt.money import by_address
 from skillopt.services import ENDPOINT, Options
 
 BASE_URL = "https://api.openai.com/v1"

@@ -22,9 +22,9 @@ from typing import Any
 from skillopt.errors import ConfigError, suggest
 from skillopt.messages import Reply, Request, Usage
 from skillopt.models.port import ModelSpec, Provider
-from skillopt.models.prices import per_million
 from skillopt.models.world.optimizer import propose
 from skillopt.models.world.rules import CASE, WorldRules, chance, code_of, is_solved
+from skillopt.money import per_million
 
 
 class World:

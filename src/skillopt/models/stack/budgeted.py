@@ -13,12 +13,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from skillopt.account import Amount, Entry
 from skillopt.errors import ModelError, UsageError
-from skillopt.ledger import HEDGE_STAGE, MARGIN, Ledger
 from skillopt.messages import Reply, Request, Usage
 from skillopt.models.port import Model
-from skillopt.models.prices import Price, cost
+from skillopt.money import HEDGE_STAGE, MARGIN, Amount, Entry, Ledger, Price, cost
 from skillopt.process.waiting import to_the_end
 
 BYTES_PER_TOKEN = Fraction(3)

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from skillopt.ledger import TEST_STAGE
 from skillopt.messages import Reply, Request
 from skillopt.models.port import Model
 from skillopt.models.stack.limited import Limiter, Slots
 from skillopt.models.stack.rate_limits import RateLimits
+from skillopt.money import TEST_STAGE
 
 # Measured with `perf/slots.py`: 20 calls and 1.6 times the mean save half as much, since the share is then
 # used up by calls that are merely a little slow.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import ipaddress
 import os
 import ssl
 from collections.abc import Mapping
@@ -12,18 +11,6 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from skillopt.errors import ConfigError
-
-
-def is_loopback(url: str) -> bool:
-    """True when the URL's host is this machine by its loopback address or as `localhost`."""
-    host = urlsplit(url).hostname or ""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
 
 KEEP_ALIVE = 30.0
 MOST_ANSWER = 16 << 20

@@ -17,9 +17,10 @@ from skillopt.errors import ConfigError, Kind, ModelError
 from skillopt.messages import Request, Usage
 from skillopt.models.port import ModelSpec
 from skillopt.models.stack.rate_limits import RateLimits
-from skillopt.models.wires.client import HttpClient, OversizedAnswer, is_loopback, open_client
+from skillopt.models.wires.client import HttpClient, OversizedAnswer, open_client
 from skillopt.redact import Scrubber, redact_patterns
 from skillopt.redact.printable import clean_text
+from skillopt.services import is_loopback
 
 PLACE_HEADER = "x-skillopt-place"
 MAX_DETAIL = 500

@@ -15,11 +15,10 @@ from dataclasses import dataclass, replace
 from skillopt.config.roles import RoleSpec
 from skillopt.errors import ModelError
 from skillopt.evaluation.judge import ATTEMPTS
-from skillopt.ledger import TEST_STAGE
 from skillopt.messages import Message, Request, Role, Usage
 from skillopt.models import PROVIDERS, provider
 from skillopt.models.port import Model
-from skillopt.models.prices import Price, cost
+from skillopt.money import TEST_STAGE, Price, cost
 from skillopt.run.crossfit import fold_of
 from skillopt.run.description import told_beside
 from skillopt.run.estimation.counting import CHARS_A_TOKEN, Counted, stages_of

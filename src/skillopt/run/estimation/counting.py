@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from skillopt.events import Checkpoint, Event, StageOpened
 from skillopt.gate.gate import STAGE as GATE_STAGE
-from skillopt.ledger import TEST_STAGE
 from skillopt.messages import Role
+from skillopt.money import TEST_STAGE
 
 CHARS_A_TOKEN = 4
 """Of English text; the providers' own counts are what is paid."""

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from skillopt.account import Budget
 from skillopt.harnesses import FIRST_TOKENS, works_alone
 from skillopt.messages import Role
+from skillopt.money import Budget
 from skillopt.run.estimation.counting import BASELINE, JUDGED_OUTSIDE, TEST
 from skillopt.run.job import Job
 from skillopt.run.money import least_cap

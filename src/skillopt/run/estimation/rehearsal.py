@@ -9,16 +9,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
-from skillopt.account import Budget
 from skillopt.config.roles import RoleSpec
 from skillopt.evaluation.runner import Evaluator
 from skillopt.events import Checkpoint
 from skillopt.events.state import MemoryEntry
 from skillopt.harnesses import works_alone
-from skillopt.ledger import Ledger
 from skillopt.messages import Role
 from skillopt.models.providers.world import build as world_of
 from skillopt.models.world.rules import ANCHOR, WorldRules
+from skillopt.money import Budget, Ledger
 from skillopt.run.estimation.counting import JUDGED_IN_STEPS, CallCounter, Counted, Scale
 from skillopt.run.estimation.doubles import (
     CountingHarness,

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
 
-from skillopt.account import Account, Amount, Budget, Entry, Settlement
 from skillopt.errors import BudgetSpent, Stopped, note_paid
 from skillopt.messages import Role, Usage
+from skillopt.money.spending import Account, Amount, Budget, Entry, Settlement
 
 MARGIN = Fraction(13, 10)
 """What is estimated is set aside with this margin."""
