@@ -14,9 +14,18 @@ from _tables import with_tables
 from skillopt.benchmarks import benchmarks
 from skillopt.cli import app
 from skillopt.config.fields import Leaf
-from skillopt.config.names import DEAD, DEAD_VARIABLES, MODES, REFUSED, ROLE_VARIABLES, SHORT, aliases
+from skillopt.config.names import (
+    DEAD,
+    DEAD_VARIABLES,
+    MODES,
+    REFUSED,
+    ROLE_VARIABLES,
+    SHORT,
+    aliases,
+    flat_name,
+)
 from skillopt.config.services import declared
-from skillopt.config.show import describe, flags, own_flags
+from skillopt.config.show import describe
 from skillopt.mcp import SWITCHES, Toolbox
 from skillopt.mcp.tools import TOOLS
 
@@ -24,9 +33,10 @@ HEAD = """# Configuration
 
 Made by `docs/generate.py`; `make docs` writes it anew and a test holds it.
 
-Settings come from flags, `--cfg-options key=value`, a YAML file (`--config`, with `_base_`), the environment and `.env`, in that order;
+Settings come from flags, `-o key=value` (`--cfg-options`), a YAML file (`--config`, with `_base_`), the environment and `.env`, in that order;
 `skillopt config show` prints every value with its origin. An unknown key is an error that names the near miss. A knob left unset sends
-nothing; the output cap is the one knob with a default. `flag` is the public name of the same setting on the command line.
+nothing; the output cap is the one knob with a default. `flag` is the public name of the same setting on the command line; `--help-all`
+lists the usual ones, and every key is taken there, by this name or as `--key value`.
 
 `public default` is what the public SkillOpt ships; an empty cell is unset, *ours* is a key that only exists here. Where our default is
 another one, the next column says why.
@@ -98,11 +108,9 @@ def page() -> str:
 
 def table(rows: Sequence[Leaf], benchmark: str | None = None) -> str:
     """One line a key."""
-    known = [*flags(), *(() if benchmark is None else own_flags(benchmark))]
-    names = {flag.key: flag.name for flag in known if not flag.hidden}
     cells = []
     for row in rows:
-        name = names.get(row.key) or names.get(row.key.removesuffix(".name"))
+        name = flat_name(row.key) or (row.key.removeprefix("env.") if benchmark is not None else None)
         public = plain(public_default(row.key)) if row.key in PUBLIC else "*ours*"
         why = WHY[row.key] if differs(row.key, row.default) else ""
         cells.append(

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from cli._commands import Command
-from skillopt.cli._flags import spread
+from skillopt.cli._flags import MEANT, spelled_out
+from skillopt.config.names import flat_names
 
 AZURE = ("endpoint", "api_version", "api_key", "auth_mode", "ad_scope", "managed_identity_client_id")
 QWEN = (
@@ -124,6 +125,7 @@ EVAL = [
     "env",
 ]
 EVAL += [f"{role}qwen_chat_{name}" for role in ROLES for name in QWEN]
+OPTIONS = {"--cfg_options": True, "--effort": True, "--prompt": True}
 WORLD = ("--env", "world", "--target_model", "world", "--optimizer_model", "world")
 
 
@@ -204,15 +206,36 @@ def test_the_backend_flag_takes_every_backend(skillopt: Command, backend: str) -
     assert found["model"]["target"]["name"].startswith(wanted)
 
 
-def test_help_offers_no_flag_that_does_nothing(skillopt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_lists_the_usual_settings_and_says_how_to_give_the_others(
+    skillopt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "250")
     said = skillopt("train", "--help-all").out
-    assert "--qwen_chat_base_url" in said
-    assert [
-        name
-        for name in ("judge_model", "steps_per_epoch", "azure_endpoint", "use_semantic_density")
-        if f"--{name} " in said
-    ] == []
+    assert "any other key is an option too, as --KEY VALUE" in said and "--batch_size " in said
+    assert "judge_model" not in said and "qwen" not in said.replace("Qwen", "")
+
+
+def test_every_flat_name_and_every_dotted_key_is_an_option_of_train(skillopt: Command) -> None:
+    words = [word for name in (*flat_names(), "train.proof.rows") for word in (f"--{name}", "1")]
+    words = [word for word in words if word.lstrip("-") not in MEANT]
+    ran = skillopt("train", *words, "--config", "nowhere.yaml")
+    assert (ran.code, "No such option" in ran.err, "nowhere.yaml" in ran.err) == (2, False, True)
+    assert shown(skillopt, *WORLD, "--train.proof.rows", "3")["train"]["proof"]["rows"] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("try", "--num_epochs", "3"), "No such option: --num_epochs"),
+        (("train", "--train.sed", "3"), "--train.sed: unknown key. Did you mean 'train.seed'?"),
+        (("train", "--exec_timeout"), "--exec_timeout takes a value"),
+    ],
+)
+def test_an_option_that_a_command_does_not_have_is_an_error(
+    skillopt: Command, words: tuple[str, ...], said: str
+) -> None:
+    ran = skillopt(*words)
+    assert ran.code == 2 and said in ran.err
 
 
 @pytest.mark.parametrize(
@@ -236,8 +259,8 @@ def test_what_people_type_names_the_right_spelling(
     [("train.seed=7",), ("train.seed=7", "train.num_epochs=2"), ("--effort", "quick", "train.seed=7")],
 )
 def test_a_bare_setting_is_one(typed: tuple[str, ...]) -> None:
-    spelled = spread(typed)
+    spelled = spelled_out(typed, OPTIONS)
     settings = [word for word in typed if "=" in word]
     assert [word for word in spelled if "=" in word] == settings
-    assert spelled.count("--cfg-options") == len(settings)
-    assert spread(["--prompt", "a.b=c"]) == ["--prompt", "a.b=c"], "that is the option's value"
+    assert spelled.count("--cfg_options") == len(settings)
+    assert spelled_out(["--prompt", "a.b=c"], OPTIONS) == ["--prompt", "a.b=c"], "that is the option's value"

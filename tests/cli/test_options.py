@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from cli._commands import Command
-from skillopt.cli._flags import spread
+from skillopt.cli._flags import spelled_out
+
+SET = ("--cfg_options",)
 
 
 def shown(skillopt: Command, *arguments: str) -> dict[str, Any]:
@@ -21,19 +23,23 @@ def shown(skillopt: Command, *arguments: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("given", "read"),
     [
-        (["--cfg-options", "a=1", "b=2"], ["--cfg-options", "a=1", "--cfg-options", "b=2"]),
-        (["--cfg-options", "a=1", "--cfg-options", "b=2"], ["--cfg-options", "a=1", "--cfg-options", "b=2"]),
-        (
-            ["--cfg_options", "a=1", "b=2", "--json"],
-            ["--cfg_options", "a=1", "--cfg-options", "b=2", "--json"],
-        ),
-        (["--cfg-options", "a=1", "config.yaml"], ["--cfg-options", "a=1", "config.yaml"]),
-        (["--cfg-options", "a=1", "--x", "b=2"], ["--cfg-options", "a=1", "--x", "b=2"]),
+        (["--cfg-options", "a=1", "b=2"], [*SET, "a=1", *SET, "b=2"]),
+        (["--cfg-options=a=1", "-o", "b=2", "c=3"], [*SET, "a=1", *SET, "b=2", *SET, "c=3"]),
+        (["--cfg_options", "a=1", "b=2", "--json"], [*SET, "a=1", *SET, "b=2", "--json"]),
+        (["--cfg-options", "a=1", "config.yaml"], [*SET, "a=1", "config.yaml"]),
+        (["--cfg-options"], ["--cfg-options"]),
         (["--skill", "a=b.md"], ["--skill", "a=b.md"]),
+        (
+            ["--exec-timeout=3", "--patience", "--json"],
+            ["--setting=exec_timeout=3", "--setting=patience=--json"],
+        ),
+        (["--", "--patience", "3"], ["--", "--patience", "3"]),
     ],
 )
-def test_values_after_one_cfg_options_all_belong_to_it(given: list[str], read: list[str]) -> None:
-    assert spread(given) == read
+def test_values_after_one_cfg_options_all_belong_to_it_and_other_settings_are_options(
+    given: list[str], read: list[str]
+) -> None:
+    assert spelled_out(given, {"--cfg_options": True, "-o": True, "--json": False, "--skill": True}) == read
 
 
 def test_underscores_and_hyphens_are_one_flag(skillopt: Command) -> None:

@@ -52,7 +52,8 @@ import json, os, pathlib
 from skillopt.run.money import known_price
 from skillopt.config.load import load
 from skillopt.config.roles import resolve_role
-from skillopt.config.show import describe, flags
+from skillopt.config.names import flat_names
+from skillopt.config.show import describe
 from skillopt.config.services import declared
 from skillopt.models import PROVIDERS, provider
 
@@ -72,7 +73,7 @@ known = [*(row.key for row in describe()), *declared().keys]
 print(json.dumps({
     "names": "zebra" in PROVIDERS.names(),
     "keys": [key for key in known if "zebra" in key or "stripes" in key],
-    "flags": [flag.name for flag in flags() if "zebra" in flag.name],
+    "flags": [name for name in flat_names() if "zebra" in name],
     "string": attempt(lambda: role({"target_model": "zebra:z"}, ["model.target.options.stripes=3"], {"ZEBRA_TOKEN": "zebra-key-1"})),
     "backend": attempt(lambda: role({"target_backend": "zebra_chat", "zebra_stripes": "4"}, [], {"ZEBRA_API_KEY": "zebra-key-1"})),
     "no key": attempt(lambda: role({"target_model": "zebra:z"}, [], {})),

@@ -1,12 +1,14 @@
-"""What a command line says of the configuration: a config, `--cfg-options`, and an option for every public
-flag, made from the configuration's own schema.
+"""What a command line says of the configuration: a config, `-o key=value`, an option for each usual setting,
+and `--key value` for every other key.
 """
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,15 +17,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from skillopt.benchmarks import benchmarks
 from skillopt.cli._options import Add, argument, option, parameter, with_options
 from skillopt.config.load import Resolved, load
-from skillopt.config.names import FLAT
-from skillopt.config.services import declared
-from skillopt.config.show import OF_A_BENCHMARK, Flag, flags, own_flags
+from skillopt.config.names import dotted
+from skillopt.config.show import setting, setting_names
 from skillopt.errors import ConfigError, UsageError
 
-_LIST_FLAG = ("--cfg-options", "--cfg_options")
+_LISTS, _SETTING = ("--cfg_options", "-o"), "--setting"
 _BARE = re.compile(r"[a-z_]+(\.[a-z_0-9]+)+=")
 MEANT = {
     "epochs": "write --num_epochs N",
@@ -46,62 +46,39 @@ _ROLES = {
 _WHOLE = "skillopt.help_all"
 BRIEF = frozenset(
     (
-        "env",
-        "skill_init",
-        "data_path",
-        "scorer",
-        "out_root",
-        "budget",
-        "workers",
-        "judge",
-        "prompt",
+        *("env", "skill_init", "data_path", "scorer", "out_root", "budget", "workers", "judge", "prompt"),
         "reference_field",
     )
 )
 """Settings that most people need, whatever they do."""
+_PANELS: Mapping[str, tuple[str, ...]] = {
+    "Models": (
+        *("optimizer_model", "target_model", "targets", "judge", "backend", "optimizer_backend"),
+        *("target_backend", "reasoning_effort", "budget"),
+    ),
+    "Training": (
+        *("part", "strategy", "folds", "num_epochs", "batch_size", "seed", "minibatch_size"),
+        *("merge_batch_size", "analyst_workers", "failure_only", "edit_budget", "min_edit_budget"),
+        *("lr_scheduler", "lr_control_mode", "skill_update_mode", "use_slow_update", "use_meta_skill"),
+        "prune",
+    ),
+    "Gate and test": ("use_gate", "gate_metric", "sel_env_num", "test_env_num", "eval_test", "repeats"),
+    "Tasks and files": (
+        *("env", "skill_init", "data_path", "split_mode", "split_ratio", "split_dir", "limit", "prompt"),
+        *("scorer", "reference_field", "triggers", "out_root", "workers"),
+    ),
+}
+"""The settings that `--help-all` lists, by panel; every other one is taken as well."""
 _EITHER_SPELLING = {"token_normalize_func": lambda name: name.replace("-", "_")}
 """`--batch-size` and `--batch_size` are one option."""
-_PANELS = {
-    **dict.fromkeys(("model", "budget"), "Models"),
-    **dict.fromkeys(("train", "gradient", "optimizer"), "Training"),
-    "evaluation": "Gate and test",
-    "env": "Tasks and files",
-    "triggers": "Tasks and files",
-}
 _METAVARS = {
     **{"bool": "true|false", "int": "N", "float": "X"},
     **{"path": "PATH", "secret": "SECRET", "text": "TEXT"},
 }
-_CONFIG = (
-    parameter(
-        "config_argument",
-        str,
-        argument(
-            "CONFIG", "Config file, packaged name, folder with train.yaml, or a run; the same as --config."
-        ),
-    ),
-    parameter(
-        "config", str, option("--config", "Config file, or a packaged name such as searchqa.", "CONFIG")
-    ),
-    parameter(
-        "cfg_options",
-        list[str],
-        option(
-            _LIST_FLAG[0],
-            "Set any configuration key, several after one flag; 'skillopt config show' lists them.",
-            "A.B=C ...",
-        ),
-    ),
-    parameter(
-        "force",
-        bool,
-        option("--force", "Start also what the settings of a run that was not made here name; do not ask."),
-    ),
-)
 
 
 def _show_all(ctx: typer.Context, wanted: bool) -> None:
-    """Print the help with every option, and end."""
+    """Print the help with every usual option, and end."""
     if wanted:
         ctx.meta[_WHOLE] = True
         typer.echo(ctx.get_help(), nl=False)
@@ -114,7 +91,12 @@ _HELP_ALL = inspect.Parameter(
     default=False,
     annotation=Annotated[
         bool,
-        typer.Option("--help-all", callback=_show_all, is_eager=True, help="Show every option and exit."),
+        typer.Option(
+            "--help-all",
+            callback=_show_all,
+            is_eager=True,
+            help="Show every usual option and exit; any other key is an option too, as --KEY VALUE.",
+        ),
     ],
 )
 
@@ -154,42 +136,72 @@ def flagged(
     config_argument: bool = True,
     brief: Collection[str] = BRIEF,
 ) -> Add:
-    """The `add` of a command with a parameter `given`: it takes a config, `--cfg-options`, a short option for
-    the models of `short` roles, and one for every public flag whose key starts with one of `keys`. Without
+    """The `add` of a command with a parameter `given`: it takes a config, `-o key=value`, a short option for
+    the models of `short` roles, and every setting whose key starts with one of `keys`. Without
     `config_argument` the config is only named by `--config`: the command has an argument of its own. Its help
-    shows its own options and those of `brief`, and `--help-all` every one.
+    shows its own options and those of `brief`, and `--help-all` every usual one.
     """
 
     def add(app: typer.Typer, name: str, panel: str) -> None:
+        own = inspect.signature(command).parameters
         models = [
             parameter(role, str, option(f"--{role}", f"{_ROLES[role]} The same as --{role}_model.", "MODEL"))
             for role in short
         ]
-        config = _CONFIG if config_argument else _CONFIG[1:]
-        run = with_options(command, "given", [*config, _HELP_ALL, *models, *_flag_options(keys)], _given)
+        config = _config_options(config_argument, short_option="out" not in own)
+        options = [*config, _HELP_ALL, *models, *_usual_settings(keys)]
+        run = with_options(command, "given", options, _given)
         settings: Any = {"context_settings": _EITHER_SPELLING, "rich_help_panel": panel, "epilog": epilog}
-        shown = {*brief, *inspect.signature(command).parameters, *(one.name for one in (*config, *models))}
-        app.command(name, cls=_brief_command({*shown, "all_options", "help"}), **settings)(run)
+        shown = {*brief, *own, *(one.name for one in (*config, *models)), "all_options", "help"}
+        app.command(name, cls=_command(shown, keys), **settings)(run)
 
     return add
 
 
-class FlagCommand(TyperCommand):
-    """A command whose `--cfg-options` takes all values that follow it, as the public command line does."""
+def _config_options(argument_too: bool, short_option: bool) -> list[inspect.Parameter]:
+    named = "Config file, packaged name, folder with train.yaml, or a run; the same as --config."
+    anything = "Set any configuration key, several after one flag; 'skillopt config show' lists them."
+    alone = "Start also what the settings of a run that was not made here name; do not ask."
+    names = ("--cfg-options", "-o") if short_option else ("--cfg-options",)
+    return [
+        *([parameter("config_argument", str, argument("CONFIG", named))] if argument_too else []),
+        parameter(
+            "config", str, option("--config", "Config file, or a packaged name such as searchqa.", "CONFIG")
+        ),
+        parameter(
+            "cfg_options",
+            list[str],
+            typer.Option(*names, help=anything, metavar="A.B=C ...", show_default=False),
+        ),
+        parameter("settings", list[str], typer.Option(_SETTING, hidden=True)),
+        parameter("force", bool, option("--force", alone)),
+    ]
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        flags = {word.partition("=")[0].replace("-", "_").lstrip("_") for word in args if word[:2] == "--"}
-        known = {option.removeprefix("--") for one in self.params for option in one.opts}
-        for flag in sorted(flags & (MEANT.keys() - known)):
-            raise UsageError(f"There is no option --{flag}: {MEANT[flag]}.")
-        switches = {option for one in self.params if getattr(one, "is_flag", False) for option in one.opts}
-        return super().parse_args(ctx, spread(args, switches))
+
+def _usual_settings(keys: tuple[str, ...]) -> list[inspect.Parameter]:
+    made = []
+    for panel, names in _PANELS.items():
+        for name in names:
+            leaf = setting(name)
+            if leaf is not None and leaf.key.startswith(keys):
+                metavar = _METAVARS.get(leaf.type, leaf.type.replace(" | ", "|"))
+                told = option(f"--{name}", leaf.description, metavar, rich_help_panel=panel)
+                made.append(parameter(name, str, told))
+    return made
 
 
-def _brief_command(brief: Collection[str]) -> type[FlagCommand]:
-    """A command whose help shows some options, unless all are asked for."""
+def _command(brief: Collection[str], keys: tuple[str, ...]) -> type[TyperCommand]:
+    """A command that takes every setting; its help shows the `brief` options unless all are asked for."""
 
-    class BriefCommand(FlagCommand):
+    class FlagCommand(TyperCommand):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            taking = {
+                _plain(name): not getattr(one, "is_flag", False)
+                for one in self.get_params(ctx)
+                for name in one.opts
+            }
+            return super().parse_args(ctx, spelled_out(args, taking, keys))
+
         def format_help(self, ctx: Any, formatter: Any) -> None:
             is_whole = ctx.meta.get(_WHOLE, False)
             shown: list[Any] = [] if is_whole else list(self.params)
@@ -202,25 +214,58 @@ def _brief_command(brief: Collection[str]) -> type[FlagCommand]:
                 for one in rest:
                     one.hidden = False
 
-    return BriefCommand
+    return FlagCommand
 
 
-def spread(arguments: Sequence[str], switches: Collection[str] = ()) -> list[str]:
-    """`--cfg-options a=1 b=2` written as `--cfg-options a=1 --cfg-options b=2`; a value is what holds `=` and
-    starts with no dash. So is a bare `a.b=1` that is no option's value; `switches` are options without one.
+def spelled_out(
+    arguments: Sequence[str], options: Mapping[str, bool], keys: tuple[str, ...] = ("",)
+) -> list[str]:
+    """The arguments as click reads them; `options` says by name which take a value. `--cfg-options a=1 b=2`,
+    as the public command line has it, and a bare `a.b=1` become one option a value. A setting that is no
+    option becomes `--setting=NAME=VALUE`; what is neither is an error that names the near miss.
     """
-    found: list[str] = []
-    following = False
-    for word in arguments:
-        is_value = "=" in word and not word.startswith("-")
-        is_bare = bool(_BARE.match(word)) and not (
-            found and found[-1].startswith("-") and found[-1] not in switches
-        )
-        if (is_bare or (following and is_value)) and not (found and found[-1] in _LIST_FLAG):
-            found.append(_LIST_FLAG[0])
-        following = word in _LIST_FLAG or ((following or is_bare) and is_value)
-        found.append(word)
+    words, found = deque(arguments), list[str]()
+    while words:
+        word = words.popleft()
+        name, equals, value = word.partition("=")
+        name = _plain(name)
+        if word == "--":
+            return [*found, word, *words]
+        if _BARE.match(word) or (name in _LISTS and name in options):
+            first = (
+                word if not name.startswith("-") else value if equals else words.popleft() if words else None
+            )
+            values = [] if first is None else [first]
+            while words and "=" in words[0] and not words[0].startswith("-"):
+                values.append(words.popleft())
+            found += [part for one in values for part in (_LISTS[0], one)] or [word]
+        elif name in options or not name.startswith("--"):
+            found.append(word)
+            if options.get(name) and not equals and words:
+                found.append(words.popleft())
+        else:
+            _check_setting(name[2:], options, keys)
+            if not equals and not words:
+                raise UsageError(f"--{name[2:]} takes a value.")
+            found.append(f"{_SETTING}={name[2:]}={value if equals else words.popleft()}")
     return found
+
+
+def _check_setting(name: str, options: Mapping[str, bool], keys: tuple[str, ...]) -> None:
+    """Raise where a word is neither an option of the command nor a setting that it takes."""
+    if name in MEANT:
+        raise UsageError(f"There is no option --{name}: {MEANT[name]}.")
+    if "." in name or (name in setting_names() and dotted(name).startswith(keys)):
+        return  # whether there is such a key is said with all else that is wrong
+    known = [one.lstrip("-") for one in options if one.startswith("--")]
+    known += [one for one in setting_names() if dotted(one).startswith(keys)]
+    close = difflib.get_close_matches(name, known, n=1)
+    near = f"Did you mean '--{close[0]}'?" if close else "'skillopt config show' lists all settings."
+    raise UsageError(f"No such option: --{name}. {near}")
+
+
+def _plain(name: str) -> str:
+    return f"--{name[2:].replace('-', '_')}" if name.startswith("--") else name
 
 
 def _given(said: dict[str, Any]) -> Given:
@@ -231,6 +276,8 @@ def _given(said: dict[str, Any]) -> Given:
             f"Two configs are named: {by_place!r} and --config {by_option!r}. Keep one of them."
         )
     options, force = said.pop("cfg_options", []), said.pop("force", False)
+    for one in said.pop("settings", []):
+        name, _, said[name] = one.partition("=")
     for role in ("target", "optimizer"):
         if role in said and f"{role}_model" in said:
             raise ConfigError(f"--{role} and --{role}_model both name a model. Keep one of them.")
@@ -242,30 +289,3 @@ def _given(said: dict[str, Any]) -> Given:
 
         config = str(run_named(Path(config))) if config == LATEST else config
     return Given(config=config, flags=said, options=options, force=force)
-
-
-def _flag_options(keys: tuple[str, ...]) -> list[inspect.Parameter]:
-    found = {flag.name: (flag, _panel(flag.key)) for flag in flags() if flag.key.startswith(keys)}
-    for benchmark in benchmarks.names():
-        try:
-            own = own_flags(benchmark)
-        except ImportError:  # a plug-in without its dependencies says so when it is used, not when another is
-            continue
-        for flag in own:
-            known = found[flag.name][0] if flag.name in found else None
-            is_thin = known is None or known.hidden or known.description == OF_A_BENCHMARK
-            if is_thin and flag.key.startswith(keys):  # only a benchmark can describe it
-                found[flag.name] = (flag, _panel(flag.key) if flag.name in FLAT else f"Keys of {benchmark}")
-    return [_option(flag, panel) for flag, panel in found.values()]
-
-
-def _option(flag: Flag, panel: str) -> inspect.Parameter:
-    metavar = _METAVARS.get(flag.type, flag.type.replace(" | ", "|"))
-    told = option(f"--{flag.name}", flag.description, metavar, rich_help_panel=panel, hidden=flag.hidden)
-    return parameter(flag.name, str, told)
-
-
-def _panel(key: str) -> str:
-    if key in declared().keys:
-        return "Providers and agent programs"
-    return _PANELS.get(key.partition(".")[0], "Other")

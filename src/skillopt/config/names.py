@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from skillopt.config.fields import section_of
 from skillopt.config.schema import Config
 from skillopt.config.services import declared
 
@@ -26,7 +27,7 @@ FLAT: Mapping[str, str] = {
         _RENAMED.get(f"{section}.{name}", name): f"{section}.{name}"
         for section in _SECTIONS
         for name, field in cast(Any, Config.model_fields[section].annotation).model_fields.items()
-        if not field.exclude
+        if not field.exclude and (section == "model" or section_of(field.annotation) is None)
     },
     "model_backend": "model.backend",
     "max_completion_tokens": "env.max_completion_tokens",
@@ -142,6 +143,19 @@ def dotted(name: str) -> str:
     return FLAT.get(name) or _flat_rest().get(name) or f"env.{name}"
 
 
+def flat_names() -> Mapping[str, str]:
+    """Every flat name that is no benchmark's alone, and its key."""
+    return {**_flat_rest(), **FLAT}
+
+
+def flat_name(key: str) -> str | None:
+    """The flat name that the pages show for a key."""
+    if key in declared().keys:
+        return key.removeprefix("model.")
+    role = key.removesuffix(".name")
+    return next((name for name, each in FLAT.items() if each in (key, role)), None)
+
+
 def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Nested settings under their public flat names; a role is the name of its model."""
 
@@ -171,7 +185,7 @@ def _flat_rest() -> Mapping[str, str]:
     keys = (*declared().keys, *DEAD, *REFUSED, *declared().aliases)
     return {
         **SHORT,
-        **{key.rpartition(".")[2]: key for key in keys if not key.startswith("env.")},
+        **{key.rpartition(".")[2]: key for key in keys},
         "meta_edit_budget": "optimizer.meta_learning_rate",
     }
 

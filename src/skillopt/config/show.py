@@ -1,41 +1,30 @@
-"""Shows configuration: the values of a run with their sources and no credential, every key there is, and the
-command line flags that follow from the keys.
-"""
+"""Shows configuration: the values of a run with their sources and no credential, and every key there is."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, SecretStr
+from pydantic import SecretStr
 from pydantic_core import to_jsonable_python
 
+from skillopt.agents import AGENTS
 from skillopt.benchmarks import benchmarks
 from skillopt.config.fields import Leaf, nested
 from skillopt.config.layers import leaf_of, settings_leaves, tree
 from skillopt.config.load import Resolved
-from skillopt.config.names import DEAD, FLAT, REFUSED, aliases
+from skillopt.config.names import dotted, flat_names
 from skillopt.config.sections import RARE_ROLES, ROLES
-from skillopt.config.services import declared
 from skillopt.config.source import SET
+from skillopt.errors import SkillOptError
+from skillopt.models import PROVIDERS
 from skillopt.redact import Scrubber, looks_secret, without_password
+from skillopt.registry import while_known
 
-OF_A_BENCHMARK = "A key of the benchmark."
+_BUDGET = "What the run may spend: '$2', '200k tokens', '500 calls', '30 minutes', or several with commas."
 _RARE = re.compile(r"model\.((optimizer|target)\.(options|agent)|judge|proposer)\.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flag:
-    """One command line flag: its flat name, the key it sets, and the type it has there."""
-
-    name: str
-    key: str
-    type: str
-    description: str
-    hidden: bool = False
-    """Accepted for the sake of old command lines, and not offered."""
 
 
 def render(resolved: Resolved) -> list[tuple[str, Any, str]]:
@@ -64,48 +53,23 @@ def describe(benchmark: str | None = None) -> list[Leaf]:
     return [known[key] for key in _with_own([leaf.key for leaf in own])]
 
 
-def flags() -> list[Flag]:
-    """The public flags, typed by the schema."""
-    names = dict(FLAT) | {key.removeprefix("model."): key for key in declared().keys}
-    offered = {name: _flag(name, key, None) for name, key in names.items()}
-    silent = {key.rpartition(".")[2]: key for key in (*DEAD, *REFUSED, *aliases())} | {
-        "meta_edit_budget": "optimizer.meta_learning_rate"
-    }
-    return [*offered.values(), *(_silent(name, key) for name, key in silent.items() if name not in offered)]
+def setting(name: str) -> Leaf | None:
+    """The key that a flag of this name sets; a key of benchmarks as `own` describes it."""
+    key = dotted(name)
+    if key == "budget":
+        return Leaf(key=key, annotation=str, default=None, description=_BUDGET)
+    role = key.removeprefix("model.") in (*ROLES, *RARE_ROLES)
+    return leaf_of(f"{key}.name" if role else key, benchmarks.get("own").Settings)
 
 
-def own_flags(benchmark: str) -> list[Flag]:
-    """The flags of the keys that a benchmark adds."""
-    settings = benchmarks.get(benchmark).Settings
-    keys = [leaf.key for leaf in settings_leaves(settings)]
-    names = {name: key for name, key in FLAT.items() if key in keys}
-    names |= {key.removeprefix("env."): key for key in keys}
-    return [_flag(name, key, settings) for name, key in names.items()]
-
-
-def _flag(name: str, key: str, settings: type[BaseModel] | None) -> Flag:
-    leaf = leaf_of(
-        f"{key}.name" if key in (f"model.{role}" for role in (*ROLES, *RARE_ROLES)) else key, settings
-    )
-    if leaf is None:
-        texts = {
-            "budget": (
-                "What the run may spend: '$2', '200k tokens', '500 calls', '30 minutes', or several with"
-                " commas."
-            ),
-            "env.max_completion_tokens": tree()["model.target.max_tokens"].description,
-        }
-        kind = "int" if key == "env.max_completion_tokens" else "text"
-        return Flag(name=name, key=key, type=kind, description=texts.get(key, OF_A_BENCHMARK))
-    return Flag(name=name, key=key, type=leaf.type, description=leaf.description)
-
-
-def _silent(name: str, key: str) -> Flag:
-    if key in aliases():
-        text = f"The same as --{aliases()[key].rpartition('.')[2]}."
-    else:
-        text = "Has no effect." if key in DEAD else "Is refused unless it asks for nothing."
-    return Flag(name=name, key=key, type="text", description=text, hidden=True)
+@while_known(PROVIDERS, AGENTS, benchmarks)
+def setting_names() -> frozenset[str]:
+    """Every name that a flag may have beside the dotted keys."""
+    found = set(flat_names())
+    for name in benchmarks.names():
+        with contextlib.suppress(ImportError, SkillOptError):  # it says so when it is used
+            found |= benchmarks.get(name).Settings.model_fields.keys()
+    return frozenset(found)
 
 
 def _with_own(own: list[str]) -> list[str]:

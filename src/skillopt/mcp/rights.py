@@ -114,7 +114,7 @@ PATHS = frozenset(
     | {"data_path", "split_dir", "skill_init", "out_root"}
 )
 MODELS = frozenset({"model", "target", "optimizer", "optimizer_model", "target_model", "backend"})
-PLAIN = frozenset({"since", "source", "preferences", "scheduler", "env", "budget", "limit", "split", "step"})
+PLAIN = frozenset({"since", "source", "preferences", "scheduler", "env", "budget", "split", "step"})
 """Arguments that hold a path, a model, and a text that names nothing outside of us."""
 OPTIONS = "cfg_options"
 _SECTIONS = tuple(f"model.{role}." for role in get_args(RoleName))

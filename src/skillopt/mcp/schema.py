@@ -5,7 +5,6 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from types import UnionType
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
@@ -195,7 +194,7 @@ def _argument(parameter: ParamMeta) -> Argument:
     is_list = get_origin(inside) is list
     plain = get_args(inside)[0] if is_list else inside
     option = max(told.param_decls or (), key=len) if isinstance(told, OptionInfo) else None
-    flag = _flags().get(parameter.name) if _is_setting(parameter) else None
+    flag = _setting(parameter.name) if _is_setting(parameter) else None
     return Argument(
         name=parameter.name if option is None else option.lstrip("-").replace("-", "_"),
         option=option,
@@ -226,12 +225,11 @@ def _is_setting(parameter: ParamMeta) -> bool:
     return parameter.default.rich_help_panel is not None
 
 
-@cache
-def _flags() -> Mapping[str, Any]:
-    """Public flags by name: on the command line all of them are text, here they have their own types."""
-    from skillopt.config.show import flags
+def _setting(name: str) -> Any:
+    """The key of a setting: on the command line all of them are text, here they have their own types."""
+    from skillopt.config.show import setting
 
-    return {flag.name: flag for flag in flags()}
+    return setting(name)
 
 
 def _fault_of(text: str) -> str:
