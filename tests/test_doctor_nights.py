@@ -130,8 +130,8 @@ def test_what_is_wrong_with_the_settings_is_named_and_hides_nothing_else(
 def test_a_folder_or_a_key_that_others_can_read_is_to_be_fixed(person: Person) -> None:
     folder = person.home / ".skillopt-sleep"
     (folder / ".env").write_text(f"OPENAI_API_KEY={KEY}\nOPENAI_BASE_URL=http://127.0.0.1:9/v1\n")
-    (folder / "decisions.json").write_bytes(b"{}")
-    (folder / "decisions.json").chmod(0o644)
+    (folder / "journal.json").write_bytes(b"{}")
+    (folder / "journal.json").chmod(0o644)
     folder.chmod(0o755)
     (folder / ".env").chmod(0o644)
     settings(person, "model: openai:gpt-5.4-mini\n")

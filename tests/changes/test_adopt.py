@@ -14,7 +14,7 @@ import pytest
 
 from changes._adoption import FIRST, MEMORY, SKILL, THIRD, World
 from skillopt.changes.block import with_learned
-from skillopt.changes.decisions import LOCK
+from skillopt.changes.journal import LOCK
 from skillopt.changes.status import decisions
 from skillopt.errors import RunConflict, UnknownName, UsageError
 from skillopt.files import lock

@@ -44,7 +44,7 @@ def test_a_proposal_lies_in_the_users_state_folder_and_only_the_user_can_read_it
     for path in folder.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert stat.S_IMODE(world.store.decisions.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(world.store.journal.path.stat().st_mode) == 0o600
 
 
 def test_the_page_shows_diff_evidence_verdict_pairs_and_cost(world: World) -> None:
@@ -288,13 +288,13 @@ def test_decisions_that_others_could_have_written_are_refused_because_git_keeps_
     world: World,
 ) -> None:
     proposal = world.stage()
-    world.store.decisions.path.chmod(0o644)
+    world.store.journal.path.chmod(0o644)
     with pytest.raises(UsageError, match=r"mode 644.*chmod 600"):
         world.adoption().adopt(proposal.id)
     real = world.home / "elsewhere.json"
-    world.store.decisions.path.rename(real)
+    world.store.journal.path.rename(real)
     real.chmod(0o600)
-    world.store.decisions.path.symlink_to(real)
+    world.store.journal.path.symlink_to(real)
     with pytest.raises(UsageError, match="no regular file"):
         world.adoption().adopt(proposal.id)
     assert world.skill.read_bytes() == SKILL.encode()
@@ -343,7 +343,7 @@ def test_an_id_is_never_a_path(world: World, id: str) -> None:
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", "{}", '{"x": NaN}', '{"folder": 3}'])
 def test_decisions_of_any_other_content_are_refused(world: World, content: str) -> None:
     proposal = world.stage()
-    world.store.decisions.path.write_text(content)
+    world.store.journal.path.write_text(content)
     with pytest.raises(UsageError, match="cannot be read as what was decided"):
         world.adoption().adopt(proposal.id)
     assert world.skill.read_bytes() == SKILL.encode()
@@ -351,6 +351,6 @@ def test_decisions_of_any_other_content_are_refused(world: World, content: str) 
 
 def test_without_decisions_nothing_is_the_persons(world: World) -> None:
     proposal = world.stage()
-    world.store.decisions.path.unlink()
+    world.store.journal.path.unlink()
     with pytest.raises(UsageError, match="not written by a night of yours"):
         world.store.load(proposal.id)

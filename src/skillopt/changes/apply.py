@@ -24,6 +24,10 @@ class FileChange:
     """How many folders were made for the file, and go with it."""
     durable: bool = True
     """Whether to wait until the disk has it. A new file that can be written again need not."""
+    name: str = ""
+    """What a person calls the file; empty for its own name."""
+    edits: tuple[int, ...] = ()
+    """Edits of a proposal that the file gains, or loses by an undo."""
 
 
 def digest(data: bytes | None) -> str | None:

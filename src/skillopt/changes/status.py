@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from skillopt.changes.apply import digest
-from skillopt.changes.decisions import Action, ProposalRecord
+from skillopt.changes.journal import Action, History
 from skillopt.changes.proposal import EditEvidence, Kind, NightProposal, ProposedFile
 from skillopt.changes.safe_file import confined
 from skillopt.changes.store import Store
@@ -80,11 +80,11 @@ def status(store: Store, roots: Sequence[Path]) -> ProposalsStatus:
     proposals = tuple(
         ProposalStatus(
             proposal=one.proposal,
-            state=_state(one.proposal, one.record),
-            edits={edit.id: _decided(edit.id, one.record) for edit in one.proposal.edits},
-            targets=tuple(_target(target, one.record, roots) for target in one.proposal.targets),
+            state=_state(one.proposal, one.history),
+            edits={edit.id: _decided(edit.id, one.history) for edit in one.proposal.edits},
+            targets=tuple(_target(target, one.history, roots) for target in one.proposal.targets),
             free_to_adopt=one.free_to_adopt,
-            note=_note(one.record),
+            note=_note(one.history),
         )
         for one in found
     )
@@ -97,40 +97,40 @@ def decisions(store: Store, project: str | None) -> tuple[Decision, ...]:
         decision
         for one in store.load_all()[0]
         if project in (None, one.proposal.project)
-        for decision in _decisions(one.proposal, one.record)
+        for decision in _decisions(one.proposal, one.history)
     ]
     return tuple(sorted(found, key=lambda one: (one.time, one.proposal, one.edit)))
 
 
-def _state(proposal: NightProposal, record: ProposalRecord) -> State:
+def _state(proposal: NightProposal, history: History) -> State:
     every = {edit.id for edit in proposal.edits}
-    if record.open is not None:
+    if history.open is not None:
         return "interrupted"
-    if record.replaced_by:
+    if history.replaced_by:
         return "replaced"
-    if every <= record.discarded:
+    if every <= history.discarded:
         return "discarded"
-    if every <= record.discarded | record.adopted:
+    if every <= history.discarded | history.adopted:
         return "adopted"
-    return "partly adopted" if record.adopted else "pending"
+    return "partly adopted" if history.adopted else "pending"
 
 
-def _note(record: ProposalRecord) -> str:
-    if record.replaced_by:
-        return f"by {record.replaced_by}"
-    if record.open is None:
+def _note(history: History) -> str:
+    if history.replaced_by:
+        return f"by {history.replaced_by}"
+    if history.open is None:
         return ""
     return (
-        f"The last {record.open.action} was interrupted; the next adopt, undo or discard finishes it, or"
+        f"The last {history.open.action} was interrupted; the next adopt, undo or discard finishes it, or"
         " drops it where no file had changed."
     )
 
 
-def _decided(edit: int, record: ProposalRecord) -> Decided:
-    return "adopted" if edit in record.adopted else "discarded" if edit in record.discarded else "pending"
+def _decided(edit: int, history: History) -> Decided:
+    return "adopted" if edit in history.adopted else "discarded" if edit in history.discarded else "pending"
 
 
-def _target(target: ProposedFile, record: ProposalRecord, roots: Sequence[Path]) -> TargetStatus:
+def _target(target: ProposedFile, history: History, roots: Sequence[Path]) -> TargetStatus:
     def told(disk: Disk, note: str = "") -> TargetStatus:
         return TargetStatus(name=target.name, path=Path(target.path), disk=disk, note=note)
 
@@ -138,9 +138,9 @@ def _target(target: ProposedFile, record: ProposalRecord, roots: Sequence[Path])
         live = digest(confined(Path(target.path), roots).content())
     except (UsageError, OSError) as error:
         return told("refused", str(error))
-    moving = record.open and next((file for file in record.open.files if file.target == target.name), None)
-    has_adopted = moving is None and bool(record.adopted & set(target.merged.edits))
-    old, new = (moving.old, moving.new) if moving else (target.pin, digest(target.data(record.adopted)))
+    moving = history.open and next((file for file in history.open.files if file.name == target.name), None)
+    has_adopted = moving is None and bool(history.adopted & set(target.merged.edits))
+    old, new = (moving.old, moving.new) if moving else (target.pin, digest(target.data(history.adopted)))
     if live == old and not (live is None and has_adopted):
         return told("old", "" if live is not None else "It is not there yet.")
     if live == new:
@@ -150,8 +150,8 @@ def _target(target: ProposedFile, record: ProposalRecord, roots: Sequence[Path])
     return told("other", "The file was edited since; adopt and undo would not overwrite it.")
 
 
-def _decisions(proposal: NightProposal, record: ProposalRecord) -> Iterator[Decision]:
-    last = {edit: move for move in record.moves for edit in move.taken}
+def _decisions(proposal: NightProposal, history: History) -> Iterator[Decision]:
+    last = {edit: move for move in history.changes for edit in move.taken}
     for target in proposal.targets:
         for edit in target.edits:
             if (move := last.get(edit.id)) is not None:

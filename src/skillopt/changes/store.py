@@ -1,6 +1,6 @@
 """The proposals of a person, in their state folder and never in a repository.
 
-A proposal is the person's own when a night wrote it down in the decisions file with the hash of its content;
+A proposal is the person's own when a night wrote it down in the journal with the hash of its content;
 any other folder that lies there is refused. The pages beside it are for people and never read back.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from skillopt.changes.apply import digest
-from skillopt.changes.decisions import Action, Decisions, ProposalRecord
+from skillopt.changes.journal import Action, History, ChangeJournal
 from skillopt.changes.page import page
 from skillopt.changes.proposal import Cost, IsMemoryFile, NightProposal, TargetDraft, proposed
 from skillopt.errors import UnknownName, UsageError
@@ -30,25 +30,30 @@ MANIFEST = "proposal.json"
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
 
 
+def subject_of(id: str) -> str:
+    """What the journal calls a proposal."""
+    return f"proposals/{id}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedProposal:
     """A proposal with what was decided on it."""
 
     proposal: NightProposal
-    record: ProposalRecord
+    history: History
 
     @property
     def pending(self) -> frozenset[int]:
         """The edits that nothing was decided on."""
-        if self.record.replaced_by:
+        if self.history.replaced_by:
             return frozenset()
         every = frozenset(edit.id for edit in self.proposal.edits)
-        return every - self.record.adopted - self.record.discarded
+        return every - self.history.adopted - self.history.discarded
 
     @property
     def is_undecided(self) -> bool:
         """Whether nothing at all was decided on it."""
-        return not self.record.moves and bool(self.pending)
+        return not self.history.changes and bool(self.pending)
 
     @property
     def free_to_adopt(self) -> frozenset[int]:
@@ -83,10 +88,10 @@ class OpenedProposal:
                 raise UsageError(f"Proposal {self.proposal.id} has no edit {edit}; it has {known}.")
             if edit not in open_ones:
                 done = "discarded; the next night may propose it anew"
-                if edit in self.record.adopted:
+                if edit in self.history.adopted:
                     done = "adopted already; `undo` takes it back"
-                if self.record.replaced_by:
-                    done = f"replaced by proposal {self.record.replaced_by}"
+                if self.history.replaced_by:
+                    done = f"replaced by proposal {self.history.replaced_by}"
                 raise UsageError(
                     f"Edit {edit} of proposal {self.proposal.id} is {done}. Nothing was changed."
                 )
@@ -131,9 +136,9 @@ class Store:
         return self.state / "proposals"
 
     @property
-    def decisions(self) -> Decisions:
+    def journal(self) -> ChangeJournal:
         """What was decided on them."""
-        return Decisions(state=self.state)
+        return ChangeJournal(state=self.state)
 
     def folder(self, id: str) -> Path:
         """The folder of a proposal. Raises `UsageError` for what is no id of a proposal."""
@@ -167,7 +172,7 @@ class Store:
         Raises `UsageError` for one that is not there, was altered, or is not of the person's nights.
         """
         folder = self.folder(id)
-        record = self.decisions.load().get(id)
+        history = self.journal.load().get(subject_of(id))
         try:
             data = (folder / MANIFEST).read_bytes()
         except FileNotFoundError as error:
@@ -178,13 +183,13 @@ class Store:
             raise UsageError(
                 f"{folder / MANIFEST} cannot be read ({error}). Nothing of it is used; delete {folder}."
             ) from error
-        if record is None or digest(data) != record.digest:
+        if history is None or digest(data) != history.digest:
             raise UsageError(
                 f"{folder / MANIFEST} was not written by a night of yours, or was altered since. Nothing of"
                 f" it is used. Delete {folder}; the next night makes a proposal of its own."
             )
         try:
-            return OpenedProposal(proposal=NightProposal.model_validate_json(data), record=record)
+            return OpenedProposal(proposal=NightProposal.model_validate_json(data), history=history)
         except ValidationError as error:
             differ = f"{error.error_count()} fields differ"
             raise UsageError(f"{folder / MANIFEST} is of another version of SkillOpt: {differ}.") from error
@@ -233,8 +238,8 @@ class Store:
                 write_bytes(growing / name, text.encode(), mode=0o600)
             pinned = digest(files[MANIFEST].encode())
             assert pinned is not None
-            with self.decisions.alone():
-                self.decisions.note(id, ProposalRecord(digest=pinned))
+            with self.journal.alone():
+                self.journal.note(subject_of(id), History(digest=pinned))
             growing.rename(self.home / id)
         except BaseException:
             # Also on Ctrl-C: half a proposal is none.
@@ -248,12 +253,13 @@ class Store:
         """
         paths = {target.path for target in newer.targets}
         gone = []
-        with self.decisions.alone():
+        with self.journal.alone():
             for one in self.load_all()[0]:
                 older = one.proposal
                 is_open = older.project == newer.project and one.is_undecided
                 if older.id != newer.id and is_open and {target.path for target in older.targets} <= paths:
-                    self.decisions.note(older.id, one.record.model_copy(update={"replaced_by": newer.id}))
+                    history = one.history.model_copy(update={"replaced_by": newer.id})
+                    self.journal.note(subject_of(older.id), history)
                     gone.append(older.id)
         return gone
 
@@ -263,11 +269,10 @@ class Store:
         return {one.proposal.id for one in found if one.is_undecided}
 
     def forget(self, ids: Iterable[str]) -> None:
-        """Take proposals out of the decisions file; held `alone` by the caller, who removes their folders."""
-        gone = set(ids)
+        """Take proposals out of the journal; held `alone` by the caller, who removes their folders."""
+        gone = set(map(subject_of, ids))
         if gone:
-            kept = {id: one for id, one in self.decisions.load().items() if id not in gone}
-            self.decisions.save(kept)
+            self.journal.save({name: one for name, one in self.journal.load().items() if name not in gone})
 
     def refuse_inside(self, roots: Sequence[Path]) -> None:
         """Raise `UsageError` for a state folder below a root: a repository could plant proposals."""

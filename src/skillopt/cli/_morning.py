@@ -17,7 +17,7 @@ from skillopt.errors import UsageError
 from skillopt.runs import words
 
 if TYPE_CHECKING:
-    from skillopt.changes.adoption import Adoption, Done
+    from skillopt.changes.adoption import Adoption, AdoptionResult
     from skillopt.changes.proposal import ProposedFile
 
 _ASKED = "adopt what is shown to help, asked about the rest (a), some by number (s), later (l), no (n)"
@@ -112,7 +112,7 @@ def _added(target: ProposedFile, edit: int) -> str:
 def _decide(adoption: Adoption, waiting: ProposalStatus) -> None:
     id = waiting.proposal.id
     answer = typer.prompt(_ASKED, default="l").strip().lower()[:1]
-    done: Done | None = None
+    done: AdoptionResult | None = None
     if answer == "a":
         edits = asked(adoption, id)
         done = adoption.adopt(id, edits=edits) if edits else None

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from skillopt.changes.adoption import Done
+from skillopt.changes.adoption import AdoptionResult
 from skillopt.changes.page import plain
 from skillopt.changes.proposal import NightProposal
 from skillopt.changes.status import ProposalsStatus
@@ -305,7 +305,7 @@ def _flagged(flags: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         yield f"edit {flag['edit']} FLAGGED, {flag['reason']}: {plain(flag['quoted'])}"
 
 
-def done_json(result: Done) -> dict[str, Any]:
+def done_json(result: AdoptionResult) -> dict[str, Any]:
     """What a decision did."""
     return {
         "ok": True,
@@ -321,7 +321,7 @@ def done_json(result: Done) -> dict[str, Any]:
     }
 
 
-def done(result: Done) -> Iterator[str]:
+def done(result: AdoptionResult) -> Iterator[str]:
     """What a decision did, in words."""
     yield from _lines("recovered", result.recovered)
     verb = {"adopt": "Adopted", "undo": "Undone", "discard": "Discarded"}[result.action]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from skillopt.changes.adoption import Adoption, Done
+from skillopt.changes.adoption import Adoption, AdoptionResult
 from skillopt.cli import EXIT_CODES, _sleep
 from skillopt.cli import _sleep_show as show
 from skillopt.cli._console import echo, tell
@@ -324,7 +324,7 @@ def _group(context: typer.Context) -> None:
         morning()
 
 
-def _decided(done: Done, json: bool) -> None:
+def _decided(done: AdoptionResult, json: bool) -> None:
     tell(show.done_json(done), show.done(done), json=json)
 
 

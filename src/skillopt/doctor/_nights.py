@@ -131,9 +131,9 @@ def _folder(folder: Path) -> list[CheckResult]:
 
 
 def _decisions(state: NightHome) -> list[CheckResult]:
-    path = state.store.decisions.path
+    path = state.store.journal.path
     try:
-        if not state.store.decisions.load() and not path.exists():
+        if not state.store.journal.load() and not path.exists():
             return [_result("decisions", "skipped", "the file is made with the first proposal")]
     except UsageError as error:
         said = "they cannot be trusted, so every proposal is refused"

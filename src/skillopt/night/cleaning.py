@@ -51,7 +51,7 @@ def clean(context: NightContext, *, before: datetime, dry: bool = False) -> Clea
             notes.append(f"{project} is left as it is: {error}")
     ids: list[str] = []
     if home.store.home.is_dir():
-        with home.store.decisions.alone():
+        with home.store.journal.alone():
             ids = list(_decided(context, before))
             found = [home.store.folder(id) for id in ids]
             size += sum(map(_size, found))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from multidict import MultiMapping
 
-from skillopt.changes.adoption import Adoption, Done
+from skillopt.changes.adoption import Adoption, AdoptionResult
 from skillopt.changes.proposal import Judgement, ProposedEdit, ProposedFile
 from skillopt.changes.status import ProposalsStatus, ProposalStatus
 from skillopt.dashboard._forms import actions, button, hidden
@@ -69,7 +69,7 @@ async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
     """Adopt, discard or undo. All of it goes through `Adoption`, which checks everything again."""
     adoption, id = _adoption(_context(visit)), form.get("proposal", "")
     edits = [int(one) for one in form.getall("edit", []) if one.isdecimal()]
-    verbs: dict[str, Callable[[], Done]] = {
+    verbs: dict[str, Callable[[], AdoptionResult]] = {
         "adopt": lambda: adoption.adopt(id, edits=edits),
         "discard": lambda: adoption.discard(id, edits=edits),
         "undo": lambda: adoption.undo(id),
@@ -83,7 +83,7 @@ async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
     return ActionReply(said=_told(await asyncio.to_thread(verbs[verb])))
 
 
-def _told(done: Done) -> str:
+def _told(done: AdoptionResult) -> str:
     named = "edit" if len(done.edits) == 1 else "edits"
     parts = [*done.recovered, f"{_VERBS[done.action]}: {named} {', '.join(map(str, done.edits))}."]
     parts += [f"Wrote {path}." for path in done.written]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from changes._adoption import MEMORY, SKILL, THIRD, World
-from skillopt.changes.decisions import Move
+from skillopt.changes.journal import FilesChange
 from skillopt.errors import UsageError
 
 
@@ -19,10 +19,10 @@ def world(tmp_path: Path) -> World:
     return World(home=tmp_path).write()
 
 
-def moves(world: World) -> tuple[Move, ...]:
+def changes_of(world: World) -> tuple[FilesChange, ...]:
     """Everything that was decided on the only proposal."""
-    (record,) = world.store.decisions.load().values()
-    return record.moves
+    (history,) = world.store.journal.load().values()
+    return history.changes
 
 
 def test_a_move_is_written_down_before_the_first_file_changes_and_done_after_the_last(world: World) -> None:
@@ -30,7 +30,7 @@ def test_a_move_is_written_down_before_the_first_file_changes_and_done_after_the
     seen = []
 
     def look(step: str) -> None:
-        last = moves(world)[-1:]
+        last = changes_of(world)[-1:]
         files = world.skill.read_bytes() == THIRD.encode(), world.memory.read_bytes() != MEMORY.encode()
         seen.append((step, [(move.is_open, [file.is_put for file in move.files]) for move in last], files))
 
@@ -42,15 +42,17 @@ def test_a_move_is_written_down_before_the_first_file_changes_and_done_after_the
         ("replaced CLAUDE.md", [(True, [True, True])], (True, True)),
         ("done", [(False, [True, True])], (True, True)),
     ]
-    (move,) = moves(world)
+    (move,) = changes_of(world)
     assert (move.action, move.edits, move.taken) == ("adopt", (1, 2, 3, 4), {1, 2, 3, 4})
 
 
 def test_a_move_that_was_planted_makes_recovery_write_nothing_that_no_proposal_holds(world: World) -> None:
     proposal = world.stage()
-    (record,) = world.store.decisions.load().values()
-    move = Move(action="adopt", time=world.clock(), edits=(1, 2, 3, 4), is_open=True)
-    world.store.decisions.note(proposal.id, record.plus(move))
+    ((subject, history),) = world.store.journal.load().items()
+    move = FilesChange(
+        action="adopt", reason=proposal.id, time=world.clock(), edits=(1, 2, 3, 4), is_open=True
+    )
+    world.store.journal.note(subject, history.plus(move))
     (said,) = world.adoption().recover()
     assert "no file had changed" in said
     assert (world.skill.read_bytes(), world.memory.read_bytes()) == (SKILL.encode(), MEMORY.encode())
