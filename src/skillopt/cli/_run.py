@@ -132,9 +132,9 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")
         decided = f"{len(facts.steps)}: {words.outcomes(change.action for change in facts.steps)}"
-        if job.earlier:
+        if earlier := job.division.earlier:
             decided = decided if facts.steps else "none in the last round"
-            decided += f", after {words.count(len(job.earlier), 'round')} in {result.folder.name}/rounds"
+            decided += f", after {words.count(len(earlier), 'round')} in {result.folder.name}/rounds"
         spent = words.spent(facts.spent.calls, facts.spent.tokens, facts.spent.dollars)
         took = words.duration(result.summary["total_wall_time_s"])
         for line in (("", ""), ("steps", decided), ("spent", spent), ("time", took), ("", "")):

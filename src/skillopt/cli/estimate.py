@@ -54,7 +54,7 @@ def estimate(
         print_json(_as_json(found))
     else:
         _show(found)
-        if job.folds:
+        if job.division.folds:
             open_console().say(_MANY)
 
 

@@ -100,7 +100,7 @@ def train(
     if correction:
         echo(correction, err=True)
     said = ""
-    if job.folds and not quiet:  # many small runs
+    if job.division.folds and not quiet:  # many small runs
         said = f"{estimated(job).in_words()}; 'skillopt estimate' has the parts."
     view = _run.choose_view(job, quiet=quiet, plain=plain)
     result = _run.train(job, folder, view, said)

@@ -47,7 +47,8 @@ def look(
     resolved = _run.configure(given)
     whole = prepare(target_only(resolved))
     few = whole.splits.train[:tasks]
-    job = replace(whole, splits=Splits(train=few, val=whole.splits.val))
+    division = replace(whole.division, splits=Splits(train=few, val=whole.splits.val))
+    job = replace(whole, division=division)
     folder = eval_folder(job, resolved)
     trouble = [*filter(None, [job.world_trouble]), *asyncio.run(_troubles(job, few))]
     view = _run.choose_view(job, quiet=quiet, plain=plain)

@@ -144,7 +144,7 @@ async def open_run(
             ledger = Ledger(within.budget, whole.ledger.part(within.name), elapsed=whole.elapsed)
         run.watch(note_seconds, facts_only=True)
         ledger.watch(tell_spending)
-        path = job.config.cache.path or (folder / SHARED if job.folds else None)
+        path = job.config.cache.path or (folder / SHARED if job.division.folds else None)
         if within is not None:
             path = within.whole.rollouts_path
         is_own = path is None and identity is None

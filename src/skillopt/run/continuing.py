@@ -36,12 +36,12 @@ def continued(job: Job, run: Path) -> Job:
     Raises `ConfigError` where a task that the run learned from would be a test task.
     """
     seed = seed_of(run)
-    if job.folds or job.listing is not None:
-        what = "tasks are cross-fitted" if job.folds else "a description is trained"
+    if job.division.folds or job.listing is not None:
+        what = "tasks are cross-fitted" if job.division.folds else "a description is trained"
         remedy = (
             "Go on without a test (--folds 1 --eval_test false), or with a test of tasks that it has not seen"
             " (--folds 1 --data_path FILE)"
-            if job.folds
+            if job.division.folds
             else "Start from the skill itself"
         )
         raise ConfigError(

@@ -36,12 +36,12 @@ Train: TypeAlias = "Callable[[OpenRun], Awaitable[Result]]"
 
 def told_plan(job: Job) -> str:
     """What a cross-fitted run will do, and what it can show."""
-    tasks = sum(len(rounds[-1].test) for rounds in job.folds)
-    rounds = len(job.earlier) + 1
-    runs = rounds * (len(job.folds) + 1)
+    folds, rounds = job.division.folds, len(job.division.earlier) + 1
+    tasks = sum(len(of_fold[-1].test) for of_fold in folds)
+    runs = rounds * (len(folds) + 1)
     each = "a run" if rounds == 1 else f"{rounds} rounds, in each of which another part of the tasks is val"
     return (
-        f"{tasks} tasks are few for one split, so they are cross-fitted in {len(job.folds)} folds: the skill"
+        f"{tasks} tasks are few for one split, so they are cross-fitted in {len(folds)} folds: the skill"
         f" handed over is trained on all of them ({each}), and each task is judged by a skill that never saw"
         f" it; {runs} small runs in all. {_showable(tasks)} train.folds=1 takes one split instead."
     )
@@ -60,14 +60,16 @@ def _showable(tasks: int) -> str:
 async def earlier_rounds(opened: OpenRun, train: Train) -> Document | None:
     """Train the rounds before the last one, and return the skill that it starts from; None is the seed."""
     job, start = opened.job, opened.job.start
-    rounds = len(job.earlier) + 1
+    earlier, folds = job.division.earlier, job.division.folds
+    rounds = len(earlier) + 1
     has_begun = opened.run.last_checkpoint() is not None  # then it is settled where the last round started
-    if job.folds and not has_begun:
+    if folds and not has_begun:
         await _check_seed(opened)
-    for number, splits in enumerate(() if has_begun else job.earlier, 1):
-        part = replace(job, splits=splits, start=start, earlier=(), folds=())
+    for number, splits in enumerate(() if has_begun else earlier, 1):
+        division = replace(job.division, splits=splits, earlier=(), folds=())
+        part = replace(job, division=division, start=start)
         # All rounds together may take half of a budget; what they leave is for the folds.
-        share = Fraction(1, (2 if job.folds else 1) * rounds - number + 1)
+        share = Fraction(1, (2 if folds else 1) * rounds - number + 1)
         try:
             shown = f"round {number} of {rounds}"
             result, _ = await _train_part(opened, part, f"rounds/{number}", shown, share, train)
@@ -75,10 +77,10 @@ async def earlier_rounds(opened: OpenRun, train: Train) -> Document | None:
             _tell(opened, f"The budget leaves too little for round {number} of {rounds}.")
             break
         start = Document(result.best_skill)
-        if job.folds:
+        if folds:
             scores = f"{result.seed_on_val.score:.3f} to {result.best_on_val.score:.3f}"
             _tell(opened, f"Round {number} of {rounds}: {scores} on {len(splits.val)} val tasks.")
-    if job.folds:
+    if folds:
         _set_aside_for_folds(opened)
     return start
 
@@ -109,17 +111,16 @@ async def _check_seed(opened: OpenRun) -> None:
 
 
 def fold_of(job: Job, rounds: Sequence[Splits]) -> Job:
-    """One fold of a cross-fitted job. It draws its test tasks as often as those of val, an odd number of
-    times, so that most draws of a task that passes or fails say the same.
-    """
+    """One fold of a cross-fitted job."""
     *before, last = rounds
-    fold = replace(job, splits=last, earlier=tuple(before), folds=(), opens_test=True)
-    return replace(fold, test_draws=fold.repeats | 1)
+    return replace(
+        job, division=replace(job.division, splits=last, earlier=tuple(before), folds=(), is_fold=True)
+    )
 
 
 async def pooled_rows(opened: OpenRun, train: Train) -> PooledRows:
     """Train and test every fold: the rows of the seed and of each fold's skill on tasks it never saw."""
-    folds, kinds = opened.job.folds, dict[str, str]()
+    folds, kinds = opened.job.division.folds, dict[str, str]()
     rows: dict[str, list[RowFact]] = {"seed": [], "best": []}
     for number, rounds in enumerate(folds, 1):
         fold = fold_of(opened.job, rounds)

@@ -26,11 +26,13 @@ class Division:
 
     splits: Splits
     earlier: tuple[Splits, ...] = ()
-    """See `Job.earlier`."""
+    """Rounds of training before this one, each with another part of the tasks as val."""
     folds: tuple[tuple[Splits, ...], ...] = ()
-    """See `Job.folds`."""
+    """Where tasks are cross-fitted, the rounds of each fold; its last one has the tasks that judge it."""
+    is_fold: bool = False
+    """Whether its test is a part of a larger one, which is opened also where the best skill is the seed."""
     changed: str = ""
-    """See `Job.changed`."""
+    """In what the tasks differ from those that the run had whose splits these are; empty where in nothing."""
 
 
 def divide(resolved: Resolved, benchmark: Benchmark, scrub: Callable[[str], str]) -> Division:

@@ -29,6 +29,7 @@ from skillopt.optimizer.render import clipped, section
 from skillopt.redact import Scrubber
 from skillopt.run.assembly import OpenRun, open_run
 from skillopt.run.description import about_description, listing_of
+from skillopt.run.division import Division
 from skillopt.run.job import Job
 from skillopt.run.trainer import asks_small
 from skillopt.skill.description import description_of
@@ -102,7 +103,7 @@ def drafting_job(resolved: Resolved, benchmark: Benchmark, skill: Skill) -> Job:
     return Job(
         config=resolved.config,
         benchmark=benchmark,
-        splits=NONE_YET,
+        division=Division(splits=NONE_YET),
         seed=skill,
         target=resolve_role(resolved.config, "target"),
         optimizer=resolve_role(resolved.config, "optimizer"),

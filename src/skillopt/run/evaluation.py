@@ -112,7 +112,7 @@ async def matrix(
     kept = job.eval_identity()
     async with open_run(job, folder, kept, sinks=sinks, retry=retry, one_stops_all=False) as opened:
         note_addresses(opened.run.database, asked_by(job, targets))
-        for text in filter(None, (job.bad_rows, job.changed)):
+        for text in filter(None, (job.bad_rows, job.division.changed)):
             opened.run.emit(Notice(text=text, level="warning"))
         work = _Work(
             job=job,

@@ -21,7 +21,7 @@ from skillopt.harnesses import identity_of, works_alone
 from skillopt.models.world.rules import unanswerable
 from skillopt.redact import Scrubber
 from skillopt.run.description import for_description, listing_of, trigger_benchmark
-from skillopt.run.division import digest, divide, tasks_digest
+from skillopt.run.division import Division, digest, divide, tasks_digest
 from skillopt.run.target import Target, told_apart
 from skillopt.runs.log import EVENTS
 from skillopt.skill.description import SkillListing, description_of
@@ -44,7 +44,7 @@ class Job:
 
     config: Config
     benchmark: Benchmark
-    splits: Splits
+    division: Division
     seed: Skill
     target: RoleSpec
     optimizer: RoleSpec
@@ -61,20 +61,15 @@ class Job:
     """All targets, where the skill is trained for several; `target` is the first."""
     start: Document | None = None
     """The skill that training starts from, where it is not the seed."""
-    earlier: tuple[Splits, ...] = ()
-    """Rounds of training before this one, each with another part of the tasks as val."""
-    folds: tuple[tuple[Splits, ...], ...] = ()
-    """Where tasks are cross-fitted, the rounds of each fold; its last one has the tasks that judge it."""
-    opens_test: bool = False
-    """Whether the sealed test is opened also where the best skill is the seed, as part of a larger one."""
-    test_draws: int = 1
-    """How often each test task is asked."""
     listing: SkillListing | None = None
     """Set where the description is trained, among the skills that the agent lists."""
-    changed: str = ""
-    """In what the tasks differ from those that the run had whose splits these are; empty where in nothing."""
     reuses: tuple[Path, ...] = ()
     """Folders of runs whose rollouts need not be paid again."""
+
+    @property
+    def splits(self) -> Splits:
+        """The tasks that this run trains on, decides by and is tested with."""
+        return self.division.splits
 
     @property
     def skill(self) -> Document:
@@ -124,6 +119,13 @@ class Job:
         return self.config.evaluation.repeats or max(1, math.ceil(ROWS_WANTED / len(self.splits.val)))
 
     @property
+    def test_draws(self) -> int:
+        """How often each test task is asked: in a fold as often as one of val, and an odd number of times, as
+        most draws of a task that passes or fails then say the same.
+        """
+        return self.repeats | 1 if self.division.is_fold else 1
+
+    @property
     def editable(self) -> EditableFiles:
         """The files of the skill that edits may change."""
         wanted, files = self.config.skill, self.skill.files
@@ -159,7 +161,7 @@ class Job:
             "body": None if self.listing is None else self.seed.document.digest,
             "target_version": identity_of(self.target.harness, self.target.model) or None,
             "start": None if self.start is None else self.start.digest,
-            "folds": len(self.folds) or None,
+            "folds": len(self.division.folds) or None,
             "proposer_version": None if proposer is None else identity_of(proposer.harness, proposer.model),
             "look_back": None if past is None else [past.older.digest, tasks_digest(past.tasks)],
         }
@@ -232,16 +234,13 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
     return Job(
         config=config,
         benchmark=benchmark,
-        splits=splits,
+        division=divided,
         seed=seed,
         target=target,
         optimizer=resolve_role(config, "optimizer", needs_key=needs_key),
         scrubber=scrubber,
         settings=as_json(resolved),
         judge=_judge(config, benchmark, needs_key),
-        earlier=divided.earlier,
-        folds=divided.folds,
-        changed=divided.changed,
         proposer=_proposer(config, needs_key),
         listing=listing,
         targets=targets,
@@ -253,7 +252,7 @@ def prepare_training(resolved: Resolved, *, needs_key: bool = True) -> Job:
     not kept: training starts anew with all tasks, divided as its settings say.
     """
     job = prepare(resolved, needs_key=needs_key)
-    return prepare(replace(resolved, run=None), needs_key=needs_key) if job.changed else job
+    return prepare(replace(resolved, run=None), needs_key=needs_key) if job.division.changed else job
 
 
 def _targets(resolved: Resolved, needs_key: bool) -> tuple[Target, ...]:

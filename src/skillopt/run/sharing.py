@@ -29,7 +29,7 @@ def own_cache(job: Job) -> Path | None:
         spec.harness == "chat" and spec.model.temperature == 0 and spec.model.api_key is not None
         for spec in job.specs
     )
-    if not (config.cache.shared and config.store.tasks and is_plain) or job.simulated or job.folds:
+    if not (config.cache.shared and config.store.tasks and is_plain) or job.simulated or job.division.folds:
         return None
     asked = sorted({(spec.model.provider, spec.model.address or "") for spec in job.specs})
     return cache_folder() / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]}.db"

@@ -87,7 +87,7 @@ def trainer_from(
             least_cap=max(map(least_cap, job.specs)),
             skills=2 if is_gated else 3,
             allowance=allowance_of(config) if any(works_alone(one.harness) for one in job.specs) else None,
-            always=folds is not None or job.opens_test or config.evaluation.eval_test is True,
+            always=folds is not None or job.division.is_fold or config.evaluation.eval_test is True,
         ),
         log=log,
         skills=skills,
@@ -126,7 +126,7 @@ def gate_of(job: Job, evaluator: Evaluator) -> Gate:
     metric = {True: "soft", False: "hard", None: None}[job.benchmark.graded]
     # A published benchmark has its scorer, so there is no other to advise; the answers of folds were checked
     # before the first round.
-    advises = isinstance(job.benchmark, Undivided) and not job.folds
+    advises = isinstance(job.benchmark, Undivided) and not job.division.folds
     return Gate(
         evaluator,
         rows_of(job.splits.val, job.repeats * len(job.specs)),

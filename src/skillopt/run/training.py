@@ -98,7 +98,9 @@ async def train(opened: OpenRun) -> Result:
     exports.catch_up()
     opened.run.watch(exports, facts_only=True)
     with tracked(opened):
-        trainer = trainer_of(opened, partial(pooled_rows, opened, train) if opened.job.folds else None)
+        trainer = trainer_of(
+            opened, partial(pooled_rows, opened, train) if opened.job.division.folds else None
+        )
         _announce(opened, trainer)
         try:
             trainer.start = await earlier_rounds(opened, train)
@@ -203,7 +205,7 @@ def _announce(opened: OpenRun, trainer: Trainer) -> None:
 def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
     """What the reader of the run should know before it starts."""
     job, evaluation = opened.job, opened.job.config.evaluation
-    notes = [told_plan(job)] if job.folds else []
+    notes = [told_plan(job)] if job.division.folds else []
     if job.seed.seedless:
         notes.append(f"{job.seed.path} is empty: a start without a seed.")
     if job.listing is not None:
@@ -258,7 +260,8 @@ def pruning_job(resolved: Resolved, run: Path) -> Job:
     same_tasks = {"train": config.train, "cache.path": config.cache.path or run / DATABASE}
     job = prepare(replace(alone, config=alone.config.having(same_tasks)))
     job = at_kept(job, kept_addresses([("target", job.target)], run / "pruned", {}, runs=[run]))
-    return replace(job, earlier=(), folds=())  # the last round's tasks, where they are cross-fitted
+    # The last round's tasks, where they are cross-fitted.
+    return replace(job, division=replace(job.division, earlier=(), folds=()))
 
 
 async def prune_run(job: Job, run: Path, folder: Path, *, sinks: Sequence[Sink] = ()) -> PrunedSkill:
@@ -274,8 +277,8 @@ async def prune_run(job: Job, run: Path, folder: Path, *, sinks: Sequence[Sink] 
     best, seed = figures.skills.get(state.best), figures.skills.get(state.seed)
     identity = {**job.identity(), "kind": "prune", "best": best.digest}
     async with open_run(job, folder, identity, sinks=sinks) as opened:
-        if job.changed:
-            opened.run.emit(Notice(text=job.changed, level="warning"))
+        if changed := job.division.changed:
+            opened.run.emit(Notice(text=changed, level="warning"))
         gate = gate_of(job, opened.evaluator)
         gate.metric = state.metric
         gate.leave_out(state.left_out)

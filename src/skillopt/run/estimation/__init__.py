@@ -53,7 +53,8 @@ def estimate(
         role: None if spec.model.provider == "world" else REPLY_TOKENS[role] for role, spec in roles.items()
     }
     # Of a cross-fitted run one part is rehearsed, the last round of a fold; the others are like it.
-    part = replace(fold_of(job, job.folds[0]), earlier=()) if job.folds else job
+    folds = job.division.folds
+    part = fold_of(job, folds[0][-1:]) if folds else job
     rehearsal = Rehearsal.of(part, {**guessed, **(reply_tokens or {})})
     # In a thread of its own, as the caller may have an event loop running.
     with ThreadPoolExecutor(1) as thread:
@@ -78,12 +79,11 @@ def estimate(
 
 def _of_all_parts(job: Job, stages: Mapping[tuple[str, Role], Counted]) -> Mapping[tuple[str, Role], Counted]:
     """The counts of one part for all parts of a cross-fitted run; only the last round of a fold is tested."""
-    if not job.folds:
+    folds = job.division.folds
+    if not folds:
         return stages
-    parts = (len(job.earlier) + 1) * (len(job.folds) + 1)
-    return {
-        key: _times(one, len(job.folds) if key[0] == TEST_STAGE else parts) for key, one in stages.items()
-    }
+    parts = (len(job.division.earlier) + 1) * (len(folds) + 1)
+    return {key: _times(one, len(folds) if key[0] == TEST_STAGE else parts) for key, one in stages.items()}
 
 
 async def _rehearse(rehearsal: Rehearsal) -> dict[Luck, Rehearsed]:
@@ -164,9 +164,9 @@ def _assumptions(job: Job, rehearsal: Rehearsal, likely: Rehearsed) -> list[str]
     ]
     if job.bad_rows:
         told.append(job.bad_rows)
-    if job.folds:
+    if folds := job.division.folds:
         told.append(
-            f"{len(job.folds)} folds and the run on all tasks, each in {len(job.earlier) + 1} rounds,"
+            f"{len(folds)} folds and the run on all tasks, each in {len(job.division.earlier) + 1} rounds,"
             " cost alike"
         )
     if rehearsal.is_sampled:

@@ -104,7 +104,7 @@ class Rehearsal:
         rehearsed = replace(
             job,
             benchmark=tasks,
-            splits=tasks.splits,
+            division=replace(job.division, splits=tasks.splits),
             seed=replace(job.seed, document=replace(job.skill, text=seed)),
             listing=None,
             look_back=None if job.look_back is None else replace(job.look_back, tasks=tasks.past),
@@ -188,7 +188,7 @@ def _part_of(job: Job) -> tuple[Job, Scale]:
         "gate.leak_guard": False,
         **{f"budget.{limit}": None for limit in ("calls", "tokens", "usd", "minutes")},
     }
-    return replace(job, config=config.having(eased), splits=part), scale
+    return replace(job, config=config.having(eased), division=replace(job.division, splits=part)), scale
 
 
 def _rules_of(spec: RoleSpec) -> WorldRules:
