@@ -7,7 +7,7 @@ import pytest
 from config._spec_keys import AGENT, MODELS, OPTIONS, SPEC_KEYS
 from skillopt.config.names import variables
 from skillopt.config.services import declared
-from skillopt.run.money import known_price
+from skillopt.run.models import known_price
 
 PROVIDER_KEYS = declared().keys
 

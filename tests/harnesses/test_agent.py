@@ -22,7 +22,7 @@ from harnesses._stub import stub
 from skillopt.errors import BudgetSpent, ConfigError, Fault
 from skillopt.harnesses import harnesses
 from skillopt.harnesses._agent import AgentHarness
-from skillopt.harnesses._rollout_budget import Allowance, RolloutBudget
+from skillopt.harnesses._rollout_budget import RolloutBudget
 from skillopt.harnesses.port import NotAsked, Session, Setup
 from skillopt.messages import Image
 from skillopt.models.port import ModelSpec
@@ -361,7 +361,7 @@ class Journal:
 async def test_a_rollout_is_reserved_as_a_whole_and_settled_from_its_report(tmp_path: Path) -> None:
     journal: Any = Journal()
     ledger = Ledger(Budget(tokens=1000), journal)
-    rollout_budget = RolloutBudget(ledger, None, Allowance(tokens=600))
+    rollout_budget = RolloutBudget(ledger, None, Budget(tokens=600))
     made = harness(tmp_path, rollout_budget=rollout_budget)
     await rollout(made, "one")
     assert journal.rows[0] == ("settled", Amount(calls=2, tokens=110, usd=None))

@@ -16,7 +16,7 @@ from skillopt.errors import Fault
 from skillopt.executors import Executor
 from skillopt.executors.port import WorkerLost
 from skillopt.executors.processes import ProcessPool
-from skillopt.harnesses._rollout_budget import Allowance, RolloutBudget
+from skillopt.harnesses._rollout_budget import RolloutBudget
 from skillopt.money import Amount, Budget, Ledger
 from skillopt.redact import Scrubber
 from skillopt.skill.folder import load_skill
@@ -78,7 +78,7 @@ async def test_what_a_worker_brings_back_holds_no_credential(tmp_path: Path, poo
 @pytest.mark.slow
 async def test_an_unproven_skill_is_paid_and_no_measurement(tmp_path: Path, pool: Executor) -> None:
     ledger = Ledger(Budget(), Journal())
-    budget = RolloutBudget(ledger, None, Allowance(tokens=1000))
+    budget = RolloutBudget(ledger, None, Budget(tokens=1000))
     with pytest.raises(Fault, match="nothing proves"):
         await rollout(harness(tmp_path, executor=pool, rollout_budget=budget), "UNLOADED")
     assert ledger.spent.tokens == 110
@@ -86,7 +86,7 @@ async def test_an_unproven_skill_is_paid_and_no_measurement(tmp_path: Path, pool
 
 async def test_a_lost_worker_is_told_as_such_and_stays_charged(tmp_path: Path) -> None:
     ledger = Ledger(Budget(), Journal())
-    budget = RolloutBudget(ledger, None, Allowance(tokens=1000, usd=Fraction(1)))
+    budget = RolloutBudget(ledger, None, Budget(tokens=1000, usd=Fraction(1)))
     with pytest.raises(Fault) as caught:
         await rollout(harness(tmp_path, executor=Dies(), rollout_budget=budget), "one", skill=SKILL)
     assert caught.value.kind == "spawn"

@@ -49,7 +49,7 @@ PLUGIN = Provider(
 '''
 ASKED = """
 import json, os, pathlib
-from skillopt.run.money import known_price
+from skillopt.run.models import known_price
 from skillopt.config.load import load
 from skillopt.config.roles import resolve_role
 from skillopt.config.names import flat_names

@@ -25,7 +25,7 @@ from skillopt.models.port import ModelSpec
 from skillopt.models.world.rules import SEED_SKILL, WorldRules
 from skillopt.run import Job, open_run, prepare
 from skillopt.run.addresses import asked_by, at_kept, kept_addresses
-from skillopt.run.target import Target, told_apart
+from skillopt.run.job import Target, told_apart
 from skillopt.services import plain_address
 from skillopt.skill.document import Document
 

@@ -14,7 +14,7 @@ from cli._commands import run
 from skillopt.config.load import load
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
 from skillopt.run import prepare
-from skillopt.run.sharing import cache_folder, own_cache
+from skillopt.run.assembly import cache_folder, own_cache
 from skillopt.runs.cache import SharedRollouts
 from skillopt.runs.database import Database
 from skillopt.tasks.rollout import Score, Trajectory

@@ -14,7 +14,6 @@ from skillopt.errors import Fault
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.events import Event, StageOpened
 from skillopt.events.state import TestShare
-from skillopt.harnesses._rollout_budget import Allowance
 from skillopt.messages import Usage
 from skillopt.money import Amount, Budget, Entry, Ledger
 from skillopt.skill.document import Document
@@ -220,27 +219,27 @@ def test_where_a_rollout_is_paid_as_a_whole_the_full_reservation_is_its_allowanc
         rollout(Usage(input_tokens=300, output_tokens=20)),
     ]
     rows = cells([(1, 1)] * 10, [(1, 1)] * 10)
-    said, _, _ = exam(rows, allowance=Allowance(tokens=5000, usd=Fraction(1, 2)))
+    said, _, _ = exam(rows, allowance=Budget(tokens=5000, usd=Fraction(1, 2)))
     told = said.estimate(used)
     assert told.tokens == 20 * 220 * 13 // 10 + 5000
     assert Fraction(told.usd) == 20 * Fraction(1, 2) * Fraction(13, 10) + Fraction(1, 2), (
         "nothing is known but the allowance"
     )
-    unsaid, _, _ = exam(rows, allowance=Allowance())
+    unsaid, _, _ = exam(rows, allowance=Budget())
     assert unsaid.estimate(used).tokens == 20 * 220 * 13 // 10 + 320 * 13 // 10, (
         "the dearest seen, as the rollout_budget would reserve"
     )
 
 
 def test_dollars_that_an_agent_reports_itself_are_what_its_test_is_taken_to_cost():
-    opened, _, _ = exam(cells([(1, 1)] * 10, [(1, 1)] * 10), allowance=Allowance(usd=Fraction(2)))
+    opened, _, _ = exam(cells([(1, 1)] * 10, [(1, 1)] * 10), allowance=Budget(usd=Fraction(2)))
     charge(opened, Amount(calls=8, tokens=400, usd=Fraction(1, 5)))
     told = opened.estimate([rollout(Usage(input_tokens=80, output_tokens=20))] * 4)
     assert Fraction(told.usd) == 20 * Fraction(1, 20) * Fraction(13, 10) + 2
 
 
 def test_an_agent_that_reports_nothing_is_taken_to_use_what_it_was_charged():
-    opened, _, _ = exam(cells([(1, 1)] * 10, [(1, 1)] * 10), allowance=Allowance(tokens=900))
+    opened, _, _ = exam(cells([(1, 1)] * 10, [(1, 1)] * 10), allowance=Budget(tokens=900))
     charge(opened, Amount(calls=4, tokens=4 * 900))
     assert opened.estimate([rollout(None)] * 4).tokens == 20 * 900 * 13 // 10 + 900
 

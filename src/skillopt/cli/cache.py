@@ -11,7 +11,7 @@ import typer
 from skillopt.cli._console import echo, tell
 from skillopt.cli._options import Json, simple
 from skillopt.errors import RunConflict, Stopped
-from skillopt.run.sharing import MB, cache_folder
+from skillopt.run.assembly import MB, cache_folder
 from skillopt.runs.database import Database
 
 PANEL, PLACE = "Look at runs", 9

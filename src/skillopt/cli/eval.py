@@ -37,7 +37,7 @@ from skillopt.run.evaluation import (
     skill_named,
     target_only,
 )
-from skillopt.run.target import told_apart
+from skillopt.run.job import told_apart
 from skillopt.runs import words
 from skillopt.runs.reader import is_run, read_run
 from skillopt.skill.folder import Skill

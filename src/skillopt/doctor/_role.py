@@ -30,7 +30,7 @@ from skillopt.models.reading import Unusable, read
 from skillopt.models.stack.scrubbed import Scrubbed
 from skillopt.money import Price, cost
 from skillopt.redact import Scrubber, without_password
-from skillopt.run.money import known_price
+from skillopt.run.models import known_price
 
 LONGEST = 60.0
 """Seconds a tiny call may take, whatever a run would grant it."""

@@ -6,14 +6,13 @@ from functools import partial
 
 from skillopt.agents import agents
 from skillopt.harnesses._own_agent import harness_of, located
-from skillopt.harnesses._rollout_budget import FIRST_TOKENS, Allowance, RolloutBudget, reservation
+from skillopt.harnesses._rollout_budget import FIRST_TOKENS, RolloutBudget, reservation
 from skillopt.harnesses.port import Harness, HarnessPlugin, HasIdentity, Session, Setup, TurnByTurn
 from skillopt.models.port import ModelSpec
 from skillopt.registry import Offer, Registry
 
 __all__ = [
     "FIRST_TOKENS",
-    "Allowance",
     "Harness",
     "HarnessPlugin",
     "RolloutBudget",

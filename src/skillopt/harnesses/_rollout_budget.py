@@ -12,7 +12,7 @@ from typing import Any
 from skillopt.errors import ConfigError, Fault, ModelError
 from skillopt.executors.port import WorkerLost
 from skillopt.messages import Role, Usage
-from skillopt.money import MARGIN, Amount, Entry, Ledger, Price, cost
+from skillopt.money import MARGIN, Amount, Budget, Entry, Ledger, Price, cost
 from skillopt.process.waiting import to_the_end
 from skillopt.programs.port import AgentReport
 
@@ -22,15 +22,7 @@ FIRST_USD = Fraction(1, 2)
 _NOT_WORKED_ON = ("spawn", "auth", "contract")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Allowance:
-    """What the user lets one rollout use; None is not said."""
-
-    tokens: int | None = None
-    usd: Fraction | None = None
-
-
-def reservation(allowance: Allowance, most: Amount, price: Price | None) -> Amount:
+def reservation(allowance: Budget, most: Amount, price: Price | None) -> Amount:
     """What a rollout sets aside: its allowance, or 1.3 x `most`, the dearest one seen; first a guess."""
     seen = most.times(MARGIN)
     tokens = allowance.tokens or seen.tokens or FIRST_TOKENS
@@ -46,7 +38,8 @@ class RolloutBudget:
 
     ledger: Ledger
     price: Price | None
-    allowance: Allowance = Allowance()
+    allowance: Budget = field(default_factory=Budget)
+    """What the user lets one rollout use, in tokens and dollars."""
     role: Role = field(default="target", kw_only=True)
     most: Amount = field(default=Amount(), init=False)
     """The dearest rollout so far."""

@@ -15,7 +15,7 @@ from skillopt.night.job import NightJobs
 from skillopt.night.readings import MOST_READ, batches, read_messages
 from skillopt.night.roles import REMEDY, Roles
 from skillopt.run.estimation import NOTHING, Range, estimate
-from skillopt.run.money import known_price
+from skillopt.run.models import known_price
 from skillopt.transcripts.session import RecordedSession
 
 _BY_HAND = Roles(target="handoff", optimizer="handoff")

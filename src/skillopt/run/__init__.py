@@ -5,7 +5,8 @@ what each gives back.
 from skillopt.run.assembly import OpenRun, open_run
 from skillopt.run.division import tasks_digest
 from skillopt.run.evaluation import Matrix, eval_splits, evaluate, matrix
-from skillopt.run.job import Job, prepare, prepare_training
+from skillopt.run.job import Job, Target
+from skillopt.run.preparation import prepare, prepare_training
 from skillopt.run.results import (
     Evaluated,
     Missing,
@@ -16,7 +17,6 @@ from skillopt.run.results import (
     looks_of,
     note_in,
 )
-from skillopt.run.target import Target
 from skillopt.run.trainer import trainer_of
 from skillopt.run.training import Result, train
 

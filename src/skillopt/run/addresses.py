@@ -18,8 +18,7 @@ from skillopt.config.roles import RoleSpec, address_of
 from skillopt.config.sections import RoleName
 from skillopt.config.services import declared
 from skillopt.errors import RunConflict, Stopped, UsageError
-from skillopt.run.job import Job
-from skillopt.run.target import Target
+from skillopt.run.job import Job, Target
 from skillopt.runs.database import Database
 from skillopt.runs.log import DATABASE, difference
 from skillopt.runs.reader import is_finished, is_run

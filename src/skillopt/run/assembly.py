@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -16,14 +18,12 @@ from skillopt.evaluation.look import check_scorer
 from skillopt.evaluation.runner import Evaluator, Rollouts
 from skillopt.events import Checkpoint, Event, Notice, Sink, Spending
 from skillopt.executors import Executor, executors
-from skillopt.files import write_json
+from skillopt.files import caches_folder, write_json
 from skillopt.models.stack.limited import Retry
 from skillopt.money import Budget, Entry, Ledger
 from skillopt.run.addresses import asked_by, note_addresses
 from skillopt.run.job import Job
-from skillopt.run.models import ModelStack
-from skillopt.run.money import budget_of, price_for
-from skillopt.run.sharing import MB, own_cache
+from skillopt.run.models import ModelStack, budget_of, price_for
 from skillopt.run.targets import Targets
 from skillopt.runs.answers import SHARED
 from skillopt.runs.cache import SharedRollouts
@@ -34,6 +34,7 @@ from skillopt.tasks.benchmark import RunsPrograms, Undivided, UsesExecutor
 
 DRAIN_SECONDS = 10.0
 """Beyond the longest time a call may take."""
+MB = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,3 +215,26 @@ def _executor(job: Job) -> Executor | None:
         return None
     made: Executor = executors.get(env.executor or "processes")(env.workers)
     return made
+
+
+def cache_folder() -> Path:
+    """Where the files of the person's own cache lie, one for each service."""
+    return caches_folder() / "rollouts"
+
+
+def own_cache(job: Job) -> Path | None:
+    """The file that a training run shares rollouts through by itself; None where it must not or may not.
+
+    Only where a second asking would tell nothing new, and where names mean the same tomorrow: a chat with a
+    model that needs a key, at temperature 0. Draws of any other target stay independent from run to run, or
+    two runs that agree would prove nothing. What `eval`, `noise` and `check` measure is always measured anew.
+    """
+    config = job.config
+    is_plain = all(
+        spec.harness == "chat" and spec.model.temperature == 0 and spec.model.api_key is not None
+        for spec in job.specs
+    )
+    if not (config.cache.shared and config.store.tasks and is_plain) or job.simulated or job.division.folds:
+        return None
+    asked = sorted({(spec.model.provider, spec.model.address or "") for spec in job.specs})
+    return cache_folder() / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]}.db"

@@ -22,7 +22,7 @@ from skillopt.process.waiting import together
 from skillopt.run.addresses import asked_by, note_addresses
 from skillopt.run.assembly import open_run
 from skillopt.run.division import tasks_digest
-from skillopt.run.job import Job
+from skillopt.run.job import Job, Target, told_apart
 from skillopt.run.results import (
     Evaluated,
     Missing,
@@ -33,7 +33,6 @@ from skillopt.run.results import (
     note_in,
     write_results,
 )
-from skillopt.run.target import Target, told_apart
 from skillopt.run.targets import Targets, carried_files
 from skillopt.runs.answers import stored_tasks
 from skillopt.runs.log import DATABASE

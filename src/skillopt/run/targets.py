@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
 from skillopt.config.roles import RoleSpec
-from skillopt.config.schema import Config
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.evaluation.runner import Evaluator, Rollouts, SeveralTargets
 from skillopt.executors import Executor
-from skillopt.harnesses import Allowance, RolloutBudget, harnesses, works_alone
+from skillopt.harnesses import RolloutBudget, harnesses, works_alone
 from skillopt.harnesses.port import Harness, NotAsked, Setup
 from skillopt.models import provider
 from skillopt.models.port import UNBOUNDED
 from skillopt.money import Ledger
 from skillopt.run.job import Job
-from skillopt.run.models import ModelStack
-from skillopt.run.money import price_for
+from skillopt.run.models import ModelStack, allowance_of, price_for
 from skillopt.skill.folder import Skill
 from skillopt.skill.install import carried_digest
 from skillopt.tasks.benchmark import Benchmark
@@ -120,12 +117,6 @@ class Targets:
             evaluator.slots = self.models.rollout_slots
         self.models.questions_by_hand.watch_rollouts(lambda: evaluator.under_way)
         return evaluator
-
-
-def allowance_of(config: Config) -> Allowance:
-    """What one rollout may use, where an agent makes the calls itself."""
-    allowed = config.budget.per_rollout
-    return Allowance(tokens=allowed.tokens, usd=None if allowed.usd is None else Fraction(str(allowed.usd)))
 
 
 def carried_files(spec: RoleSpec, skill: Skill) -> str:

@@ -22,8 +22,7 @@ from skillopt.optimizer.small import is_small
 from skillopt.run.assembly import OpenRun
 from skillopt.run.description import about_description
 from skillopt.run.job import Job
-from skillopt.run.money import least_cap, price_for
-from skillopt.run.targets import allowance_of
+from skillopt.run.models import allowance_of, least_cap, price_for
 from skillopt.skill.description import problem_with
 from skillopt.skill.store import SkillStore
 from skillopt.tasks.benchmark import SaysRule, Undivided

@@ -25,13 +25,13 @@ from skillopt.events.step import Outbox, Step
 from skillopt.files import write_json, write_text
 from skillopt.gate.gate import Measured
 from skillopt.run.addresses import at_kept, kept_addresses
-from skillopt.run.assembly import OpenRun, open_run
+from skillopt.run.assembly import OpenRun, open_run, own_cache
 from skillopt.run.continuing import carry_looks
 from skillopt.run.crossfit import earlier_rounds, pooled_rows, told_plan
 from skillopt.run.description import told_beside
 from skillopt.run.evaluation import target_only
-from skillopt.run.job import Job, prepare
-from skillopt.run.sharing import own_cache
+from skillopt.run.job import Job
+from skillopt.run.preparation import prepare
 from skillopt.run.tracking import tracked
 from skillopt.run.trainer import gate_of, plan_of, trainer_of
 from skillopt.runs.answers import TASKS, write_tasks
@@ -98,9 +98,7 @@ async def train(opened: OpenRun) -> Result:
     exports.catch_up()
     opened.run.watch(exports, facts_only=True)
     with tracked(opened):
-        trainer = trainer_of(
-            opened, partial(pooled_rows, opened, train) if opened.job.division.folds else None
-        )
+        trainer = trainer_of(opened, partial(pooled_rows, opened, train) if job.division.folds else None)
         _announce(opened, trainer)
         try:
             trainer.start = await earlier_rounds(opened, train)

@@ -12,9 +12,9 @@ from skillopt.events import Notice, Sink, TestMeasured
 from skillopt.events.state import TestShare
 from skillopt.events.step import Step
 from skillopt.gate.gate import STAGE, Gate
-from skillopt.harnesses import Allowance, reservation
+from skillopt.harnesses import reservation
 from skillopt.messages import Usage
-from skillopt.money import MARGIN, TEST_STAGE, Amount, Ledger, Price, cost
+from skillopt.money import MARGIN, TEST_STAGE, Amount, Budget, Ledger, Price, cost
 from skillopt.process.waiting import together
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Rollout, Scored
@@ -39,7 +39,7 @@ class SealedTest:
         max_tokens: int,
         least_cap: int,
         skills: int = 2,
-        allowance: Allowance | None = None,
+        allowance: Budget | None = None,
         always: bool = False,
     ) -> None:
         """What is compared is the number that `gate` decides on.

@@ -25,7 +25,7 @@ from skillopt.run.estimation.counting import CHARS_A_TOKEN, Counted, stages_of
 from skillopt.run.estimation.figures import NOTHING, Estimate, Range, StageCost, advised, largest_reply
 from skillopt.run.estimation.rehearsal import AGENT_TOKENS, LUCKS, Luck, Rehearsal, Rehearsed
 from skillopt.run.job import Job
-from skillopt.run.money import budget_of, known_price
+from skillopt.run.models import budget_of, known_price
 
 __all__ = ["NOTHING", "Estimate", "Range", "Speed", "StageCost", "estimate", "speeds_of"]
 REPLY_TOKENS: Mapping[Role, int] = {"target": 300, "optimizer": 900, "judge": 120}

@@ -11,7 +11,7 @@ from skillopt.messages import Role
 from skillopt.money import Budget
 from skillopt.run.estimation.counting import BASELINE, JUDGED_OUTSIDE, TEST
 from skillopt.run.job import Job
-from skillopt.run.money import least_cap
+from skillopt.run.models import least_cap
 from skillopt.runs.words import spent
 
 

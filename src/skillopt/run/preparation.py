@@ -1,0 +1,183 @@
+"""Loads and checks everything a run works on; nothing is paid yet and nothing written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from skillopt.benchmarks import benchmarks
+from skillopt.config.foreign import refuse_foreign
+from skillopt.config.load import Resolved
+from skillopt.config.roles import RoleSpec, resolve_role
+from skillopt.config.schema import Config
+from skillopt.config.show import as_json
+from skillopt.errors import ConfigError, SkillError, TaskError
+from skillopt.files import read_text
+from skillopt.harnesses import works_alone
+from skillopt.redact import Scrubber
+from skillopt.run.description import for_description, listing_of, trigger_benchmark
+from skillopt.run.division import divide
+from skillopt.run.job import Job, Target, told_apart
+from skillopt.runs.log import EVENTS
+from skillopt.skill.document import Document
+from skillopt.skill.folder import Skill, load_skill
+from skillopt.skill.paths import SKILL_FILE
+from skillopt.tasks.benchmark import Benchmark, WantsJudge
+from skillopt.tasks.functions import own_code_blamed
+
+
+def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key: bool = True) -> Job:
+    """Load and check all inputs. `benchmark` stands in for the configured one when it was made in Python.
+
+    Without `needs_key` a missing key is no error: for a job that is only looked at.
+    """
+    refuse_foreign(resolved)
+    config, listing = resolved.config, None
+    if config.train.part == "description":
+        config = for_description(resolved)
+        resolved = replace(resolved, config=config)
+        listing = listing_of(config)
+        benchmark = trigger_benchmark(config, listing, resolved.targets)
+    if benchmark is None:
+        if config.env.name is None:
+            raise ConfigError(
+                "No tasks are named. Name the folder of a train.yaml ('skillopt init NAME' makes one), or"
+                " --env own --data_path FILE, or another benchmark with --env:"
+                f" {', '.join(name for name in benchmarks.names() if name != 'own')}."
+            )
+        with own_code_blamed(f"The benchmark {config.env.name!r}", stops=True):
+            benchmark = benchmarks.get(config.env.name)(config.env.settings)
+    scrubber = Scrubber(resolved.secrets)
+    with own_code_blamed(f"The benchmark {benchmark.name!r}", stops=True):
+        divided = divide(resolved, benchmark, scrubber.scrub)
+    splits = divided.splits
+    if 0 < config.train.train_size < len(splits.train):
+        raise TaskError(
+            f"train.train_size is {config.train.train_size}, but the train split has {len(splits.train)}"
+            " tasks. Set 0 to take them."
+        )
+    if config.train.strategy == "proof":
+        _check_proof(config)
+    if config.optimizer.prune and not config.evaluation.use_gate:
+        raise ConfigError(
+            "optimizer.prune asks the gate, which evaluation.use_gate switches off. Change one."
+        )
+    seed = _seed(config, benchmark) if listing is None else listing.skill
+    target, targets = resolve_role(config, "target", needs_key=needs_key), _targets(resolved, needs_key)
+    if scrubber.scrub(seed.document.whole) != seed.document.whole:
+        raise SkillError(
+            "The skill holds a credential that this configuration also uses. Remove it from the skill before"
+            " it is sent anywhere."
+        )
+    return Job(
+        config=config,
+        benchmark=benchmark,
+        division=divided,
+        seed=seed,
+        target=target,
+        optimizer=resolve_role(config, "optimizer", needs_key=needs_key),
+        scrubber=scrubber,
+        settings=as_json(resolved),
+        judge=_judge(config, benchmark, needs_key),
+        proposer=_proposer(config, needs_key),
+        listing=listing,
+        targets=targets,
+    )
+
+
+def prepare_training(resolved: Resolved, *, needs_key: bool = True) -> Job:
+    """The job of a training run. Where the tasks of the run that is named have changed since, its splits are
+    not kept: training starts anew with all tasks, divided as its settings say.
+    """
+    job = prepare(resolved, needs_key=needs_key)
+    return prepare(replace(resolved, run=None), needs_key=needs_key) if job.division.changed else job
+
+
+def _targets(resolved: Resolved, needs_key: bool) -> tuple[Target, ...]:
+    found = tuple(told_apart([Target.of(config, needs_key=needs_key) for config in resolved.targets]))
+    draws = resolved.config.gate.confirm_draws
+    if found and draws % len(found):
+        raise ConfigError(
+            f"gate.confirm_draws {draws} cannot be divided among {len(found)} targets. Set a multiple of"
+            f" {len(found)}, or 0."
+        )
+    return found
+
+
+def _check_proof(config: Config) -> None:
+    """Refuse settings that only the published loop has a meaning for."""
+    mode = config.optimizer.skill_update_mode
+    if mode != "patch" and config.model.optimizer.prompts == "small":
+        raise ConfigError(
+            f"model.optimizer.prompts small asks for one rule, and optimizer.skill_update_mode {mode}"
+            " for whole skills. Set it to patch, or the prompts to standard."
+        )
+    if config.optimizer.use_skill_aware_reflection:
+        raise ConfigError(
+            "train.strategy proof writes no notes: switch optimizer.use_skill_aware_reflection off, or set"
+            " train.strategy to paper."
+        )
+
+
+def _proposer(config: Config, needs_key: bool) -> RoleSpec | None:
+    """The agent that proposes; refuses what would have no effect beside a proposer."""
+    name = config.train.proposer
+    if name == "analysts":
+        if config.model.proposer is not None:
+            raise ConfigError("model.proposer names an agent that nobody asks. Set train.proposer to agent.")
+        return None
+    if config.optimizer.skill_update_mode != "patch" or config.optimizer.use_skill_aware_reflection:
+        raise ConfigError(
+            f"train.proposer {name} proposes edits: set optimizer.skill_update_mode to patch and switch"
+            " optimizer.use_skill_aware_reflection off, or leave train.proposer at analysts."
+        )
+    if config.model.proposer is None:
+        return None
+    spec = resolve_role(config, "proposer", needs_key=needs_key)
+    if not works_alone(spec.harness):
+        raise ConfigError(
+            f"model.proposer: {config.model.proposer.name!r} is no agent that works by itself. Name one, as"
+            " in 'claude_code/anthropic:MODEL', 'codex/openai:MODEL' or 'cmd: PROGRAM'."
+        )
+    return spec
+
+
+def _seed(config: Config, benchmark: Benchmark) -> Skill:
+    if config.env.skill_init is None:
+        return Skill(path=None, name=benchmark.name, document=Document.of(benchmark.seed_skill))
+    wanted = config.skill
+    seed = load_skill(
+        config.env.skill_init, references=wanted.references is not False, scripts=wanted.scripts
+    )
+    if seed.folder is None and (wanted.references or wanted.scripts):
+        raise ConfigError(
+            f"{seed.path} is one document, and skill.references or skill.scripts wants files beside it. Make"
+            f" it a folder: {seed.name}/{SKILL_FILE}."
+        )
+    return _with_regions(seed)
+
+
+def _with_regions(skill: Skill) -> Skill:
+    """The skill with its protected regions, where it is the `best_skill.md` of a run: that file is what was
+    measured, without their marks, which the run's own copies have.
+    """
+    assert skill.path is not None
+    for home in skill.path.resolve().parents[:3]:  # RUN/best_skill.md, RUN/best_skill/NAME/SKILL.md
+        if not (home / EVENTS).is_file():
+            continue
+        for copy in sorted((home / "skills").glob("skill_v*.md"), reverse=True):
+            kept = Document.of(read_text(copy))
+            if kept.layout.regions and kept.rendered_text == skill.document.rendered_text:
+                return replace(skill, document=replace(skill.document, text=kept.text))
+    return skill
+
+
+def _judge(config: Config, benchmark: Benchmark, needs_key: bool) -> RoleSpec | None:
+    if not (isinstance(benchmark, WantsJudge) and benchmark.wants_judge):
+        return None
+    judge = resolve_role(config, "judge", needs_key=needs_key)
+    if judge.model.provider == "world":
+        raise ConfigError(
+            "Answers are to be judged, and the simulated world judges none. Name a model that does:"
+            " model.judge (--judge)."
+        )
+    return judge
