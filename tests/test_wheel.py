@@ -57,6 +57,16 @@ def test_the_wheel_holds_every_file_of_the_source_tree(wheel: Path) -> None:
     assert not missing
 
 
+def test_the_wheel_holds_the_plugins(wheel: Path) -> None:
+    plugins = [
+        path for path in (ROOT / "plugins").rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    ]
+    missing = {f"skillopt/{path.relative_to(ROOT).as_posix()}" for path in plugins} - set(
+        zipfile.ZipFile(wheel).namelist()
+    )
+    assert plugins and not missing
+
+
 def test_the_wheel_holds_our_packages_and_nothing_of_the_tests(wheel: Path) -> None:
     held = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert {name for name in held if not name.endswith(".dist-info")} == {

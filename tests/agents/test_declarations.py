@@ -54,7 +54,7 @@ def test_every_part_of_every_agent_can_be_had() -> None:
     for one in agents():
         assert agent(one.name) is one and AGENTS.describe(one.name)
         assert one.driver is None or (one.driver().name, one.driver().skills) == (one.name, one.skills)
-        assert one.plugin is None or one.plugin().scopes
+        assert one.plugin is None or bool(one.plugin.install) != bool(one.plugin.by_hand)
         assert one.transcripts is None or one.transcripts()(Homes(home=Path("/none"))).name == one.source
 
 

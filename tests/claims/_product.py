@@ -68,15 +68,6 @@ from skillopt.events.state import State
 from skillopt.gate.gate import Measured, Verdict
 from skillopt.harnesses._own_agent import answered
 from skillopt.harnesses.chat import Chat
-from skillopt.json_text import (
-    MISSING,
-    NotPlainJson,
-    value_at,
-    with_item,
-    with_member,
-    without_item,
-    without_member,
-)
 from skillopt.mcp import SWITCHES, Toolbox
 from skillopt.messages import Message, Reply, Request, Tool, Usage, as_plain
 from skillopt.models import PROVIDERS

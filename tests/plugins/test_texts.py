@@ -7,43 +7,35 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
-from typer.main import get_command
 
 import skillopt
 from plugins._cli import command_lines, complaint, options_alone
-from plugins._home import EVERYWHERE, actions, place
-from skillopt.changes.actions import OwnFile, TextLines
-from skillopt.changes.receipts import Scope
-from skillopt.cli import app
-from skillopt.cli.plugin import kit as own_kit
-from skillopt.mcp import Toolbox
-from skillopt.plugins.kit import Kit
+from skillopt.cli.plugin import plugin_folder
 from skillopt.skill.spec import violations
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXTS = ROOT / "src" / "skillopt" / "plugins" / "texts"
-CODEX = ROOT / "src" / "skillopt" / "agents" / "codex" / "texts"
-PAGES = [*sorted(TEXTS.rglob("*.md")), ROOT / "docs" / "plugins.md"]
-SKILL = TEXTS / "skill" / "SKILL.md"
+PLUGINS = ROOT / "plugins"
+PLUGIN = PLUGINS / "claude-code"
+PAGES = [*sorted(PLUGINS.rglob("*.md")), ROOT / "docs" / "plugins.md"]
+SKILL = PLUGIN / "skills" / "skillopt" / "SKILL.md"
 
 
-@pytest.fixture(scope="module")
-def kit() -> Kit:
-    """The real one, read off this program."""
-    return own_kit()
+def test_the_plugin_of_a_checkout_is_the_one_at_its_root() -> None:
+    assert plugin_folder() == PLUGIN
 
 
-def test_the_shipped_skill_keeps_every_rule_of_agent_skills(kit: Kit) -> None:
-    assert violations(kit.text(TEXTS / "skill/SKILL.md"), "skillopt") == []
+def test_the_shipped_skill_keeps_every_rule_of_agent_skills() -> None:
+    assert violations(SKILL.read_text(encoding="utf-8"), "skillopt") == []
 
 
 def test_the_skill_names_each_of_its_references_and_no_other() -> None:
     named = set(re.findall(r"`references/([\w-]+\.md)`", SKILL.read_text(encoding="utf-8")))
-    assert named == {path.name for path in (TEXTS / "skill" / "references").iterdir()}
+    assert named == {path.name for path in (SKILL.parent / "references").iterdir()}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -54,7 +46,7 @@ def test_every_command_line_is_one_that_the_program_takes(page: Path) -> None:
 
 def test_command_lines_are_found_and_a_wrong_one_is_named() -> None:
     lines = command_lines(
-        "`{{skillopt}} sleep diff`\n\n```\nskillopt train a --budget '$2'\nother\n```\n`skillopt trian`"
+        "`skillopt sleep diff`\n\n```\nskillopt train a --budget '$2'\nother\n```\n`skillopt trian`"
     )
     assert lines == ["skillopt sleep diff", "skillopt train a --budget '$2'", "skillopt trian"]
     assert complaint("skillopt trian")
@@ -87,74 +79,54 @@ def test_every_option_and_key_that_is_named_exists(page: Path) -> None:
     ] == []
 
 
-@pytest.mark.parametrize(("name", "scope"), EVERYWHERE)
-def test_every_file_is_filled_in_and_of_this_version(
-    kit: Kit, tmp_path: Path, name: str, scope: Scope
-) -> None:
-    made = actions(name, place(tmp_path, scope), kit)
-    texts = {
-        action.path: action.text if isinstance(action, OwnFile) else action.content
-        for action in made
-        if isinstance(action, (OwnFile, TextLines))
-    }
-    assert [path for path, text in texts.items() if "{{" in text] == []
-    versions = [json.loads(text)["version"] for path, text in texts.items() if path.endswith("plugin.json")]
-    assert all(version == skillopt.__version__ for version in versions)
-    if name in ("claude-code", "cursor") and scope == "user":
-        assert versions
-    for path, text in texts.items():
-        if text.startswith("---\n"):
-            assert yaml.safe_load(text.split("---\n")[1])["description"], path
+def test_the_manifests_name_this_version_and_the_public_names() -> None:
+    manifest, market = (
+        json.loads((PLUGIN / ".claude-plugin" / name).read_text(encoding="utf-8"))
+        for name in ("plugin.json", "marketplace.json")
+    )
+    [entry] = market["plugins"]
+    assert manifest["name"] == market["name"] == entry["name"] == "skillopt-sleep"
+    assert manifest["version"] == entry["version"] == skillopt.__version__
+    assert (PLUGIN / entry["source"]).resolve() == PLUGIN
 
 
-@pytest.mark.slow
-def test_the_lists_of_commands_options_and_tools_are_the_programs_own(kit: Kit) -> None:
-    commands = kit.text(TEXTS / "skill/references/commands.md")
-    names = re.findall(r"^## skillopt (.+)$", commands, re.MULTILINE)
-    tree = {name: get_command(app(name)).commands[name] for name in get_command(app()).commands}  # type: ignore[attr-defined]
-    inner = [
-        f"{name} {word}"
-        for name, one in tree.items()
-        for word, leaf in getattr(one, "commands", {}).items()
-        if not leaf.hidden
-    ]
-    assert sorted(names) == sorted([*tree, *inner])
-    assert "- `--edit`: Only the edit of this number; may be repeated." in commands
-    assert "session-start" not in commands
-    told = kit.text(TEXTS / "skill/references/tools.md")
-    assert re.findall(r"^- `(\w+)`", told, re.MULTILINE) == [spec[0] for spec in Toolbox(app).specs()]
+def test_what_the_plugin_starts_is_a_command_of_the_program() -> None:
+    [server] = json.loads((PLUGIN / ".mcp.json").read_text(encoding="utf-8"))["mcpServers"].values()
+    hooks = json.loads((PLUGIN / "hooks" / "hooks.json").read_text(encoding="utf-8"))["hooks"]
+    [hook] = hooks["SessionStart"][0]["hooks"]
+    for line in (" ".join([server["command"], *server["args"]]), hook["command"]):
+        assert complaint(line) == ""
 
 
-def test_the_skill_tells_an_agent_that_the_person_decides(kit: Kit) -> None:
-    for name in (
-        "skill/SKILL.md",
-        "skill/references/sleep.md",
-        "commands/skillopt-sleep.md",
-        "commands/skillopt-sleep-handoff.md",
+def test_the_skill_tells_an_agent_that_the_person_decides() -> None:
+    commands = ("skillopt-sleep", "skillopt-sleep-handoff", "skillopt-train")
+    for path in (
+        SKILL,
+        SKILL.parent / "references" / "sleep.md",
+        *(PLUGIN / "commands" / f"{name}.md" for name in commands[:2]),
     ):
-        text = TEXTS.joinpath(name).read_text(encoding="utf-8")
         assert re.search(
             r"person'?s? (pays and decides|decides)|person's decision|never adopt on your own|clear yes",
-            text,
+            path.read_text(encoding="utf-8"),
             re.IGNORECASE,
         )
-    for name in ("skillopt-sleep", "skillopt-sleep-handoff", "skillopt-train"):
+    assert {path.stem for path in (PLUGIN / "commands").iterdir()} == set(commands)
+    for name in commands:
         head = yaml.safe_load(
-            TEXTS.joinpath("commands", f"{name}.md").read_text(encoding="utf-8").split("---\n")[1]
+            (PLUGIN / "commands" / f"{name}.md").read_text(encoding="utf-8").split("---\n")[1]
         )
-        assert head["disable-model-invocation"] is True
+        assert head["description"] and head["disable-model-invocation"] is True
         assert "allowed-tools" not in head  # the agent asks before it runs anything
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a shell script")
+@pytest.mark.parametrize("agent", ["codex", "cursor", "devin"])
 @pytest.mark.parametrize("there", ["skillopt", "uv", "pipx", "nothing", "no checkout"])
-def test_the_install_script_of_codex_installs_its_own_checkout_never_a_name_and_lets_it_do_the_rest(
-    tmp_path: Path, there: str
+def test_the_install_scripts_install_their_own_checkout_never_a_name_and_let_it_do_the_rest(
+    tmp_path: Path, there: str, agent: str
 ) -> None:
     checkout = tmp_path / "a checkout"
-    texts = checkout / "src" / "skillopt" / "agents" / "codex" / "texts"
-    texts.mkdir(parents=True)
-    shutil.copy(CODEX / "install.sh", texts)
+    shutil.copytree(PLUGINS, checkout / "plugins")
     if there != "no checkout":
         (checkout / "pyproject.toml").touch()
     programs = tmp_path / "bin of mine"
@@ -173,7 +145,7 @@ def test_the_install_script_of_codex_installs_its_own_checkout_never_a_name_and_
             (programs / name).write_text(text)
             (programs / name).chmod(0o755)
     env = {"PATH": str(programs), "HOME": str(tmp_path), "PIPX_BIN_DIR": str(programs)}
-    script = [str(programs / "sh"), str(texts / "install.sh"), "--dry-run"]
+    script = [str(programs / "sh"), str(checkout / "plugins" / agent / "install.sh"), "--dry-run"]
     ran = subprocess.run(script, env=env, capture_output=True, text=True, timeout=20, check=False)
     said = calls.read_text() if calls.exists() else ""
     if there in ("nothing", "no checkout"):
@@ -181,15 +153,34 @@ def test_the_install_script_of_codex_installs_its_own_checkout_never_a_name_and_
         assert ("neither uv nor pipx" if there == "nothing" else "lies in no checkout") in ran.stderr
         return
     assert ran.returncode == 0, ran.stderr
-    assert said.endswith("skillopt plugin install codex --dry-run\n")
-    assert (f"install {checkout}[mcp]\n" in said) == (there != "skillopt")
+    assert said.endswith(f"skillopt plugin install {agent} --dry-run\n")
+    assert (
+        f"install {checkout / 'plugins' / agent / '..' / '..'}[mcp]\n" in said
+        or f"install {checkout}[mcp]\n" in said
+    ) == (there != "skillopt")
 
 
 def test_both_install_scripts_do_the_same() -> None:
-    scripts = [(CODEX / f"install.{kind}").read_text(encoding="utf-8") for kind in ("sh", "ps1")]
+    scripts = [(PLUGINS / f"install.{kind}").read_text(encoding="utf-8") for kind in ("sh", "ps1")]
     for line in (
         'uv tool install "${checkout}[mcp]"',
         'pipx install "${checkout}[mcp]"',
-        "skillopt plugin install codex",
+        "skillopt plugin install",
     ):
         assert all(line in script for script in scripts)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell script")
+def test_the_public_doors_lead_to_our_commands(tmp_path: Path) -> None:
+    env = {**os.environ, "HOME": str(tmp_path), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for line, said in (
+        (["sh", PLUGINS / "run-sleep.sh"], "nights so far"),
+        (
+            [sys.executable, PLUGINS / "copilot" / "mcp_server.py", "--help"],
+            "Serve SkillOpt to an agent over MCP",
+        ),
+    ):
+        ran = subprocess.run(
+            line, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert ran.returncode == 0 and said in ran.stdout, ran.stderr

@@ -1,5 +1,4 @@
-"""What our installer writes is found by the real agents, and taken back without a trace, over a person's own
-files.
+"""The plugin is installed, found and taken out by the real agents' own commands, beside a person's own files.
 
 The programs come from npm and talk to a provider on this machine. The home folder has a blank and an umlaut
 in its name.
@@ -9,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -18,13 +19,13 @@ from pathlib import Path
 
 import pytest
 
-from plugins._home import snapshot
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent
 from real._npm import cli
 from real._recorder import recording
 from skillopt.agents import is_memory_file
 from skillopt.changes.proposal import Cost, DraftStep, EditEvidence, Judgement, TargetDraft
 from skillopt.changes.store import Store
+from skillopt.cli.plugin import plugin_folder
 
 pytestmark = [
     pytest.mark.real,
@@ -34,12 +35,26 @@ pytestmark = [
 
 DESCRIPTION = "Trains, measures and compares agent skills"
 BODY = "The test split is looked at once."
+PLUGIN = plugin_folder()
 QUIET = (
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
     "DISABLE_AUTOUPDATER",
     "DISABLE_TELEMETRY",
     "DISABLE_ERROR_REPORTING",
 )
+
+THEIRS = {
+    ".claude/settings.json": '{\n\t"permissions": {"deny": ["WebFetch"]}\n}\n',
+    ".claude/CLAUDE.md": "Be brief.\r\n",
+    ".claude/commands/mine.md": "Say hello.\n",
+    ".claude/skills/okapi/SKILL.md": "---\nname: okapi\ndescription: Knows okapis.\n---\n\nOkapis.\n",
+    ".agents/skills/okapi/SKILL.md": "---\nname: okapi\ndescription: Knows okapis.\n---\n\nOkapis.\n",
+    ".codex/config.toml": (
+        '# mine\nmodel_verbosity = "low"\n\n[mcp_servers.mine]\ncommand = "/bin/true"\nenabled = false\n'
+    ),
+    ".copilot/mcp-config.json": '{\n    "mcpServers": {}\n}',
+    ".config/opencode/opencode.json": '{"$schema": "https://opencode.ai/config.json", "theme": "x"}',
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,17 +69,19 @@ class Person:
         return self.home / "a project"
 
     def skillopt(self, *words: str) -> str:
-        """Our program, as a person starts it; the folder it is in has a blank in its name too."""
-        tools = self.home.parent / "my tools"
-        if not tools.exists():
-            tools.symlink_to(sys.prefix)
-        return self._run([str(tools / "bin" / Path(sys.executable).name), "-s", "-m", "skillopt", *words])
+        """Our program, as a person starts it."""
+        return self._run(["skillopt", *words])
 
-    def program(self, agent: RealAgent, *words: str, **env: str) -> str:
+    def program(self, agent: RealAgent, *words: str, cwd: Path | None = None, **env: str) -> str:
         """An agent's program: what it says."""
-        return self._run(
-            [str(cli(agent.package, agent.version, agent.binary, env=self.machine)), *words], **env
-        )
+        return self._run([str(self._path(agent)), *words], cwd=cwd, **env)
+
+    def shell(self, line: str) -> str:
+        """A line of a shell."""
+        return self._run(["/bin/sh", "-c", line])
+
+    def _path(self, agent: RealAgent) -> Path:
+        return cli(agent.package, agent.version, agent.binary, env=self.machine)
 
     def claude(self, prompt: str) -> str:
         """Claude Code, asked once: all that it sent."""
@@ -100,11 +117,18 @@ class Person:
             assert bodies, "the agent sent nothing"
             return "\n".join(bodies)
 
-    def _run(self, command: list[str], **env: str) -> str:
-        whole = {"HOME": str(self.home), "PATH": os.environ["PATH"], **dict.fromkeys(QUIET, "1"), **env}
+    def _run(self, command: list[str], cwd: Path | None = None, **env: str) -> str:
+        tools = self.home.parent / "my tools"  # a blank in the name of the folder of programs
+        if not tools.exists():
+            tools.mkdir()
+            (tools / "skillopt").symlink_to(Path(sys.executable).parent / "skillopt")
+            for agent in (CLAUDE, CODEX, COPILOT):
+                (tools / agent.binary).symlink_to(self._path(agent))
+        path = f"{tools}{os.pathsep}{os.environ['PATH']}"
+        whole = {"HOME": str(self.home), "PATH": path, **dict.fromkeys(QUIET, "1"), **env}
         ran = subprocess.run(
             command,
-            cwd=self.project,
+            cwd=cwd or self.project,
             env=whole,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -120,19 +144,7 @@ class Person:
 def person(tmp_path: Path, machine_env: Mapping[str, str]) -> Person:
     """They have settings, skills and commands of their own."""
     home = tmp_path / "zu Häuse"
-    theirs = {
-        ".claude/settings.json": '{\n\t"permissions": {"deny": ["WebFetch"]}\n}\n',
-        ".claude/CLAUDE.md": "Be brief.\r\n",
-        ".claude/commands/mine.md": "Say hello.\n",
-        ".claude/skills/okapi/SKILL.md": "---\nname: okapi\ndescription: Knows okapis.\n---\n\nOkapis.\n",
-        ".agents/skills/okapi/SKILL.md": "---\nname: okapi\ndescription: Knows okapis.\n---\n\nOkapis.\n",
-        ".codex/config.toml": (
-            '# mine\nmodel_verbosity = "low"\n\n[mcp_servers.mine]\ncommand = "/bin/true"\nenabled = false\n'
-        ),
-        ".copilot/mcp-config.json": '{\n    "mcpServers": {}\n}',
-        ".config/opencode/opencode.json": '{"$schema": "https://opencode.ai/config.json", "theme": "x"}',
-    }
-    for name, text in theirs.items():
+    for name, text in THEIRS.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text, newline="")
     (home / "a project").mkdir()
@@ -160,22 +172,38 @@ def waiting(person: Person) -> None:
     )
 
 
-def test_claude_code_finds_the_plugin_runs_its_hook_and_forgets_it_again(person: Person) -> None:
-    before = snapshot(person.home)
-    person.skillopt("plugin", "install", "claude-code")
-    installed = snapshot(person.home)
-    assert "in place already" in person.skillopt("plugin", "install", "claude-code")
-    assert snapshot(person.home) == installed
+def settings(home: Path) -> dict[str, str]:
+    """What the person wrote, by its path: of settings what they say, as the programs write these anew."""
+    found = {}
+    for name in THEIRS:
+        text = (home / name).read_text()
+        if name == ".claude/settings.json":
+            kept = {key: value for key, value in json.loads(text).items() if value}
+            text = json.dumps(kept, sort_keys=True)
+        found[name] = text.rstrip() if name.endswith(".toml") else text
+    return found
 
+
+def named(home: Path) -> list[str]:
+    """The settings and lists of plugins in which something says our name; what the programs log stays theirs."""
+    kept = (".claude/*.json", ".claude/plugins/*.json", ".codex/*.toml", ".copilot/*.json", ".agents/*.json")
+    found = (path for pattern in kept for path in home.glob(pattern))
+    return sorted(str(path.relative_to(home)) for path in found if "skillopt" in path.read_text())
+
+
+def test_claude_code_finds_the_plugin_runs_its_hook_and_forgets_it_again(person: Person) -> None:
+    before = settings(person.home)
+    person.skillopt("plugin", "install", "claude-code")
+    person.skillopt("plugin", "install", "claude-code")  # changes nothing
     [plugin] = json.loads(person.program(CLAUDE, "plugin", "list", "--json"))
     assert (plugin["id"], plugin["enabled"], list(plugin["mcpServers"])) == (
-        "skillopt@skills-dir",
+        "skillopt-sleep@skillopt-sleep",
         True,
         ["skillopt"],
     )
-    assert "/my tools/" in plugin["mcpServers"]["skillopt"]["command"]
-    folder = person.home / ".claude" / "skills" / "skillopt"
-    assert "Validation passed" in person.program(CLAUDE, "plugin", "validate", "--strict", str(folder))
+    assert named(person.home)
+    for folder in (PLUGIN, Path(plugin["installPath"])):
+        assert "Validation passed" in person.program(CLAUDE, "plugin", "validate", "--strict", str(folder))
 
     # The server really starts and answers; Claude Code itself asks it.
     assert "Connected" in person.program(CLAUDE, "mcp", "list", MCP_TIMEOUT="60000")
@@ -185,18 +213,16 @@ def test_claude_code_finds_the_plugin_runs_its_hook_and_forgets_it_again(person:
     assert DESCRIPTION in sent
     assert BODY not in sent  # it costs nothing until it is called
 
-    called = person.claude("/skillopt-sleep status --json")
+    called = person.claude("/skillopt-sleep:skillopt-sleep status --json")
     assert "SkillOpt's night shift with: status --json" in called
-    assert "fresh subagent" in person.claude("/skillopt-sleep-handoff")
-    assert "estimate NAME" in person.claude("/skillopt-train my-skill")
-    assert BODY in person.claude("/skillopt:skillopt")
+    assert "fresh subagent" in person.claude("/skillopt-sleep:skillopt-sleep-handoff")
+    assert "estimate NAME" in person.claude("/skillopt-sleep:skillopt-train my-skill")
+    assert BODY in person.claude("/skillopt-sleep:skillopt")
 
+    shutil.rmtree(person.home / ".skillopt-sleep")
     person.skillopt("plugin", "uninstall", "claude-code")
-    after = snapshot(person.home)
-    assert {path: after.get(path) for path in before} == before
-    assert sorted(path for path in set(installed) - set(before) if path in after) == [
-        ".skillopt-sleep"
-    ]  # the proposal is in it
+    assert settings(person.home) == before
+    assert named(person.home) == []
     assert json.loads(person.program(CLAUDE, "plugin", "list", "--json")) == []
     shown, sent = person.claude_events("hello")
     assert DESCRIPTION not in sent
@@ -204,21 +230,16 @@ def test_claude_code_finds_the_plugin_runs_its_hook_and_forgets_it_again(person:
     assert "last night" not in shown
 
 
-def test_the_same_folder_is_a_marketplace_for_others(person: Person, tmp_path: Path) -> None:
-    person.skillopt("plugin", "install", "claude-code")
-    other = Person(home=tmp_path / "other", machine=person.machine)
-    other.project.mkdir(parents=True)
-    other.program(
-        CLAUDE, "plugin", "marketplace", "add", str(person.home / ".claude" / "skills" / "skillopt")
-    )
-    other.program(CLAUDE, "plugin", "install", "skillopt@skillopt")
-    [plugin] = json.loads(other.program(CLAUDE, "plugin", "list", "--json"))
-    assert (plugin["id"], plugin["enabled"]) == ("skillopt@skillopt", True)
-    assert "SkillOpt's night shift with: status" in other.claude("/skillopt:skillopt-sleep status")
+def test_the_public_lines_install_it_from_a_fresh_clone(person: Person, tmp_path: Path) -> None:
+    clone = tmp_path / "a clone"
+    shutil.copytree(PLUGIN.parent, clone / "plugins")
+    person.program(CLAUDE, "plugin", "marketplace", "add", "./plugins/claude-code", cwd=clone)
+    person.program(CLAUDE, "plugin", "install", "skillopt-sleep@skillopt-sleep", cwd=clone)
+    assert "SkillOpt's night shift with: status" in person.claude("/skillopt-sleep:skillopt-sleep status")
 
 
 def test_codex_finds_the_skill_and_the_server_and_forgets_them_again(person: Person) -> None:
-    before = snapshot(person.home)
+    before = settings(person.home)
     person.skillopt("plugin", "install", "codex")
     listed = person.program(CODEX, "mcp", "list")
     assert "skillopt" in listed
@@ -226,35 +247,29 @@ def test_codex_finds_the_skill_and_the_server_and_forgets_them_again(person: Per
     sent = person.codex("hello")
     assert DESCRIPTION in sent
     assert BODY not in sent
-    assert BODY in person.codex("$skillopt hello")
     person.skillopt("plugin", "uninstall", "codex")
-    after = snapshot(person.home)
-    assert {path: after.get(path) for path in before} == before
-    assert not [path for path in after if "skillopt" in path]
+    assert settings(person.home) == before
+    assert named(person.home) == []
     assert DESCRIPTION not in person.codex("hello")
 
 
-def test_settings_that_codex_wrote_anew_lose_only_our_part(person: Person) -> None:
-    settings = person.home / ".codex" / "config.toml"
-    person.skillopt("plugin", "install", "codex")
-    person.program(CODEX, "mcp", "add", "later", "--", "/bin/false")
-    assert "in place already" in person.skillopt("plugin", "install", "codex")
-    person.skillopt("plugin", "uninstall", "codex")
-    left = settings.read_text()
-    assert "skillopt" not in left
-    assert left.startswith('# mine\nmodel_verbosity = "low"\n')
-    listed = person.program(CODEX, "mcp", "list")
-    assert "later" in listed
-    assert "mine" in listed
-
-
-def test_copilot_and_opencode_list_the_skill_and_the_server(person: Person) -> None:
-    before = snapshot(person.home)
+def test_copilot_lists_the_skill_and_the_server_and_forgets_them_again(person: Person) -> None:
+    before = settings(person.home)
     person.skillopt("plugin", "install", "copilot")
+    person.skillopt("plugin", "install", "copilot")  # its marketplace is there already
     assert "skillopt" in person.program(COPILOT, "mcp", "list")
     assert DESCRIPTION in person.program(COPILOT, "skill", "list")
     person.skillopt("plugin", "uninstall", "copilot")
-    person.skillopt("plugin", "install", "opencode")
+    assert settings(person.home) == before
+    assert "skillopt" not in person.program(COPILOT, "mcp", "list")
+    assert DESCRIPTION not in person.program(COPILOT, "skill", "list")
+
+
+def test_opencode_finds_what_the_printed_text_puts_there(person: Person) -> None:
+    said = person.skillopt("plugin", "install", "opencode")
+    entry, copy = re.split(r"and copy the skill:\n", said.partition(":\n")[2])
+    (person.home / ".config" / "opencode" / "opencode.json").write_text(entry)
+    person.shell(copy.splitlines()[0])
     assert "skillopt" in person.program(OPENCODE, "mcp", "list")
     skills = {
         skill["name"]: skill["location"] for skill in json.loads(person.program(OPENCODE, "debug", "skill"))
@@ -262,6 +277,3 @@ def test_copilot_and_opencode_list_the_skill_and_the_server(person: Person) -> N
     assert skills["skillopt"] == str(
         person.home / ".config" / "opencode" / "skills" / "skillopt" / "SKILL.md"
     )
-    person.skillopt("plugin", "uninstall", "opencode")
-    after = snapshot(person.home)
-    assert {path: after.get(path) for path in before} == before

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,64 @@ from skillopt.programs.port import AgentDriver
 from skillopt.services import Service
 
 if TYPE_CHECKING:
-    from skillopt.plugins.port import AgentPlugin
     from skillopt.transcripts.port import Homes, TranscriptSource
 
 _LOGIN = Service(needs_name=False, uses_own_login=True, default_model="", keys={})
 _PROGRAM = Service(keys={}, backs_optimizer=False)
+
+
+FOLDER = "{plugin}"
+"""Stands for the folder of the plugin that SkillOpt ships (`plugins/claude-code`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPlugin:
+    """How SkillOpt comes into an agent: by commands of the agent's own, or by a text that a person follows.
+
+    `FOLDER` in either is replaced by the folder of the shipped plugin.
+    """
+
+    gets: str
+    """What the agent has afterwards, in a few words."""
+    install: tuple[tuple[str, ...], ...] = ()
+    """Command lines of the agent; the last one decides whether it worked, as earlier steps may be done."""
+    uninstall: tuple[tuple[str, ...], ...] = ()
+    by_hand: str = ""
+    """What a person does instead, for an agent without an installer."""
+    back_by_hand: str = ""
+    then: str
+    """What the person does next."""
+    seen: str = ""
+    """The program that this was tried with; empty where it follows documentation."""
+
+
+def from_marketplace(program: str, *, add: str, remove: str, seen: str) -> AgentPlugin:
+    """The shipped plugin, for a program that installs plugins from a marketplace in a folder."""
+    name = "skillopt-sleep"
+    plugin, market = (program, "plugin"), (program, "plugin", "marketplace")
+    return AgentPlugin(
+        gets="skill, commands skillopt-sleep, skillopt-sleep-handoff and skillopt-train, MCP server",
+        install=((*market, "add", FOLDER), (*plugin, add, f"{name}@{name}")),
+        uninstall=((*plugin, remove, f"{name}@{name}"), (*market, "remove", name)),
+        then=f"Start it anew; `{program} plugin list` shows {name}.",
+        seen=seen,
+    )
+
+
+def by_hand(
+    settings: str, entry: Mapping[str, Any], skills: str, *, then: str, seen: str = "", further: str = ""
+) -> AgentPlugin:
+    """MCP server and skill, for an agent whose settings are JSON and that has no installer."""
+    return AgentPlugin(
+        gets="skill, MCP server",
+        by_hand=(
+            f"Put this into {settings}:\n{json.dumps(entry, indent=2)}\n"
+            f"and copy the skill:\nmkdir -p {skills} && cp -R '{FOLDER}/skills/skillopt' {skills}/{further}"
+        ),
+        back_by_hand=f"Take the entry `skillopt` out of {settings}, and remove {skills}/skillopt.",
+        then=then,
+        seen=seen,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +114,7 @@ class Agent:
     """What its transcripts are called."""
     transcripts: Callable[[], Callable[[Homes], TranscriptSource]] | None = None
     """Set where its transcripts can be harvested."""
-    plugin: Callable[[], AgentPlugin] | None = None
+    plugin: AgentPlugin | None = None
     """Set where SkillOpt can be installed into it."""
 
 

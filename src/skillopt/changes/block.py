@@ -1,32 +1,17 @@
-"""Our lines in a text file of the person's, between two marker lines, with every byte around them kept.
-
-There are two kinds. In a memory file (CLAUDE.md, AGENTS.md ...) nights keep what they *learned*; that block
-is found by its markers and rewritten where it stands. An installed plugin adds fixed *lines*; these are found
-by their own content, because an agent that writes its settings anew may lose a marker, or put somebody's
-lines between them.
-"""
+"""The block of a memory file (CLAUDE.md, AGENTS.md ...) in which nights keep what they learned."""
 
 from __future__ import annotations
 
 import re
-from typing import Literal
 
-from skillopt.errors import SkillError, UsageError
+from skillopt.errors import SkillError
 from skillopt.skill.document import newline_of, to_lf
 from skillopt.skill.layout import BOM, leaves_fence_open
 
 START = "<!-- SKILLOPT-SLEEP:LEARNED START -->"
 END = "<!-- SKILLOPT-SLEEP:LEARNED END -->"
-Style = Literal["markdown", "hash"]
-"""How a file writes a comment: as Markdown does, or from `#` to the end of the line, as TOML does."""
 _ANY = re.compile(r"<!--\s*SKILLOPT-SLEEP:LEARNED\s+(?:START|END)\s*-->", re.IGNORECASE)
 _MARKER = re.compile(rf"^[ \t\ufeff]*({START}|{END})[ \t]*\r?$\n?", re.MULTILINE)
-_MARKS = {
-    "markdown": ("<!-- skillopt plugin: begin -->", "<!-- skillopt plugin: end -->"),
-    "hash": ("# skillopt plugin: begin", "# skillopt plugin: end"),
-}
-_OPEN_END = "ends inside a code block that is never closed, so our block would be code. Close it first"
-_LINE_END = r"[ \t]*(?:\r?\n|\Z)"
 
 
 def learned(text: str) -> str | None:
@@ -63,41 +48,11 @@ def with_learned(text: str, content: str) -> str:
     if not content:
         return text
     if leaves_fence_open(text):
-        raise SkillError(f"The memory file {_OPEN_END}.")
-    return _appended(text, START, content, END)
-
-
-def with_lines(text: str, content: str, style: Style) -> str:
-    """The text with our lines at its end. Raises `UsageError` where they are there or do not fit there."""
-    if any(re.search(_pattern(mark), text) for mark in _MARKS[style]):
-        raise UsageError(
-            "already has a block of ours that reads differently. Take it out, markers included"
-            f" ({_MARKS[style][0]})"
+        raise SkillError(
+            "The memory file ends inside a code block that is never closed, so our block would be code. Close"
+            " it first."
         )
-    if style == "markdown" and leaves_fence_open(text):
-        raise UsageError(_OPEN_END)
-    begin, end = _MARKS[style]
-    return _appended(text, begin, content.strip("\n"), end)
-
-
-def has_lines(text: str, content: str) -> bool:
-    """Whether our lines are in the text, exactly and once."""
-    return len(re.findall(_pattern(content), text)) == 1
-
-
-def without_lines(text: str, content: str, style: Style) -> str | None:
-    """The text without our lines and markers; None where these are gone or were changed."""
-    found = re.search(_pattern(content), text)
-    if found is None or not has_lines(text, content):
-        return None
-    before, after = text[: found.start()], text[found.end() :]
-    following = re.search(r"(?m)^[ \t]*([^\s#])", after)
-    if style == "hash" and following is not None and following[1] != "[":
-        return None  # a line that somebody added to our table would become a line of the table before it
-    begin, end = map(_pattern, _MARKS[style])
-    # The blank line that came with the block goes with it.
-    before = re.sub(rf"(?<=\n)\r?\n{re.escape(_MARKS[style][0])}{_LINE_END}\Z", "", before)
-    return re.sub(begin, "", before) + re.sub(end, "", re.sub(begin, "", after))
+    return _appended(text, START, content, END)
 
 
 def _appended(text: str, begin: str, content: str, end: str) -> str:
@@ -152,9 +107,3 @@ def _malformed(number: int, marker: str, problem: str) -> SkillError:
     return SkillError(
         f"Line {number}: {marker} {problem}. Restore its partner, or take the stray marker line out."
     )
-
-
-def _pattern(content: str) -> str:
-    """A pattern of whole lines, whatever their ends are."""
-    lines = map(re.escape, content.strip("\n").split("\n"))
-    return r"(?m)(?:^|(?<=\A\ufeff))" + r"\r?\n".join(lines) + _LINE_END

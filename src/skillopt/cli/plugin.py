@@ -4,91 +4,71 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
+import shutil
 import sys
-import sysconfig
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timezone
-from functools import cache
 from importlib.util import find_spec
 from json import dumps, loads
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
-import typer
-
-from skillopt import __version__
 from skillopt.agents import agent as agent_of
 from skillopt.agents import agents
-from skillopt.changes.install import Installer, InstallPlan, back
-from skillopt.changes.receipts import Receipt, Receipts, Scope
-from skillopt.cli import app
+from skillopt.agents.port import FOLDER, AgentPlugin
 from skillopt.cli._console import echo, tell
 from skillopt.cli._options import Json, argument, group, option, simple
-from skillopt.errors import SkillOptError, UnknownName, UsageError
-from skillopt.plugins.kit import Command, Kit, Option, ServerTool, by_name, this_program
-from skillopt.plugins.port import AgentPlugin, InstallPlace
+from skillopt.errors import Fault, SkillOptError, UnknownName, UsageError
+from skillopt.process import ask_process
 
 PANEL, PLACE = "Look things up", 7
 Name: TypeAlias = Annotated[str, argument("AGENT", "An agent of 'skillopt plugin list'.")]
-Project: TypeAlias = Annotated[
-    Path | None, option("--project", "For one project: below this folder.", "FOLDER")
-]
-User: TypeAlias = Annotated[bool, option("--user", "For all your projects: below your home folder.")]
-DryRun: TypeAlias = Annotated[
-    bool, option("--dry-run", "Say what would be done to which file, and do nothing.")
-]
-_WORDS = {
-    "create": ("create", "created"),
-    "change": ("change", "changed"),
-    "unchanged": ("as it is", "as it was"),
-    "remove": ("remove", "removed"),
-    "restore": ("restore", "restored"),
-    "left": ("leave", "left"),
-}
-"""What happens to a file, before and after."""
+DryRun: TypeAlias = Annotated[bool, option("--dry-run", "Say which commands would be run, and run none.")]
+_SECONDS = 120.0
 _MOST_INPUT = 1 << 20
 
 
 def list_agents(json: Json = False) -> None:
-    """List the agents SkillOpt can be installed into, what each of them gets, and where it is installed."""
-    told = _listed(_installer())
-    tell(told, _list_lines(told), json=json)
+    """List the agents SkillOpt can be installed into, what each of them gets, and by which commands."""
+    listed = {name: plugin_of(name) for name in agent_names()}
+    found = [
+        {
+            "name": name,
+            "title": agent_of(name).title,
+            "gets": plugin.gets,
+            "installer": plugin.install[0][0] if plugin.install else None,
+            "seen_with": plugin.seen or None,
+        }
+        for name, plugin in listed.items()
+    ]
+    lines = [
+        f"{one['name']:12} {one['title']}: {one['gets']}; "
+        + (f"installed by `{one['installer']} plugin`" if one["installer"] else "a few lines put in by hand")
+        for one in found
+    ]
+    tell({"agents": found}, [*lines, "", "skillopt plugin install AGENT [--dry-run]"], json=json)
 
 
-def install(
-    agent: Name,
-    project: Project = None,
-    user: User = False,
-    portable: Annotated[
-        bool,
-        typer.Option(
-            "--portable",
-            help="Call 'skillopt' from PATH, not by its path on this machine: for files you share.",
-        ),
-    ] = False,
-    dry_run: DryRun = False,
-    json: Json = False,
-) -> None:
-    """Install SkillOpt into an agent. Nothing is overwritten; 'uninstall' puts every file back as it was.
-
-    Installing again brings it up to date, and changes nothing where it is.
-    """
-    installer, place = _installer(), _place(agent, project, user)
-    ours = kit(portable=portable)
-    which, actions = place.install(agent), plugin_of(agent).actions_in(agent, place, ours)
-    done = installer.plan(which, actions) if dry_run else installer.install(which, actions, ours.version)
-    remarks = _remarks(agent, place, ours, portable=portable)
-    _tell(agent, place, done, dry_run=dry_run, json=json, remarks=remarks)
+def install(agent: Name, dry_run: DryRun = False, json: Json = False) -> None:
+    """Install SkillOpt into an agent by the agent's own commands; print what to do where it has none."""
+    plugin = plugin_of(agent)
+    remarks = [plugin.then]
+    if shutil.which("skillopt") is None:
+        remarks.append(
+            "The plugin calls `skillopt`, which is not on the PATH: install it by pipx or uv, or add the"
+            f" folder {Path(sys.executable).parent} to PATH."
+        )
+    if find_spec("mcp") is None:
+        remarks.append("The MCP server needs one more package: pip install 'skillopt-trainer[mcp]'.")
+    _carry_out(agent, plugin.install, plugin.by_hand, remarks, dry_run=dry_run, json=json)
 
 
-def uninstall(
-    agent: Name, project: Project = None, user: User = False, dry_run: DryRun = False, json: Json = False
-) -> None:
-    """Take SkillOpt out of an agent: every file as it was, or without our part where you changed it since."""
-    installer, place = _installer(), _place(agent, project, user)
-    done = (installer.plan_back if dry_run else installer.uninstall)(place.install(agent))
-    _tell(agent, place, done, dry_run=dry_run, json=json)
+def uninstall(agent: Name, dry_run: DryRun = False, json: Json = False) -> None:
+    """Take SkillOpt out of an agent by the agent's own commands; print what to do where it has none."""
+    plugin = plugin_of(agent)
+    _carry_out(agent, plugin.uninstall, plugin.back_by_hand, [], dry_run=dry_run, json=json)
 
 
 def session_start() -> None:
@@ -116,25 +96,24 @@ add = group(
 )
 
 
-def _installer() -> Installer:
-    return Installer(receipts=Receipts(state=Path.home() / ".skillopt-sleep"), now=utc_now)
+def agent_names() -> list[str]:
+    """The agents that SkillOpt can be installed into, as they are typed."""
+    return [one.name.replace("_", "-") for one in agents() if one.plugin is not None]
 
 
-def _place(agent: str, project: Path | None, user: bool) -> InstallPlace:
-    """Where an install takes place."""
-    if user and project is not None:
-        raise UsageError("--user means all your projects and --project one of them. Keep one.")
-    scope: Scope = "user" if user else "project" if project is not None else plugin_of(agent).scopes[0]
-    folder = (project or Path.cwd()) if scope == "project" else None
-    if folder is not None and not folder.is_dir():
-        raise UsageError(f"There is no folder {folder}. Name the project: --project FOLDER.")
-    return InstallPlace(
-        scope=scope,
-        home=Path.home(),
-        project=None if folder is None else folder.resolve(),
-        env=dict(os.environ),
-        windows=os.name == "nt",
-    )
+def plugin_of(name: str) -> AgentPlugin:
+    """How SkillOpt comes into an agent. Raises `UnknownName` with the near miss."""
+    plugin = agent_of(name).plugin if name.replace("_", "-") in agent_names() else None
+    if plugin is None:
+        raise UnknownName("agent", name, agent_names())
+    return plugin
+
+
+def plugin_folder() -> Path:
+    """The shipped plugin: in the wheel beside the code, in a checkout at its root."""
+    package = Path(__file__).parents[1]
+    shipped = package / "plugins"
+    return (shipped if shipped.is_dir() else package.parents[1] / "plugins") / "claude-code"
 
 
 def utc_now() -> datetime:
@@ -162,140 +141,49 @@ def hook_input() -> bytes:
     return b"".join(parts)
 
 
-def agent_names() -> list[str]:
-    """The agents that SkillOpt can be installed into, as they are typed."""
-    return [one.name.replace("_", "-") for one in agents() if one.plugin is not None]
-
-
-def plugin_of(name: str) -> AgentPlugin:
-    """What an install into an agent is. Raises `UnknownName` with the near miss."""
-    if name.replace("_", "-") not in agent_names():
-        raise UnknownName("agent", name, agent_names())
-    part = agent_of(name).plugin
-    assert part is not None
-    return part()
-
-
-def kit(*, portable: bool = False) -> Kit:
-    """Version, commands and tools of this program, and how it is called."""
-    windows = os.name == "nt"
-    if portable:
-        program = by_name(windows=windows)
-    else:
-        schemes = [sysconfig.get_default_scheme(), f"{os.name}_user"]
-        known = [one for one in schemes if one in sysconfig.get_scheme_names()]
-        scripts = [Path(sysconfig.get_path("scripts", one)) for one in known]
-        program = this_program(Path(sys.executable), scripts, windows=windows, version=sys.version_info[:2])
-    return Kit(version=__version__, program=program, commands=tuple(_commands()), tools=_tools())
-
-
-def _remarks(agent: str, place: InstallPlace, kit: Kit, *, portable: bool) -> list[str]:
-    """What the person should know after an install."""
-    said = [plugin_of(agent).then]
-    if find_spec("mcp") is None:
-        said.append("The MCP server needs one more package: pip install 'skillopt-trainer[mcp]'.")
-    if place.project is not None and not portable:
-        said.append(
-            f"The files call {kit.program.argv[0]}, which is this machine's; --portable writes 'skillopt' for"
-            " files you share."
-        )
-    return said
-
-
-def _tell(
+def _carry_out(
     agent: str,
-    place: InstallPlace,
-    plan: InstallPlan,
+    commands: Sequence[Sequence[str]],
+    by_hand: str,
+    remarks: Sequence[str],
     *,
     dry_run: bool,
     json: bool,
-    remarks: Sequence[str] = (),
 ) -> None:
-    """Say what was done or would be, file by file."""
+    """Run the agent's commands and say what they printed; or say which they are, or what to do by hand."""
+    folder = str(plugin_folder())
+    by_hand = by_hand.replace(FOLDER, folder)
+    lines = [[word.replace(FOLDER, folder) for word in command] for command in commands]
+    printed = [] if dry_run else _run(lines)
     told = {
         "agent": agent,
-        "scope": place.scope,
-        "root": str(place.root),
         "dry_run": dry_run,
-        "changed": not plan.is_done,
-        "files": [{"path": str(one.path), "state": one.state, "about": one.said} for one in plan.files],
-        "remarks": list(remarks),
+        "commands": lines,
+        "printed": printed,
+        "by_hand": by_hand,
+        "remarks": remarks,
     }
-    lines = [
-        f"{_WORDS[one.state][0 if dry_run else 1]:9} {one.path}" + (f" ({one.said})" if one.said else "")
-        for one in plan.files
-    ]
-    if dry_run:
-        lines.append("Nothing was written: this was a dry run.")
-    elif plan.is_done:
-        lines.append("Everything was in place already.")
-    tell(told, [*lines, *remarks], json=json)
+    said = [f"would run: {shlex.join(line)}" for line in lines] if dry_run else printed
+    tell(told, [*said, *([by_hand] if by_hand else []), *remarks], json=json)
 
 
-def _listed(installer: Installer) -> dict[str, Any]:
-    """All agents, and what is installed where."""
-    receipts = installer.receipts.all()
-    return {
-        "agents": [
-            {
-                "name": name,
-                "title": agent_of(name).title,
-                "gets": plugin_of(name).gets,
-                "scopes": list(plugin_of(name).scopes),
-                "seen_with": plugin_of(name).seen or None,
-                "installed": [_installed(receipt) for receipt in receipts if receipt.agent == name],
-            }
-            for name in agent_names()
-        ]
-    }
-
-
-def _installed(receipt: Receipt) -> dict[str, Any]:
-    changed = [one.path for one in back(receipt).files if one.state in ("change", "left", "unchanged")]
-    return {
-        "scope": receipt.scope,
-        "root": str(receipt.root),
-        "version": receipt.version,
-        "changed_since": [str(path) for path in changed],
-    }
-
-
-def _list_lines(told: Mapping[str, Any]) -> Iterator[str]:
-    """One agent a line, and its installs below it."""
-    for one in told["agents"]:
-        yield f"{one['name']:12} {one['title']}: {one['gets']}"
-        for there in one["installed"]:
-            where = "for all projects" if there["scope"] == "user" else f"in {there['root']}"
-            since = there["changed_since"]
-            changed = f"; not as it was left: {', '.join(since)}" if since else ""
-            yield f"{'':12} installed {where} by {there['version']}{changed}"
-    usage = "skillopt plugin install AGENT [--user | --project FOLDER] [--dry-run]"
-    yield f"\n{usage}; uninstall puts every file back."
-
-
-def _commands() -> Iterator[Command]:
-    """Every command, from the parser itself; options that stand for configuration keys are left out."""
-    for name in sorted(typer.main.get_command(app()).commands):  # type: ignore[attr-defined]
-        command = typer.main.get_command(app(name)).commands[name]  # type: ignore[attr-defined]
-        yield _command(name, command)
-        for word, one in getattr(command, "commands", {}).items():
-            if not one.hidden:
-                yield _command(f"{name} {word}", one)
-
-
-def _command(name: str, command: Any) -> Command:
-    options = []
-    for one in command.params:
-        if getattr(one, "hidden", False) or getattr(one, "rich_help_panel", None) or one.name == "help":
-            continue
-        by_place = one.param_type_name == "argument"
-        shown = (one.metavar or one.name.upper()) if by_place else ", ".join(one.opts)
-        options.append(Option(name=shown, help=getattr(one, "help", None) or ""))
-    return Command(name=name, help=" ".join((command.help or "").split()), options=tuple(options))
-
-
-@cache
-def _tools() -> tuple[ServerTool, ...]:
-    from skillopt.mcp import Toolbox  # loads the configuration, which a hook has no time for
-
-    return tuple(ServerTool(name=spec.name, description=spec.description) for spec in Toolbox(app).specs())
+def _run(lines: Sequence[Sequence[str]]) -> list[str]:
+    """What the commands print. Raises `UsageError` with that where the last one fails."""
+    printed: list[str] = []
+    for number, (program, *words) in enumerate(lines, start=1):
+        # By its path: on Windows these programs are scripts, which are not found by name alone.
+        path = shutil.which(program)
+        if path is None:
+            raise UsageError(
+                f"There is no program {program!r} on the PATH. Install it; then these lines do it:\n"
+                + "\n".join(map(shlex.join, lines))
+            )
+        try:
+            done = ask_process([path, *words], env=os.environ, timeout=_SECONDS)
+        except Fault as fault:
+            raise UsageError(f"{fault.detail}. Run it yourself: {shlex.join([program, *words])}") from fault
+        output = (done.stdout + done.stderr).decode("utf-8", "replace").strip()
+        printed.append(f"$ {shlex.join([program, *words])}\n{output}")
+        if done.code and number == len(lines):
+            raise UsageError("\n".join([*printed, f"`{program}` ended with {done.code}."]))
+    return printed

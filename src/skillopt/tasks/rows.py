@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.errors import TaskError
-from skillopt.json_text import json_parts, skip_space
 
 DATA_SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
+_SPACE = re.compile(r"[ \t\r\n]*")
 _PACKED = {b"\x1f\x8b": "compressed", b"PK\x03\x04": "an archive or a workbook", b"PAR1": "Parquet"}
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 """The beginnings of files that spreadsheets save as Unicode text."""
@@ -161,11 +162,11 @@ def _json_rows(file: Path, text: str, under: Sequence[str]) -> Iterator[DataRow 
         raise TaskError(f"{file}, line {error.lineno}: not JSON: {error.msg}. Correct the file.") from error
     except (ValueError, RecursionError) as error:
         raise TaskError(f"{file}: not JSON: {error}. Correct the file.") from error
-    start = skip_space(text, 0)
+    start = _skip_space(text, 0)
     if isinstance(whole, dict):
         listed = next((key for key in under if isinstance(whole.get(key), list)), None)
         if listed is not None:
-            start = next(part.at for part in json_parts(text, start, _DECODER) if part.key == listed)
+            start = next(part.start for part in _json_parts(text, start) if part.key == listed)
         elif not whole or not all(isinstance(value, dict) for value in whole.values()):
             raise TaskError(
                 f"{file} is an object without a list under {' or '.join(map(repr, under))} to hold the tasks."
@@ -174,9 +175,40 @@ def _json_rows(file: Path, text: str, under: Sequence[str]) -> Iterator[DataRow 
     elif not isinstance(whole, list):
         raise TaskError(f"{file} is {_kind(whole)}; tasks are a list of objects. Correct the file.")
     line, counted = 1, 0
-    for part in json_parts(text, start, _DECODER):
-        line, counted = line + text.count("\n", counted, part.at), part.at
+    for part in _json_parts(text, start):
+        line, counted = line + text.count("\n", counted, part.start), part.start
         yield _row(file, line, part.value if part.key is None else {"id": part.key, **part.value})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _JsonPart:
+    """A member of an object, or an item of a list (without a key), and where its value starts."""
+
+    key: str | None
+    start: int
+    value: Any
+
+
+def _json_parts(text: str, at: int) -> Iterator[_JsonPart]:
+    """The parts of the object or list that starts there, in a text that is known to be JSON."""
+    is_object, here = text[at] == "{", _skip_space(text, at + 1)
+    while text[here] not in "}]":
+        key = None
+        if is_object:
+            key, here = _DECODER.raw_decode(text, here)
+            here = _skip_space(text, _skip_space(text, here) + 1)
+        value, end = _DECODER.raw_decode(text, here)
+        yield _JsonPart(key=key, start=here, value=value)
+        here = _skip_space(text, end)
+        if text[here] == ",":
+            here = _skip_space(text, here + 1)
+
+
+def _skip_space(text: str, at: int) -> int:
+    """The first place from there on that is no white space of JSON."""
+    found = _SPACE.match(text, at)
+    assert found is not None, "an empty run matches"
+    return found.end()
 
 
 def _csv_rows(file: Path, text: str) -> Iterator[DataRow | TaskError]:

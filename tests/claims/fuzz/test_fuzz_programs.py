@@ -1,6 +1,4 @@
-"""What agent programs print and people write by hand is read or refused; what stands beside ours in the settings
-of an agent is kept.
-"""
+"""What agent programs print and people write by hand is read or refused."""
 
 from __future__ import annotations
 
@@ -14,13 +12,11 @@ import pytest
 
 from agents._places import STREAMS
 from claims._product import (
-    MISSING,
     AgentReport,
     CommandScorer,
     Fault,
     Finished,
     Message,
-    NotPlainJson,
     QuestionFolder,
     Request,
     RunConflict,
@@ -37,11 +33,6 @@ from claims._product import (
     read_manifest,
     replies,
     storable,
-    value_at,
-    with_item,
-    with_member,
-    without_item,
-    without_member,
 )
 from claims.fuzz._inputs import as_bytes, broken, spoilt, torn, tried, written
 from claims.fuzz.test_fuzz import folder, refused
@@ -53,8 +44,6 @@ KEPT = {
     "codex": ".codex/sessions/2026/11/15/rollout-1.jsonl",
 }
 """Where a program leaves the transcript that proves the skill."""
-SETTINGS = {"mcpServers": {"other": {"command": "x", "args": ["a"]}}, "hooks": {"Stop": [{"run": "y"}]}}
-OURS: dict[str, Any] = {"command": "skillopt", "args": ["mcp"]}
 ANSWER = {
     "answer": "Lisbon",
     "trace": [
@@ -135,37 +124,6 @@ def keep(report: AgentReport) -> None:
     """What becomes of a report in a run's database."""
     done = Trajectory(messages=report.messages, answer=report.answer, calls=report.calls, usage=report.usage)
     json.dumps(storable(done), default=as_plain, ensure_ascii=False).encode()
-
-
-def test_settings_of_agents() -> None:
-    def work(dice: Random) -> None:
-        text = written(dice, SETTINGS)
-        path = dice.choice((("mcpServers", "skillopt"), ("skillopt",), ("a", "b", "c"), ("hooks", "x")))
-        made = refused(NotPlainJson, lambda: with_member(text, path, OURS))
-        if made is not None:
-            assert value_at(made, path) == OURS
-            taken = without_member(made, path)
-            assert value_at(taken, path) is MISSING
-            assert taken == text or without_empty(taken, path) == without_empty(text or "{}", path)
-        at = dice.choice((("hooks", "Stop"), ("hooks", "New"), ("list",)))
-        listed = refused(NotPlainJson, lambda: with_item(text, at, OURS))
-        if listed is not None:
-            assert value_at(listed, at)[-1] == OURS
-            assert OURS not in value_at(without_item(listed, at, OURS), at)
-
-    tried(work)
-
-
-def without_empty(text: str, path: tuple[str, ...]) -> Any:
-    """The value of a text without the objects that a member of ours would have needed."""
-    value = value_at(text, ())
-    for depth in range(len(path) - 1, 0, -1):
-        around = value
-        for key in path[: depth - 1]:
-            around = around.get(key, {}) if isinstance(around, dict) else {}
-        if isinstance(around, dict) and around.get(path[depth - 1]) == {}:
-            del around[path[depth - 1]]
-    return value
 
 
 def test_queries_of_a_description(folder: Path) -> None:

@@ -1,6 +1,6 @@
 """Claude Code: Anthropic's agent."""
 
-from skillopt.agents.port import Agent, lazily, own_login
+from skillopt.agents.port import Agent, from_marketplace, lazily, own_login
 from skillopt.services import Service, agent_keys
 
 PLUGIN = Agent(
@@ -27,5 +27,5 @@ PLUGIN = Agent(
     is_provider=True,
     source="claude_code",
     transcripts=lazily("claude_code.transcripts", "ClaudeCodeTranscripts"),
-    plugin=lazily("claude_code.plugin", "PLUGIN"),
+    plugin=from_marketplace("claude", add="install", remove="uninstall", seen="Claude Code 2.1.197"),
 )

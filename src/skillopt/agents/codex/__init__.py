@@ -1,6 +1,6 @@
 """Codex: OpenAI's agent."""
 
-from skillopt.agents.port import Agent, lazily, own_login
+from skillopt.agents.port import Agent, from_marketplace, lazily, own_login
 from skillopt.services import Service, agent_keys
 
 PLUGIN = Agent(
@@ -40,5 +40,5 @@ PLUGIN = Agent(
     is_provider=True,
     source="codex",
     transcripts=lazily("codex.transcripts", "CodexTranscripts"),
-    plugin=lazily("codex.plugin", "PLUGIN"),
+    plugin=from_marketplace("codex", add="add", remove="remove", seen="Codex 0.166.0"),
 )

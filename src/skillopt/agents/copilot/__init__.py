@@ -1,6 +1,6 @@
 """GitHub Copilot CLI. Sessions of Copilot in VS Code are `copilot_chat`'s."""
 
-from skillopt.agents.port import Agent, lazily, own_login
+from skillopt.agents.port import Agent, from_marketplace, lazily, own_login
 from skillopt.services import Service, agent_keys
 
 PLUGIN = Agent(
@@ -33,5 +33,5 @@ PLUGIN = Agent(
     is_provider=True,
     source="copilot_cli",
     transcripts=lazily("copilot.transcripts", "CopilotCliTranscripts"),
-    plugin=lazily("copilot.plugin", "PLUGIN"),
+    plugin=from_marketplace("copilot", add="install", remove="uninstall", seen="Copilot CLI 1.0.102"),
 )

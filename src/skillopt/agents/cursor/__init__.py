@@ -1,6 +1,6 @@
 """Cursor, and its CLI."""
 
-from skillopt.agents.port import Agent, lazily, own_login
+from skillopt.agents.port import Agent, by_hand, lazily, own_login
 from skillopt.services import Service, agent_keys
 
 PLUGIN = Agent(
@@ -21,5 +21,10 @@ PLUGIN = Agent(
     ),
     source="cursor",
     transcripts=lazily("cursor.transcripts", "CursorTranscripts"),
-    plugin=lazily("cursor.plugin", "PLUGIN"),
+    plugin=by_hand(
+        "~/.cursor/mcp.json (a project: .cursor/mcp.json)",
+        {"mcpServers": {"skillopt": {"command": "skillopt", "args": ["mcp"]}}},
+        "~/.cursor/skills",
+        then="Reload Cursor's window; Settings lists the MCP server.",
+    ),
 )

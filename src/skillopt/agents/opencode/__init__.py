@@ -1,6 +1,6 @@
 """OpenCode."""
 
-from skillopt.agents.port import Agent, lazily
+from skillopt.agents.port import Agent, by_hand, lazily
 
 PLUGIN = Agent(
     name="opencode",
@@ -11,5 +11,11 @@ PLUGIN = Agent(
     login="opencode_cli",
     source="opencode",
     transcripts=lazily("opencode.transcripts", "OpenCodeTranscripts"),
-    plugin=lazily("opencode.plugin", "PLUGIN"),
+    plugin=by_hand(
+        "~/.config/opencode/opencode.json (a project: opencode.json)",
+        {"mcp": {"skillopt": {"type": "local", "command": ["skillopt", "mcp"], "enabled": True}}},
+        "~/.config/opencode/skills",
+        then="Start OpenCode anew; `opencode mcp list` shows skillopt.",
+        seen="OpenCode 1.18.33",
+    ),
 )

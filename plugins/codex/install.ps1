@@ -1,0 +1,2 @@
+& "$PSScriptRoot/../install.ps1" codex @args
+exit $LASTEXITCODE
