@@ -54,6 +54,7 @@ from skillopt.events import (
     EpochEnded,
     Event,
     Judged,
+    Minibatch,
     Notice,
     Proved,
     Reflected,
@@ -85,7 +86,7 @@ from skillopt.night.settings import NightSettings, read_settings
 from skillopt.night.tasks_file import read_tasks
 from skillopt.optimizer import replies
 from skillopt.optimizer.epoch import pairs_of
-from skillopt.optimizer.reflect import Minibatch, Reflection
+from skillopt.optimizer.reflect import Reflection
 from skillopt.process import Finished
 from skillopt.programs.place import fresh_place
 from skillopt.programs.port import AgentReport

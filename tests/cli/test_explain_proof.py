@@ -62,7 +62,7 @@ def test_each_edit_is_told_with_what_it_was_proven_by(skillopt: Command, proven:
 def test_every_proposal_ends_in_one_state(proven: Path) -> None:
     events = read(proven)
     proposed = sum(len(patch["edits"]) for one in of(events, "reflected") for patch in one["patches"])
-    outcomes = [edit["id"] for one in of(events, "updated") for edit in one["outcomes"]]
+    outcomes = [edit["edit"]["id"] for one in of(events, "updated") for edit in one["outcomes"]]
     assert len(outcomes) == len(set(outcomes)) == proposed
 
 

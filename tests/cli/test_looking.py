@@ -211,7 +211,7 @@ def test_a_run_of_another_version_is_refused_where_it_is_named(
     for name in ("a", "b"):
         shutil.copytree(finished, tmp_path / "outputs" / name)
     log = tmp_path / "outputs" / "a" / "events.jsonl"
-    log.write_text(log.read_text().replace('"schema_version":2', '"schema_version":1'), encoding="utf-8")
+    log.write_text(log.read_text().replace('"schema_version":3', '"schema_version":1'), encoding="utf-8")
     named, listed = skillopt("runs", str(log.parent)), skillopt("runs")
     assert (named.code, named.out) == (2, "") and "another version of SkillOpt" in named.err
     assert listed.code == 0 and "b  finished" in listed.out and "another version" in listed.err

@@ -354,7 +354,7 @@ def test_long_lines_wrap_at_words_on_a_terminal_and_stay_whole_elsewhere() -> No
 
 def updated(digest: str, *edits: dict[str, str]) -> Updated:
     outcomes = [
-        {"id": str(at), "state": "applied", "reason": "", "edit": one} for at, one in enumerate(edits)
+        {"state": "applied", "reason": "", "edit": {**one, "id": str(at)}} for at, one in enumerate(edits)
     ]
     return Updated.model_validate(
         {"id": digest, "place": "e1/s1", "digest": digest, "skill": digest, "outcomes": outcomes}

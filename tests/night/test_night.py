@@ -249,7 +249,7 @@ async def test_a_harmful_edit_is_proposed_measured_and_rejected_while_its_neighb
     async with LoopbackProvider(scripted(RULE, HARM, hard=SUBJECTS[::3])) as provider:
         ended = await night(person, provider, ear)
     proposed = [
-        edit.edit["content"] for event in ear.heard if isinstance(event, Updated) for edit in event.outcomes
+        edit.edit.content for event in ear.heard if isinstance(event, Updated) for edit in event.outcomes
     ]
     verdicts = [(str(event.place), event.action) for event in ear.heard if isinstance(event, Judged)]
     assert HARM in proposed and verdicts == [("e1/s1", "reject"), ("e1/s1/c1", "accept")]

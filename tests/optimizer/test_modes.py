@@ -20,11 +20,12 @@ from optimizer.test_stages import (
     optimizer,
     reflected,
 )
+from skillopt.events import Minibatch
 from skillopt.messages import Request
 from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.appendix import notes_of, with_notes
-from skillopt.optimizer.forms import FORMS, read_candidate, read_suggestion
-from skillopt.optimizer.reflect import Minibatch, Reflection
+from skillopt.optimizer.reflect import Reflection
+from skillopt.optimizer.replies import PAYLOADS, Candidates, Suggestions
 from skillopt.optimizer.update import halves
 from skillopt.skill.document import Document
 from skillopt.testing import FunctionModel
@@ -66,7 +67,7 @@ def candidates(*texts) -> str:
 
 def proposals(mode, *items) -> Merged:
     return Merged(
-        edits=tuple(FORMS[mode].read(item, f"e#{n}") for n, item in enumerate(items)), ended=(), calls=0
+        edits=tuple(PAYLOADS[mode].edit_of(item, f"e#{n}") for n, item in enumerate(items)), ended=(), calls=0
     )
 
 
@@ -87,7 +88,7 @@ async def test_analysts_are_asked_for_suggestions_and_their_key_is_read():
     system, user = (message.content for message in model.requests[0].messages)
     assert '"revise_suggestions"' in system and '"op"' not in system and "at most 2 suggestions" in user
     assert "revise_suggestions" in json.dumps(model.requests[0].schema)
-    assert [one.instruction for one in reflection.minibatches[0].edits] == ["Add a rule on dates.", "b"]
+    assert [one.content for one in reflection.minibatches[0].edits] == ["Add a rule on dates.", "b"]
 
 
 async def test_one_call_rewrites_the_skill_and_protected_parts_are_put_back():
@@ -105,7 +106,7 @@ async def test_one_call_rewrites_the_skill_and_protected_parts_are_put_back():
         == "---\nname: x\n---\n# New\n" + PROTECTED.text[PROTECTED.layout.regions[0].start :]
     )
     assert [outcome.state for outcome in update.outcomes] == ["applied"]
-    assert update.rewrite.change_summary == ["dates"] and not update.failed
+    assert update.rewrite.evidence["change_summary"] == ["dates"] and not update.failed
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,7 @@ async def test_suggestions_are_ranked_above_the_limit():
         reflected(),
         proposals("rewrite_from_suggestions", suggestion("a"), suggestion("b")),
     )
-    assert [one.instruction for one in selection.patch] == ["b"] and model.requests[0].stage == "ranking"
+    assert [one.content for one in selection.patch] == ["b"] and model.requests[0].stage == "ranking"
     assert "2 suggestions, numbered from 0" in model.requests[0].messages[1].content
 
 
@@ -150,7 +151,7 @@ async def test_suggestions_are_ranked_above_the_limit():
     ],
 )
 def test_a_suggestion_that_cannot_be_read_keeps_the_reason(item, problem):
-    assert problem in read_suggestion(item, "i").problem
+    assert problem in Suggestions.edit_of(item, "i").problem
 
 
 async def test_a_rewrite_may_be_written_with_another_effort():
@@ -174,7 +175,7 @@ async def test_analysts_write_whole_skills_one_each_under_the_larger_cap():
         rewrite_tokens=5_000,
     )
     reflection = await asked.reflect(at("e1/s1", 1), evaluation({0}, set(), 1))
-    assert [one.new_skill for one in reflection.minibatches[0].edits] == ["# A\n"]
+    assert [one.content for one in reflection.minibatches[0].edits] == ["# A\n"]
     assert (
         "exactly one skill" in model.requests[0].messages[1].content and model.requests[0].max_tokens == 5_000
     )
@@ -198,11 +199,13 @@ async def test_merging_whole_skills_gives_one_skill():
         skill_update_mode=mode,
     )
     made = tuple(
-        Minibatch(kind="failure", index=n, tasks=(), edits=(read_candidate({"new_skill": text}, f"m{n}"),))
+        Minibatch(
+            kind="failure", index=n, tasks=(), edits=(Candidates.edit_of({"new_skill": text}, f"m{n}"),)
+        )
         for n, text in enumerate(("# A\n", "# B\n"))
     )
     merged = await asked.aggregate(at("p"), Reflection(rollouts=(), minibatches=made))
-    assert [one.new_skill for one in merged.edits] == ["# AB\n"] and '"skill_candidates"' in model.requests[
+    assert [one.content for one in merged.edits] == ["# AB\n"] and '"skill_candidates"' in model.requests[
         0
     ].messages[0].content
 
@@ -219,11 +222,13 @@ async def test_no_more_whole_skills_are_merged_in_one_call_than_the_window_holds
         merge_batch_size=8,
     )
     made = tuple(
-        Minibatch(kind="failure", index=n, tasks=(), edits=(read_candidate({"new_skill": text}, f"m{n}"),))
+        Minibatch(
+            kind="failure", index=n, tasks=(), edits=(Candidates.edit_of({"new_skill": text}, f"m{n}"),)
+        )
         for n, text in enumerate(texts)
     )
     merged = await asked.aggregate(at("p"), Reflection(rollouts=(), minibatches=made))
-    assert merged.calls == len(model.requests) <= calls and merged.edits[0].new_skill == texts[0]
+    assert merged.calls == len(model.requests) <= calls and merged.edits[0].content == texts[0]
     assert bool(model.requests) == bool(calls)
     for request in model.requests:
         assert sum(len(message.content) for message in request.messages) <= (32_000 - request.max_tokens) * 3

@@ -25,14 +25,15 @@ from optimizer.test_stages import (
 from skillopt.benchmarks.own import OwnBenchmark
 from skillopt.benchmarks.searchqa import PLUGIN as SEARCHQA
 from skillopt.evaluation.runner import Evaluator, Row
+from skillopt.events import Minibatch
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Request
 from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.epoch import EPOCH_AGO, TaskPair
-from skillopt.optimizer.forms import FORMS
 from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.proposers.port import Evidence
-from skillopt.optimizer.reflect import Minibatch, Reflection
+from skillopt.optimizer.reflect import Reflection
+from skillopt.optimizer.replies import PAYLOADS
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score, Scored, Trajectory
 from skillopt.tasks.task import Task
@@ -108,7 +109,7 @@ def pair(name: str, before: float, after: float) -> TaskPair:
     )
 
 
-@pytest.mark.parametrize("mode", sorted(FORMS))
+@pytest.mark.parametrize("mode", sorted(PAYLOADS))
 async def test_analyst_of_a_lane(mode, prompts):
     told = {"revise_suggestions": [{"type": "add_rule", "title": "t", "instruction": "Add: - three"}]}
     written = {"new_skill": f"{SKILL.text}- three\n", "changes": [{"words": "three", "tasks": ["stuck"]}]}
@@ -221,7 +222,7 @@ async def test_rewrite(prompts):
         "instruction": "Add it.",
         "priority_hint": "high",
     }
-    merged = Merged(edits=(FORMS["rewrite_from_suggestions"].read(item, "e#0"),), ended=(), calls=0)
+    merged = Merged(edits=(PAYLOADS["rewrite_from_suggestions"].edit_of(item, "e#0"),), ended=(), calls=0)
     await asked.update(at("e1/s2"), reflected(), await asked.select(at("e1/s2"), reflected(), merged))
     assert shown(model.requests[0]) == prompts
 

@@ -5,10 +5,9 @@ import json
 import pytest
 
 from skillopt.messages import Reply
-from skillopt.optimizer.forms import FORMS
-from skillopt.optimizer.replies import NamedEdits, Ranking, Unusable, read
+from skillopt.optimizer.replies import Edits, NamedEdits, Ranking, Unusable, analysis_of, read
 
-ANALYSIS = FORMS["patch"].shape("failure", notes=False)
+ANALYSIS = analysis_of(Edits, "failure", notes=False)
 GOOD = {
     "batch_size": 2,
     "failure_summary": [],

@@ -12,6 +12,7 @@ import pytest
 
 from optimizer.test_stages import SKILL, evaluation, optimizer
 from skillopt.evaluation.leaks import LeakGuard
+from skillopt.events.place import Place
 from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.proposers.port import DeadEdit, Evidence
 from skillopt.optimizer.replies import WorkedRule
@@ -24,6 +25,9 @@ from skillopt.tasks.task import Task
 from steps import step_at
 
 HOUSE = Path(__file__).parents[2] / "examples" / "house-formats" / "tasks" / "train" / "tasks.jsonl"
+
+
+PLACE = Place.parse("e1/s1/analyst_proof/0")
 
 
 def failed(task: Task, answer: str = "It is wrong.") -> Studied:
@@ -123,14 +127,14 @@ def test_a_rule_is_tried_with_its_own_example_and_with_a_wanted_answer_but_not_b
         request="The shop shut on 3 June 1999. When?",
         answer="1999-06-03",
     )
-    made, copied = worked_edits(reply, dates(3))
+    made, copied = worked_edits(reply, dates(3), PLACE)
     assert (
-        made["content"]
+        made.content
         == '- Answer dates as YYYY-MM-DD. Example: "The shop shut on 3 June 1999. When?" -> 1999-06-03'
     )
-    assert made["tasks"] == ["d1", "d2", "d3"]
-    assert copied["content"] == "- Answer dates as YYYY-MM-DD. Example: 2001-05-01"
-    assert copied["tasks"] == ["d2", "d3"]
+    assert made.evidence["tasks"] == ["d1", "d2", "d3"]
+    assert copied.content == "- Answer dates as YYYY-MM-DD. Example: 2001-05-01"
+    assert copied.evidence["tasks"] == ["d2", "d3"]
 
 
 def test_an_example_copied_from_a_task_quotes_none_and_is_not_tried_on_it() -> None:
@@ -138,11 +142,11 @@ def test_an_example_copied_from_a_task_quotes_none_and_is_not_tried_on_it() -> N
     splits = Splits(train=tuple(one.task for one in tasks), val=(Task(id="v", prompt="?"),), test=())
     guard = LeakGuard(splits, lambda task: Protected(), SKILL.text)
     reply = WorkedRule(rule="Answer dates.", request=tasks[1].task.prompt, answer="2001-05-02")
-    made = worked_edits(reply, tasks)[0]
-    assert made["content"] == '- Answer dates. Example: "... on 2 May 2001. On which date?" -> 2001-05-02'
+    made = worked_edits(reply, tasks, PLACE)[0]
+    assert made.content == '- Answer dates. Example: "... on 2 May 2001. On which date?" -> 2001-05-02'
     assert guard.find(f"- Answer dates. Example: {reply.request}")
-    assert not guard.find(made["content"])
-    assert made["tasks"] == ["d1", "d3"]
+    assert not guard.find(made.content)
+    assert made.evidence["tasks"] == ["d1", "d3"]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +168,7 @@ def test_an_example_copied_from_a_task_quotes_none_and_is_not_tried_on_it() -> N
     ],
 )
 def test_what_has_no_rule_no_answer_or_no_other_task_makes_no_edit(failures, reply, edits) -> None:
-    assert len(worked_edits(WorkedRule(**reply), failures)) == edits
+    assert len(worked_edits(WorkedRule(**reply), failures, PLACE)) == edits
 
 
 async def test_the_small_question_is_short_varied_by_look_and_held_to_one_rule() -> None:

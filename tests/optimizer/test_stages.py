@@ -11,12 +11,13 @@ from gate._tables import Memory
 from optimizer._made import made_optimizer
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation
+from skillopt.events import Minibatch
 from skillopt.events.state import MemoryEntry
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request, Usage
 from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.optimizer import Optimizer
-from skillopt.optimizer.reflect import Minibatch, Reflection
+from skillopt.optimizer.reflect import Reflection
 from skillopt.skill.document import Document
 from skillopt.skill.edits import apply, parse_edit
 from skillopt.tasks.rollout import Score
@@ -34,7 +35,7 @@ class Lesson:
             step=1,
             action="rejected",
             why="not better than 0.5",
-            edits=({"op": "append", "content": "- shout"},),
+            edits=(parse_edit({"op": "append", "content": "- shout"}, ""),),
         ),
     )
     meta_skill = "Prefer short rules."

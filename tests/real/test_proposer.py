@@ -81,7 +81,7 @@ async def test_an_agent_reads_the_rollouts_and_its_change_of_the_skill_is_judged
     assert {*CASE.findall(text)} <= {task.id for task in job.splits.train}, "val or test were in sight"
     events = list(events_of(folder))
     edits = [edit for one in events if isinstance(one, Reflected) for p in one.patches for edit in p.edits]
-    assert edits and all(edit["op"] == "append" and edit["tasks"] for edit in edits)
+    assert edits and all(edit.op == "append" and edit.evidence["tasks"] for edit in edits)
     assert next(one.action for one in events if isinstance(one, Judged)) == "accept"
     (record,) = history(folder)
     assert record["edit_states"]["applied"] >= 2 and "analyst" not in record["tokens"]

@@ -20,7 +20,7 @@ from _needs import CHROMIUM, needs_chromium
 from report._page import Page
 from runs._log import SEED, baseline, fold, look, row, six, started, state, step
 from skillopt.cli.replay import frame
-from skillopt.events import Checkpoint, Event, PatchFact
+from skillopt.events import Checkpoint, Event, Minibatch
 from skillopt.render.document import SCRIPT
 from skillopt.render.markup import diff, sentence
 from skillopt.render.stairs import stairs
@@ -55,7 +55,7 @@ def hostile() -> Facts:
         {"id": EVIL, "state": ended, "reason": EVIL, "edit": edit}
         for ended in ("applied", "merged", "invalid")
     ]
-    studied = [PatchFact(kind="failure", index=0, tasks=[EVIL], summary=[{EVIL: EVIL}, EVIL], dropped=EVIL)]
+    studied = [Minibatch(kind="failure", index=0, tasks=[EVIL], summary=[{EVIL: EVIL}, EVIL], dropped=EVIL)]
     rows = [row(EVIL, None, invalid=EVIL, detail=EVIL), row("t1", 0.0, failure=EVIL), *six(1, 0, 1, 0, 1)]
     events: list[Event] = [
         started(benchmark=EVIL, target=EVIL, optimizer=EVIL),

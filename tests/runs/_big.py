@@ -14,7 +14,7 @@ from skillopt.events import (
     Checkpoint,
     Event,
     Judged,
-    PatchFact,
+    Minibatch,
     Reflected,
     RowFact,
     RunStarted,
@@ -22,12 +22,12 @@ from skillopt.events import (
     StageClosed,
     Updated,
 )
-from skillopt.events.records import EditRecord
 from skillopt.events.state import State
 from skillopt.messages import Usage
 from skillopt.money import Amount
 from skillopt.runs.database import Database
 from skillopt.skill.document import Document
+from skillopt.skill.edits import Outcome, parse_edit
 
 ACCEPTED_EVERY = 200
 SEED = "# Rules\n\n" + "".join(f"- Rule {number} of the house, in a few words.\n" for number in range(40))
@@ -62,11 +62,12 @@ def step_events(before: State, tasks: int, *, accepted: bool) -> Iterator[Event]
     step = before.step + 1
     place = f"e1/s{step}"
     rule = f"- Rule of step {step}.\n"
-    edit = {"op": "append", "content": rule.strip(), "source_type": "failure", "support_count": 2}
+    said = {"op": "append", "content": rule.strip(), "source_type": "failure", "support_count": 2}
+    edit = parse_edit(said, f"{place}/analyst_failure/0#0")
     yield StageClosed(
         id=f"{place}/rollout", place=place, stage="rollout", rows=rows(f"train-{step}", 8, 4, prefix="T")
     )
-    patch = PatchFact(
+    patch = Minibatch(
         kind="failure",
         index=0,
         tasks=[f"T{number}" for number in range(8)],
@@ -76,7 +77,7 @@ def step_events(before: State, tasks: int, *, accepted: bool) -> Iterator[Event]
     yield Reflected(id=f"{place}/reflect", place=place, patches=[patch])
     yield Aggregated(id=f"{place}/aggregate", place=place, merges=0, edits=[edit])
     yield Selected(id=f"{place}/select", place=place, limit=4, ranked=False, edits=[edit])
-    outcomes = [EditRecord(id=f"{place}/analyst_failure/0#0", state="applied", reason="", edit=edit)]
+    outcomes = [Outcome(edit=edit, state="applied")]
     candidate = Document(TEXTS[before.skill] + rule)
     yield Updated(
         id=f"{place}/update",

@@ -9,7 +9,7 @@ from skillopt.events import (
     Checkpoint,
     Event,
     Judged,
-    PatchFact,
+    Minibatch,
     Reflected,
     RowFact,
     RunStarted,
@@ -17,13 +17,15 @@ from skillopt.events import (
     TestMeasured,
     Updated,
 )
-from skillopt.events.records import CandidateRecord, EditCounts, EditRecord, StepRecord
+from skillopt.events.records import CandidateRecord, EditCounts, StepRecord
 from skillopt.events.state import State
+from skillopt.optimizer.replies import Candidates, Edits, Suggestions
 from skillopt.runs.facts import facts_of, mixed_weight
 from skillopt.runs.fold import Fold
 from skillopt.runs.steps import ChangeBuilder
 from skillopt.runs.values import Facts
 from skillopt.skill.document import Document
+from skillopt.skill.edits import Edit, Outcome
 from skillopt.skill.store import Skills
 
 SEED = "# Rules\n\n- Read.\n"
@@ -127,6 +129,12 @@ def baseline(rows: list[RowFact], **changes: Any) -> list[Event]:
     ]
 
 
+def proposal(said: dict[str, Any], id: str) -> Edit:
+    """A proposal of any update mode as its analyst would have made it."""
+    shape = Candidates if "new_skill" in said else Edits if "op" in said else Suggestions
+    return shape.edit_of(said, id)
+
+
 def step(
     number: int,
     rows: list[RowFact],
@@ -138,7 +146,7 @@ def step(
     outcomes: list[dict[str, Any]] | None = None,
     candidates: Sequence[CandidateRecord] = (),
     rollouts: list[RowFact] | None = None,
-    studied: list[PatchFact] | None = None,
+    studied: list[Minibatch] | None = None,
     verified: bool = True,
 ) -> list[Event]:
     place = f"e1/s{number}"
@@ -148,7 +156,9 @@ def step(
         rows_used=len(rows), rows_total=6, verified=verified, why=why,
     )  # fmt: skip
     told = record(number, action=action, why=why, candidates=candidates)
-    ended = [EditRecord(**one) for one in outcomes or []]
+    ended = [
+        Outcome(edit=proposal(one.pop("edit"), one.pop("id")), **one) for one in map(dict, outcomes or [])
+    ]
     return [
         closed(place, rollouts or [row("train-1", 1.0), row("train-2", 0.0)], "rollout"),
         Reflected(id=f"{place}/reflect", place=place, patches=studied or []),

@@ -10,8 +10,8 @@ import pytest
 
 from runs._log import SEED, baseline, fold, kept, look, row, six, started, state, step
 from skillopt.errors import UsageError
-from skillopt.events import Checkpoint, Event, Judged, PatchFact, StageClosed, Updated
-from skillopt.events.records import CandidateRecord, ReopenedRecord, RewriteRecord
+from skillopt.events import Checkpoint, Event, Judged, Minibatch, StageClosed, Updated
+from skillopt.events.records import CandidateRecord, ReopenedRecord
 from skillopt.messages import Usage
 from skillopt.money import Amount, Entry, Settlement, account_of
 from skillopt.report import Facts
@@ -20,6 +20,7 @@ from skillopt.runs.lines import line_of
 from skillopt.runs.log import read_events
 from skillopt.runs.stored import StoredTexts
 from skillopt.runs.words import outcomes
+from skillopt.skill.edits import REWRITE, Edit
 from skillopt.skill.store import Skills
 from train._world import Trained
 
@@ -226,14 +227,14 @@ def test_an_invalid_rollout_is_named_and_is_no_zero_in_the_train_mean() -> None:
 
 def test_what_an_analyst_saw_stands_with_the_step() -> None:
     studied = [
-        PatchFact(
+        Minibatch(
             kind="failure",
             index=0,
             tasks=["a"],
-            edits=[{"op": "append"}],
+            edits=[Edit("append")],
             summary=[{"failure_type": "unit", "count": 2}],
         ),
-        PatchFact(kind="success", index=0, tasks=["b"], dropped="no JSON in the reply"),
+        Minibatch(kind="success", index=0, tasks=["b"], dropped="no JSON in the reply"),
     ]
     facts = fold([started(), *baseline(six(1, 0, 1, 0, 1, 0)), *step(1, six(1), studied=studied)])
     found = [(one.name, one.patterns, one.edits, one.dropped) for one in facts.changes[0].studies]
@@ -378,11 +379,11 @@ def test_notes_and_a_rewrite_that_was_not_taken_are_told() -> None:
         six(0.0, 0.0),
         action="reject",
         score=None,
-        studied=[PatchFact(kind="failure", index=0, tasks=[], notes=["Check."])],
+        studied=[Minibatch(kind="failure", index=0, tasks=[], notes=["Check."])],
     )
     updated = next(event for event in events if isinstance(event, Updated))
     events[events.index(updated)] = updated.model_copy(
-        update={"rewrite": RewriteRecord(new_skill="x"), "skill": kept("# Other\n")}
+        update={"rewrite": Edit(REWRITE, content="x"), "skill": kept("# Other\n")}
     )
     closing = events[-1]
     assert isinstance(closing, Checkpoint)

@@ -124,15 +124,15 @@ def test_a_rewrite_is_split_into_edits_that_are_tried_chosen_and_kept_like_any_o
         tmp_path / "run", train__strategy="proof", train__num_epochs=1, optimizer__skill_update_mode=mode
     )
     edits = [edit for one in trained.of(Reflected) for patch in one.patches for edit in patch.edits]
-    assert edits and {edit["op"] for edit in edits} <= {"append", "insert_after", "replace", "delete"}
-    assert all(edit["content"].count("\n- ") == 0 for edit in edits)  # one rule each
+    assert edits and {edit.op for edit in edits} <= {"append", "insert_after", "replace", "delete"}
+    assert all(edit.content.count("\n- ") == 0 for edit in edits)  # one rule each
     tried = [trial for one in trained.of(Proved) for trial in one.trials]
     assert any(len(trial.edits) == 1 for trial in tried)
     (record,) = trained.json("history.json")
     assert record["action"] == "accept_new_best" and record["edit_states"]["applied"] > 4
     assert not set(HARMFUL) & {line.removeprefix("- ") for line in trained.result.best_skill.splitlines()}
     assert ("rewrite" in {stage for stage, _, _ in trained.replies()}) == (mode != "full_rewrite_minibatch")
-    named = any(edit.get("tasks") for edit in edits)
+    named = any(edit.evidence.get("tasks") for edit in edits)
     assert named == (mode == "full_rewrite_minibatch")
 
 
@@ -225,7 +225,7 @@ def test_every_edit_that_is_chosen_fixed_a_train_task_in_a_trial(proved):
     joined = {ids[0]: ids for event in proved.of(Aggregated) for ids in event.joined}
     for one in chosen:
         wordings = joined.get(one.id, [one.id])
-        assert any((id, task) in passed for id in wordings for task in one.edit["fixed"]), one
+        assert any((id, task) in passed for id in wordings for task in one.edit.evidence["fixed"]), one
 
 
 def test_proof_uses_train_tasks_alone_and_blame_rows_reach_no_prompt(proved):
@@ -252,7 +252,7 @@ def test_proof_uses_train_tasks_alone_and_blame_rows_reach_no_prompt(proved):
 
 def test_harmful_rules_are_proposed_and_none_is_kept(proved):
     proposed = [edit for event in proved.of(Reflected) for patch in event.patches for edit in patch.edits]
-    assert any(rule in edit["content"] for edit in proposed for rule in HARMFUL)
+    assert any(rule in edit.content for edit in proposed for rule in HARMFUL)
     assert not [rule for rule in HARMFUL if rule in proved.result.best_skill]
     assert proved.json("summary.json")["test_hard"] > proved.json("summary.json")["baseline_test_hard"] + 0.3
 
@@ -344,6 +344,9 @@ def test_the_rules_a_lane_names_are_those_its_tasks_need(proved):
     """The simulated optimizer names tasks; a trial alone uses no other."""
     selected = [edit for event in proved.of(Selected) for edit in event.edits]
     right = [
-        edit for edit in selected for task in edit["fixed"] if edit["content"].strip("- ") in needs_of(task)
+        edit
+        for edit in selected
+        for task in edit.evidence["fixed"]
+        if edit.content.strip("- ") in needs_of(task)
     ]
     assert len(right) >= len(selected) / 2

@@ -86,7 +86,7 @@ async def test_an_agent_sees_train_rollouts_as_files_and_its_changed_folder_pass
     assert all({*CASE.findall(json.dumps(one))} <= train for one in told)  # nothing of val or test
     events = list(events_of(folder))
     proposed = [edit for one in events if isinstance(one, Reflected) for p in one.patches for edit in p.edits]
-    assert all(edit["op"] == "append" and edit["tasks"] for edit in proposed)
+    assert all(edit.op == "append" and edit.evidence["tasks"] for edit in proposed)
     assert next(one.action for one in events if isinstance(one, Judged)) == "accept"
     stages = set(history(folder)[0]["tokens"])
     assert "proposer" in stages and not {"analyst", "merge", "ranking", "joining"} & stages

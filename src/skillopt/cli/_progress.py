@@ -7,8 +7,7 @@ import contextlib
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -24,6 +23,7 @@ from skillopt.run import OpenRun
 from skillopt.runs.lines import LogLine, line_of
 from skillopt.runs.status import RunStatus
 from skillopt.runs.words import duration, money, one_line, spent
+from skillopt.skill.edits import OPS, Edit
 
 QUIET_SECONDS = 30.0
 """A plain line at least this often."""
@@ -212,12 +212,12 @@ class LiveView(_StatusView):
         self._live.stop()
 
 
-def learned(edit: Mapping[str, Any]) -> str:
+def learned(edit: Edit) -> str:
     """An applied edit as a line of a difference; empty where it is none."""
-    if edit.get("op") == "delete":
-        return f"- {one_line(str(edit.get('target', '')), LONGEST_LEARNED)}"
-    text = one_line(str(edit.get("content") or ""), LONGEST_LEARNED)
-    return f"{'~' if edit.get('op') == 'replace' else '+'} {text}" if text else ""
+    if edit.op == "delete":
+        return f"- {one_line(edit.target, LONGEST_LEARNED)}"
+    text = one_line(edit.content, LONGEST_LEARNED) if edit.op in OPS else ""
+    return f"{'~' if edit.op == 'replace' else '+'} {text}" if text else ""
 
 
 def panel(status: RunStatus) -> Group:

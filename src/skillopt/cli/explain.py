@@ -60,7 +60,7 @@ def explain(
             for edit in again.edits:
                 why = f" ({edit.reason})" if edit.reason else ""
                 style = "green" if edit.state == "applied" else "dim"
-                console.say(f"  {edit.state:<11}{words.edit(edit.edit)}{why}", style)
+                console.say(f"  {edit.state:<11}{words.edit(edit.edit.as_json())}{why}", style)
         _show_end(console, again)
         _show_answers(console, reader, again, everything)
     if not again.agrees:
@@ -132,7 +132,7 @@ def _show_proof(console: SafeConsole, proof: StepProof, everything: bool) -> Non
         edit = one.outcome
         actions = (f", {key} {words.outcome(action)}" for key, action in one.verdicts.items())
         style = "green" if edit.state == "applied" else "dim"
-        console.say(f"  {edit.state}{''.join(actions)}: {words.edit(edit.edit)}", style)
+        console.say(f"  {edit.state}{''.join(actions)}: {words.edit(edit.edit.as_json())}", style)
         console.say(f"      {'; '.join(_facts(one))}", "dim")
     if not everything and len(chosen) < len(proof.edits):
         left_out = words.count(len(proof.edits) - len(chosen), "edit that was", "edits that were")

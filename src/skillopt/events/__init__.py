@@ -15,7 +15,6 @@ from pydantic.dataclasses import dataclass
 
 from skillopt.events.place import Place
 from skillopt.events.records import (
-    EditRecord,
     EpochRecord,
     Fact,
     LimitRecord,
@@ -23,13 +22,13 @@ from skillopt.events.records import (
     PairRecord,
     RankingRecord,
     ReopenedRecord,
-    RewriteRecord,
     SlowUpdateRecord,
     StepRecord,
 )
 from skillopt.events.state import MemoryEntry, State
+from skillopt.skill.edits import Edit, Outcome
 
-SCHEMA = 2
+SCHEMA = 3
 """The form of the log and of run.db. Another number is a folder that this version cannot go on with."""
 
 
@@ -84,24 +83,25 @@ class StageClosed(_Event):
     rows: list[RowFact]
 
 
-class PatchFact(Fact):
-    """One reflection: which tasks it saw, what it proposed, or why it was dropped."""
+class Minibatch(Fact):
+    """What one analyst made of its rollouts; `dropped` says why there is nothing."""
 
     kind: Literal["failure", "success"]
     index: int
-    tasks: list[str]
-    edits: list[dict[str, Any]] = Field(default_factory=list)
-    summary: list[Any] = Field(default_factory=list)
-    notes: list[str] = Field(default_factory=list)
+    tasks: tuple[str, ...]
+    edits: tuple[Edit, ...] = ()
+    summary: tuple[Any, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Reminders for the appendix, where skill-aware reflection is on."""
     dropped: str | None = None
-    contrasted: list[str] = Field(default_factory=list)
-    """Tasks whose tries went differently and were shown best against worst."""
+    contrasted: tuple[str, ...] = ()
+    """Those of its tasks whose tries went differently, so that the best was shown against the worst."""
 
 
 class Reflected(_Event):
     type: Literal["reflected"] = "reflected"
     place: Place
-    patches: list[PatchFact]
+    patches: tuple[Minibatch, ...]
 
 
 class TrialFact(Fact):
@@ -141,7 +141,7 @@ class Aggregated(_Event):
     type: Literal["aggregated"] = "aggregated"
     place: Place
     merges: int
-    edits: list[dict[str, Any]]
+    edits: tuple[Edit, ...]
     joined: list[list[str]] = Field(default_factory=list)
     """Ids of edits that say the same in other words, the one that stands for them first."""
     copies: list[list[str]] = Field(default_factory=list)
@@ -158,7 +158,7 @@ class Selected(_Event):
     ranked: bool
     ranking: RankingRecord | None = None
     """What the optimizer model said when it ranked, where it was asked."""
-    edits: list[dict[str, Any]]
+    edits: tuple[Edit, ...]
     decision: LimitRecord | None = None
     """How the optimizer model chose the limit, where it did."""
 
@@ -173,9 +173,9 @@ class Updated(_Event):
     """Of the candidate's rendered text."""
     skill: str
     """Digest of its whole text with the region markers; the run's database holds the text."""
-    outcomes: list[EditRecord]
-    rewrite: RewriteRecord | None = None
-    """What the writer of a whole skill said of it."""
+    outcomes: tuple[Outcome, ...]
+    rewrite: Edit | None = None
+    """The whole skill that was written, or why it cannot be used."""
     notes: list[str] | None = None
     """The appendix after the update, where notes were added to it."""
 

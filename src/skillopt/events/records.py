@@ -32,16 +32,6 @@ class StageTokens(Fact):
     completion_tokens: int
 
 
-class EditRecord(Fact):
-    """The one state in which a proposal ended."""
-
-    id: str
-    state: str
-    reason: str
-    edit: Mapping[str, Any]
-    """The proposal as prompts show it."""
-
-
 class RankingRecord(SparseFact):
     """What the optimizer model said when it ranked; with `fallback` the first proposals were taken."""
 
@@ -63,18 +53,6 @@ class LimitRecord(SparseFact):
     confidence: str | None = None
     risk_notes: Sequence[str] | None = None
     error: str | None = None
-
-
-class RewriteRecord(SparseFact):
-    """What the writer of a whole skill said of it; `problem` where the text could not be used."""
-
-    title: str | None = None
-    reasoning: str | None = None
-    change_summary: Sequence[str] = ()
-    new_skill: str | None = None
-    evidence: Mapping[str, Any] | None = None
-    """Further keys of the reply."""
-    problem: str | None = None
 
 
 class EditCounts(Fact):

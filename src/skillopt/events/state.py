@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from skillopt.events.records import Fact
+from skillopt.skill.edits import Edit
 
 MEMORY = 12
 """How many earlier steps the analysts are told of."""
@@ -20,7 +21,7 @@ class MemoryEntry(Fact):
     step: int
     action: str
     why: str
-    edits: tuple[dict[str, Any], ...] = ()
+    edits: tuple[Edit, ...] = ()
     patterns: tuple[str, ...] = ()
 
 

@@ -27,8 +27,7 @@ from skillopt.run import OpenRun, Result
 from skillopt.runs.words import count
 from skillopt.significance import significance
 from skillopt.skill.document import Document
-from skillopt.skill.edits import apply, parse_edit
-from skillopt.skill.paths import EditableFiles
+from skillopt.skill.edits import OPS, apply
 from skillopt.skill.store import Skills
 
 _TAKEN = ("accept", "accept_new_best", "force_accept")
@@ -150,8 +149,8 @@ def _refused(history: Sequence[Event]) -> Iterator[str]:
         update = updates.get(Place.parse(event.id or "").root)
         if event.record.action not in _TAKEN and update is not None:
             for one in update.outcomes:
-                if one.state == "applied" and (content := str(one.edit.get("content") or "").strip()):
-                    yield content[:_QUOTED]
+                if one.state == "applied" and one.edit.op in OPS and (said := one.edit.content.strip()):
+                    yield said[:_QUOTED]
 
 
 def _slow_update(history: Sequence[Event], target: NightTarget) -> Iterator[str]:
@@ -214,14 +213,14 @@ def _step(
     taken = [one for one in (update.outcomes if update is not None else ()) if one.state == "applied"]
     if record.accepted is not None:
         taken = [one for one in taken if one.id in record.accepted.edits]
-    edits = [parse_edit(one.edit, one.id, EditableFiles(references=True, scripts=True)) for one in taken]
+    edits = [one.edit for one in taken]
     texts = [apply(edits[:count], before).document.whole for count in range(1, len(edits) + 1)]
     if not texts or texts[-1] != after.whole:
         yield DraftStep(text=after.whole, evidence=about)
         return
-    for one, text in zip(taken, texts, strict=True):
-        why = str(one.edit.get("rationale") or one.edit.get("reasoning") or "")[:500]
-        yield DraftStep(text=text, evidence=about.model_copy(update={"edit": dict(one.edit), "why": why}))
+    for edit, text in zip(edits, texts, strict=True):
+        why = str(edit.evidence.get("rationale") or edit.evidence.get("reasoning") or "")[:500]
+        yield DraftStep(text=text, evidence=about.model_copy(update={"edit": edit.as_json(), "why": why}))
 
 
 def _about(place: Place, failed: Sequence[str], target: NightTarget) -> EditEvidence:

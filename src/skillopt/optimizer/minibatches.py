@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from skillopt.evaluation.stage import Evaluation
+from skillopt.events import Minibatch
+from skillopt.models.reading import Unusable
 from skillopt.process.waiting import together
+from skillopt.skill.edits import Edit
 from skillopt.tasks.rollout import Rollout, Scored
 from skillopt.tasks.task import Task
 
@@ -33,6 +36,14 @@ class Studied:
     def differs(self) -> bool:
         """Whether its tries were scored differently: only then there is something to compare."""
         return len({_worth(one) for one in self.tries}) > 1
+
+
+def minibatch_of(failed: Sequence[Studied], edits: Sequence[Edit] | Unusable) -> Minibatch:
+    """What was proposed for the failures of a lane, or why nothing was."""
+    tasks = tuple(one.task.id for one in failed)
+    if isinstance(edits, Unusable):
+        return Minibatch(kind="failure", index=0, tasks=tasks, dropped=str(edits))
+    return Minibatch(kind="failure", index=0, tasks=tasks, edits=tuple(edits))
 
 
 async def in_minibatches(

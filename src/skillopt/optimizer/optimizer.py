@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal, TypeVar
 
@@ -12,15 +13,14 @@ from skillopt.models.port import Model
 from skillopt.optimizer.aggregate import Aggregator, Merged
 from skillopt.optimizer.ask import OptimizerModel, packaged
 from skillopt.optimizer.epoch import EpochAdvisor
-from skillopt.optimizer.forms import Mode, form_of
 from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
-from skillopt.optimizer.proof import ANALYST, Joiner, LaneAdviser, LaneAnalyst, LaneRewriter
+from skillopt.optimizer.proof import ANALYST, Joiner, LaneAnalyst
 from skillopt.optimizer.proposers.port import Proposer
-from skillopt.optimizer.reflect import Reflection, Reflector
+from skillopt.optimizer.reflect import Reflection, Reflector, WholeBatch
+from skillopt.optimizer.replies import PAYLOADS, for_files
 from skillopt.optimizer.select import Selection, Selector, choose_limit
 from skillopt.optimizer.small import SmallLaneAnalyst, by_kind
 from skillopt.optimizer.update import Update, Updater
-from skillopt.optimizer.whole_batch import WholeBatch
 from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 from skillopt.tasks.rollout import means
 from skillopt.tasks.template import fill
@@ -32,11 +32,6 @@ PATCH_PROMPTS = frozenset({"analyst_failure", "analyst_success", "merge", "ranki
 
 WRITING = (*sorted(PATCH_PROMPTS), "repair", "rewrite", "meta_skill")
 """Stages that write a part of the skill, or advise those that do."""
-LANE_ANALYSTS: Mapping[Mode, type[LaneAnalyst]] = {
-    "patch": LaneAnalyst,
-    "rewrite_from_suggestions": LaneAdviser,
-    "full_rewrite_minibatch": LaneRewriter,
-}
 
 
 class Optimizer:
@@ -66,7 +61,7 @@ class Optimizer:
         """
         mode = settings.skill_update_mode
         writes_whole_skills = mode == "full_rewrite_minibatch"
-        own, form = prompts or {}, form_of(mode, files)
+        own, payload = prompts or {}, PAYLOADS[mode]
         self.control: Control = "none" if writes_whole_skills else settings.lr_control_mode
         """Who sets the limit of a step; a whole skill has none."""
         is_aware = settings.use_skill_aware_reflection and not writes_whole_skills
@@ -95,16 +90,25 @@ class Optimizer:
             suffixes |= _preceded(suffixes, packaged("files").strip() + scripts, stages)
         if about:
             suffixes = _preceded(suffixes, about, WRITING)
+        analyst, _, merging = packaged(f"form_{mode}").partition("\n<!-- merge -->\n")
+        example = json.dumps({payload.KEY: [payload.EXAMPLE]})[1:-1]
         asked = OptimizerModel(
             model,
             prompts=own_prompts,
             max_tokens=max_tokens,
             context_window=context_window,
-            words=form.words(),
+            words={
+                "form": analyst.strip(),
+                "merging": merging.strip(),
+                "items": example,
+                "nouns": f"{payload.NOUN}s",
+            },
             suffixes=suffixes,
             caps=dict.fromkeys(writes_skills, rewrite_tokens),
             models={} if rewriter is None else dict.fromkeys(writes_skills, rewriter),
         )
+        if mode == "patch":  # only edits change more than SKILL.md
+            payload = for_files(payload, files)
         self._gradient = gradient
         self._is_small = is_small
         self._proposer = proposer
@@ -114,20 +118,22 @@ class Optimizer:
             notes_from = ("failure", "success")
         self._reflector = Reflector(
             model=asked,
-            form=form,
+            payload=payload,
             minibatch_size=gradient.minibatch_size,
             limit=None if self.control == "none" else settings.learning_rate,
             failure_only=gradient.failure_only,
             notes_from=notes_from if is_aware else (),
             contrasts=contrasts,
         )
-        self.aggregate = Aggregator(asked, form, merge_batch_size=gradient.merge_batch_size).aggregate
+        self.aggregate = Aggregator(asked, payload, merge_batch_size=gradient.merge_batch_size).aggregate
         """Stage 3: one list of proposals."""
-        self._selector = Selector(asked, form, ranks=proposer is None)
-        self._updater = Updater(asked, form, settings.skill_aware_consolidate_threshold if is_aware else None)
+        self._selector = Selector(asked, payload, ranks=proposer is None)
+        above = settings.skill_aware_consolidate_threshold if is_aware else None
+        self._updater = Updater(asked, payload, above)
         self.advisor = EpochAdvisor(asked)
-        self._lanes: LaneAnalyst | SmallLaneAnalyst = LANE_ANALYSTS[mode](
+        self._lanes: LaneAnalyst | SmallLaneAnalyst = LaneAnalyst(
             model=asked,
+            mode=mode,
             contrasts=contrasts,
             target_prompt=own.get("rollout", ""),
             scoring_rule=scoring_rule,

@@ -1,5 +1,5 @@
 """The two questions of the strategy `proof`: which edits would fix these failures, and which of the proven
-edits say the same. Where an analyst writes the skill anew, the text is split into edits, tried like others.
+edits say the same. Where the skill is written anew, the text is split into edits, tried like others.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from skillopt.events import Minibatch
 from skillopt.events.step import Step
 from skillopt.optimizer.ask import OptimizerModel
-from skillopt.optimizer.forms import read_suggestion
+from skillopt.optimizer.minibatches import minibatch_of
 from skillopt.optimizer.proposers.port import DeadEdit, Evidence
-from skillopt.optimizer.reflect import Minibatch
 from skillopt.optimizer.render import (
     clipped,
     proposals_section,
@@ -24,15 +24,15 @@ from skillopt.optimizer.render import (
 )
 from skillopt.optimizer.replies import (
     Groups,
+    Mode,
     NamedEdits,
-    NamedFileEdits,
     Rewrite,
     Suggestions,
     Unusable,
     WrittenSkill,
+    for_files,
 )
-from skillopt.skill.document import Document
-from skillopt.skill.edits import Edit, parse_edit
+from skillopt.skill.edits import Edit
 from skillopt.skill.hunks import split
 from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 
@@ -46,13 +46,14 @@ _SURROUNDINGS = "What the agent is told, the skill in its place"
 
 @dataclass(frozen=True, kw_only=True)
 class LaneAnalyst:
-    """Studies the failures of one lane and proposes edits that name the tasks they should fix."""
+    """Studies the failures of one lane and proposes edits that name the tasks they should fix. Where the mode
+    rewrites skills it writes one, in a second question after suggestions, or at once.
+    """
 
     varies: ClassVar[bool] = False
     """Whether another look asks another question, also where nothing new is known."""
-    changes_files: ClassVar[bool] = True
-    """Whether its edits can be for other files of the skill than SKILL.md."""
     model: OptimizerModel
+    mode: Mode = "patch"
     contrasts: bool = False
     target_prompt: str = ""
     """What the target is told, with `{skill}` in it."""
@@ -66,33 +67,56 @@ class LaneAnalyst:
         failed = evidence.failed
         by_count = sorted(evidence.kinds.items(), key=lambda one: (-one[1], one[0]))
         kinds = ", ".join(f"{kind} {count}" for kind, count in by_count)
+        limit = {
+            "patch": f"Propose at most {len(failed)} edits.",
+            "rewrite_from_suggestions": f"Make at most {len(failed)} suggestions.",
+            "full_rewrite_minibatch": "Write one skill.",
+        }[self.mode]
         fixed = (
             section(_SURROUNDINGS, clipped(self.target_prompt, LONGEST_PROMPT))
             + section("How answers are scored", self.scoring_rule)
-            + skill_section(step.skill.whole if self.changes_files else step.skill.text)
+            + skill_section(step.skill.whole if self.mode == "patch" else step.skill.text)
             + section("Advice from earlier epochs", step.meta_skill)
             + section("Edits that broke tasks which worked", "\n".join(map(_told, evidence.harmful)))
             + _dead_section(evidence.dead)
             + section("Held-out failures by kind of task", kinds)
-            + section("Limit", f"{self._limit(len(failed))} You are shown {len(failed)} failed tasks.")
+            + section("Limit", f"{limit} You are shown {len(failed)} failed tasks.")
         )
         room = self.model.room(fixed, ANALYST)
         shown = studied_section("Failed tasks", failed, room, contrasts=self.contrasts)
-        return Minibatch.of_lane(failed, await self._edits(step, item, fixed + shown, len(failed)))
-
-    def _limit(self, failures: int) -> str:
-        return f"Propose at most {failures} edits."
+        return minibatch_of(failed, await self._edits(step, item, fixed + shown, len(failed)))
 
     async def _edits(self, step: Step, item: str, user: str, most: int) -> Sequence[Edit] | Unusable:
         """What the model proposes to this question about so many failures."""
-        shape: type[NamedEdits] = NamedEdits if self.files == ONE_DOCUMENT else NamedFileEdits
-        reply = await self.model.ask(step, ANALYST, item, user, shape)
+        place = step.place.at(ANALYST, item)
+        if self.mode == "patch":
+            named = await self.model.ask(step, ANALYST, item, user, for_files(NamedEdits, self.files))
+            return named if isinstance(named, Unusable) else named.edits_at(place, most)
+        changes: Sequence[Any] = ()
+        reply: WrittenSkill | Rewrite | Unusable
+        if self.mode == "full_rewrite_minibatch":
+            reply = await self.model.ask(step, ANALYST, item, user, WrittenSkill)
+            changes = () if isinstance(reply, Unusable) else reply.changes
+        else:
+            said = await self.model.ask(step, ANALYST, item, user, Suggestions)
+            if isinstance(said, Unusable):
+                return said
+            usable = [one for one in said.edits_at(place, most) if not one.problem]
+            if not usable:
+                return []
+            wanted = (
+                skill_section(step.skill.text)
+                + section("Advice from earlier epochs", step.meta_skill)
+                + proposals_section("Suggestions to carry out", usable)
+            )
+            reply = await self.model.ask(step, "rewrite", item, wanted, Rewrite)
         if isinstance(reply, Unusable):
             return reply
-        return [
-            parse_edit(edit, str(step.place.at(ANALYST, item, number=at)), self.files)
-            for at, edit in enumerate(reply.edits[:most])
-        ]
+        edits, problem = split(step.skill, reply.new_skill)
+        if problem:
+            return Unusable(f"the new skill {problem}")
+        numbered = [replace(edit, id=str(replace(place, number=at))) for at, edit in enumerate(edits)]
+        return naming_tasks(numbered, changes)
 
 
 class Joiner:
@@ -136,47 +160,6 @@ def _dead_section(dead: Sequence[DeadEdit]) -> str:
     return section("Edits that were tried and did nothing", "\n".join(lines))
 
 
-class LaneRewriter(LaneAnalyst):
-    """One question a lane: the whole skill, with the tasks that words of it should fix."""
-
-    changes_files = False
-
-    def _limit(self, failures: int) -> str:
-        return "Write one skill."
-
-    async def _edits(self, step: Step, item: str, user: str, most: int) -> Sequence[Edit] | Unusable:
-        reply = await self.model.ask(step, ANALYST, item, user, WrittenSkill)
-        if isinstance(reply, Unusable):
-            return reply
-        edits = _edits_of(step, item, step.skill, reply.new_skill)
-        return edits if isinstance(edits, Unusable) else naming_tasks(edits, reply.changes)
-
-
-class LaneAdviser(LaneAnalyst):
-    """Two questions a lane: suggestions for its failures, and a skill that carries them out."""
-
-    changes_files = False
-
-    def _limit(self, failures: int) -> str:
-        return f"Make at most {failures} suggestions."
-
-    async def _edits(self, step: Step, item: str, user: str, most: int) -> Sequence[Edit] | Unusable:
-        said = await self.model.ask(step, ANALYST, item, user, Suggestions)
-        if isinstance(said, Unusable):
-            return said
-        read = [read_suggestion(one, str(number)) for number, one in enumerate(said.items[:most])]
-        usable = [one for one in read if not one.problem]
-        if not usable:
-            return []
-        wanted = (
-            skill_section(step.skill.text)
-            + section("Advice from earlier epochs", step.meta_skill)
-            + proposals_section("Suggestions to carry out", usable)
-        )
-        reply = await self.model.ask(step, "rewrite", item, wanted, Rewrite)
-        return reply if isinstance(reply, Unusable) else _edits_of(step, item, step.skill, reply.new_skill)
-
-
 def naming_tasks(edits: Sequence[Edit], changes: Sequence[Any]) -> list[Edit]:
     """The edits with the tasks that `changes` (`{"words": ..., "tasks": [...]}`) name for words of theirs;
     what cannot be read names none, and such edits are found by halving.
@@ -195,13 +178,6 @@ def naming_tasks(edits: Sequence[Edit], changes: Sequence[Any]) -> list[Edit]:
         tasks = list(dict.fromkeys(str(task) for words, many in said if words in text for task in many))
         named.append(replace(edit, evidence={**edit.evidence, "tasks": tasks}) if tasks else edit)
     return named
-
-
-def _edits_of(step: Step, item: str, skill: Document, text: str) -> list[Edit] | Unusable:
-    edits, problem = split(skill, text)
-    if problem:
-        return Unusable(f"the new skill {problem}")
-    return [replace(edit, id=str(step.place.at(ANALYST, item, number=at))) for at, edit in enumerate(edits)]
 
 
 def _plain(text: str) -> str:

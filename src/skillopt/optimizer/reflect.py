@@ -2,46 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from skillopt.evaluation.stage import Evaluation
-from skillopt.events import PatchFact, Reflected
+from skillopt.events import Minibatch, Reflected
 from skillopt.events.step import Step
 from skillopt.optimizer.ask import OptimizerModel
-from skillopt.optimizer.forms import Form
-from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
+from skillopt.optimizer.minibatches import Side, Studied, all_studied, in_minibatches, minibatch_of
+from skillopt.optimizer.proposers.port import Evidence, Proposer
 from skillopt.optimizer.render import section, studied_section
-from skillopt.optimizer.replies import FailureAnalysis, SuccessAnalysis, Unusable
+from skillopt.optimizer.replies import FailureAnalysis, Payload, SuccessAnalysis, Unusable, analysis_of
 from skillopt.process.waiting import together
-from skillopt.skill.edits import Proposal
+from skillopt.skill.edits import Patch
 from skillopt.tasks.rollout import Rollout
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Minibatch:
-    """What one analyst made of its rollouts; `dropped` says why there is nothing."""
-
-    kind: Side
-    index: int
-    tasks: tuple[str, ...]
-    edits: tuple[Proposal, ...] = ()
-    summary: tuple[Any, ...] = ()
-    notes: tuple[str, ...] = ()
-    """Reminders for the appendix, where skill-aware reflection is on."""
-    dropped: str | None = None
-    contrasted: tuple[str, ...] = ()
-    """Those of its tasks whose tries went differently, so that the best was shown against the worst."""
-
-    @classmethod
-    def of_lane(cls, failed: Sequence[Studied], edits: Sequence[Proposal] | Unusable) -> Minibatch:
-        """What was proposed for the failures of a lane, or why nothing was."""
-        tasks = tuple(one.task.id for one in failed)
-        if isinstance(edits, Unusable):
-            return cls(kind="failure", index=0, tasks=tasks, dropped=str(edits))
-        return cls(kind="failure", index=0, tasks=tasks, edits=tuple(edits))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +31,7 @@ class Reflection:
         """More than half of the analysts gave nothing that can be read."""
         return sum(one.dropped is not None for one in self.minibatches) * 2 > len(self.minibatches)
 
-    def edits(self, kind: Side) -> list[tuple[Proposal, ...]]:
+    def edits(self, kind: Side) -> list[Patch]:
         return [one.edits for one in self.minibatches if one.kind == kind and one.edits]
 
     def notes(self) -> list[str]:
@@ -81,7 +56,7 @@ class Reflector:
     """Starts each analyst as soon as the rollouts of its minibatch are in."""
 
     model: OptimizerModel
-    form: Form
+    payload: type[Payload]
     minibatch_size: int
     limit: int | None
     """The most proposals one analyst may make; None is no limit."""
@@ -93,7 +68,7 @@ class Reflector:
 
     async def reflect(self, step: Step, rollouts: Evaluation) -> Reflection:
         """Reflect on a batch while it is still running, and wait for all of it."""
-        fixed = self.model.background(step, self.form.shown(step.skill))
+        fixed = self.model.background(step, self.payload.shown(step.skill))
         kinds: tuple[Side, ...] = ("failure",) if self.failure_only else ("failure", "success")
         walks = together(
             *(
@@ -110,8 +85,7 @@ class Reflector:
         results: list[Any] = await together(rollouts.close(), walks)
         outcomes, groups = results
         minibatches = tuple(one for group in groups for one in group)
-        patches = [patch_fact(one) for one in minibatches]
-        step.emit(Reflected(id=str(step.place.at("reflect")), place=step.place, patches=patches))
+        step.emit(Reflected(id=str(step.place.at("reflect")), place=step.place, patches=minibatches))
         return Reflection(rollouts=outcomes, minibatches=minibatches)
 
     async def _analyse(
@@ -124,7 +98,7 @@ class Reflector:
         evidence = studied_section(f"Rollouts ({kind})", chunk, room, contrasts=self.contrasts)
         tasks = tuple(one.task.id for one in chunk)
         contrasted = tuple(one.task.id for one in chunk if one.differs)
-        shape = self.form.shape(kind, notes=kind in self.notes_from)
+        shape = analysis_of(self.payload, kind, notes=kind in self.notes_from)
         reply = await self.model.ask(step, stage, str(index), fixed + limit + evidence, shape)
         if isinstance(reply, Unusable):
             return Minibatch(kind=kind, index=index, tasks=tasks, dropped=str(reply), contrasted=contrasted)
@@ -133,13 +107,11 @@ class Reflector:
             told = [pattern.model_dump() for pattern in reply.failure_summary]
         elif isinstance(reply, SuccessAnalysis):
             told = list(reply.success_patterns)
-        support = {"support_count": max(1, len(chunk)), "source_type": kind}
-        edits = tuple(
-            self.form.read(
-                {**support, **edit} if isinstance(edit, dict) else edit,
-                str(step.place.at(stage, str(index), number=at)),
-            )
-            for at, edit in enumerate(reply.patch.items[: self.limit if self.form.limited else 1])
+        edits = reply.patch.edits_at(
+            step.place.at(stage, str(index)),
+            self.limit if self.payload.IS_LIMITED else 1,
+            support_count=max(1, len(chunk)),
+            source_type=kind,
         )
         notes = reply.notes if kind in self.notes_from else ()
         return Minibatch(
@@ -153,22 +125,46 @@ class Reflector:
         )
 
     def _told(self) -> str:
-        if not self.form.limited:
-            return f"Write exactly one {self.form.noun}."
+        if not self.payload.IS_LIMITED:
+            return f"Write exactly one {self.payload.NOUN}."
         if self.limit is None:
-            return f"Propose as many {self.form.noun}s as are needed."
-        return f"Propose at most {self.limit} {self.form.noun}s."
+            return f"Propose as many {self.payload.NOUN}s as are needed."
+        return f"Propose at most {self.limit} {self.payload.NOUN}s."
 
 
-def patch_fact(one: Minibatch, index: int | None = None) -> PatchFact:
-    """A reflection as the log tells it, under another number if one is given."""
-    return PatchFact(
-        kind=one.kind,
-        index=one.index if index is None else index,
-        tasks=list(one.tasks),
-        edits=[edit.as_json() for edit in one.edits],
-        summary=list(one.summary),
-        notes=list(one.notes),
-        dropped=one.dropped,
-        contrasted=list(one.contrasted),
-    )
+@dataclass(frozen=True, kw_only=True)
+class WholeBatch:
+    """The batch of one step for one proposer, who takes the place of analysts: stage 2 of `paper`, and the
+    lanes of `proof`.
+    """
+
+    varies: ClassVar[bool] = False
+    """Whether another look asks another question, also where nothing new is known."""
+    proposer: Proposer
+    rollouts: Evaluation
+    failure_only: bool
+    limit: int | None = None
+    """How many edits the step may take."""
+
+    async def reflect(self, step: Step) -> Reflection:
+        """Wait for the batch, and ask once."""
+        found: list[Any] = await together(self.rollouts.close(), all_studied(self.rollouts))
+        failed = [one for one in found[1] if one.side == "failure"]
+        asks = failed or (found[1] and not self.failure_only)
+        looks = (await self.study(step, "0", Evidence(failed=tuple(failed))),) if asks else ()
+        step.emit(Reflected(id=str(step.place.at("reflect")), place=step.place, patches=looks))
+        return Reflection(rollouts=found[0], minibatches=looks)
+
+    async def study(self, step: Step, item: str, evidence: Evidence) -> Minibatch:
+        """Edits for these failures, beside everything that passed."""
+        failed = evidence.failed
+        everything = [] if self.failure_only else await all_studied(self.rollouts)
+        passed = tuple(one for one in everything if one.side == "success")
+        try:
+            edits = await self.proposer.propose(
+                step, item, replace(evidence, passed=passed, limit=self.limit)
+            )
+        except Unusable as error:
+            return minibatch_of(failed, error)
+        support = {"support_count": max(1, len(failed)), "source_type": "failure"}
+        return minibatch_of(failed, [replace(edit, evidence={**support, **edit.evidence}) for edit in edits])

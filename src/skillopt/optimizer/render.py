@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from skillopt.events.state import MemoryEntry
 from skillopt.optimizer.minibatches import Studied
-from skillopt.skill.edits import Proposal
+from skillopt.skill.edits import Edit
 from skillopt.tasks.rollout import Scored
 from skillopt.tasks.scorers import as_text
 from skillopt.tasks.task import Task
@@ -33,7 +33,7 @@ def memory_section(memory: Sequence[MemoryEntry], room: int) -> str:
     kept: list[str] = []
     for entry in reversed(memory):
         lines = [f"- Step {entry.step}: {entry.action}. {entry.why}"]
-        lines += [f"  - tried: {json.dumps(edit, ensure_ascii=False)}" for edit in entry.edits]
+        lines += [f"  - tried: {json.dumps(edit.as_json(), ensure_ascii=False)}" for edit in entry.edits]
         lines += [f"  - failures seen: {pattern}" for pattern in entry.patterns]
         text = "\n".join(lines)
         room -= len(text) + 1
@@ -43,7 +43,7 @@ def memory_section(memory: Sequence[MemoryEntry], room: int) -> str:
     return section("What earlier steps tried", "\n".join(reversed(kept)))
 
 
-def proposals_section(title: str, edits: Sequence[Proposal]) -> str:
+def proposals_section(title: str, edits: Sequence[Edit]) -> str:
     """Proposals as the JSON objects they are, in order."""
     shown = json.dumps([edit.as_json() for edit in edits], ensure_ascii=False, indent=1)
     return section(title, f"```json\n{shown}\n```")

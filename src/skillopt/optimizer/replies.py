@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, TypeAlias
+from dataclasses import replace
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
 
+from skillopt.errors import suggest
+from skillopt.events.place import Place
 from skillopt.models.reading import Unusable as Unusable
 from skillopt.models.reading import read as read
-from skillopt.skill.edits import OPS
+from skillopt.skill.document import Document
+from skillopt.skill.edits import OPS, REWRITE, SUGGEST, Edit, parse_edit
+from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 
+Mode = Literal["patch", "rewrite_from_suggestions", "full_rewrite_minibatch"]
 KINDS_OF_SUGGESTION = ("add_rule", "remove_rule", "merge_rules", "reorganize", "compress", "clarify")
 
 
@@ -57,16 +72,46 @@ class FailurePattern(_Reply):
     description: str = ""
 
 
-class Payload(_Reply):
-    """A list of proposals with the reasoning behind them; each update mode has its own key for the list."""
+class Proposals(_Reply):
+    """A list of proposals. Each is read as an edit of its own, so that a bad one does not spoil others."""
 
     KEY: ClassVar[str]
-    reasoning: Said = ""
+    files: ClassVar[EditableFiles] = ONE_DOCUMENT
+    """Which files of the skill may change."""
 
     @property
     def items(self) -> list[Any]:
-        """The proposals as they came; each is read on its own, so that a bad one does not spoil others."""
+        """The proposals as they came."""
         return list(getattr(self, self.KEY))
+
+    @classmethod
+    def edit_of(cls, obj: object, id: str) -> Edit:
+        """Read one proposal; what cannot be read keeps the reason."""
+        return parse_edit(obj, id, cls.files)
+
+    def edits_at(self, place: Place, most: int | None = None, **evidence: Any) -> tuple[Edit, ...]:
+        """The first proposals as edits, numbered from that place, with this evidence beside their own."""
+        return tuple(
+            self.edit_of(
+                {**evidence, **one} if isinstance(one, dict) else one, str(replace(place, number=at))
+            )
+            for at, one in enumerate(self.items[:most])
+        )
+
+
+class Payload(Proposals):
+    """What analysts propose in one update mode, with the reasoning behind it."""
+
+    NOUN: ClassVar[str]
+    EXAMPLE: ClassVar[Mapping[str, Any]]
+    IS_LIMITED: ClassVar[bool] = True
+    """Whether the learning rate counts what is proposed; whole skills are not counted."""
+    reasoning: Said = ""
+
+    @classmethod
+    def shown(cls, skill: Document) -> str:
+        """What is shown of a skill: the document to write anew, or every file where edits can name one."""
+        return skill.text
 
 
 _EDIT: Mapping[str, Any] = {
@@ -74,24 +119,23 @@ _EDIT: Mapping[str, Any] = {
     "target": {"type": "string"},
     "content": {"type": "string"},
 }
-_PATH: Mapping[str, Any] = {"path": {"type": "string"}}
 _TASKS: Mapping[str, Any] = {"tasks": {"type": "array", "items": {"type": "string"}}}
 
 
 class Edits(Payload):
-    KEY = "edits"
+    KEY, NOUN = "edits", "edit"
+    EXAMPLE = {"op": "append", "content": ""}
     edits: Annotated[list[Any], _items(_EDIT, required=["op"])]
 
-
-class FileEdits(Edits):
-    """Edits of a skill that has several files."""
-
-    edits: Annotated[list[Any], _items({**_EDIT, **_PATH}, required=["op"])]
+    @classmethod
+    def shown(cls, skill: Document) -> str:
+        return skill.whole
 
 
-class NamedEdits(_Reply):
+class NamedEdits(Proposals):
     """What the analyst of a lane answers: edits, each with the tasks it should fix, and nothing else."""
 
+    KEY = "edits"
     edits: Annotated[list[Any], _items({**_EDIT, **_TASKS}, required=["op", "content", "tasks"])]
 
     @model_validator(mode="before")
@@ -102,10 +146,23 @@ class NamedEdits(_Reply):
         return {**reply, **patch} if isinstance(patch, Mapping) else reply
 
 
-class NamedFileEdits(NamedEdits):
-    """The same of a skill that has several files."""
+P = TypeVar("P", bound=Proposals)
 
-    edits: Annotated[list[Any], _items({**_EDIT, **_PATH, **_TASKS}, required=["op", "content", "tasks"])]
+
+@cache
+def for_files(shape: type[P], files: EditableFiles) -> type[P]:
+    """The shape of edits for a skill of which these files may change: where there are several, each edit may
+    name one.
+    """
+    if files == ONE_DOCUMENT:
+        return shape
+    with_tasks = issubclass(shape, NamedEdits)
+    named = {**_EDIT, "path": {"type": "string"}, **(_TASKS if with_tasks else {})}
+    edits = _items(named, required=["op", "content", "tasks"] if with_tasks else ["op"])
+    fields: dict[str, Any] = {"edits": (Annotated[list[Any], edits], ...)}
+    made = create_model(shape.__name__.replace("Edits", "FileEdits"), __base__=shape, **fields)
+    made.files = files
+    return made
 
 
 class WrittenSkill(_Reply):
@@ -134,7 +191,8 @@ class Groups(_Reply):
 
 
 class Suggestions(Payload):
-    KEY = "revise_suggestions"
+    KEY, NOUN = "revise_suggestions", "suggestion"
+    EXAMPLE = {"type": "add_rule", "title": "", "motivation": "", "instruction": "", "priority_hint": "high"}
     revise_suggestions: Annotated[
         list[Any],
         _items(
@@ -149,9 +207,26 @@ class Suggestions(Payload):
         ),
     ]
 
+    @classmethod
+    def edit_of(cls, obj: object, id: str) -> Edit:
+        """What a rewrite of the skill should do: the instruction is the content of the edit."""
+        if not isinstance(obj, Mapping):
+            problem = f"a suggestion is a JSON object, this is {type(obj).__name__}"
+            return Edit(SUGGEST, id=id, problem=problem)
+        said, problem = {key: _as_text(obj.get(key)) for key in cls.EXAMPLE}, ""
+        if (kind := said["type"]) not in KINDS_OF_SUGGESTION:
+            problem = f"no suggestion has the type {kind[:40]!r}. {suggest(kind, KINDS_OF_SUGGESTION)}"
+        elif not said["instruction"].strip():
+            problem = "the suggestion has no instruction"
+        content = said.pop("instruction")
+        evidence = {key: text for key, text in said.items() if text} | _others(obj, cls.EXAMPLE)
+        return Edit(SUGGEST, content=content, evidence=evidence, id=id, problem=problem)
+
 
 class Candidates(Payload):
-    KEY = "skill_candidates"
+    KEY, NOUN = "skill_candidates", "skill"
+    EXAMPLE = {"title": "", "change_summary": [""], "new_skill": ""}
+    IS_LIMITED = False
     skill_candidates: Annotated[
         list[Any],
         _items(
@@ -163,6 +238,35 @@ class Candidates(Payload):
             required=["new_skill"],
         ),
     ]
+
+    @classmethod
+    def edit_of(cls, obj: object, id: str) -> Edit:
+        """A whole new skill: its text is the content of the edit."""
+        if not isinstance(obj, Mapping):
+            problem = f"a candidate is a JSON object, this is {type(obj).__name__}"
+            return Edit(REWRITE, id=id, problem=problem)
+        said, text = obj.get("change_summary") or [], _as_text(obj.get("new_skill"))
+        summary = [*map(_as_text, said if isinstance(said, list) else [said])]
+        evidence = {"title": _as_text(obj.get("title")), "change_summary": summary}
+        problem = "" if text.strip() else "new_skill is empty"
+        return Edit(
+            REWRITE, content=text, evidence=evidence | _others(obj, cls.EXAMPLE), id=id, problem=problem
+        )
+
+
+PAYLOADS: Mapping[Mode, type[Payload]] = {
+    "patch": Edits,
+    "rewrite_from_suggestions": Suggestions,
+    "full_rewrite_minibatch": Candidates,
+}
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _others(obj: Mapping[Any, Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    return {str(key): value for key, value in obj.items() if key not in named}
 
 
 class Analysis(_Reply):
@@ -183,6 +287,16 @@ class FailureAnalysis(Analysis):
 
 class SuccessAnalysis(Analysis):
     success_patterns: list[str] = Field(default_factory=list)
+
+
+@cache  # making a pydantic class takes longer than everything else of an analyst's question
+def analysis_of(payload: type[Payload], kind: str, *, notes: bool) -> type[Analysis]:
+    """What an analyst of failures or of successes must answer."""
+    base: type[Analysis] = FailureAnalysis if kind == "failure" else SuccessAnalysis
+    wanted: dict[str, Any] = {"patch": (payload, ...)}
+    if notes:
+        wanted["appendix_notes"] = (Notes, ...)
+    return create_model(f"{base.__name__}_{payload.KEY}", __base__=base, **wanted)
 
 
 class Consolidated(_Reply):

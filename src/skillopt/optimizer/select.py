@@ -12,10 +12,9 @@ from skillopt.events.records import LimitRecord, RankingRecord
 from skillopt.events.step import Step
 from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.ask import OptimizerModel
-from skillopt.optimizer.forms import Form
 from skillopt.optimizer.render import proposals_section, section, skill_section
-from skillopt.optimizer.replies import LearningRate, Ranking, Unusable
-from skillopt.skill.edits import Edit, Outcome, Proposal, apply
+from skillopt.optimizer.replies import LearningRate, Payload, Ranking, Unusable
+from skillopt.skill.edits import Edit, Outcome, Patch, apply
 from skillopt.tasks.rollout import Means
 
 
@@ -23,7 +22,7 @@ from skillopt.tasks.rollout import Means
 class Selection:
     """The proposals to take up, and everything of the step that ended before it."""
 
-    patch: tuple[Proposal, ...]
+    patch: Patch
     ended: tuple[Outcome, ...]
     offered: int
     """How many proposals there were to choose from."""
@@ -36,10 +35,10 @@ class Selection:
 class Selector:
     """Asks for a ranking where there are too many proposals, for a repair where a target is not found."""
 
-    def __init__(self, model: OptimizerModel, form: Form, *, ranks: bool = True) -> None:
+    def __init__(self, model: OptimizerModel, payload: type[Payload], *, ranks: bool = True) -> None:
         """Without `ranks` the first proposals are taken: whoever made them put the best first."""
         self._model = model
-        self._form = form
+        self._payload = payload
         self._ranks = ranks
 
     async def select(
@@ -47,11 +46,11 @@ class Selector:
     ) -> Selection:
         """At most `limit` proposals, edits among them with known targets; of whole skills the first."""
         ended = list(merged.ended)
-        limit = limit if self._form.limited else 1
+        limit = limit if self._payload.IS_LIMITED else 1
         chosen, ranking = merged.edits, None
         if limit is not None and len(chosen) > limit:
             chosen = merged.edits[:limit]
-            if self._form.limited and limit > 0 and self._ranks:
+            if self._payload.IS_LIMITED and limit > 0 and self._ranks:
                 chosen, ranking = await self._rank(step, merged.edits, limit)
             kept = {edit.id for edit in chosen}
             ended += [
@@ -59,9 +58,7 @@ class Selector:
                 for edit in merged.edits
                 if edit.id not in kept
             ]
-        if self._form.mode == "patch":
-            chosen = await self._repair(step, [edit for edit in chosen if isinstance(edit, Edit)], ended)
-        shown = [edit.as_json() for edit in chosen]
+        chosen = await self._repair(step, chosen, ended)
         step.emit(
             Selected(
                 id=str(step.place.at("select")),
@@ -69,7 +66,7 @@ class Selector:
                 limit=limit,
                 ranked=ranking is not None,
                 ranking=ranking,
-                edits=shown,
+                edits=chosen,
                 decision=decision,
             )
         )
@@ -77,12 +74,10 @@ class Selector:
             patch=chosen, ended=tuple(ended), offered=len(merged.edits), limit=limit, decision=decision
         )
 
-    async def _rank(
-        self, step: Step, edits: tuple[Proposal, ...], limit: int
-    ) -> tuple[tuple[Proposal, ...], RankingRecord]:
+    async def _rank(self, step: Step, edits: Patch, limit: int) -> tuple[Patch, RankingRecord]:
         user = (
-            self._model.background(step, self._form.shown(step.skill))
-            + proposals_section(f"{len(edits)} {self._form.noun}s, numbered from 0", edits)
+            self._model.background(step, self._payload.shown(step.skill))
+            + proposals_section(f"{len(edits)} {self._payload.NOUN}s, numbered from 0", edits)
             + section("Limit", f"Choose at most {limit}.")
         )
         reply = await self._model.ask(step, "ranking", "0", user, Ranking)
@@ -92,27 +87,23 @@ class Selector:
         told = RankingRecord(fallback=False, reasoning=reply.reasoning, selected_indices=known[:limit])
         return tuple(edits[index] for index in known[:limit]), told
 
-    async def _repair(self, step: Step, chosen: Sequence[Edit], ended: list[Outcome]) -> tuple[Proposal, ...]:
+    async def _repair(self, step: Step, chosen: Patch, ended: list[Outcome]) -> Patch:
         lost = [outcome for outcome in apply(chosen, step.skill).outcomes if outcome.state == "unmatched"]
         if not lost:
-            return tuple(chosen)
-        user = skill_section(self._form.shown(step.skill)) + proposals_section(
+            return chosen
+        user = skill_section(self._payload.shown(step.skill)) + proposals_section(
             "Edits whose target was not found", [outcome.edit for outcome in lost]
         )
-        reply = await self._model.ask(step, "repair", "0", user, self._form.payload)
-        repaired: list[Proposal] = []
-        if not isinstance(reply, Unusable):
-            repaired = [
-                self._form.read(edit, str(step.place.at("repair", "0", number=at)))
-                for at, edit in enumerate(reply.items[: len(lost)])
-            ]
+        reply = await self._model.ask(step, "repair", "0", user, self._payload)
+        place = step.place.at("repair", "0")
+        repaired = () if isinstance(reply, Unusable) else reply.edits_at(place, len(lost))
         ended += lost
         gone = {outcome.edit.id for outcome in lost}
         return (*(edit for edit in chosen if edit.id not in gone), *repaired)
 
 
 async def choose_limit(
-    model: OptimizerModel, step: Step, rollouts: Means, proposals: Sequence[Proposal]
+    model: OptimizerModel, step: Step, rollouts: Means, proposals: Sequence[Edit]
 ) -> LimitRecord:
     """Ask for the limit of a step, in the public words: `learning_rate` lies between 0 and the number of
     proposals. An answer that cannot be used means 0, so that nothing is taken on a guess.

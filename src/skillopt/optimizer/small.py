@@ -12,18 +12,19 @@ import math
 import random
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import replace
 
 from skillopt.evaluation.leaks import RUN
+from skillopt.events import Minibatch
+from skillopt.events.place import Place
 from skillopt.events.step import Step
 from skillopt.optimizer.ask import OptimizerModel
-from skillopt.optimizer.minibatches import Studied
+from skillopt.optimizer.minibatches import Studied, minibatch_of
 from skillopt.optimizer.proof import ANALYST
 from skillopt.optimizer.proposers.port import DeadEdit, Evidence
-from skillopt.optimizer.reflect import Minibatch
 from skillopt.optimizer.render import clipped, section, skill_section
 from skillopt.optimizer.replies import Unusable, WorkedRule
-from skillopt.skill.edits import parse_edit
+from skillopt.skill.edits import Edit
 from skillopt.tasks.scorers import as_text
 
 SHOWN = 4
@@ -95,15 +96,11 @@ class SmallLaneAnalyst:
         user = fixed + section("Failed requests", "\n\n".join(told))
         reply = await self._model.ask(step, ANALYST, item, user, WorkedRule)
         if isinstance(reply, Unusable):
-            return Minibatch.of_lane(failed, reply)
-        edits = [
-            parse_edit(edit, str(step.place.at(ANALYST, item, number=at)))
-            for at, edit in enumerate(worked_edits(reply, order))
-        ]
-        return Minibatch.of_lane(failed, edits)
+            return minibatch_of(failed, reply)
+        return minibatch_of(failed, worked_edits(reply, order, step.place.at(ANALYST, item)))
 
 
-def worked_edits(reply: WorkedRule, failures: Sequence[Studied]) -> list[dict[str, Any]]:
+def worked_edits(reply: WorkedRule, failures: Sequence[Studied], place: Place) -> list[Edit]:
     """The rule with the example that came with it, and with the wanted answer of the first task that has a
     short one. Neither names tasks whose answer it holds: these would pass by heart.
     """
@@ -114,11 +111,13 @@ def worked_edits(reply: WorkedRule, failures: Sequence[Studied]) -> list[dict[st
     short = [text for text in wanted.values() if "\n" not in text and 0 < len(text) <= LONGEST_COPY]
     examples = [(f'"{_own_words(reply.request, failures)}" -> {reply.answer.strip()}', reply.answer.strip())]
     examples += [(text, text) for text in short[:1]]
-    edits = []
+    edits = list[Edit]()
     for example, answer in examples:
         tasks = [task for task, text in wanted.items() if text != answer]
         if answer and tasks:
-            edits.append({"op": "append", "content": f"- {rule} Example: {example}", "tasks": tasks})
+            id = str(replace(place, number=len(edits)))
+            content = f"- {rule} Example: {example}"
+            edits.append(Edit("append", content=content, evidence={"tasks": tasks}, id=id))
     return edits
 
 

@@ -6,17 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from skillopt.events.records import RewriteRecord
 from skillopt.events.step import Step
 from skillopt.optimizer.appendix import Appendix, extended
 from skillopt.optimizer.ask import OptimizerModel
-from skillopt.optimizer.forms import Candidate, Form
 from skillopt.optimizer.render import proposals_section
-from skillopt.optimizer.replies import Rewrite, Unusable
+from skillopt.optimizer.replies import Edits, Payload, Rewrite, Unusable
 from skillopt.optimizer.select import Selection
 from skillopt.skill.distinct import distinct
 from skillopt.skill.document import Document
-from skillopt.skill.edits import Edit, Outcome, Proposal, apply
+from skillopt.skill.edits import REWRITE, Edit, Outcome, apply
 from skillopt.skill.rewrite import rewritten
 
 
@@ -28,29 +26,32 @@ class Update:
     outcomes: tuple[Outcome, ...]
     appendix: Appendix | None = None
     """The new appendix, where skill-aware reflection added to it."""
-    rewrite: RewriteRecord | None = None
-    """What the writer said of a rewrite."""
-    failed: bool = False
-    """True when a rewrite was wanted and there is none."""
+    rewrite: Edit | None = None
+    """The whole skill that was written, where one was; its problem says why it cannot be used."""
 
     @property
-    def applied(self) -> list[Proposal]:
+    def failed(self) -> bool:
+        """True when a rewrite was wanted and there is none."""
+        return self.rewrite is not None and bool(self.rewrite.problem)
+
+    @property
+    def applied(self) -> list[Edit]:
         """The proposals that are in the candidate."""
         return [outcome.edit for outcome in self.outcomes if outcome.state == "applied"]
 
 
-def by_edits(skill: Document, patch: Sequence[Proposal], appendix: Appendix | None = None) -> Update:
+def by_edits(skill: Document, patch: Sequence[Edit], appendix: Appendix | None = None) -> Update:
     """A candidate made of edits, in which no line comes twice, and of notes if there are any."""
-    kept, repeated = distinct([edit for edit in patch if isinstance(edit, Edit)], skill)
+    kept, repeated = distinct(patch, skill)
     applied = apply(kept, skill)
     return _noted(Update(document=applied.document, outcomes=(*applied.outcomes, *repeated)), appendix)
 
 
 def halves(update: Update, skill: Document) -> list[Update]:
     """The two halves of a candidate of several edits, in order, notes last; none where it is one part."""
-    edits = [edit for edit in update.applied if isinstance(edit, Edit)]
+    edits = update.applied
     parts = len(edits) + (update.appendix is not None)
-    if parts < 2 or len(edits) < len(update.applied):
+    if parts < 2 or update.rewrite is not None:
         return []
     cut = math.ceil(parts / 2)
     return [by_edits(skill, edits[:cut]), by_edits(skill, edits[cut:], update.appendix)]
@@ -59,67 +60,43 @@ def halves(update: Update, skill: Document) -> list[Update]:
 class Updater:
     """Makes the candidate in the way of the update mode; protected parts are kept in every mode."""
 
-    def __init__(self, model: OptimizerModel, form: Form, consolidate_above: int | None) -> None:
+    def __init__(self, model: OptimizerModel, payload: type[Payload], consolidate_above: int | None) -> None:
         """Above so many notes an appendix is condensed, 0 is never; None writes none."""
         self._model = model
-        self._form = form
+        self._payload = payload
         self._consolidate_above = consolidate_above
 
     async def update(self, step: Step, selection: Selection, notes: Sequence[str]) -> Update:
         """The candidate of a step."""
-        skill, appendix = step.skill, None
+        patch, appendix = selection.patch, None
         if self._consolidate_above is not None and notes:
             written = await extended(self._model, step, notes, self._consolidate_above)
             appendix = written if written.added else None
-        if self._form.mode == "patch":
-            return by_edits(skill, selection.patch, appendix)
-        if not selection.patch:
-            return _noted(Update(document=skill, outcomes=()), appendix)
-        if self._form.mode == "full_rewrite_minibatch":
-            return _first(skill, selection.patch)
-        return _noted(await self._rewrite(step, selection.patch), appendix)
+        if not patch or issubclass(self._payload, Edits):
+            return by_edits(step.skill, patch, appendix)
+        rewrite = patch[0] if patch[0].op == REWRITE else await self._rewrite(step, patch)
+        return _noted(_by_rewrite(step.skill, patch, rewrite), appendix)
 
-    async def _rewrite(self, step: Step, patch: Sequence[Proposal]) -> Update:
-        skill = step.skill
-        user = self._model.background(step, skill.text) + proposals_section("Suggestions to carry out", patch)
+    async def _rewrite(self, step: Step, patch: Sequence[Edit]) -> Edit:
+        """The skill that carries out suggestions, written in one call."""
+        user = self._model.background(step, step.skill.text)
+        user += proposals_section("Suggestions to carry out", patch)
         reply = await self._model.ask(step, "rewrite", "0", user, Rewrite)
         if isinstance(reply, Unusable):
-            return _without(skill, patch, f"the rewrite cannot be used: {reply}")
-        document, problem = rewritten(skill, reply.new_skill)
-        said = RewriteRecord(
-            reasoning=reply.reasoning, change_summary=reply.change_summary, new_skill=reply.new_skill
-        )
-        if document is None:
-            return _without(skill, patch, f"the rewrite {problem}", said)
-        return Update(
-            document=document,
-            outcomes=tuple(Outcome(edit=one, state="applied") for one in patch),
-            rewrite=said,
-        )
+            return Edit(REWRITE, problem=f"cannot be used: {reply}")
+        said = {"reasoning": reply.reasoning, "change_summary": reply.change_summary}
+        return Edit(REWRITE, content=reply.new_skill, evidence=said)
 
 
-def _first(skill: Document, patch: Sequence[Proposal]) -> Update:
-    """The first whole skill of the selection."""
-    candidate = patch[0]
-    assert isinstance(candidate, Candidate)
-    document, problem = rewritten(skill, candidate.new_skill)
-    said = RewriteRecord(
-        title=candidate.title,
-        change_summary=candidate.change_summary,
-        new_skill=candidate.new_skill,
-        evidence=candidate.evidence or None,
+def _by_rewrite(skill: Document, patch: Sequence[Edit], rewrite: Edit) -> Update:
+    """A candidate that was written anew: what was proposed ends as the text does."""
+    document, problem = (None, rewrite.problem) if rewrite.problem else rewritten(skill, rewrite.content)
+    why = "" if document is not None else f"the {'new skill' if rewrite in patch else 'rewrite'} {problem}"
+    return Update(
+        document=document or skill,
+        outcomes=tuple(Outcome(edit=one, state="invalid" if why else "applied", reason=why) for one in patch),
+        rewrite=replace(rewrite, problem=why),
     )
-    if document is None:
-        return _without(skill, patch, f"the new skill {problem}", said)
-    return Update(document=document, outcomes=(Outcome(edit=candidate, state="applied"),), rewrite=said)
-
-
-def _without(
-    skill: Document, patch: Sequence[Proposal], why: str, said: RewriteRecord | None = None
-) -> Update:
-    ended = tuple(Outcome(edit=one, state="invalid", reason=why) for one in patch)
-    rewrite = (said or RewriteRecord()).model_copy(update={"problem": why})
-    return Update(document=skill, outcomes=ended, rewrite=rewrite, failed=True)
 
 
 def _noted(update: Update, appendix: Appendix | None) -> Update:

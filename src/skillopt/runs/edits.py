@@ -9,11 +9,11 @@ from typing import Any, cast
 
 from skillopt.events import Aggregated, Blamed, Proved, RowFact, StageClosed, Updated
 from skillopt.events.place import Place
-from skillopt.events.records import EditRecord
 from skillopt.events.state import Metric
 from skillopt.gate.decision import worth_of, worths_of
 from skillopt.runs.explain import FoundVerdict
 from skillopt.runs.reader import RunReader
+from skillopt.skill.edits import Outcome
 from skillopt.train.trials import is_fixed
 
 
@@ -21,7 +21,7 @@ from skillopt.train.trials import is_fixed
 class EditProof:
     """How one edit of a step of `proof` ended, and what the log stores of its trials."""
 
-    outcome: EditRecord
+    outcome: Outcome
     lane: str
     look: str
     tried_on: Sequence[str]
@@ -49,8 +49,9 @@ class StepProof:
 
     def as_json(self) -> dict[str, Any]:
         """The same for programs."""
-        rows = [asdict(one) for one in self.edits]
-        edits = [{**row.pop("outcome").model_dump(mode="json"), **row} for row in rows]
+        edits = [one.outcome.as_json() | asdict(one) for one in self.edits]
+        for each in edits:
+            each.pop("outcome")
         return {"noise": self.noise, "trials": self.trials, "edits": edits}
 
 
@@ -78,7 +79,7 @@ def stored_proof(run: RunReader, found: FoundVerdict) -> StepProof | None:
 
     by_themselves = {row.task for one in trials if not one.edits for row in one.rows if comes_right(row)}
 
-    def proof_of(one: EditRecord) -> EditProof:
+    def proof_of(one: Outcome) -> EditProof:
         alone = [row for trial in trials if trial.edits == [one.id] for row in trial.rows]
         tried = alone or [row for trial in trials if one.id in trial.edits for row in trial.rows]
         tasks = list(dict.fromkeys(row.task for row in tried))
@@ -91,10 +92,10 @@ def stored_proof(run: RunReader, found: FoundVerdict) -> StepProof | None:
             lane=lane,
             look=look,
             tried_on=tasks,
-            fixed=list(one.edit.get("fixed") or [task for task in tasks if task not in still_open]),
+            fixed=list(one.edit.evidence.get("fixed") or [task for task in tasks if task not in still_open]),
             joined_into=joined_into,
             stands_for=[] if joined_into else [id for id in family if id != one.id],
-            chosen="fixed" in one.edit,
+            chosen="fixed" in one.edit.evidence,
             verdicts={f"c{each.id}": each.action for each in found.candidates if one.id in each.edits},
             blamed=[stage for stage in ("control", "blame") if stage in guilty],
             pruned="prune" in guilty,

@@ -12,7 +12,7 @@ from skillopt.config.schema import EvaluationConfig, GateConfig
 from skillopt.errors import UsageError
 from skillopt.events import Judged, RowFact, StageClosed, Updated
 from skillopt.events.place import Place
-from skillopt.events.records import CandidateRecord, EditRecord, StepRecord
+from skillopt.events.records import CandidateRecord, StepRecord
 from skillopt.events.state import Metric
 from skillopt.gate.constraints import Constraints, Effort, Ruled, too_long
 from skillopt.gate.decision import Case, PolicyReader, RowId, worth_of, worths_of
@@ -25,6 +25,7 @@ from skillopt.runs.reader import RunReader
 from skillopt.runs.steps import judged_skill
 from skillopt.runs.stored import asked_twice
 from skillopt.skill.document import Document
+from skillopt.skill.edits import Outcome
 
 VERDICT = re.compile(r"(?P<step>\d+)(?:/c(?P<candidate>\d+))?|epoch-(?P<epoch>\d+)")
 _ROUNDING = 1e-9
@@ -78,7 +79,7 @@ class Replay:
     """Digest of the skill that it was compared with, as the target got it."""
     others: Sequence[str]
     """Verdicts of the same step beside this one, where it tried several candidates."""
-    edits: Sequence[EditRecord]
+    edits: Sequence[Outcome]
     hedged: int
     """Calls behind the candidate and its rows that were asked twice."""
     action: str
@@ -128,7 +129,7 @@ class Replay:
             "rows_read": self.read,
             "hedged": self.hedged,
             "rows": rows,
-            "edits": [edit.model_dump(mode="json") for edit in self.edits],
+            "edits": [edit.as_json() for edit in self.edits],
         }
 
 
@@ -289,7 +290,7 @@ def _name_of(place: Place, *, with_candidate: bool) -> str:
     return f"step {place.step}" + (f"/c{place.candidate}" if with_candidate else "")
 
 
-def _edits_of(found: FoundVerdict) -> Sequence[EditRecord]:
+def _edits_of(found: FoundVerdict) -> Sequence[Outcome]:
     """The edits a verdict is about and how they ended; the step's record says which are whose."""
     outcomes = [edit for one in found.section.of(Updated) for edit in one.outcomes]
     place = found.judged.place

@@ -17,7 +17,7 @@ from skillopt.events import (
     EpochEnded,
     Event,
     Judged,
-    PatchFact,
+    Minibatch,
     Reflected,
     RowFact,
     Selected,
@@ -26,10 +26,11 @@ from skillopt.events import (
     Updated,
 )
 from skillopt.events.place import Place
-from skillopt.events.records import EditRecord, EpochRecord, Fact, ReopenedRecord, StepRecord
+from skillopt.events.records import EpochRecord, Fact, ReopenedRecord, StepRecord
 from skillopt.files import append_json, write_json, write_text
 from skillopt.runs.database import AnswerRow, Database
 from skillopt.runs.log import Run
+from skillopt.skill.edits import Outcome
 from skillopt.tasks.task import Task
 
 _EXPORTED = "exported"
@@ -135,14 +136,15 @@ class Exports:
             elif isinstance(event, Reflected):
                 for patch in event.patches:
                     name = f"minibatch_{'fail' if patch.kind == 'failure' else 'succ'}_{patch.index:03d}.json"
-                    self._json(f"{home}/patches/{name}", {**_public_patch(patch), **_dump(patch)})
+                    self._json(f"{home}/patches/{name}", _public_patch(patch))
             elif isinstance(event, Aggregated):
-                self._json(f"{home}/merged_patch.json", {"edits": event.edits, "merge_calls": event.merges})
+                merged = [edit.as_json() for edit in event.edits]
+                self._json(f"{home}/merged_patch.json", {"edits": merged, "merge_calls": event.merges})
             elif isinstance(event, Selected):
                 self._json(
                     f"{home}/ranked_edits.json",
                     {
-                        "edits": event.edits,
+                        "edits": [edit.as_json() for edit in event.edits],
                         "limit": event.limit,
                         "ranked": event.ranked,
                         "ranking_details": _dump(event.ranking),
@@ -154,8 +156,8 @@ class Exports:
                 self._text(f"{at}/candidate_skill.md", self._run.skills.get(event.skill).whole)
                 self._json(f"{at}/edit_apply_report.json", [_public_edit(one) for one in event.outcomes])
                 if event.rewrite is not None:
-                    told = event.rewrite.model_dump(mode="json")
-                    self._json(f"{at}/rewrite_result.json", {**told, **told.pop("evidence", {})})
+                    problem = {"problem": event.rewrite.problem} if event.rewrite.problem else {}
+                    self._json(f"{at}/rewrite_result.json", {**event.rewrite.as_json(), **problem})
                 if event.notes is not None:
                     self._json(f"{at}/appendix_notes.json", event.notes)
             elif isinstance(event, Judged):
@@ -282,21 +284,23 @@ def _candidate_folder(event: Event) -> str:
     return f"/candidate_{place.candidate}" if isinstance(place, Place) and place.candidate else ""
 
 
-def _public_patch(patch: PatchFact) -> dict[str, Any]:
-    """An analyst's reply in the public words."""
+def _public_patch(patch: Minibatch) -> dict[str, Any]:
+    """An analyst's reply in the public words, and in ours."""
     summary = "failure_summary" if patch.kind == "failure" else "success_patterns"
+    edits = [edit.as_json() for edit in patch.edits]
     return {
         "source_type": patch.kind,
         "batch_size": len(patch.tasks),
         summary: patch.summary,
-        "patch": {"reasoning": "", "edits": patch.edits},
+        "patch": {"reasoning": "", "edits": edits},
+        **_dump(patch),
+        "edits": edits,
     }
 
 
-def _public_edit(outcome: EditRecord) -> dict[str, Any]:
+def _public_edit(outcome: Outcome) -> dict[str, Any]:
     """What became of an edit, with the edit's own fields beside it."""
-    told = outcome.model_dump(mode="json")
-    return {**told.get("edit", {}), "status": outcome.state, **told}
+    return {**outcome.edit.as_json(), "status": outcome.state, **outcome.as_json()}
 
 
 def _dump(fact: Fact | None) -> Any:

@@ -13,7 +13,7 @@ from skillopt.events import (
     EpochEnded,
     HandedOver,
     Judged,
-    PatchFact,
+    Minibatch,
     Pruned,
     Reflected,
     RowFact,
@@ -21,7 +21,7 @@ from skillopt.events import (
     Updated,
 )
 from skillopt.events.place import BASELINE, START, Place
-from skillopt.events.records import EditRecord, EpochRecord, StepRecord
+from skillopt.events.records import EpochRecord, StepRecord
 from skillopt.events.state import Metric, State
 from skillopt.gate.decision import value, worth_of
 from skillopt.gate.gate import STAGE
@@ -30,6 +30,7 @@ from skillopt.runs.values import Cell, EditFact, Mark, SkillChange, Study, Versi
 from skillopt.runs.words import START_NAME, count, score
 from skillopt.skill.diff import unified
 from skillopt.skill.document import Document
+from skillopt.skill.edits import REWRITE, SUGGEST, Outcome
 from skillopt.skill.store import Skills
 from skillopt.tasks.rollout import Score
 
@@ -275,24 +276,25 @@ def cut(text: str) -> str:
     return text if len(text) <= LONGEST_DETAIL else f"{text[:LONGEST_DETAIL]} ..."
 
 
-def _edit(outcome: EditRecord, record: StepRecord) -> EditFact:
+def _edit(outcome: Outcome, record: StepRecord) -> EditFact:
     """A proposal of any update mode and how it ended, also where only a part of the bundle was accepted."""
     edit, accepted = outcome.edit, record.accepted
-    shown = next((key for key in ("content", "instruction", "new_skill") if edit.get(key)), "content")
-    kind = "op" if "op" in edit else "type"
+    shown = edit.as_json()
+    ops = {REWRITE: "whole skill", SUGGEST: shown.pop("type", "")}
+    texts = [shown.pop(name, "") for name in ("content", "instruction", "new_skill")]
     is_left_out = accepted is not None and outcome.state == "applied" and outcome.id not in accepted.edits
     return EditFact(
         id=outcome.id,
         state="left_out" if is_left_out else outcome.state,
         reason="not in the candidate that was accepted" if is_left_out else outcome.reason,
-        op="whole skill" if shown == "new_skill" else str(edit.get(kind, "")),
-        target=str(edit.get("target", "")),
-        content=str(edit.get(shown, "")),
-        evidence={key: item for key, item in edit.items() if key not in (kind, "target", shown)},
+        op=ops.get(edit.op, shown.pop("op", "")),
+        target=shown.pop("target", ""),
+        content=next(filter(None, texts), ""),
+        evidence=shown,
     )
 
 
-def _study(patch: PatchFact) -> Study:
+def _study(patch: Minibatch) -> Study:
     """What one analyst looked at and saw."""
     patterns = [
         ", ".join(f"{str(key).replace('_', ' ')}: {item}" for key, item in one.items())

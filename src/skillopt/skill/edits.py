@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from skillopt.errors import SkillError, suggest
 from skillopt.skill.assembly import Change, rebuild
@@ -26,6 +26,13 @@ from skillopt.skill.paths import (
 )
 
 OPS: tuple[str, ...] = ("append", "insert_after", "replace", "delete")
+SUGGEST, REWRITE = "suggest", "rewrite"
+"""Ops that change no place of a text: what a rewrite should do, and a whole skill, as its content."""
+_WRITTEN = {
+    SUGGEST: ("type", "title", "motivation", "instruction"),
+    REWRITE: ("title", "change_summary", "new_skill"),
+}
+"""How prompts and records name what these two say, in order; the last is the content."""
 State = Literal[
     "applied",
     "unmatched",
@@ -42,33 +49,11 @@ State = Literal[
 ]
 
 
-class Proposal(Protocol):
-    """What an optimizer proposed: an edit, a suggestion, a whole skill. Each ends in one state."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def problem(self) -> str:
-        """Why it could not be read; empty when it could."""
-        ...
-
-    @property
-    def evidence(self) -> Mapping[str, Any]: ...
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """What makes two proposals exact copies of each other."""
-        ...
-
-    def as_json(self) -> dict[str, Any]:
-        """The JSON object prompts and records show."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One proposed change. A target of `append` and a content of `delete` are ignored."""
+    """One proposed change: whatever an optimizer proposes is one, and ends in one state. A target of `append`
+    and a content of `delete` are ignored.
+    """
 
     op: str
     target: str = ""
@@ -89,6 +74,9 @@ class Edit:
 
     def as_json(self) -> dict[str, Any]:
         """The JSON object prompts show: `{op, path?, target?, content?}` and the evidence."""
+        if names := _WRITTEN.get(self.op):
+            said = {names[-1]: self.content, **self.evidence}
+            return {name: said[name] for name in (*names, *said) if said.get(name) or name in self.evidence}
         shown: dict[str, Any] = {"op": self.op}
         if self.path != SKILL_FILE:
             shown["path"] = self.path
@@ -112,9 +100,18 @@ Patch: TypeAlias = tuple[Edit, ...]
 class Outcome:
     """The one state a proposal ended in, with the reason in words (empty when applied)."""
 
-    edit: Proposal
+    edit: Edit
     state: State
     reason: str = ""
+
+    @property
+    def id(self) -> str:
+        """That of the edit."""
+        return self.edit.id
+
+    def as_json(self) -> dict[str, Any]:
+        """The JSON object that files of a run show."""
+        return {"id": self.id, "state": self.state, "reason": self.reason, "edit": self.edit.as_json()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any
 from skillopt.errors import UnusableReplies
 from skillopt.events import Notice, Updated
 from skillopt.events.place import Place
-from skillopt.events.records import CandidateRecord, EditCounts, EditRecord, StepRecord
+from skillopt.events.records import CandidateRecord, EditCounts, StepRecord
 from skillopt.events.state import MemoryEntry, State
 from skillopt.events.step import Step
 from skillopt.gate.gate import STAGE, Gate, Verdict
@@ -68,10 +68,7 @@ def updated(place: Place, update: Update, skill: str, ended: Sequence[Outcome] =
         place=place,
         digest=update.document.digest,
         skill=skill,
-        outcomes=[
-            EditRecord(id=one.edit.id, state=one.state, reason=one.reason, edit=one.edit.as_json())
-            for one in ended
-        ],
+        outcomes=tuple(ended),
         rewrite=update.rewrite,
         notes=None if update.appendix is None else list(update.appendix.notes),
     )
@@ -220,7 +217,7 @@ def _about_edits(update: Update, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "edit_apply_summary": EditCounts(
             total=total, applied=applied, skipped=total - applied - errors, errors=errors
         ),
-        "rewrite_change_summary": None if update.rewrite is None else update.rewrite.change_summary,
+        "rewrite_change_summary": update.rewrite and update.rewrite.evidence.get("change_summary", ()),
     }
 
 

@@ -10,7 +10,6 @@ from skillopt.evaluation.runner import Row
 from skillopt.events import Blamed, Reflected, Selected
 from skillopt.events.step import Step
 from skillopt.gate.gate import Gate
-from skillopt.optimizer.reflect import patch_fact
 from skillopt.optimizer.select import Selection
 from skillopt.process.waiting import together
 from skillopt.skill.edits import Edit, Outcome
@@ -65,7 +64,7 @@ class Choice:
                 place=self._step.place,
                 limit=None,
                 ranked=False,
-                edits=[edit.as_json() for edit in patch],
+                edits=patch,
             )
         )
         ended = self._endings((*joined.ended, *self._ended), groups, {edit.id for edit in patch})
@@ -147,7 +146,7 @@ class Choice:
                 for at, chunk in enumerate(chunks)
             )
         )
-        patches = [patch_fact(lane.look, next(self._patches)) for lane in lanes]
+        patches = tuple(lane.look.model_copy(update={"index": next(self._patches)}) for lane in lanes)
         place = self._step.place
         self._step.emit(Reflected(id=str(place.at("reflect", str(number))), place=place, patches=patches))
         self._tell_proof(f"again-{number}", [trial for lane in lanes for trial in lane.trials])

@@ -92,7 +92,7 @@ async def join(step: Step, reflection: Lanes, gate: Gate, joiner: Joiner | None)
             id=str(step.place.at("aggregate")),
             place=step.place,
             merges=int(asks),
-            edits=[edit.as_json() for edit in heads],
+            edits=heads,
             joined=[[one.id for one in group] for group in groups if len(group) > 1],
             copies=[ids for one in unique for ids in copies_of(one)],
             asked=[one.id for one in single] if asks else [],

@@ -8,14 +8,14 @@ from fractions import Fraction
 
 from skillopt.evaluation.leaks import LeakGuard, why
 from skillopt.evaluation.runner import Row
+from skillopt.events import Minibatch
 from skillopt.events.step import Step
 from skillopt.gate.decision import RowId
 from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.proof import LaneAnalyst
 from skillopt.optimizer.proposers.port import DeadEdit, Evidence
-from skillopt.optimizer.reflect import Minibatch
+from skillopt.optimizer.reflect import WholeBatch
 from skillopt.optimizer.small import SmallLaneAnalyst
-from skillopt.optimizer.whole_batch import WholeBatch
 from skillopt.process.waiting import together
 from skillopt.skill.distinct import distinct
 from skillopt.skill.edits import Edit, Outcome, apply
@@ -199,9 +199,8 @@ class LaneSearch:
     def _usable(self, lane: Lane, known: Sequence[DeadEdit]) -> list[Edit]:
         """The edits that can be tried: readable, applicable, new, without a quotation."""
         tried = {wording(one.edit) for one in known}
-        proposed = [edit for edit in lane.look.edits if isinstance(edit, Edit)]
         usable: list[Edit] = []
-        for adapted in map(self._adapted, proposed):
+        for adapted in map(self._adapted, lane.look.edits):
             kept, repeated = distinct([adapted], self.step.skill)
             lane.ended += repeated
             if repeated:

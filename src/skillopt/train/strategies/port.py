@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from skillopt.config.schema import Config
 from skillopt.evaluation.leaks import LeakGuard
@@ -17,7 +17,7 @@ from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update
-from skillopt.skill.edits import Outcome, Proposal
+from skillopt.skill.edits import OPS, REWRITE, Edit, Outcome
 from skillopt.train.plan import Plan
 
 
@@ -142,18 +142,21 @@ def taken(tried: Sequence[JudgedCandidate]) -> JudgedCandidate:
     return next((one for one in reversed(tried) if one.is_accepted), tried[0])
 
 
-def essentials(proposals: Sequence[Proposal], hide: Callable[[str], str]) -> tuple[dict[str, Any], ...]:
-    """Proposals as the memory keeps them: what was tried, without the evidence; of a whole skill only what it
+def essentials(edits: Sequence[Edit], hide: Callable[[str], str]) -> tuple[Edit, ...]:
+    """Edits as the memory keeps them: what was tried, without the evidence; of a whole skill only what it
     says has changed.
     """
-    keys = ("op", "path", "target", "content", "type", "title", "instruction", "change_summary")
     return tuple(
-        {key: _hidden(said[key], hide) for key in keys if key in said}
-        for said in (proposal.as_json() for proposal in proposals)
+        Edit(
+            op=edit.op,
+            target="" if edit.op == "append" else hide(edit.target),
+            content="" if edit.op in ("delete", REWRITE) else hide(edit.content),
+            evidence={
+                key: list(map(hide, said)) if isinstance(said, list) else hide(said)
+                for key in ("type", "title", "change_summary")
+                if edit.op not in OPS and (said := edit.evidence.get(key)) is not None
+            },
+            path=edit.path,
+        )
+        for edit in edits
     )
-
-
-def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
-    if isinstance(value, list):
-        return [_hidden(one, hide) for one in value]
-    return hide(value) if isinstance(value, str) else value

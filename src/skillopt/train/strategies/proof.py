@@ -16,12 +16,11 @@ from skillopt.events.state import MemoryEntry, State
 from skillopt.events.step import Step
 from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.proposers.port import DeadEdit
-from skillopt.optimizer.reflect import Reflection, patch_fact
+from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update, by_edits
 from skillopt.process.waiting import together
 from skillopt.skill.edits import Edit
-from skillopt.skill.paths import SKILL_FILE
 from skillopt.tasks.rollout import Scored
 from skillopt.train.blame import blame, freed, not_worth_it
 from skillopt.train.strategies._choice import Choice
@@ -69,17 +68,13 @@ class Proof:
         walk = self._optimizer.in_lanes(step, rollouts, search.study)
         found: list[Any] = await together(rollouts.close(), walk)
         deeper = await search.deepen(found[1])
-        minibatches = tuple(replace(lane.look, index=at) for at, lane in enumerate(deeper.lanes))
+        minibatches = tuple(
+            lane.look.model_copy(update={"index": at}) for at, lane in enumerate(deeper.lanes)
+        )
         tried = [*(one for lane in deeper.lanes for one in lane.trials), *deeper.trials]
         if tried:
             trials.close()
-        step.emit(
-            Reflected(
-                id=str(step.place.at("reflect")),
-                place=step.place,
-                patches=[patch_fact(one) for one in minibatches],
-            )
-        )
+        step.emit(Reflected(id=str(step.place.at("reflect")), place=step.place, patches=minibatches))
         again = [row for one in tried if not one.edits for row in one.rows]
         noise = noise_in(self._gate.worths(found[0]), self._gate.worths(again))
         step.emit(proved(step.place, "proof", tried, noise=noise))
@@ -159,12 +154,12 @@ class Proof:
         assert isinstance(reflection, Lanes)
         policy = self._policy(update)
         tried = [await self._parts.attempt(step, state, update, ended=selection.ended, policy=policy)]
-        self._found = lambda: _edits(taken(tried).update) if taken(tried).is_accepted else ()
+        self._found = lambda: taken(tried).update.applied if taken(tried).is_accepted else ()
         if not self._gate.is_on or tried[0].verdict.action not in ("accept", "reject"):
             return tried
         guilty = await step.timed("blame", self._guilty(step, reflection, tried[0]))
         await self._without(step, state, tried, tried[0], guilty, policy)
-        self._harmful += [edit for edit in _edits(tried[0].update) if edit.id in guilty]
+        self._harmful += [edit for edit in tried[0].update.applied if edit.id in guilty]
         best = taken(tried)
         if best.is_accepted and self._settings.prune:
             loose = await step.timed("prune", self._loose(step, best, reflection.noise))
@@ -176,7 +171,7 @@ class Proof:
         what failed, which luck does not; else more than an accident is asked for, if val is large enough to
         tell. A policy that the user chose stays.
         """
-        fixed = {task for edit in _edits(update) for task in edit.evidence["fixed"]}
+        fixed = {task for edit in update.applied for task in edit.evidence["fixed"]}
         tasks = {task for task, _ in self._gate.rows}
         doubts = self._noise > 0 and 2 * len(fixed) < self._failed() and len(tasks) >= SMALLEST_PAIRED
         return "paired" if doubts and self._gate.policy == "strict" else self._gate.policy
@@ -191,7 +186,7 @@ class Proof:
         policy: str,
     ) -> None:
         """Judge what is left without some edits: over the whole where that was accepted."""
-        rest = [edit for edit in _edits(whole.update) if edit.id not in set(out)]
+        rest = [edit for edit in whole.update.applied if edit.id not in set(out)]
         if out and rest:
             over = whole if whole.is_accepted else None
             left = by_edits(step.skill, rest)
@@ -205,7 +200,7 @@ class Proof:
         before = self._gate.remembered(step.skill.rendered).values
         all_broken = broken_in(before, self._gate.worths(bundle.verdict.rows))
         broken = all_broken[: self._settings.blame_rows]
-        edits = _edits(bundle.update)
+        edits = bundle.update.applied
         if len(broken) < self._settings.blame_from or len(edits) < 2:
             return []
         trials = Trials(self._gate, step, "blame")
@@ -221,7 +216,7 @@ class Proof:
 
     async def _loose(self, step: Step, best: JudgedCandidate, noise: float) -> list[str]:
         """Weakly proven edits without which a val row that is wrong now comes right."""
-        edits = _edits(best.update)
+        edits = best.update.applied
         weak = [edit for edit in edits if edit.evidence.get("support_count") == 1]
         assert best.verdict.candidate is not None, "an accepted candidate was measured in full"
         now, before = best.verdict.candidate.values, self._gate.remembered(step.skill.rendered).values
@@ -276,9 +271,10 @@ class Proof:
         """Single edits: those that fixed nothing, with their tasks, and those that break others."""
         assert isinstance(reflection, Lanes)
         dead = [one.edit for lane in reflection.lanes for one in lane.dead]
-        said = essentials(dead, hide)
-        tasks = [list(edit.evidence.get("tasks") or ()) for edit in dead]
-        nothing = tuple({**shown, "tasks": names} for shown, names in zip(said, tasks, strict=True))
+        nothing = tuple(
+            replace(shown, evidence={"tasks": list(edit.evidence.get("tasks") or ())})
+            for shown, edit in zip(essentials(dead, hide), dead, strict=True)
+        )
         entries = []
         if nothing:
             why = "tried alone on failed tasks, and fixed none"
@@ -330,21 +326,6 @@ def _covering(lanes: Sequence[Lane]) -> tuple[Edit, ...]:
     return edits_of(cover(proven))
 
 
-def _edits(update: Update) -> list[Edit]:
-    return [edit for edit in update.applied if isinstance(edit, Edit)]
-
-
 def _remembered(step: Step, action: str) -> list[Edit]:
     """The single edits that earlier steps ended so with."""
-    return [
-        Edit(
-            op=str(said.get("op", "")),
-            target=str(said.get("target", "")),
-            content=str(said.get("content", "")),
-            path=str(said.get("path", SKILL_FILE)),
-            evidence={"tasks": list(said.get("tasks", ()))},
-        )
-        for entry in step.memory
-        if entry.action == action
-        for said in entry.edits
-    ]
+    return [edit for entry in step.memory if entry.action == action for edit in entry.edits]
