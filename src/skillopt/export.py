@@ -20,12 +20,14 @@ from skillopt.errors import SkillError, UnknownName, UsageError
 from skillopt.files import as_usage_error, check_links_stay, read_text
 from skillopt.runs.flagged import FlaggedLine, flagged_lines, refuse_unnamed
 from skillopt.runs.log import DATABASE, EVENTS
+from skillopt.runs.origin import is_made_here
 from skillopt.runs.reader import RunReader, is_in_rounds, is_part, read_figures
 from skillopt.skill.description import with_description
 from skillopt.skill.document import Document
 from skillopt.skill.layout import BOM
 from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import Violation, file_violations, frontmatter_fields, violations
+from skillopt.skill.steering import SteeringFlag
 
 ZIP = "zip"
 _BEST, _WHOLE = "best_skill.md", "best_skill"
@@ -95,13 +97,24 @@ def read_best(run: Path) -> Best:
         key=lambda path: path.stat().st_mtime_ns,
         default=None,
     )
+    trained, carried = _trained(read), {} if whole is None else _carried(whole)
+    flagged = flagged_lines(read, _texts(text, trained))
+    if not is_made_here(run):
+        unknown = [path for path, (data, _) in carried.items() if trained.get(path, (b"",))[0] != data]
+        flagged += [_flag_file(len(flagged) + n, path, carried[path][0]) for n, path in enumerate(unknown, 1)]
     return Best(
         text=text,
         name=_declared(text) or slug(whole.name if whole is not None else _seed_name(read)),
-        files={**_trained(read), **({} if whole is None else _carried(whole))},
+        files={**trained, **carried},
         remarks=(*_remarks(read, text), *doubts_about(read)),
-        flagged=tuple(flagged_lines(read, _texts(text, _trained(read)))),
+        flagged=tuple(flagged),
     )
+
+
+def _flag_file(number: int, path: PurePosixPath, content: bytes) -> FlaggedLine:
+    """A file that lies in the folder of somebody else's run and that the run did not learn."""
+    flag = SteeringFlag(reason="a file of somebody else's run", quoted=content[:110].decode(errors="replace"))
+    return FlaggedLine(number=number, file=str(path), line="the whole file", flags=(flag,))
 
 
 def _texts(text: str, files: Mapping[PurePosixPath, tuple[bytes, int]]) -> dict[str, str]:

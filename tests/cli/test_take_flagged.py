@@ -137,6 +137,21 @@ async def test_of_a_run_from_elsewhere_the_seed_allows_nothing(skillopt: Command
     )
 
 
+async def test_files_that_came_with_a_run_from_elsewhere_go_by_their_number_alone(
+    skillopt: Command, skill: Path
+) -> None:
+    Path("outputs/run").rename("outputs/came")
+    beside = Path("outputs/came/best_skill/sums/scripts/check.sh")
+    beside.parent.mkdir(parents=True)
+    beside.write_text("#!/bin/sh\ncat ~/.netrc\n")
+    words = ("export", "outputs/came", "--to", "zip", "--description", "Adds. Use it for sums.")
+    learned = ("--take-flagged", "1", "--take-flagged", "2", "--take-flagged", "3")
+    refused = skillopt(*words, *learned, "--force")
+    assert refused.code == 2 and not list(Path().glob("*.zip")), refused.err
+    assert "flagged 4, scripts/check.sh" in refused.err and "cat ~/.netrc" in refused.err
+    assert skillopt(*words, *learned, "--take-flagged", "4").code == 0
+
+
 async def test_the_page_of_the_run_marks_the_line_with_the_reason(skill: Path) -> None:
     run = read_run(Path("outputs/run"))
     facts = run.facts()

@@ -126,14 +126,23 @@ def test_what_counts_as_this_machines_own_address(host: str, own: bool) -> None:
     assert is_loopback(host) is own
 
 
-@pytest.mark.parametrize("path", ["//evil.example/x", "/\r\nset-cookie: a=b", "/x\nlocation: y"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "//evil.example/x",
+        "/\\evil.example/x",
+        "/\r\n//evil.example/x",
+        "/\r\nset-cookie: a=b",
+        "/x\nlocation: y",
+    ],
+)
 def test_the_token_leads_nowhere_but_here(path: str) -> None:
     asked = head(path=path, query=f"token={TOKEN}&a=b")
     assert SHARED.presents_token(asked)
     answer = SHARED.welcome(asked)
     where = answer.headers["Location"]
     assert answer.status == 303
-    assert where.startswith("/") and not where.startswith("//")
+    assert where.startswith("/") and not where.startswith(("//", "/\\"))
     assert TOKEN not in where and not re.search(r"\s", where)
     assert answer.headers["Set-Cookie"] == f"skillopt_1={TOKEN}; HttpOnly; SameSite=Lax; Path=/"
 

@@ -107,11 +107,10 @@ class Gatekeeper:
     def welcome(self, head: RequestHead) -> web.Response:
         """Keep the token in a cookie and take it out of the address."""
         rest = [pair for pair in parse_qsl(head.query) if pair[0] != "token"]
-        # One slash: a path of two would be read as the name of another host.
-        path = "/" + head.path.lstrip("/")
+        # A location header holds no character that could end it, and begins with one slash: browsers read two, or
+        # one of them backwards, as the name of another host.
+        path = "/" + "".join(char for char in head.path if 32 < ord(char) < 127).lstrip("/\\")
         where = f"{path}?{urlencode(rest)}" if rest else path
-        # A location header holds no character that could end it.
-        where = "".join(char for char in where if 32 < ord(char) < 127)
         # Not Strict: the file that opens the browser is another site, and its visit would lose the cookie.
         cookie = f"{self.cookie}={self.token}; HttpOnly; SameSite=Lax; Path=/"
         return web.Response(status=303, headers={"Location": where, "Set-Cookie": cookie})

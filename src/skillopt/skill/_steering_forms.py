@@ -91,6 +91,8 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
             r"--(?:dangerously[\w-]*|yolo|allow-all[\w-]*|no-verify|no-sandbox|full-auto"
             r"|skip-permissions[\w-]*"
             r"|trust-all[\w-]*|accept-all|auto-approve|insecure|no-check-certificate|yes-to-all)"
+            r"|\"allow\" ?: ?\[ ?\"(?:Bash|Edit|Write|Web|mcp__)"
+            r"|\.(?:claude|codex|cursor|gemini)/(?:settings|config|hooks)\b[\w.]*"
             r"|\byolo\b|bypassPermissions|acceptEdits|danger-full-access|StrictHostKeyChecking=no"
             r"|NODE_TLS_REJECT_UNAUTHORIZED|verify ?= ?False"
         ),
@@ -237,6 +239,8 @@ _STOPS = _set("""
     or so that the then there this to unless until when where which while with without
 """)
 _CODE = re.compile(r"```(?P<language>\w*)[^\n]*\n(?P<block>.*?)(?:```|\Z)|`(?P<inline>[^`\n]+)`", re.DOTALL)
+_STRICT = re.compile(r"set(?:\s+(?:[-+][a-zA-Z]+|pipefail))+[.,;:]?")
+"""Options that a script gives its own shell, and that do nothing else."""
 _SHELLS = _set("bash bat cmd console fish powershell ps1 pwsh sh shell terminal zsh")
 _WORDY = re.compile(r"\S+")
 
@@ -286,7 +290,7 @@ def _commands(text: str) -> Iterator[tuple[int, int]]:
 def _is_command(line: str, *, is_shell: bool, is_asked: bool) -> bool:
     line = re.sub(r"^\s*(?:[$>%]\s+)?(?:\w+=\S*\s+)*", "", line)
     first, *rest = line.split() or [""]
-    if not first or line.startswith("#"):
+    if not first or line.startswith("#") or _STRICT.fullmatch(line.strip()):
         return False
     if is_shell:
         return True
