@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skillopt.errors import ModelError
-from skillopt.messages import Message, Reply, Request, Tool
+from skillopt.messages import Message, Reply, Request, Tool, as_plain
 from skillopt.models import PROVIDERS
 from skillopt.models.port import ModelSpec
 
@@ -167,3 +167,15 @@ async def test_a_refusal_without_end_is_still_the_refusal_that_it_is() -> None:
     error, sent, memory = await ask_streamed(HEAD % (b"429 Slow down", b""), b"x" * MIB, 400)
     assert (error.kind, error.refused) == ("rate_limit", True)
     assert sent < 64 and memory < 200 * MIB
+
+
+async def test_half_a_surrogate_pair_anywhere_in_an_answer_can_be_stored() -> None:
+    half = json.loads('"\\ud800"')
+    call = {
+        "id": half,
+        "type": "function",
+        "function": {"name": f"search{half}", "arguments": f'{{"q": "{half}"}}'},
+    }
+    choice = {"message": {"content": half, "tool_calls": [call]}, "finish_reason": "tool_calls"}
+    said = await ask(json.dumps({"model": half, "choices": [choice]}).encode(), tools=(SEARCH,))
+    assert said.tool_calls and json.dumps(said, ensure_ascii=False, default=as_plain).encode()

@@ -11,7 +11,6 @@ from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall
 from skillopt.models.port import DEFAULT_MAX_TOKENS, ModelSpec
 from skillopt.models.wires.http import HttpRefusal, Wire, usage_of
 from skillopt.models.wires.structured import Form, Structure, WireModel, named_schema
-from skillopt.redact.printable import clean_text
 
 CapField = Literal["max_tokens", "max_completion_tokens"]
 # Every way in which a server that speaks Chat Completions is known to end an answer. Together says `eos`, TGI
@@ -161,7 +160,7 @@ class ChatModel(WireModel):
             arguments = function.get("arguments") or ""
             if not isinstance(arguments, str):
                 arguments = json.dumps(arguments)
-            calls.append(ToolCall(id=call["id"], name=function["name"], arguments=clean_text(arguments)))
+            calls.append(ToolCall(id=call["id"], name=function["name"], arguments=arguments))
         return tuple(calls)
 
 

@@ -9,7 +9,6 @@ from skillopt.messages import Finish, Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import ModelSpec
 from skillopt.models.wires.http import Wire, usage_of
 from skillopt.models.wires.structured import Form, Structure, WireModel, named_schema
-from skillopt.redact.printable import clean_text
 
 _INCOMPLETE: Mapping[str, Finish] = {"max_output_tokens": "length", "content_filter": "refusal"}
 
@@ -109,9 +108,7 @@ class ResponsesModel(WireModel):
             elif item.get("type") == "function_call":
                 if not all(isinstance(item.get(field), str) for field in ("call_id", "name", "arguments")):
                     raise self._wire.malformed("a tool call in it has no id, name or arguments")
-                calls.append(
-                    ToolCall(id=item["call_id"], name=item["name"], arguments=clean_text(item["arguments"]))
-                )
+                calls.append(ToolCall(id=item["call_id"], name=item["name"], arguments=item["arguments"]))
         return texts, refusals, calls
 
     def _finish(

@@ -134,8 +134,13 @@ class WireModel:
             text=clean_text(text),
             finish=finish,
             usage=usage,
-            tool_calls=tuple(calls),
-            model=str(answer.get("model") or ""),
+            tool_calls=tuple(
+                ToolCall(
+                    id=clean_text(call.id), name=clean_text(call.name), arguments=clean_text(call.arguments)
+                )
+                for call in calls
+            ),
+            model=clean_text(str(answer.get("model") or "")),
             size=None if is_counted else _text_bytes(answer),
         )
 
