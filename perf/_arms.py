@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.events import Event, Judged
 from skillopt.models.world.rules import HARMFUL, is_solved
 from skillopt.run import open_run, prepare, train

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.events import EpochEnded, Event, Judged, Reflected, Updated
 from skillopt.models.world.rules import HARMFUL
 from skillopt.run import open_run, prepare, train

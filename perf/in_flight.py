@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from _provider import Latency, serving
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.run import evaluate, prepare
 
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.events import Checkpoint, Event
 from skillopt.run import open_run, prepare, train
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.events import Arrived, Event, StageOpened
 from skillopt.run import evaluate, open_run, prepare, train
 

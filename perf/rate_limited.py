@@ -23,7 +23,7 @@ import aiohttp
 
 from _provider import Latency, Quota, serving
 from skillopt import run as api
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.events import Event, StageClosed
 from skillopt.run import open_run, prepare
 from skillopt.runs.log import DATABASE

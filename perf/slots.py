@@ -18,7 +18,7 @@ from typing import Any
 
 import _virtual
 from _provider import Latency
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.messages import Reply, Request
 from skillopt.models.providers.world import World
 from skillopt.models.stack.rate_limits import RateLimits

@@ -18,7 +18,7 @@ from typing import Any
 import _profile
 from _provider import Latency, Logged, Served, serving
 from _script import OPTIMIZER, TARGET, CallGraph, Reader, Script, Step
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.events import Event
 from skillopt.run import evaluate, open_run, prepare, train
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 
-from skillopt.config import load
+from skillopt.config.load import load
 from skillopt.run import open_run, prepare, train
 from skillopt.skill.description import with_description
 from skillopt.train.claim import Triggering

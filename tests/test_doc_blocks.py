@@ -183,6 +183,7 @@ def environment(folder: Path, url: str) -> Mapping[str, str]:
     return {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "HOME": str(folder / HOME),
+        "TMPDIR": str(folder),  # a second pytest would sweep the folders of this one
         "LANG": "C.UTF-8",
         "COLUMNS": "100",
         "BROWSER": "true",

@@ -77,6 +77,7 @@ def test_a_lost_terminal_stops_between_decisions(slow: LoopbackProvider, tmp_pat
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # the tests may run under `nohup`
     )
     wait_for_calls(slow, before + 10)
     running.send_signal(signal.SIGHUP)

@@ -12,8 +12,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-# Instead of this folder: a file here has the name of a folder there.
-sys.path.pop(0)
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from playwright.sync_api import Browser, Page
