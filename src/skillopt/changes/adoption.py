@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from skillopt.changes.apply import FileChange
-from skillopt.changes.journal import Action, FilesChange, ChangeJournal
+from skillopt.changes.journal import Action, ChangeJournal, FilesChange
 from skillopt.changes.page import flag_lines
 from skillopt.changes.safe_file import confined
 from skillopt.changes.status import ProposalsStatus, status

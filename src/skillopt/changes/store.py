@@ -18,7 +18,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from skillopt.changes.apply import digest
-from skillopt.changes.journal import Action, History, ChangeJournal
+from skillopt.changes.journal import Action, ChangeJournal, History
 from skillopt.changes.page import page
 from skillopt.changes.proposal import Cost, IsMemoryFile, NightProposal, TargetDraft, proposed
 from skillopt.errors import UnknownName, UsageError

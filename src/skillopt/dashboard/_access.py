@@ -107,8 +107,8 @@ class Gatekeeper:
     def welcome(self, head: RequestHead) -> web.Response:
         """Keep the token in a cookie and take it out of the address."""
         rest = [pair for pair in parse_qsl(head.query) if pair[0] != "token"]
-        # A location header holds no character that could end it, and begins with one slash: browsers read two, or
-        # one of them backwards, as the name of another host.
+        # A location header holds no character that could end it, and begins with one slash: browsers read
+        # two, or one of them backwards, as the name of another host.
         path = "/" + "".join(char for char in head.path if 32 < ord(char) < 127).lstrip("/\\")
         where = f"{path}?{urlencode(rest)}" if rest else path
         # Not Strict: the file that opens the browser is another site, and its visit would lose the cookie.
