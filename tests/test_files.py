@@ -17,8 +17,17 @@ from pathlib import Path
 import pytest
 
 from skillopt import files
-from skillopt.errors import RunConflict
-from skillopt.files import _sweep, append_json, lock, read_text, temporary_folder, write_json, write_text
+from skillopt.errors import RunConflict, UsageError
+from skillopt.files import (
+    _sweep,
+    append_json,
+    check_writable,
+    lock,
+    read_text,
+    temporary_folder,
+    write_json,
+    write_text,
+)
 
 SRC = str(Path(__file__).parents[1] / "src")
 
@@ -214,3 +223,11 @@ def test_every_temporary_folder_is_one_that_is_swept() -> None:
     sources = Path(__file__).parents[1].joinpath("src").rglob("*.py")
     makers = {path.name for path in sources if re.search(r"mkdtemp|TemporaryDirectory", read_text(path))}
     assert makers == {"files.py", "ray.py"}
+
+
+def test_a_link_to_nothing_is_no_file_that_can_be_written(tmp_path: Path) -> None:
+    link, elsewhere = tmp_path / "tasks.jsonl", tmp_path / "elsewhere"
+    link.symlink_to(elsewhere)
+    with pytest.raises(UsageError, match="is a link to"):
+        check_writable(link)
+    assert link.is_symlink() and not elsewhere.exists()

@@ -72,11 +72,22 @@ def as_usage_error(
 def check_writable(path: Path) -> None:
     """Raise `UsageError` for a file that cannot be written, before its content is paid for."""
     is_there = path.exists()
+    if not is_there:
+        check_no_link(path)
     with as_usage_error(path, "written", "Name another file."):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.open("ab").close()
         if not is_there:
             path.unlink()
+
+
+def check_no_link(path: Path) -> None:
+    """Raise `UsageError` for a link where a file or folder is to be made: it would be made elsewhere."""
+    if path.is_symlink():
+        raise UsageError(
+            f"{path} is a link to {os.path.realpath(path)}; nothing was written. Remove it if you do not know"
+            " it, or name another place."
+        )
 
 
 def check_links_stay(folder: Path) -> None:

@@ -185,6 +185,18 @@ def test_wherever_a_strangers_run_sends_is_shown_and_not_sent(
     assert ran.code == 2 and told in ran.err, ran.err
 
 
+def test_a_file_outside_that_a_strangers_run_would_write_is_shown_and_not_made(
+    skillopt: Command, stranger: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder, there = stranger(), tmp_path / "elsewhere.db"
+    settings = json.loads((folder / "settings.json").read_text())
+    settings["cache"]["path"] = str(there)
+    (folder / "settings.json").write_text(json.dumps(settings))
+    ran = skillopt("eval", "stranger", "--quiet")
+    assert ran.code == 2 and f"write scored rows into {there}" in ran.err, ran.err
+    assert not there.exists()
+
+
 def test_a_config_in_the_folder_of_a_strangers_run_is_the_strangers_too(
     skillopt: Command, stranger: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -53,6 +53,19 @@ def test_nothing_is_overwritten(skillopt: Command, tmp_path: Path) -> None:
     assert skillopt("init", "empty").code == 0
 
 
+@pytest.mark.parametrize("link", ["mail-training", "mail-training/train.yaml", "new"])
+def test_nothing_is_written_through_a_link_that_a_repository_brought(
+    skillopt: Command, tmp_path: Path, link: str
+) -> None:
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    (tmp_path / "mail.md").write_text("# Mail\n")
+    (tmp_path / link).parent.mkdir(exist_ok=True)
+    (tmp_path / link).symlink_to(elsewhere / "profile" if link.endswith("yaml") else elsewhere)
+    ran = skillopt("init", *(("new",) if link == "new" else ("--skill", "mail.md")))
+    assert ran.code == 2 and f"{link} is a link to" in ran.err, ran.err
+    assert not any(elsewhere.iterdir())
+
+
 @pytest.mark.parametrize("name", ["Demo", "demo_skill", "-demo", "demo--skill", "x" * 65])
 def test_a_name_that_no_skill_may_have_is_refused_and_nothing_is_written(
     skillopt: Command, tmp_path: Path, name: str

@@ -13,7 +13,7 @@ from skillopt.benchmarks.own import PROMPT_FIELDS, REFERENCE_FIELDS, OwnSettings
 from skillopt.cli._console import echo, print_json
 from skillopt.cli._options import Json, argument, option, simple
 from skillopt.errors import SkillError, UsageError
-from skillopt.files import write_text
+from skillopt.files import check_no_link, write_text
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
 from skillopt.skill.folder import load_skill
 from skillopt.skill.paths import SKILL_FILE
@@ -83,6 +83,8 @@ def _around(
     skill = load_skill(path)
     folder = Path(name or f"{skill.name}-training")
     config = folder / "train.yaml"
+    for one in (folder, config):
+        check_no_link(one)
     if config.exists():
         raise UsageError(f"{config} is there already; nothing was written. Choose another NAME.")
     data = folder / "tasks.jsonl" if tasks is None else tasks
@@ -175,6 +177,7 @@ def _beside(path: Path, folder: Path) -> str:
 
 def start(folder: Path) -> list[Path]:
     """Write the files of a new skill, named after its folder; raises where something is in the way."""
+    check_no_link(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} already holds something; nothing was written. Choose another name.")
     name = folder.absolute().name

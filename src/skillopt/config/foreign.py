@@ -60,6 +60,8 @@ def _acts(config: Config, theirs: Mapping[str, bool], sources: Mapping[str, Sour
         yield f"score by running {scorer}"
     if theirs.get("env.sandbox") and getattr(env, "sandbox", "bubblewrap") != "bubblewrap":
         yield "run programs that the target wrote without a wall (env.sandbox)"
+    if theirs["cache.path"] and config.cache.path is not None:
+        yield f"write scored rows into {config.cache.path}"
     for name, settings in config.tracking.settings.items():
         for part, value in settings:
             if isinstance(value, str) and "://" in value and theirs[f"tracking.{name}.{part}"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -67,7 +68,7 @@ class DraftedQueries(BaseModel):
 
 def wants_draft(config: Config) -> bool:
     """Whether a description is to be trained and there are no queries."""
-    return config.train.part == "description" and not config.triggers.path.exists()
+    return config.train.part == "description" and not os.path.lexists(config.triggers.path)
 
 
 async def draft_queries(resolved: Resolved, folder: Path) -> None:
