@@ -13,7 +13,6 @@ import pytest
 from skillopt.messages import Usage
 from skillopt.models import price_of
 from skillopt.money import Price, cost
-from skillopt.money.prices import Tier
 
 DAY = date(2026, 11, 1)
 DOLLAR = Fraction(1, 1_000_000)
@@ -94,15 +93,8 @@ def test_cached_tokens_that_exceed_the_input_never_make_a_call_cheaper_than_its_
 
 
 def test_a_long_input_is_billed_as_a_whole_at_its_tier() -> None:
-    tier = Tier(above=100, input=6 * DOLLAR, output=20 * DOLLAR, cached=DOLLAR)
-    price = Price(
-        input=PRICE.input,
-        output=PRICE.output,
-        cached=PRICE.cached,
-        source="declared",
-        date=DAY,
-        tiers=(tier,),
-    )
+    tier = replace(PRICE, above=100, input=6 * DOLLAR, output=20 * DOLLAR, cached=DOLLAR)
+    price = replace(PRICE, tiers=(tier,))
     assert cost(Usage(input_tokens=100, output_tokens=1), price) == 100 * PRICE.input + PRICE.output
     assert cost(Usage(input_tokens=101, output_tokens=1), price) == 101 * tier.input + tier.output
 

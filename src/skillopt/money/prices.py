@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date as Date  # noqa: N812 - the field is named date
 from datetime import datetime, time, timezone
 from fractions import Fraction
@@ -12,17 +12,6 @@ from typing import Any, TypeAlias
 
 from skillopt.messages import Usage
 from skillopt.services import is_loopback
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tier:
-    """The prices of a whole call whose input has more than `above` tokens."""
-
-    above: int
-    input: Fraction
-    output: Fraction
-    cached: Fraction
-    cache_write: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +26,10 @@ class Price:
     source: str
     date: Date
     """The day for which the price was looked up."""
-    tiers: tuple[Tier, ...] = ()
-    """Dearer prices for long inputs, ascending."""
+    above: int = 0
+    """It holds for whole calls whose input has more tokens than this."""
+    tiers: tuple[Price, ...] = ()
+    """Dearer prices for longer inputs, ascending."""
 
 
 PriceOf: TypeAlias = Callable[[str, str | None, Date], Price | None]
@@ -87,10 +78,7 @@ def cost(usage: Usage, price: Price) -> Fraction:
     """What a call with this usage costs, in US dollars. Unknown cached tokens count as not cached."""
     cached = min(usage.cached_tokens or 0, usage.input_tokens)
     written = min(usage.cache_write_tokens or 0, usage.input_tokens - cached)
-    rates: Price | Tier = price
-    for tier in price.tiers:
-        if usage.input_tokens > tier.above:
-            rates = tier
+    rates = [price, *(tier for tier in price.tiers if usage.input_tokens > tier.above)][-1]
     return (
         (usage.input_tokens - cached - written) * rates.input
         + cached * rates.cached
@@ -120,15 +108,15 @@ def _published(model: str, on: Date, **where: str) -> Price | None:
         return None
     rates = {name: rates["input"] if rate is None else rate for name, rate in rates.items()}
 
-    def at(above: int) -> dict[str, Fraction]:
-        return {name.replace("cache_read", "cached"): _rate(rate, above) for name, rate in rates.items()}
+    source = f"genai-prices {genai_prices.__version__}: {found.provider.id}/{found.model.id}"
 
-    return Price(
-        **at(0),
-        tiers=tuple(Tier(above=above, **at(above)) for above in _steps(rates)[1:]),
-        source=f"genai-prices {genai_prices.__version__}: {found.provider.id}/{found.model.id}",
-        date=on,
-    )
+    def at(above: int) -> Price:
+        per_token: dict[str, Any] = {
+            name.replace("cache_read", "cached"): _rate(rate, above) for name, rate in rates.items()
+        }
+        return Price(**per_token, source=source, date=on, above=above)
+
+    return replace(at(0), tiers=tuple(map(at, _steps(rates)[1:])))
 
 
 def _steps(rates: dict[str, Any]) -> list[int]:

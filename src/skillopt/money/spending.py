@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from skillopt.messages import Role, Usage
 
@@ -130,22 +130,66 @@ class Entry:
     """The run's seconds when it was opened; unknown for what an earlier session wrote."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Total:
-    """What entries of a ledger came to. A figure is None as soon as one part of it is unknown."""
+    """What entries of a ledger came to. A figure is None as soon as one part of it is unknown; such parts are
+    counted, so that an entry can be taken out again.
+    """
 
-    calls: int
-    tokens: int
+    calls: int = 0
+    tokens: int = 0
     """As charged: what was reported, or reserved where nothing was."""
-    usd: Fraction | None
-    input_tokens: int | None
-    output_tokens: int | None
-    cached_tokens: int | None
-    """Those of the input that came from a prompt cache."""
-    as_reserved: int
+    as_reserved: int = 0
     """Those of the tokens that no provider reported."""
-    states: Mapping[Settlement, int]
+    states: Counter[Settlement] = field(default_factory=Counter)
     """How many entries ended how."""
+    known_usd: Fraction = Fraction(0)
+    unpriced: int = 0
+    reported_input: int = 0
+    reported_output: int = 0
+    reported_cached: int = 0
+    cached_unknown: int = 0
+
+    def add(self, entry: Entry, sign: int = 1) -> None:
+        """Count an entry, or with a `sign` of -1 take it out again."""
+        charged, usage = entry.charged, entry.usage
+        self.calls += sign * charged.calls
+        self.tokens += sign * charged.tokens
+        if charged.usd is None:
+            self.unpriced += sign
+        elif charged.usd:
+            self.known_usd += sign * charged.usd
+        if usage is not None:
+            self.reported_input += sign * usage.input_tokens
+            self.reported_output += sign * usage.output_tokens
+            self.reported_cached += sign * (usage.cached_tokens or 0)
+            self.cached_unknown += sign * (usage.cached_tokens is None)
+        else:  # a refused call used no tokens; of any other without a report nobody knows how many
+            self.as_reserved += sign * charged.tokens
+        self.states[entry.state] += sign
+
+    def __add__(self, other: Total) -> Total:
+        both = {name: getattr(self, name) + getattr(other, name) for name in _FIGURES}
+        # Copied first, as another thread may count meanwhile; the sum leaves out what is zero.
+        states = Counter(dict(self.states)) + Counter(dict(other.states))
+        return Total(**both, states=states)
+
+    @property
+    def usd(self) -> Fraction | None:
+        return None if self.unpriced else self.known_usd
+
+    @property
+    def input_tokens(self) -> int | None:
+        return None if self.as_reserved else self.reported_input
+
+    @property
+    def output_tokens(self) -> int | None:
+        return None if self.as_reserved else self.reported_output
+
+    @property
+    def cached_tokens(self) -> int | None:
+        """Those of the input that came from a prompt cache."""
+        return None if self.as_reserved or self.cached_unknown else self.reported_cached
 
     @property
     def amount(self) -> Amount:
@@ -160,60 +204,13 @@ class Total:
     @property
     def unsettled(self) -> int:
         """Calls that nobody will report the usage of, or that have not ended: charged at their most."""
-        return self.states.get("open", 0) + self.states.get("unreported", 0)
+        return self.states["open"] + self.states["unreported"]
 
 
-@dataclass(slots=True, eq=False)
-class _Sum:
-    """Entries added up; unknown parts are counted, so that they can be taken out again."""
-
-    calls: int = 0
-    tokens: int = 0
-    usd: Fraction = Fraction(0)
-    unpriced: int = 0
-    input: int = 0
-    output: int = 0
-    cached: int = 0
-    uncounted: int = 0
-    unreported: int = 0
-    as_reserved: int = 0
-    states: Counter[Settlement] = field(default_factory=Counter)
-
-    def add(self, entry: Entry, sign: int = 1) -> None:
-        charged, usage = entry.charged, entry.usage
-        self.calls += sign * charged.calls
-        self.tokens += sign * charged.tokens
-        if charged.usd is None:
-            self.unpriced += sign
-        elif charged.usd:
-            self.usd += sign * charged.usd
-        if usage is not None:
-            self.input += sign * usage.input_tokens
-            self.output += sign * usage.output_tokens
-            self.cached += sign * (usage.cached_tokens or 0)
-            self.uncounted += sign * (usage.cached_tokens is None)
-        elif charged.tokens:  # a refused call used none; any other without a report nobody knows how many
-            self.unreported += sign
-            self.as_reserved += sign * charged.tokens
-        self.states[entry.state] += sign
-
-
-def _total(*sums: _Sum) -> Total:
-    is_reported = not any(one.unreported for one in sums)
-    # Copied first, as another thread may count meanwhile; the sum leaves out what is zero.
-    states = sum((Counter(dict(one.states)) for one in sums), Counter[Settlement]())
-    return Total(
-        calls=sum(one.calls for one in sums),
-        tokens=sum(one.tokens for one in sums),
-        usd=None if any(one.unpriced for one in sums) else sum((one.usd for one in sums), Fraction(0)),
-        input_tokens=sum(one.input for one in sums) if is_reported else None,
-        output_tokens=sum(one.output for one in sums) if is_reported else None,
-        cached_tokens=sum(one.cached for one in sums)
-        if is_reported and not any(one.uncounted for one in sums)
-        else None,
-        as_reserved=sum(one.as_reserved for one in sums),
-        states=dict(states),
-    )
+_FIGURES = [one.name for one in fields(Total) if one.name != "states"]
+_Group: TypeAlias = tuple[Role, str]
+_Sums: TypeAlias = "defaultdict[_Group | None, Total]"
+"""By role and stage; under None all of them together."""
 
 
 class Account:
@@ -226,52 +223,51 @@ class Account:
     def __init__(self) -> None:
         self.open: dict[int, Entry] = {}
         """Entries whose calls are under way."""
-        self._reserved, self._closed = _Sum(), _Sum()
-        self._reserved_by: defaultdict[tuple[Role, str], _Sum] = defaultdict(_Sum)
-        self._closed_by: defaultdict[tuple[Role, str], _Sum] = defaultdict(_Sum)
+        self._reserved: _Sums = defaultdict(Total)
+        self._closed: _Sums = defaultdict(Total)
 
     def take(self, entry: Entry, *, is_dead: bool = False) -> None:
         """Count an entry. `is_dead` is an open one whose process died: it stays charged and never settles."""
         before = self.open.pop(entry.id, None)
-        if before is not None:
-            self._reserve(before, -1)
-        if entry.state == "open" and not is_dead:
+        is_open = entry.state == "open" and not is_dead
+        if is_open:
             self.open[entry.id] = entry
-            self._reserve(entry)
-        else:
-            self._close(entry)
-
-    def _reserve(self, entry: Entry, sign: int = 1) -> None:
-        self._reserved.add(entry, sign)
-        self._reserved_by[entry.role, entry.stage].add(entry, sign)
-
-    def _close(self, entry: Entry) -> None:
-        self._closed.add(entry)
-        self._closed_by[entry.role, entry.stage].add(entry)
+        for group in (None, (entry.role, entry.stage)):
+            if before is not None:
+                self._reserved[group].add(before, -1)
+            (self._reserved if is_open else self._closed)[group].add(entry)
 
     def total(self, stage: str | None = None, role: Role | None = None) -> Total:
         """Everything charged, what is only reserved included; in one stage and role, where they are named."""
         if stage is None and role is None:
-            return _total(self._closed, self._reserved)
-        groups = [*dict(self._closed_by).items(), *dict(self._reserved_by).items()]
-        return _total(*(group for (who, at), group in groups if stage in (None, at) and role in (None, who)))
+            return self._closed[None] + self._reserved[None]
+        return sum(
+            (
+                each
+                for sums in (self._closed, self._reserved)
+                for group, each in dict(sums).items()
+                if group is not None and role in (None, group[0]) and stage in (None, group[1])
+            ),
+            Total(),
+        )
 
     def settled(self) -> Total:
         """What was spent, without what is only reserved for calls under way."""
-        return _total(self._closed)
+        return self._closed[None] + Total()
 
     @property
     def tokens_reserved(self) -> int:
         """What is set aside for calls under way."""
-        return self._reserved.tokens
+        return self._reserved[None].tokens
 
-    def by_role_and_stage(self, *, settled: bool = False) -> dict[tuple[Role, str], Total]:
+    def by_role_and_stage(self, *, settled: bool = False) -> dict[_Group, Total]:
         """Everything charged, sorted; with `settled` without what is only reserved for calls under way."""
-        closed, reserved = dict(self._closed_by), {} if settled else dict(self._reserved_by)
-        return {
-            key: _total(*(sums[key] for sums in (closed, reserved) if key in sums))
-            for key in sorted({*closed, *reserved})
-        }
+        found: defaultdict[_Group, Total] = defaultdict(Total)
+        for sums in (self._closed,) if settled else (self._closed, self._reserved):
+            for group, each in dict(sums).items():
+                if group is not None:
+                    found[group] += each
+        return dict(sorted(found.items()))
 
     def as_json(self) -> dict[str, Any]:
         """The totals as `summary.json` has them, by stage and together."""
@@ -286,7 +282,7 @@ class Account:
             }
 
         whole = self.total()
-        stages = dict.fromkeys(stage for _, stage in (*self._closed_by, *self._reserved_by))
+        stages = dict.fromkeys(group[1] for group in (*self._closed, *self._reserved) if group is not None)
         return {
             "calls": whole.calls,
             "tokens": whole.tokens,
