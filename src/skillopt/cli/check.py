@@ -125,7 +125,7 @@ def _measured(job: Job, skill: Skill, check: Check, folder: Path, view: View) ->
     versions, splits = {check.ref: before, "changed": skill}, eval_splits("all", job)
     measured = _run.measured(matrix(job, versions, splits, folder, in_pairs=True, **sizes), folder, view)
     rows: dict[str, list[RowFact]] = {name: [] for name in versions}
-    for one in (*measured.evaluations, *measured.partial):
+    for one in (*measured.evaluations, *measured.missing):
         rows[one.skill] += one.rows
     old, new = rows.values()
     tasks = sum(len(job.splits.of(split)) for split in splits)

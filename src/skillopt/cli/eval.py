@@ -17,14 +17,10 @@ from skillopt.cli._options import Json, Plain, Quiet, SameModel, option
 from skillopt.config.load import Resolved, check_shared
 from skillopt.errors import ConfigError, UsageError
 from skillopt.run import (
-    Evaluated,
     Job,
     Matrix,
-    Missing,
     Target,
     Versus,
-    comparisons,
-    decided_splits,
     eval_splits,
     matrix,
     prepare,
@@ -38,6 +34,7 @@ from skillopt.run.evaluation import (
     target_only,
 )
 from skillopt.run.job import told_apart
+from skillopt.run.results import missing_cell
 from skillopt.runs import words
 from skillopt.runs.reader import is_run, read_run
 from skillopt.skill.folder import Skill
@@ -128,11 +125,7 @@ def evaluate(
         found = _run.measured(matrix(job, skills, splits, folder, **sizes, sinks=[view]), folder, view)
         if not found.evaluations:
             found.whole()
-        graded = job.benchmark.graded
-        decided, compared = decided_splits(job, runs), list[Versus]()
-        if against is not None:
-            compared = comparisons(found.evaluations, against, graded=graded, decided=decided)
-        _tell(job, found, compared, folder, is_look="test" in splits, counted=bool(runs), json=json)
+        _tell(job, found, folder, is_look="test" in splits, counted=bool(runs), json=json)
         found.whole()
 
 
@@ -203,23 +196,14 @@ def resolve(given: Given, targets: Sequence[str]) -> list[Resolved]:
     return [replace(one, secrets=secrets) for one in found]
 
 
-def _tell(
-    job: Job,
-    found: Matrix,
-    compared: Sequence[Versus],
-    folder: Path,
-    *,
-    is_look: bool,
-    counted: bool,
-    json: bool,
-) -> None:
+def _tell(job: Job, found: Matrix, folder: Path, *, is_look: bool, counted: bool, json: bool) -> None:
     counts = [
         one.why or f"Counted in {one.run}: this is look {one.look} at its test split." for one in found.noted
     ]
     remarks = [*counts, *([UNCOUNTED] if is_look and not counted else [])]
     if not json:
         shown = [LOOK, *remarks] if is_look else remarks
-        _show(found, compared, shown, folder, simulated=job.simulated)
+        _show(found, shown, folder, simulated=job.simulated)
         return
     for remark in remarks:
         echo(job.scrubber.scrub(remark), err=True)
@@ -229,21 +213,19 @@ def _tell(
         "simulated": job.simulated,
         **({"note": LOOK} if is_look else {}),
         "evaluations": [{name: getattr(one, name) for name in names} for one in found.evaluations],
-        "comparisons": list(map(asdict, compared)),
-        "missing": list(map(asdict, found.missing)),
+        "comparisons": list(map(asdict, found.compared)),
+        "missing": list(map(missing_cell, found.missing)),
         "looks": list(map(asdict, found.noted)),
     }
     print_json(job.scrubber.scrub_json(whole))
 
 
-def _show(
-    found: Matrix, compared: Sequence[Versus], remarks: Sequence[str], folder: Path, *, simulated: bool
-) -> None:
+def _show(found: Matrix, remarks: Sequence[str], folder: Path, *, simulated: bool) -> None:
     """Print what was measured, what is missing, and where the rows are."""
     console = open_console()
     several = len({target for target, _, _ in _asked(found)}) > 1
     console.print(_table(found, simulated=simulated) if several else _list(found, simulated=simulated))
-    for one in compared:
+    for one in found.compared:
         for line in _said(one, several=several):
             console.say(line)
     for remark in remarks:
@@ -274,8 +256,7 @@ def _table(found: Matrix, *, simulated: bool) -> Table:
 
 def _asked(found: Matrix) -> list[tuple[str, str, Split]]:
     """Every cell that was asked for, measured or not."""
-    cells: list[Evaluated | Missing] = [*found.evaluations, *found.missing]
-    return [(one.target, one.skill, one.split) for one in cells]
+    return [(one.target, one.skill, one.split) for one in (*found.evaluations, *found.missing)]
 
 
 def _list(found: Matrix, *, simulated: bool) -> Table:

@@ -9,7 +9,6 @@ from skillopt.run.job import Job, Target
 from skillopt.run.preparation import prepare, prepare_training
 from skillopt.run.results import (
     Evaluated,
-    Missing,
     Noted,
     Versus,
     comparisons,
@@ -24,7 +23,6 @@ __all__ = [
     "Evaluated",
     "Job",
     "Matrix",
-    "Missing",
     "Noted",
     "OpenRun",
     "Result",

@@ -25,7 +25,6 @@ from skillopt.run.division import tasks_digest
 from skillopt.run.job import Job, Target, told_apart
 from skillopt.run.results import (
     Evaluated,
-    Missing,
     Noted,
     Versus,
     comparisons,
@@ -49,11 +48,11 @@ class Matrix:
     """Every skill with every target on every split, as far as it could be measured."""
 
     evaluations: tuple[Evaluated, ...]
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[Evaluated, ...] = ()
+    """Each with the rows that were in when it was stopped."""
     stopped: Stopped | None = None
     """Why something is missing."""
-    partial: tuple[Evaluated, ...] = ()
-    """What is missing, with the rows that were in when it was stopped."""
+    compared: tuple[Versus, ...] = ()
     noted: tuple[Noted, ...] = ()
     """Training runs whose test split was looked at."""
 
@@ -133,11 +132,15 @@ async def matrix(
             if found.evaluations:  # also when the person stopped it: a cell that is complete stays complete
                 # before anybody can read the figures
                 noted = (note_in(run, job, found.evaluations) for run in runs)
-                found = replace(found, noted=tuple(one for one in noted if one is not None))
-                graded = job.benchmark.graded
-                decided, compared = decided_splits(job, runs), list[Versus]()
-                if against is not None:
-                    compared = comparisons(found.evaluations, against, graded=graded, decided=decided)
+                compared = comparisons(
+                    found.evaluations,
+                    against,
+                    graded=job.benchmark.graded,
+                    decided=decided_splits(job, runs),
+                )
+                found = replace(
+                    found, compared=tuple(compared), noted=tuple(one for one in noted if one is not None)
+                )
                 write_results(opened, found.evaluations, compared, found.missing)
     return found
 
@@ -168,7 +171,7 @@ class _Work:
     emit: Sink
     in_pairs: bool
     rows: dict[_Cell, tuple[RowFact, ...]] = field(default_factory=dict)
-    partial: dict[_Cell, tuple[RowFact, ...]] = field(default_factory=dict)
+    partial: set[_Cell] = field(default_factory=set)
     reasons: dict[str, Stopped] = field(default_factory=dict)
     digests: dict[tuple[str, str], str] = field(default_factory=dict)
 
@@ -221,20 +224,20 @@ class _Work:
             outcomes = await evaluation.close()
         except BaseException:
             evaluation.cancel()
-            self.partial[cell] = tuple(map(fact, evaluation.arrived()))
+            self.rows[cell] = tuple(map(fact, evaluation.arrived()))
+            self.partial.add(cell)
             raise
         self.rows[cell] = tuple(map(fact, outcomes))
 
     def matrix(self) -> Matrix:
         """What came of it, in the order it was asked for: targets, skills, splits."""
-        found, partial, missing = list[Evaluated](), list[Evaluated](), list[Missing]()
+        found, missing = list[Evaluated](), list[Evaluated]()
         for target, name, split in product(self.targets, self.skills, self.splits):
             digest = self._digest(target, name)
             cell = (target.digest, digest, split)
-            if cell not in self.rows:
-                why = str(self.reasons.get(target.name, Interrupted("Interrupted.")))
-                missing.append(Missing(target=target.name, skill=name, split=split, why=why))
-            (found if cell in self.rows else partial).append(
+            is_complete = cell in self.rows and cell not in self.partial
+            why = "" if is_complete else str(self.reasons.get(target.name, Interrupted("Interrupted.")))
+            (found if is_complete else missing).append(
                 Evaluated(
                     target=target.name,
                     target_digest=target.digest,
@@ -242,12 +245,11 @@ class _Work:
                     digest=digest,
                     split=split,
                     repeats=self.repeats,
-                    rows=self.rows.get(cell, self.partial.get(cell, ())),
+                    rows=self.rows.get(cell, ()),
+                    why=why,
                 )
             )
-        return Matrix(
-            evaluations=tuple(found), partial=tuple(partial), missing=tuple(missing), stopped=self._stopped()
-        )
+        return Matrix(evaluations=tuple(found), missing=tuple(missing), stopped=self._stopped())
 
     def _stopped(self) -> Stopped | None:
         """One reason for all: an outage first, a spent budget last, as raising it mends no other."""

@@ -31,14 +31,15 @@ from skillopt.run.addresses import asked_by, at_kept, kept_addresses
 from skillopt.run.estimation import Estimate
 from skillopt.run.estimation import estimate as estimated
 from skillopt.run.evaluation import (
+    Matrix,
     check_unseen,
     eval_folder,
     eval_splits,
+    matrix,
     skill_named,
     target_only,
 )
-from skillopt.run.evaluation import evaluate as measure
-from skillopt.run.results import Evaluated, Versus, comparisons
+from skillopt.run.results import Evaluated, Versus
 from skillopt.run.training import Result, train
 from skillopt.runs.reader import is_run
 from skillopt.skill.folder import Skill
@@ -162,8 +163,7 @@ async def aevaluate(
     `repeats` is the number of draws per task. The other arguments are those of `optimize`. What was measured
     before in the same folder is not paid again.
     """
-    found, _ = await _Given(target=target, **work).measure(_named(skill), split, repeats)
-    return found
+    return (await _Given(target=target, **work).measure(_named(skill), split, repeats)).whole()
 
 
 @_spelled
@@ -184,8 +184,9 @@ async def acompare(
     skills = {**_named(skill), **_named(against)}
     if len(skills) < 2:
         raise UsageError("A comparison needs two skills, and both arguments name the same one.")
-    found, job = await _Given(target=target, **work).measure(skills, split, repeats, against=rival)
-    return comparisons(found, rival, graded=job.benchmark.graded)
+    found = await _Given(target=target, **work).measure(skills, split, repeats, against=rival)
+    found.whole()
+    return list(found.compared)
 
 
 optimize = _sync(aoptimize)
@@ -275,7 +276,7 @@ class _Given:
 
     async def measure(
         self, skills: Mapping[str, SkillLike], split: str, repeats: int, against: str | None = None
-    ) -> tuple[list[Evaluated], Job]:
+    ) -> Matrix:
         """Every skill on every split that is named."""
         with self.lent() as resolved:
             job = self.job(target_only(resolved))
@@ -289,16 +290,10 @@ class _Given:
             splits = eval_splits(split, job)
             paths = [Path(each) for each in skills.values() if isinstance(each, (str, Path))]
             check_unseen(loaded, [path for path in paths if is_run(path)], job, splits)
-            found = await measure(
-                job,
-                loaded,
-                splits,
-                eval_folder(job, resolved),
-                against=against,
-                repeats=repeats,
-                sinks=self.sinks,
+            folder = eval_folder(job, resolved)
+            return await matrix(
+                job, loaded, splits, folder, against=against, repeats=repeats, sinks=self.sinks
             )
-            return found, job
 
     def _flags(self, stack: ExitStack) -> dict[str, object]:
         """The arguments as flags, with every object lent for as long as the stack is open."""

@@ -42,6 +42,8 @@ class Evaluated:
     split: Split
     repeats: int
     rows: tuple[RowFact, ...] = field(repr=False)
+    why: str = ""
+    """Why it is not complete; the rows are then those that were in when it was stopped."""
 
     @property
     def hard(self) -> float | None:
@@ -86,13 +88,13 @@ class Versus:
 
 
 def comparisons(
-    results: Sequence[Evaluated], against: str, *, graded: bool | None, decided: Collection[Split] = ()
+    results: Sequence[Evaluated], against: str | None, *, graded: bool | None, decided: Collection[Split] = ()
 ) -> list[Versus]:
     """Every other skill against that one, target by target and split by split: on hard, and on soft too where
     the scorer gives partial credit.
 
     `graded` None means that the scores themselves tell. A task with an invalid row on either side is left out
-    by name; with more than 10 % of them there is no comparison. Where `against` itself is missing there is
+    by name; with more than 10 % of them there is no comparison. Where `against` is None or missing, there is
     nothing to compare with. Of `decided` splits, by which a skill was chosen, no gain is proven.
     """
     rivals = {(one.target_digest, one.split): one for one in results if one.skill == against}
@@ -136,18 +138,8 @@ _PAIR = ("target_digest", "skill", "digest", "against", "against_digest", "split
 """What identifies a comparison."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
-    """A cell that was asked for and could not be measured."""
-
-    target: str
-    skill: str
-    split: Split
-    why: str
-
-
 def write_results(
-    opened: OpenRun, results: Sequence[Evaluated], compared: Sequence[Versus], missing: Sequence[Missing] = ()
+    opened: OpenRun, results: Sequence[Evaluated], compared: Sequence[Versus], missing: Sequence[Evaluated]
 ) -> None:
     """Add evaluations and comparisons to the folder, and say what could not be measured."""
     job, notes, folder = opened.job, opened.run.database, opened.folder
@@ -182,10 +174,15 @@ def write_results(
         **({} if missing else _public_figures(results)),
         "evaluations": evaluations,
         "comparisons": versus,
-        "missing": [asdict(one) for one in missing],
+        "missing": list(map(missing_cell, missing)),
         "spending": opened.spending(),
     }
     write_json(folder / "eval_summary.json", scrub(whole))
+
+
+def missing_cell(one: Evaluated) -> dict[str, str]:
+    """What could not be measured, for programs."""
+    return {name: getattr(one, name) for name in ("target", "skill", "split", "why")}
 
 
 def _block(target: str, digest: str, split: str) -> str:
