@@ -25,7 +25,7 @@ from skillopt.models.port import ModelSpec
 from skillopt.models.world.rules import SEED_SKILL, WorldRules
 from skillopt.run import Job, open_run, prepare
 from skillopt.run.addresses import asked_by, at_kept, kept_addresses
-from skillopt.run.job import Target, told_apart
+from skillopt.run.job import Target, distinct_targets
 from skillopt.services import plain_address
 from skillopt.skill.document import Document
 
@@ -283,7 +283,7 @@ async def test_a_run_that_was_begun_before_addresses_counted_goes_on(tmp_path: P
 
 async def test_of_several_targets_the_one_that_moved_is_told(tmp_path: Path) -> None:
     def asked(*urls: str) -> tuple[Job, list[Target]]:
-        targets = told_apart([Target.of(job_of(url).config) for url in urls])
+        targets = distinct_targets([Target.of(job_of(url).config) for url in urls])
         return job_of(urls[0]), targets
 
     async with LoopbackProvider(world_answers()) as one, LoopbackProvider(world_answers()) as other:
@@ -293,7 +293,7 @@ async def test_of_several_targets_the_one_that_moved_is_told(tmp_path: Path) -> 
         with pytest.raises(RunConflict, match=f"{other.base_url} there, http://127.0.0.1:9/v1 now"):
             kept_addresses(asked_by(job, targets), tmp_path, {})
         kept = kept_addresses(asked_by(job, targets), tmp_path, {}, same_model=True)
-        moved = told_apart([at_kept(target, kept) for target in targets])
+        moved = distinct_targets([at_kept(target, kept) for target in targets])
         assert [target.digest for target in moved] == [
             target.digest for target in asked(one.base_url, other.base_url)[1]
         ]

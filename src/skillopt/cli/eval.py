@@ -33,7 +33,7 @@ from skillopt.run.evaluation import (
     skill_named,
     target_only,
 )
-from skillopt.run.job import told_apart
+from skillopt.run.job import distinct_targets
 from skillopt.run.results import missing_cell
 from skillopt.runs import words
 from skillopt.runs.reader import is_run, read_run
@@ -106,7 +106,7 @@ def evaluate(
     job = replace(prepare(target_only(resolved[0])), reuses=tuple(runs))
     folder, asked = eval_folder(job, resolved[0], targets), asked_by(job, targets)
     kept = kept_addresses(asked, folder, job.eval_identity(), runs=runs, same_model=same_model)
-    job, targets = at_kept(job, kept), told_apart([at_kept(one, kept) for one in targets])
+    job, targets = at_kept(job, kept), distinct_targets([at_kept(one, kept) for one in targets])
     folder = eval_folder(job, resolved[0], targets)
     names = [one.name for one in targets]
     if len(names) > 1:  # `settings.json` names all of them, not the first one alone

@@ -43,11 +43,10 @@ def note_addresses(database: Database, asked: AskedModels) -> None:
 
 def asked_by(job: Job, targets: Sequence[Target] = ()) -> AskedModels:
     """The models of a training run with their roles, or those of an evaluation of `targets`."""
+    rest = {role: spec for role, spec in job.roles.items() if role == "judge" or not targets}
+    rest.pop("target", None)
     specs = [one.spec for one in targets] or job.specs
-    rest: dict[RoleName, RoleSpec | None] = {"judge": job.judge}
-    if not targets:
-        rest |= {"optimizer": job.optimizer, "proposer": job.proposer}
-    return [("target", spec) for spec in specs] + [(role, spec) for role, spec in rest.items() if spec]
+    return [("target", spec) for spec in specs] + list(rest.items())
 
 
 def kept_addresses(
@@ -110,14 +109,8 @@ def at_kept(one: T, kept: AddressMap) -> T:
 
     if isinstance(one, Target):
         return replace(one, spec=moved("target", one.spec))
-    return replace(
-        one,
-        target=moved("target", one.target),
-        targets=tuple(at_kept(each, kept) for each in one.targets),
-        optimizer=moved("optimizer", one.optimizer),
-        judge=None if one.judge is None else moved("judge", one.judge),
-        proposer=None if one.proposer is None else moved("proposer", one.proposer),
-    )
+    roles: dict[str, Any] = {role: moved(role, spec) for role, spec in one.roles.items()}
+    return replace(one, **roles, targets=tuple(at_kept(each, kept) for each in one.targets))
 
 
 def stopped_elsewhere(asked: AskedModels, folder: Path, identity: Mapping[str, Any]) -> list[Path]:

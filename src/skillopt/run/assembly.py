@@ -70,8 +70,7 @@ class OpenRun:
 
     async def drain(self) -> None:
         """Wait for calls already sent, so that what is paid is kept."""
-        roles = (*self.job.specs, self.job.optimizer, self.job.judge, self.job.proposer)
-        longest = max(role.model.timeout for role in roles if role is not None)
+        longest = max(spec.model.timeout for _, spec in asked_by(self.job))
         sent = [asyncio.ensure_future(one.drain()) for one in (self.models, self.targets)]
         await asyncio.wait(sent, timeout=longest + DRAIN_SECONDS)
 
@@ -81,7 +80,7 @@ class OpenRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Within:
+class ParentRun:
     """Where a run inside another one belongs: it pays from the other's ledger, at most `budget`."""
 
     whole: OpenRun
@@ -98,18 +97,18 @@ async def open_run(
     sinks: Sequence[Sink] = (),
     retry: Retry | None = None,
     one_stops_all: bool = True,
-    within: Within | None = None,
+    parent: ParentRun | None = None,
 ) -> AsyncIterator[OpenRun]:
     """Open the folder, or go on in it, and hold it until the context ends.
 
     `identity` is what the folder belongs to; unset, a training run of the job. `one_stops_all`: a dead login
-    at one endpoint ends the work at the others too, as a training run needs all its models. `within` is for
+    at one endpoint ends the work at the others too, as a training run needs all its models. `parent` is for
     a run that is part of another.
     """
     _check_prices(job)  # refused before the folder is touched
     async with AsyncExitStack() as stack:
         whose = job.identity() if identity is None else identity
-        is_ours = within is None and (not (folder / EVENTS).exists() or is_made_here(folder))
+        is_ours = parent is None and (not (folder / EVENTS).exists() or is_made_here(folder))
         run = stack.enter_context(Run(folder, whose, scrubber=job.scrubber, sinks=sinks))
         database = run.database
         earlier, opened_at = (database.noted_as(float, "seconds") or 0.0), time.monotonic()
@@ -138,16 +137,16 @@ async def open_run(
             note_origin(folder)
         database.begin_session()
         note_addresses(database, asked_by(job))
-        if within is None:
+        if parent is None:
             ledger = Ledger(budget_of(job.config), database, elapsed=elapsed)
         else:
-            whole = within.whole
-            ledger = Ledger(within.budget, whole.ledger.part(within.name), elapsed=whole.elapsed)
+            whole = parent.whole
+            ledger = Ledger(parent.budget, whole.ledger.part(parent.name), elapsed=whole.elapsed)
         run.watch(note_seconds, facts_only=True)
         ledger.watch(tell_spending)
         path = job.config.cache.path or (folder / SHARED if job.division.folds else None)
-        if within is not None:
-            path = within.whole.rollouts_path
+        if parent is not None:
+            path = parent.whole.rollouts_path
         is_own = path is None and identity is None
         path = own_cache(job) if is_own else path
         rollouts = _rollouts(job, database, path, stack, is_own=is_own)
@@ -156,7 +155,7 @@ async def open_run(
             stack.push_async_callback(executor.close)
         if executor is not None and isinstance(job.benchmark, RunsPrograms):
             job = replace(job, benchmark=job.benchmark.programs_in(executor))
-        if within is None and isinstance(job.benchmark, Undivided) and not database.holds_answers():
+        if parent is None and isinstance(job.benchmark, Undivided) and not database.holds_answers():
             await check_scorer(job.benchmark, job.splits.all[0])
         models = ModelStack(
             job=job,

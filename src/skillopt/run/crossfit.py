@@ -21,7 +21,7 @@ from skillopt.events import Answered, Arrived, Event, Notice, RowFact, StageOpen
 from skillopt.events.place import Place
 from skillopt.events.step import Outbox, Step
 from skillopt.money import Amount, account_of
-from skillopt.run.assembly import OpenRun, Within, open_run
+from skillopt.run.assembly import OpenRun, ParentRun, open_run
 from skillopt.run.job import Job
 from skillopt.skill.document import Document
 from skillopt.tasks.splits import Splits
@@ -34,7 +34,7 @@ SEED = Place.named("seed")
 Train: TypeAlias = "Callable[[OpenRun], Awaitable[Result]]"
 
 
-def told_plan(job: Job) -> str:
+def format_plan(job: Job) -> str:
     """What a cross-fitted run will do, and what it can show."""
     folds, rounds = job.division.folds, len(job.division.earlier) + 1
     tasks = sum(len(of_fold[-1].test) for of_fold in folds)
@@ -174,9 +174,9 @@ async def _train_part(
     ledger = opened.ledger
     own = account_of(ledger.part(name).entries()).total().amount
     budget = ledger.budget.share(ledger.spent - own, share, elapsed=opened.elapsed())
-    within = Within(whole=opened, name=name, budget=budget)
+    parent = ParentRun(whole=opened, name=name, budget=budget)
     job = replace(job, config=job.config.having({"evaluation.check_baseline": False}))
-    async with open_run(job, opened.folder / name, sinks=[pass_on], within=within) as part:
+    async with open_run(job, opened.folder / name, sinks=[pass_on], parent=parent) as part:
         opened.parts.append(part)
         try:
             result = await train(part)

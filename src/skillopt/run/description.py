@@ -100,7 +100,7 @@ def _harness(config: Config) -> str:
     return parse_model_string(config.model.target.name, "target").harness
 
 
-def told_beside(listing: SkillListing) -> str:
+def format_listed_beside(listing: SkillListing) -> str:
     """Which other skills take part, and what of them is sent."""
     if not listing.others:
         return "No other skills are listed beside it."

@@ -22,7 +22,7 @@ from skillopt.process.waiting import together
 from skillopt.run.addresses import asked_by, note_addresses
 from skillopt.run.assembly import open_run
 from skillopt.run.division import tasks_digest
-from skillopt.run.job import Job, Target, told_apart
+from skillopt.run.job import Job, Target, distinct_targets
 from skillopt.run.results import (
     Evaluated,
     Noted,
@@ -106,7 +106,7 @@ async def matrix(
     target that is lost stops for itself: what is complete is kept and written, and `Matrix` says what is
     missing. `runs` are training runs in which it is noted if their test tasks were among what was measured.
     """
-    targets = told_apart(targets or [replace(Target.of(job.config), spec=job.target)])
+    targets = distinct_targets(targets or [replace(Target.of(job.config), spec=job.target)])
     kept = job.eval_identity()
     async with open_run(job, folder, kept, sinks=sinks, retry=retry, one_stops_all=False) as opened:
         note_addresses(opened.run.database, asked_by(job, targets))

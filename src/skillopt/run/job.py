@@ -169,11 +169,16 @@ class Job:
         return told_bad_rows(bad) if bad else ""
 
     @property
-    def addresses(self) -> dict[RoleName, str]:
-        """What the addresses of the models are in a measurement, by role."""
+    def roles(self) -> dict[RoleName, RoleSpec]:
+        """What the models are built from, by role; of several targets the first."""
         every: dict[RoleName, RoleSpec | None] = {"target": self.target, "optimizer": self.optimizer}
         every |= {"judge": self.judge, "proposer": self.proposer}
-        return {role: spec.model.address or "" for role, spec in every.items() if spec is not None}
+        return {role: spec for role, spec in every.items() if spec is not None}
+
+    @property
+    def addresses(self) -> dict[RoleName, str]:
+        """What the addresses of the models are in a measurement, by role."""
+        return {role: spec.model.address or "" for role, spec in self.roles.items()}
 
     def identity(self) -> dict[str, Any]:
         """What can change a result; a folder belongs to one identity."""
@@ -214,7 +219,7 @@ class Job:
         return cwd / "outputs" / f"skillopt_{self.benchmark.name}_{digest(self.identity())[:10]}"
 
 
-def told_apart(targets: Sequence[Target]) -> list[Target]:
+def distinct_targets(targets: Sequence[Target]) -> list[Target]:
     """The targets, each with a name of its own. Raises `ConfigError` where one of them is there twice."""
     digests = [target.digest for target in targets]
     twice = sorted({target.name for target in targets if digests.count(target.digest) > 1})

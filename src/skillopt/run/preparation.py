@@ -16,7 +16,7 @@ from skillopt.harnesses import works_alone
 from skillopt.redact import Scrubber
 from skillopt.run.description import for_description, listing_of, trigger_benchmark
 from skillopt.run.division import divide
-from skillopt.run.job import Job, Target, told_apart
+from skillopt.run.job import Job, Target, distinct_targets
 from skillopt.runs.log import EVENTS
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
@@ -93,7 +93,7 @@ def prepare_training(resolved: Resolved, *, needs_key: bool = True) -> Job:
 
 
 def _targets(resolved: Resolved, needs_key: bool) -> tuple[Target, ...]:
-    found = tuple(told_apart([Target.of(config, needs_key=needs_key) for config in resolved.targets]))
+    found = tuple(distinct_targets([Target.of(config, needs_key=needs_key) for config in resolved.targets]))
     draws = resolved.config.gate.confirm_draws
     if found and draws % len(found):
         raise ConfigError(

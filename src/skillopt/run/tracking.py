@@ -76,9 +76,7 @@ def _opening(opened: OpenRun, name: str, kind: TrackerPlugin) -> Opening:
 def _tell_call(opened: OpenRun, entry: Entry) -> None:
     if entry.opened is None:
         return
-    job = opened.job
-    specs = {"target": job.target, "optimizer": job.optimizer, "judge": job.judge or job.optimizer}
-    model = specs[entry.role].model
+    model = opened.job.roles.get(entry.role, opened.job.optimizer).model
     opened.run.emit(
         Called(
             role=entry.role,

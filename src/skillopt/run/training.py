@@ -27,8 +27,8 @@ from skillopt.gate.gate import Measured
 from skillopt.run.addresses import at_kept, kept_addresses
 from skillopt.run.assembly import OpenRun, open_run, own_cache
 from skillopt.run.continuing import carry_looks
-from skillopt.run.crossfit import earlier_rounds, pooled_rows, told_plan
-from skillopt.run.description import told_beside
+from skillopt.run.crossfit import earlier_rounds, format_plan, pooled_rows
+from skillopt.run.description import format_listed_beside
 from skillopt.run.evaluation import target_only
 from skillopt.run.job import Job
 from skillopt.run.preparation import prepare
@@ -203,11 +203,11 @@ def _announce(opened: OpenRun, trainer: Trainer) -> None:
 def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
     """What the reader of the run should know before it starts."""
     job, evaluation = opened.job, opened.job.config.evaluation
-    notes = [told_plan(job)] if job.division.folds else []
+    notes = [format_plan(job)] if job.division.folds else []
     if job.seed.seedless:
         notes.append(f"{job.seed.path} is empty: a start without a seed.")
     if job.listing is not None:
-        notes.append(told_beside(job.listing))
+        notes.append(format_listed_beside(job.listing))
     if job.skill.frontmatter:
         folder = None if job.seed.folder is None else job.seed.folder.resolve().name
         notes += [

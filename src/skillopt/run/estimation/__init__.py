@@ -20,7 +20,7 @@ from skillopt.models import PROVIDERS, provider
 from skillopt.models.port import Model
 from skillopt.money import TEST_STAGE, Price, cost
 from skillopt.run.crossfit import fold_of
-from skillopt.run.description import told_beside
+from skillopt.run.description import format_listed_beside
 from skillopt.run.estimation.counting import CHARS_A_TOKEN, Counted, stages_of
 from skillopt.run.estimation.figures import NOTHING, Estimate, Range, StageCost, advised, largest_reply
 from skillopt.run.estimation.rehearsal import AGENT_TOKENS, LUCKS, Luck, Rehearsal, Rehearsed
@@ -45,9 +45,7 @@ def estimate(
     `reply_tokens` says how long replies are, where that is known better than by our guess; `speeds` how fast
     models of this machine are (`speeds_of`), so that the time is told too.
     """
-    roles: dict[Role, RoleSpec] = {"target": job.target, "optimizer": job.optimizer}
-    if job.judge is not None:
-        roles["judge"] = job.judge
+    roles = _asked(job)
     prices = {role: known_price(spec) for role, spec in roles.items()}
     guessed = {
         role: None if spec.model.provider == "world" else REPLY_TOKENS[role] for role, spec in roles.items()
@@ -179,7 +177,7 @@ def _assumptions(job: Job, rehearsal: Rehearsal, likely: Rehearsed) -> list[str]
     if job.targets:
         told.append(f"each of the {len(job.targets)} targets takes what the first does")
     if job.listing is not None:
-        told.append(told_beside(job.listing).removesuffix("."))
+        told.append(format_listed_beside(job.listing).removesuffix("."))
     if job.judge is not None:
         judge = rehearsal.replies["judge"]
         told.append(f"every answer is judged (equal ones of a task only once), in {judge} tokens")
@@ -196,18 +194,16 @@ class Speed:
 
 def local_roles(job: Job) -> dict[Role, RoleSpec]:
     """The roles whose model works on this machine, one call after the other."""
-    roles: dict[Role, RoleSpec | None] = {
-        "target": job.target,
-        "optimizer": job.optimizer,
-        "judge": job.judge,
-    }
     return {
         role: spec
-        for role, spec in roles.items()
-        if spec is not None
-        and spec.model.provider in PROVIDERS.names()
-        and provider(spec.model.provider).on_this_machine
+        for role, spec in _asked(job).items()
+        if spec.model.provider in PROVIDERS.names() and provider(spec.model.provider).on_this_machine
     }
+
+
+def _asked(job: Job) -> dict[Role, RoleSpec]:
+    """The roles whose calls are counted; an agent that proposes is the optimizer."""
+    return {role: spec for role, spec in job.roles.items() if role != "proposer"}
 
 
 async def speeds_of(job: Job, clock: Callable[[], float] = time.perf_counter) -> Mapping[Role, Speed]:
