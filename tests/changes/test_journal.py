@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from changes._adoption import MEMORY, SKILL, THIRD, World
-from skillopt.changes.journal import FilesChange
+from skillopt.changes.journal import AppliedChange
 from skillopt.errors import UsageError
 
 
@@ -19,7 +19,7 @@ def world(tmp_path: Path) -> World:
     return World(home=tmp_path).write()
 
 
-def changes_of(world: World) -> tuple[FilesChange, ...]:
+def changes_of(world: World) -> tuple[AppliedChange, ...]:
     """Everything that was decided on the only proposal."""
     (history,) = world.store.journal.load().values()
     return history.changes
@@ -49,7 +49,7 @@ def test_a_move_is_written_down_before_the_first_file_changes_and_done_after_the
 def test_a_move_that_was_planted_makes_recovery_write_nothing_that_no_proposal_holds(world: World) -> None:
     proposal = world.stage()
     ((subject, history),) = world.store.journal.load().items()
-    move = FilesChange(
+    move = AppliedChange(
         action="adopt", reason=proposal.id, time=world.clock(), edits=(1, 2, 3, 4), is_open=True
     )
     world.store.journal.note(subject, history.plus(move))

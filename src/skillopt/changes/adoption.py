@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from skillopt.changes.apply import FileChange
-from skillopt.changes.journal import Action, ChangeJournal, FilesChange
+from skillopt.changes.journal import Action, AppliedChange, ChangeJournal
 from skillopt.changes.page import flag_lines
 from skillopt.changes.safe_file import confined
 from skillopt.changes.status import ProposalsStatus, status
@@ -206,7 +206,7 @@ class Adoption:
         return self._result(opened, change, recovered)
 
     def _result(
-        self, opened: OpenedProposal, change: FilesChange, recovered: tuple[str, ...]
+        self, opened: OpenedProposal, change: AppliedChange, recovered: tuple[str, ...]
     ) -> AdoptionResult:
         proposal, named_only = opened.proposal, opened.pending - opened.free_to_adopt - change.taken
         return AdoptionResult(

@@ -47,7 +47,7 @@ class ChangedFile(StoredRecord):
     is_put: bool = False
 
 
-class FilesChange(StoredRecord):
+class AppliedChange(StoredRecord):
     """One adopt, undo or discard, as far as it went."""
 
     action: Action
@@ -79,7 +79,7 @@ class FilesChange(StoredRecord):
         """Names of the files that are not, or not yet, in place."""
         return tuple(file.name for file in self.files if not file.is_put)
 
-    def with_put(self, index: int) -> FilesChange:
+    def with_put(self, index: int) -> AppliedChange:
         """The same change with one more file in place."""
         files = list(self.files)
         files[index] = files[index].model_copy(update={"is_put": True})
@@ -90,14 +90,14 @@ class History(StoredRecord):
     """What is known of one proposal or run: every change, and of a proposal the hash of its file."""
 
     digest: str = ""
-    changes: tuple[FilesChange, ...] = ()
+    changes: tuple[AppliedChange, ...] = ()
     replaced_by: str = ""
     """The newer proposal that took the place of this one, on which nothing was decided."""
 
     @property
-    def standing(self) -> tuple[FilesChange, ...]:
+    def standing(self) -> tuple[AppliedChange, ...]:
         """The adoptions that nobody took back, the oldest first, each with the files that still hold it."""
-        found: list[FilesChange] = []
+        found: list[AppliedChange] = []
         for change in self.changes:
             put = () if change.is_open else tuple(file for file in change.files if file.is_put)
             if change.action == "adopt" and put:
@@ -119,11 +119,11 @@ class History(StoredRecord):
         return frozenset(edit for one in self.changes if one.action == "discard" for edit in one.taken)
 
     @property
-    def open(self) -> FilesChange | None:
+    def open(self) -> AppliedChange | None:
         """The change that was interrupted, if there is one: never more than the last."""
         return self.changes[-1] if self.changes and self.changes[-1].is_open else None
 
-    def plus(self, change: FilesChange) -> History:
+    def plus(self, change: AppliedChange) -> History:
         """The history with one more change."""
         return self.model_copy(update={"changes": (*self.changes, change)})
 
@@ -175,7 +175,7 @@ class ChangeJournal:
         time: datetime,
         edits: Collection[int] = (),
         remedy: str = "Look at it, then try again.",
-    ) -> FilesChange:
+    ) -> AppliedChange:
         """Keep a copy of what each file holds, write the change down, and replace file by file.
 
         Raises `UsageError`, with nothing changed, for a file that no longer holds what was read. A file that
@@ -210,7 +210,7 @@ class ChangeJournal:
         for one in files:
             if one.file.content() != one.before:
                 raise changed_meanwhile(one)
-        change = FilesChange(
+        change = AppliedChange(
             action=action,
             reason=reason,
             time=time,
@@ -221,7 +221,7 @@ class ChangeJournal:
         )
         return self._put(subject, history, change, files)
 
-    def undo(self, subject: str, *, reason: str, time: datetime, force: bool) -> FilesChange:
+    def undo(self, subject: str, *, reason: str, time: datetime, force: bool) -> AppliedChange:
         """Give the files of the last standing adoption what they held before it.
 
         A file that was changed since is refused; with `force` its text is kept among the backups.
@@ -257,7 +257,7 @@ class ChangeJournal:
                     done.append(f"{history.open.reason} was left as it is: {error}")
         return tuple(done)
 
-    def _settle(self, subject: str, history: History, change: FilesChange) -> str:
+    def _settle(self, subject: str, history: History, change: AppliedChange) -> str:
         """Drop an interrupted change of which no file has changed; finish any other."""
         before, backups = history.model_copy(update={"changes": history.changes[:-1]}), self.backups(subject)
         files = [
@@ -281,8 +281,8 @@ class ChangeJournal:
         return f"{said} finished.{rest}"
 
     def _put(
-        self, subject: str, history: History, change: FilesChange, files: Sequence[FileChange]
-    ) -> FilesChange:
+        self, subject: str, history: History, change: AppliedChange, files: Sequence[FileChange]
+    ) -> AppliedChange:
         """Write the change down, replace the files one by one, and write down that it is done."""
         self.note(subject, history.plus(change))
 
@@ -305,7 +305,7 @@ class ChangeJournal:
         self.hook("done")
         return change
 
-    def _drop(self, subject: str, history: History, change: FilesChange) -> None:
+    def _drop(self, subject: str, history: History, change: AppliedChange) -> None:
         """Note a history in which a change is no longer open, and remove what only its recovery needed."""
         self.note(subject, history)
         for file in change.files:
@@ -387,7 +387,7 @@ def _refuse_changed(change: FileChange, remedy: str) -> None:
         )
 
 
-def _has_begun(change: FilesChange, files: Sequence[FileChange]) -> bool:
+def _has_begun(change: AppliedChange, files: Sequence[FileChange]) -> bool:
     """Whether any file has changed. One that was put and is no longer so was edited since."""
     live = [digest(one.file.content()) for one in files]
     return any(
