@@ -40,7 +40,7 @@ LAYERS = [
     "config",
     "run registry.kinds",
     "render",
-    "report export",
+    "report",
     "adoption",
     "night",
     "doctor",

@@ -1,4 +1,4 @@
-"""Writes the best skill of a run back to where its seed came from, and takes that back.
+"""Writes the best skill of a run to where its seed came from or to where an agent looks, and takes that back.
 
 What a file held before lies in the person's folder before the first file changes. A run folder may have come
 with somebody's repository, so it is never believed about what to take back, and doubted about where to write.
@@ -6,28 +6,51 @@ with somebody's repository, so it is never believed about what to take back, and
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+import contextlib
+import difflib
+import io
+import stat
+import zipfile
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from skillopt.changes.apply import FileChange, apply, digest
-from skillopt.changes.safe_file import SafeFile, followed
+from skillopt.agents import agents
+from skillopt.changes.apply import FileChange
+from skillopt.changes.journal import AppliedChange, ChangeJournal
+from skillopt.changes.safe_file import followed
 from skillopt.errors import UsageError
-from skillopt.export import CHANGED_BEST, doubts_about, free_name, read_best
-from skillopt.files import as_usage_error, write_bytes
+from skillopt.files import as_usage_error, check_links_stay, person_folder
+from skillopt.runs.best import BestSkill, advice, installable, read_best
 from skillopt.runs.flagged import FlaggedLine, flagged_lines, refuse_unnamed
 from skillopt.runs.origin import is_made_here, origin_folder
-from skillopt.runs.reader import is_run, read_run
+from skillopt.runs.reader import RunReader, is_run, read_run
 from skillopt.skill.description import with_description
 from skillopt.skill.diff import unified
 from skillopt.skill.document import Document
 from skillopt.skill.paths import SKILL_FILE
+from skillopt.skill.steering import SteeringFlag
 
-_RECEIPT = "receipt.json"
+ZIP = "zip"
+_FIXED_TIME = (1980, 1, 1, 0, 0, 0)
+"""The earliest a zip can hold: equal skills give equal archives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """What the files of a place are to hold."""
+
+    skill: Path
+    """SKILL.md, the one document, or the archive."""
+    files: Mapping[Path, tuple[bytes, int | None]]
+    """Content, and permissions where they matter; SKILL.md last, so that no agent finds half a skill."""
+    learned: Mapping[str, str]
+    """What the run wrote, by the name of its file."""
+    seed: Mapping[Path, str | None] = field(default_factory=dict)
+    """What the files held when the run began."""
+    doubts: Sequence[str] = ()
+    remarks: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,194 +59,244 @@ class AdoptionPlan:
 
     run: Path
     skill: Path
-    """SKILL.md, or the one document."""
     changes: Sequence[FileChange]
     """None where the skill is adopted already."""
     diff: str
     claim: str
     doubts: Sequence[str]
     """Why a person should be asked twice."""
-    remarks: Sequence[str] = ()
+    remarks: Sequence[str]
     flagged: Sequence[FlaggedLine] = ()
     """Learned lines that are adopted only where each is named."""
 
 
-class AdoptedFile(BaseModel):
-    """A file that was replaced. `backup` is the name of what it held; None where there was no file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    path: Path
-    backup: str | None = Field(pattern=r"^\d+-[^/\\]+$")
-    after: str
-    made: int
-    """Folders that were made for it."""
+def targets() -> dict[str, str]:
+    """Who a skill can be written for, and where that agent looks below a project or the home folder."""
+    known = [one for one in agents() if one.skills]
+    return {name.replace("_", "-"): one.skills for one in known for name in (one.name, *one.aliases)}
 
 
-class AdoptionReceipt(BaseModel):
-    """One adoption of a run."""
+def plan_adoption(
+    run: Path,
+    to: str | None = None,
+    *,
+    into: Path | None = None,
+    name: str | None = None,
+    description: str | None = None,
+) -> AdoptionPlan:
+    """What the best skill of a run changes where its seed came from, or at `to`: a folder or an .md file; or
+    below the folder `into` where the agent `to` looks, or as NAME.zip there.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    time: datetime
-    skill: Path
-    """SKILL.md, in whose folder every file lies, or the one document."""
-    files: tuple[AdoptedFile, ...]
-
-
-def plan_adoption(run: Path, to: Path | None = None) -> AdoptionPlan:
-    """What the best skill of a run changes where its seed came from, or at `to`: a folder or an .md file.
-
-    Raises `UsageError` where there is nothing to adopt, or no place for it.
+    Raises `UsageError` where there is nothing to adopt or no place for it, and `SkillError` for what an agent
+    would not load.
     """
-    best, reader = read_best(run), read_run(run)
-    facts, state = reader.facts(), reader.fold.result
-    if facts is None or state is None or state.best == state.seed:
-        raise UsageError(f"There is nothing to adopt: the best skill of {run} is its seed.")
-    named = reader.config.get("env", {}).get("skill_init")
-    skill = _place(run, named, to)
-    seed, trained = reader.skills.get(state.seed), reader.skills.get(state.best)
-    wanted = {skill: best.text}
-    expected: dict[Path, str | None] = {skill: seed.rendered_text}
-    if reader.config.get("train", {}).get("part") == "description":
-        expected[skill] = with_description(best.text, seed.text)
-    for name, text in trained.files.items():
-        if text != seed.files.get(name):
-            wanted[skill.parent / name], expected[skill.parent / name] = text, seed.files.get(name)
-    changes, diffs, doubts = [], [], list(doubts_about(reader))
-    if CHANGED_BEST in best.remarks:
-        doubts.append(CHANGED_BEST)
-    texts: dict[str, str] = {}
-    names = {path: _name(path, skill) for path in wanted}
-    if to is None and not is_made_here(run):
-        doubts.append(
-            f"You did not train {run} here, or it was moved: it would write to {skill.resolve()} because its"
-            " own settings say so. --to PATH names another place."
-        )
-    for path, text in wanted.items():
-        file = followed(path)
-        held = file.content()
-        with as_usage_error(path, "read", ""):
-            was = None if held is None else held.decode()
-        if was is not None:
-            texts[names[path]] = was
-        if was == text:
+    check_links_stay(run)
+    reader = read_run(run)
+    best = read_best(reader)
+    held: dict[str, str] = {}
+    unknown: Sequence[FlaggedLine] = ()
+    if to is not None and to in (*targets(), ZIP):
+        place = place_for_agent(best, to, into or Path.cwd(), name=name, description=description)
+        unknown = [] if is_made_here(run) else _unknown_files(best)
+    elif into is not None or name is not None or description is not None:
+        raise UsageError(f"--into, --user, --name and --description go with --to AGENT: {_agents()}.")
+    else:
+        place = _place_of_seed(best, reader, to)
+        paths = {name: place.skill.parent / name for name in place.learned} | {SKILL_FILE: place.skill}
+        held = {name: text for name, path in paths.items() if (text := _text(_content(path)))}
+    flagged = flagged_lines(reader, place.learned, held)
+    flagged += [replace(one, number=number) for number, one in enumerate(unknown, len(flagged) + 1)]
+    return replace(plan_files(best, place), flagged=flagged)
+
+
+def plan_files(best: BestSkill, place: Placement) -> AdoptionPlan:
+    """What it takes that the files of a place hold what they are to hold."""
+    changes, diffs, doubts = [], [], [*best.doubts, *place.doubts]
+    for path, (data, mode) in place.files.items():
+        held = _content(path)
+        if held == data:
             continue
-        if was is not None and Document(was).rendered_text != expected[path]:
+        file = followed(path)
+        if held is not None and path not in place.seed:
+            doubts.append(f"{path} is there and differs: adopting replaces it.")
+        elif held is not None and Document(_text(held)).rendered_text != place.seed[path]:
             doubts.append(f"{path} was changed since the run read it: adopting replaces those changes.")
-        mode = 0o755 if path.parent.name == "scripts" else None
-        changes.append(
-            FileChange(file=file, before=held, after=text.encode(), mode=mode, made=file.missing())
-        )
-        diffs.append(unified(was or "", text, str(path), f"{run}:best"))
+        changes.append(FileChange(file=file, before=held, after=data, mode=mode, made=file.missing()))
+        if path != place.skill or path.suffix == ".md":
+            diffs.append(unified(_text(held), _text(data), str(path), f"{best.run}:best"))
     return AdoptionPlan(
-        run=run,
-        skill=skill,
+        run=best.run,
+        skill=place.skill,
         changes=changes,
         diff="".join(diffs),
-        claim=facts.claim,
+        claim=best.claim,
         doubts=doubts,
-        remarks=[one for one in best.remarks if one not in doubts],
-        flagged=flagged_lines(reader, {names[path]: text for path, text in wanted.items()}, texts),
+        remarks=[*best.remarks, *place.remarks],
     )
 
 
-def _name(path: Path, skill: Path) -> str:
-    return SKILL_FILE if path == skill else path.relative_to(skill.parent).as_posix()
-
-
-def adopt(plan: AdoptionPlan, *, taken: Collection[int] = ()) -> Path | None:
-    """Carry a plan out: all files or none, and only while they hold what the plan read. Returns the folder of
-    the backups; None where nothing had to change. `taken` are the flagged lines that a person named.
+def adopt(plan: AdoptionPlan, *, taken: Collection[int] = ()) -> AppliedChange | None:
+    """Carry a plan out, only while all files hold what the plan read; None where nothing had to change.
+    `taken` are the flagged lines that a person named.
     """
     if not plan.changes:
         return None
     refuse_unnamed(plan.flagged, taken)
-    above = origin_folder(plan.run)
-    home = above / f"{1 + max((int(one.name) for one in _kept(plan.run)), default=0):03d}"
-    files = []
-    with as_usage_error(home, "written", "Nothing was changed."):
-        for number, change in enumerate(plan.changes, 1):
-            backup = None if change.before is None else f"{number}-{change.file.name}"
-            if backup is not None and change.before is not None:
-                write_bytes(home / backup, change.before, mode=0o600)
-            after = digest(change.after) or ""
-            files.append(AdoptedFile(path=change.file.path, backup=backup, after=after, made=change.made))
-        now = datetime.now(timezone.utc)
-        receipt = AdoptionReceipt(time=now, skill=followed(plan.skill).path, files=tuple(files))
-        write_bytes(home / _RECEIPT, receipt.model_dump_json(indent=1).encode() + b"\n", mode=0o600)
-    try:
-        apply(plan.changes)
-    except BaseException:  # also on Ctrl-C: no receipt for what did not happen
-        shutil.rmtree(home, ignore_errors=True)
-        raise
-    return home
+    journal, subject = _journal(), _subject(plan.run)
+    with journal.alone():
+        remedy = " ".join([*journal.recover(), "Look at it, then run the command again."])
+        return journal.apply(
+            subject, "adopt", plan.changes, reason=f"Run {plan.run}", time=_now(), remedy=remedy
+        )
 
 
-def undo_adoption(run: Path, *, force: bool = False) -> list[Path]:
-    """Give every file that the last adoption of a run changed its bytes of before; returns their paths.
+def undo_adoption(run: Path, *, force: bool = False) -> AppliedChange:
+    """Give every file that the last adoption of a run changed its bytes of before.
 
-    A file that was changed since is refused; with `force` it is put back too, and its text kept beside it.
+    A file that was changed since is refused; with `force` it is put back too, and its text kept.
     """
-    homes = _kept(run)
-    if not homes:
-        raise UsageError(f"Nothing of {run} was adopted from here, so there is nothing to undo.")
-    home, changes, kept = homes[-1], [], []
-    with as_usage_error(home, "read", "Put it back, or take the change back by hand."):
-        receipt = _receipt(home)
-        befores = [None if one.backup is None else (home / one.backup).read_bytes() for one in receipt.files]
-    for one, before in zip(receipt.files, befores, strict=True):
-        above = one.path.parents[one.made]  # the paths of a receipt are resolved
-        file = SafeFile(root=above, parts=one.path.relative_to(above).parts)
-        now = file.content()
-        if now == before:  # a killed adoption did not come so far
-            continue
-        if digest(now) != one.after and not force:
-            raise UsageError(
-                f"{one.path} was changed since it was adopted; nothing was taken back. --force puts back what"
-                f" it held before and keeps your text beside it."
-            )
-        if digest(now) != one.after and now is not None:
-            kept.append(FileChange(file=followed(free_name(one.path)), before=None, after=now))
-        changes.append(FileChange(file=file, before=now, after=before, made=one.made))
-    apply([*kept, *changes])
-    shutil.rmtree(home)
-    return [change.file.path for change in changes]
+    journal, subject = _journal(), _subject(run)
+    with journal.alone():
+        journal.recover()
+        if not journal.history(subject).standing:
+            raise UsageError(f"Nothing of {run} was adopted from here, so there is nothing to undo.")
+        return journal.undo(subject, reason=f"Run {run}", time=_now(), force=force)
 
 
 def is_adopted(run: Path) -> bool:
     """Whether an adoption of a run stands that can be undone."""
-    return bool(_kept(run))
+    with contextlib.suppress(UsageError):
+        return bool(_journal().history(_subject(run)).standing)
+    return False
 
 
-def _kept(run: Path) -> list[Path]:
-    """The adoptions of a run that stand, the oldest first."""
-    return sorted(path.parent for path in origin_folder(run).glob(f"[0-9]*/{_RECEIPT}"))
+def backups_of(run: Path) -> Path:
+    """The folder of what the files held before the adoptions of a run."""
+    return _journal().backups(_subject(run))
 
 
-def _receipt(home: Path) -> AdoptionReceipt:
-    """What an adoption changed. Raises `UsageError` for a file outside of the adopted skill."""
-    try:
-        receipt = AdoptionReceipt.model_validate_json((home / _RECEIPT).read_bytes())
-    except ValidationError as error:
-        raise UsageError(f"{home / _RECEIPT} is damaged; take the change back by hand.") from error
-    whole = receipt.skill.parent if receipt.skill.name == SKILL_FILE else receipt.skill
-    for one in receipt.files:
-        if whole not in (one.path, *one.path.parents):
-            raise UsageError(f"{home / _RECEIPT} names {one.path}, which is no file of {whole}.")
-    return receipt
+def _journal() -> ChangeJournal:
+    return ChangeJournal(state=person_folder())
 
 
-def _place(run: Path, seed: str | None, to: Path | None) -> Path:
+def _subject(run: Path) -> str:
+    return origin_folder(run).relative_to(person_folder()).as_posix()
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+def _agents() -> str:
+    return ", ".join((*targets(), ZIP))
+
+
+def _place_of_seed(best: BestSkill, reader: RunReader, to: str | None) -> Placement:
+    """Where the seed of a run came from, or the place that the person named."""
+    state, doubts = reader.fold.result, []
+    if state is None or state.best == state.seed:
+        raise UsageError(f"There is nothing to adopt: the best skill of {best.run} is its seed.")
+    skill = _document(best.run, reader.config.get("env", {}).get("skill_init"), to)
+    seed = reader.skills.get(state.seed)
+    is_description = reader.config.get("train", {}).get("part") == "description"
+    before = with_description(best.text, seed.text) if is_description else seed.rendered_text
+    if to is None and not is_made_here(best.run):
+        doubts.append(
+            f"You did not train {best.run} here, or it was moved: it would write to {skill.resolve()} because"
+            " its own settings say so. --to PATH names another place."
+        )
+    changed = {name: text for name, text in best.trained.items() if text != seed.files.get(name)}
+    files: dict[Path, tuple[bytes, int | None]] = {
+        skill.parent / name: (text.encode(), 0o755 if name.startswith("scripts/") else None)
+        for name, text in changed.items()
+    }
+    return Placement(
+        skill=skill,
+        files={**files, skill: (best.text.encode(), None)},
+        learned={SKILL_FILE: best.text, **changed},
+        seed={**{skill.parent / name: seed.files.get(name) for name in changed}, skill: before},
+        doubts=doubts,
+    )
+
+
+def _document(run: Path, seed: str | None, to: str | None) -> Path:
     """The file that SKILL.md, or the one document, goes to."""
-    place = to if to is not None else None if seed is None else Path(seed)
+    is_name = to is not None and PurePath(to).name == to and not Path(to).exists()
+    if is_name and (close := difflib.get_close_matches(str(to), (*targets(), ZIP), n=1)):
+        raise UsageError(f"No agent named {to!r}. Did you mean {close[0]!r}? A folder is ./{to}.")
+    place = Path(to) if to is not None else None if seed is None else Path(seed)
     if place is None:
         raise UsageError(
             f"{run} started from the benchmark's own skill, so there is no place it belongs to. Name one:"
-            " --to FOLDER or FILE.md; 'skillopt export' puts it where an agent looks."
+            f" --to FOLDER or FILE.md, or the agent that should find it: --to {_agents()}."
         )
     if to is None and any(is_run(folder) for folder in place.resolve().parents[:3]):
         raise UsageError(
             f"{run} started from {place}, a file of another run. Name the skill's own: --to PATH."
         )
     return place if place.suffix.lower() == ".md" else place / SKILL_FILE
+
+
+def place_for_agent(
+    best: BestSkill, agent: str, into: Path, *, name: str | None = None, description: str | None = None
+) -> Placement:
+    """Where an agent looks below a folder, or an archive in it."""
+    chosen, text = installable(best, name, description)
+    if not into.is_dir():
+        raise UsageError(f"There is no folder {into} to write into.")
+    files = {**best.files, PurePosixPath(SKILL_FILE): (text.encode(), 0o644)}
+    remarks, learned = advice(best, chosen, text), {SKILL_FILE: best.text, **best.trained}
+    if agent == ZIP:
+        path = into / f"{chosen}.zip"
+        archive = {path: (_zipped(chosen, files), None)}
+        return Placement(skill=path, files=archive, learned=learned, remarks=remarks)
+    home = into / targets()[agent] / chosen
+    # The permissions of what is there stay; only a new program becomes one.
+    wanted = {
+        home / file: (data, mode if mode & stat.S_IXUSR else None) for file, (data, mode) in files.items()
+    }
+    there = {path for path in home.rglob("*") if path.is_file()} if home.is_dir() else set()
+    others = sorted(there - set(wanted))
+    remarks += [f"{path} is not part of this skill and is left alone." for path in others]
+    return Placement(skill=home / SKILL_FILE, files=wanted, learned=learned, remarks=remarks)
+
+
+def _text(data: bytes | None) -> str:
+    return "" if data is None else data.decode("utf-8", "replace")
+
+
+def _content(path: Path) -> bytes | None:
+    """What a file holds; None where nothing is."""
+    with as_usage_error(path, "read", "What is in the way stays: move it, or choose another name."):
+        try:
+            path.stat()
+        except FileNotFoundError:
+            return None
+    return followed(path).content()
+
+
+def _unknown_files(best: BestSkill) -> list[FlaggedLine]:
+    """The files that lie in the folder of somebody else's run and that the run did not learn."""
+    reason = "a file of somebody else's run"
+    return [
+        FlaggedLine(
+            number=0,
+            file=str(path),
+            line="the whole file",
+            flags=(SteeringFlag(reason=reason, quoted=data[:110].decode(errors="replace")),),
+        )
+        for path, (data, _) in best.carried.items()
+        if best.trained.get(str(path), "").encode() != data
+    ]
+
+
+def _zipped(name: str, files: Mapping[PurePosixPath, tuple[bytes, int]]) -> bytes:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as package:
+        for file, (data, mode) in sorted(files.items()):
+            entry = zipfile.ZipInfo(str(PurePosixPath(name) / file), _FIXED_TIME)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.create_system = 3  # Unix, whose permissions the next line holds
+            entry.external_attr = (stat.S_IFREG | (0o755 if mode & stat.S_IXUSR else 0o644)) << 16
+            package.writestr(entry, data)
+    return archive.getvalue()

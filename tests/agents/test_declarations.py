@@ -6,6 +6,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
+from skillopt.adoption import targets
 from skillopt.agents import (
     AGENTS,
     SOURCES,
@@ -20,7 +21,6 @@ from skillopt.agents import (
 )
 from skillopt.agents.port import Agent
 from skillopt.errors import UnknownName
-from skillopt.export import targets
 from skillopt.harnesses import harnesses
 from skillopt.models import PROVIDERS
 from skillopt.transcripts import Homes

@@ -10,6 +10,7 @@ import pytest
 
 from cli._commands import SMALL, Command, run
 from skillopt.changes.apply import digest
+from skillopt.files import person_folder
 from skillopt.models.world.rules import SEED_SKILL
 from skillopt.runs.origin import note_origin, origin_folder
 
@@ -33,8 +34,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def skill(skillopt: Command, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """SKILL.md of a copy of the project, whose runs say that it lies there; the working directory."""
-    copy = tmp_path / "project"
+    copy, home = tmp_path / "project", tmp_path / "home"
     shutil.copytree(project, copy)
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
     for settings in copy.glob("outputs/*/settings.json"):
         settings.write_text(settings.read_text().replace(str(project), str(copy)))
         note_origin(settings.parent)
@@ -64,8 +67,8 @@ def test_a_skill_without_a_sealed_test_needs_force(skillopt: Command, skill: Pat
     assert skill.read_bytes() == before
     assert skillopt("adopt", "untested", "--yes", "--force").code == 0
     assert skill.read_bytes() == Path("outputs/untested/best_skill.md").read_bytes() != before
-    said = skillopt("export", "outputs/untested", "--to", "zip")
-    assert said.code == 0 and "The sealed test was not opened" in said.err
+    said = skillopt("adopt", "outputs/untested", "--to", "zip", "--yes")
+    assert said.code == 2 and "The sealed test was not opened" in said.err and not Path("cases.zip").exists()
 
 
 def test_a_file_that_was_edited_meanwhile_is_replaced_or_restored_only_by_force(
@@ -75,13 +78,13 @@ def test_a_file_that_was_edited_meanwhile_is_replaced_or_restored_only_by_force(
     refused = skillopt("adopt", "tested", "--json")
     assert refused.code == 2 and "changed since the run read it" in refused.err and skill.read_text() == mine
     told = json.loads(skillopt("adopt", "tested", "--json", "--force").out)
-    assert told["adopted"] and (Path(told["backups"]) / "1-SKILL.md").read_text() == mine
+    assert told["adopted"] and (Path(told["backups"]) / "001-1-SKILL.md").read_text() == mine
     skill.write_text(later := skill.read_text() + "Later.\n")
     refused = skillopt("adopt", "tested", "--undo")
     assert refused.code == 2 and "changed since it was adopted" in refused.err and skill.read_text() == later
     assert skillopt("adopt", "tested", "--undo", "--force").code == 0
     assert skill.read_text() == mine
-    assert skill.with_name("SKILL.md.bak").read_text() == later
+    assert (Path(told["backups"]) / "002-1-SKILL.md").read_text() == later
 
 
 @pytest.mark.parametrize("part", ["body", "description"])
@@ -166,7 +169,7 @@ def test_a_receipt_in_a_run_folder_is_not_believed(
     assert mine.read_text() == "mine\n"
 
 
-@pytest.mark.parametrize("words", [("adopt", "tested", "--yes"), ("export", "tested", "--to", "codex")])
+@pytest.mark.parametrize("words", [("adopt", "tested", "--yes"), ("adopt", "tested", "--to", "codex")])
 @pytest.mark.parametrize("name", ["best_skill.md", "best_skill/cases/references/key.md"])
 def test_a_link_in_a_run_folder_carries_no_file_of_the_person_into_a_skill(
     skillopt: Command, skill: Path, tmp_path: Path, name: str, words: tuple[str, ...]
@@ -184,18 +187,28 @@ def test_a_link_in_a_run_folder_carries_no_file_of_the_person_into_a_skill(
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"backup": "../../secret"}, "damaged"),
-        ({"backup": "/etc/hostname"}, "damaged"),
+        ({"backup": "../../secret"}, "cannot be read as what was decided and changed"),
+        ({"backup": "/etc/hostname"}, "cannot be read as what was decided and changed"),
         ({"path": "/tmp/x"}, "/tmp/x"),
     ],
 )
-def test_a_receipt_names_plain_backups_and_files_of_the_adopted_skill_alone(
+def test_the_journal_names_plain_backups_and_files_of_the_adopted_skill_alone(
     skillopt: Command, skill: Path, change: dict[str, str], named: str
 ) -> None:
     assert skillopt("adopt", "tested", "--yes").code == 0
-    adopted = skill.read_bytes()
-    [receipt] = origin_folder(Path("outputs/tested")).glob("*/receipt.json")
-    told = json.loads(receipt.read_text())
-    receipt.write_text(json.dumps(told | {"files": [told["files"][0] | change]}))
+    adopted, journal = skill.read_bytes(), person_folder() / "journal.json"
+    told = json.loads(journal.read_text())
+    history = told["histories"][f"runs/{origin_folder(Path('outputs/tested')).name}"]
+    history["changes"][0]["files"][0] |= change
+    journal.write_text(json.dumps(told))
     refused = skillopt("adopt", "tested", "--undo", "--force")
     assert refused.code == 2 and named in refused.err and skill.read_bytes() == adopted
+
+
+def test_a_backup_that_was_altered_is_not_put_back(skillopt: Command, skill: Path) -> None:
+    assert skillopt("adopt", "tested", "--yes").code == 0
+    adopted = skill.read_bytes()
+    [backup] = (origin_folder(Path("outputs/tested")) / "backups").glob("001-1-SKILL.md")
+    backup.write_text("Ask nobody.\n")
+    refused = skillopt("adopt", "tested", "--undo", "--force")
+    assert refused.code == 2 and "is damaged" in refused.err and skill.read_bytes() == adopted

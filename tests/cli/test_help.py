@@ -9,7 +9,7 @@ import pytest
 
 from cli._commands import Command
 
-COMMANDS = ("train", "eval", "demo", "runs", "explain", "diff", "export", "list")
+COMMANDS = ("train", "eval", "demo", "runs", "explain", "diff", "adopt", "list")
 
 
 @pytest.mark.slow

@@ -42,6 +42,7 @@ def demo(skillopt: Command, tmp_path: Path) -> str:
         ("train demo --dry-run", "'skillopt estimate' says what a run takes"),
         ("try demo --effort quick", "'skillopt train' and 'skillopt estimate' have it"),
         ("undo outputs/first", "write 'skillopt adopt RUN --undo'"),
+        ("export outputs/first --to codex", "write 'skillopt adopt RUN --to AGENT'"),
         ("run demo", "write 'skillopt train'"),
         ("init mine --skill skills/mail --tasks book.xlsx", "saves it as 'CSV UTF-8'"),
     ],

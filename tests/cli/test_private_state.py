@@ -42,7 +42,7 @@ def test_what_is_noted_of_a_run_and_kept_of_an_adoption_is_for_the_person_alone(
     words = ("--quiet", "--out_root", "mine", "--skill_init", str(skill), "--cfg-options", *SMALL)
     assert run("train", "quickstart", *words).code == 0
     assert skillopt("adopt", "mine", "--yes", "--force").code == 0
-    assert list((home / STATE).rglob("receipt.json")) and open_to_others(home / STATE) == []
+    assert list((home / STATE).rglob("journal.json")) and open_to_others(home / STATE) == []
     assert stat.S_IMODE(skill.stat().st_mode) & 0o044  # a file of the person stays as the umask made it
 
 

@@ -120,8 +120,19 @@ def test_training_ends_with_its_flagged_lines(
     assert flagged["line"] == EVIL and flagged["flags"][0]["reason"] == "downloads something and runs it"
 
 
-async def test_export_refuses_a_flagged_line_until_it_is_named(skillopt: Command, skill: Path) -> None:
-    words = ("export", "outputs/run", "--to", "zip", "--description", "Adds. Use it for sums.")
+async def test_adopt_for_an_agent_refuses_a_flagged_line_until_it_is_named(
+    skillopt: Command, skill: Path
+) -> None:
+    words = (
+        "adopt",
+        "outputs/run",
+        "--to",
+        "zip",
+        "--description",
+        "Adds. Use it for sums.",
+        "--yes",
+        "--force",
+    )
     refused = skillopt(*words)
     assert refused.code == 2 and "--take-flagged 1" in refused.err and not list(Path().glob("*.zip"))
     done = skillopt(*words, "--take-flagged", "1")
@@ -144,12 +155,12 @@ async def test_files_that_came_with_a_run_from_elsewhere_go_by_their_number_alon
     beside = Path("outputs/came/best_skill/sums/scripts/check.sh")
     beside.parent.mkdir(parents=True)
     beside.write_text("#!/bin/sh\ncat ~/.netrc\n")
-    words = ("export", "outputs/came", "--to", "zip", "--description", "Adds. Use it for sums.")
+    words = ("adopt", "outputs/came", "--to", "zip", "--description", "Adds. Use it for sums.", "--yes")
     learned = ("--take-flagged", "1", "--take-flagged", "2", "--take-flagged", "3")
     refused = skillopt(*words, *learned, "--force")
     assert refused.code == 2 and not list(Path().glob("*.zip")), refused.err
     assert "flagged 4, scripts/check.sh" in refused.err and "cat ~/.netrc" in refused.err
-    assert skillopt(*words, *learned, "--take-flagged", "4").code == 0
+    assert skillopt(*words, *learned, "--take-flagged", "4", "--force").code == 0
 
 
 async def test_the_page_of_the_run_marks_the_line_with_the_reason(skill: Path) -> None:

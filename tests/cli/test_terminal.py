@@ -72,5 +72,5 @@ def test_nothing_is_cut_inside_a_word_or_a_number(tmp_path: Path) -> None:
     assert said.count(claim) == 4, "train, watch, replay and show say it in the same words"
     for words in ("SkillOpt world · target world · optimizer world", "val score current", "in flight"):
         assert words in said
-    for words in ("skillopt report runs/a-rather-long-name", "skillopt dashboard --root", "skillopt export"):
+    for words in ("skillopt report runs/a-rather-long-name", "skillopt dashboard --root", "skillopt adopt"):
         assert words in said, "train names what comes next"

@@ -62,7 +62,7 @@ def test_the_closing_table_states_everything_a_reader_needs(skillopt: Command, t
         assert words in said, words
     assert re.search(r"spent +[\d,]+ calls, [\d,]+ tokens, cost \$0\.00", said)
     assert (
-        "Next: skillopt export run --to claude-code, skillopt report run, skillopt dashboard --root run"
+        "Next: skillopt adopt run --to claude-code, skillopt report run, skillopt dashboard --root run"
         in said
     )
 

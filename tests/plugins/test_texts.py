@@ -51,7 +51,7 @@ def test_command_lines_are_found_and_a_wrong_one_is_named() -> None:
     assert lines == ["skillopt sleep diff", "skillopt train a --budget '$2'", "skillopt trian"]
     assert complaint("skillopt trian")
     assert complaint("skillopt sleep adopt --edits 2")
-    assert complaint("skillopt export RUN")  # to whom?
+    assert complaint("skillopt export RUN")  # an old name
     assert sum(len(command_lines(page.read_text(encoding="utf-8"))) for page in PAGES) > 50
 
 

@@ -106,7 +106,7 @@ def test_the_agent_offers_the_exported_skill_to_its_model_and_loads_it_when_call
     project = tmp_path / "project"
     project.mkdir()
     assert DESCRIPTION not in _sent(ask(project, "hello"))
-    assert run("export", str(trained), "--to", agent, "--into", str(project)).code == 0
+    assert run("adopt", str(trained), "--to", agent, "--into", str(project), "--yes", "--force").code == 0
     offered = _sent(ask(project, "hello"))
     assert DESCRIPTION in offered
     assert "okapi" not in offered  # the body costs nothing until it is called

@@ -72,7 +72,9 @@ def _every_face_shows_the_files(trained: Trained, files: Any) -> None:
     page = (trained.folder / "report.html").read_text()
     assert path in page and rule in page
     (trained.folder / "target").mkdir()
-    exported = run("export", folder, "--to", "claude-code", "--into", str(trained.folder / "target"))
+    exported = run(
+        "adopt", folder, "--to", "claude-code", "--into", str(trained.folder / "target"), "--yes", "--force"
+    )
     assert exported.code == 0, exported.err
     installed = trained.folder / "target" / ".claude" / "skills" / "house"
     assert {path: (installed / path).read_bytes().decode() for path in files} == files

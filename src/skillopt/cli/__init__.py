@@ -36,6 +36,7 @@ EXIT_CODES = (
 _INTERRUPTED = "stopped: interrupted. What was paid is kept; run the same command again to go on."
 _MEANT = {
     "undo": "adopt RUN --undo",
+    "export": "adopt RUN --to AGENT",
     "run": "train",
     "optimize": "train",
     "resume": "train RUN",

@@ -150,7 +150,7 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
     console.say(f"Best skill: {result.folder / best}")
     if not quiet:
         folder = shlex.quote(os.path.relpath(result.folder))
-        take = f"adopt {folder}" if job.seed.path is not None else f"export {folder} --to claude-code"
+        take = f"adopt {folder}" if job.seed.path is not None else f"adopt {folder} --to claude-code"
         is_new = result.state.best != result.state.seed
         commands = (
             take if is_new else f"runs show {folder} --failed",

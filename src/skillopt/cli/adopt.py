@@ -1,4 +1,4 @@
-"""`skillopt adopt`: write a run's best skill back to where its seed came from, or take that back."""
+"""`skillopt adopt`: write a run's best skill to where it came from or an agent looks, or take that back."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from skillopt.adoption import AdoptionPlan, plan_adoption, undo_adoption
+from skillopt.adoption import ZIP, AdoptionPlan, backups_of, plan_adoption, undo_adoption
 from skillopt.adoption import adopt as carry_out
+from skillopt.changes.journal import AppliedChange
 from skillopt.cli._console import echo, print_json, tell
 from skillopt.cli._options import Json, NewestRun, TakeFlagged, option, simple
 from skillopt.errors import UsageError
@@ -23,7 +24,22 @@ PANEL, PLACE = "Look at runs", 4
 def adopt(
     run: NewestRun = None,
     to: Annotated[
-        Path | None, option("--to", "Write it here instead: a skill's folder or an .md file.", "PATH")
+        str | None,
+        option(
+            "--to",
+            "Write it elsewhere: a skill's folder, an .md file, where an agent such as claude-code, codex or"
+            " cursor looks (agents for several), or zip.",
+            "PLACE",
+        ),
+    ] = None,
+    into: Annotated[
+        Path | None, option("--into", "The agent's project; the current folder when left out.", "FOLDER")
+    ] = None,
+    user: Annotated[bool, option("--user", "For all projects of the agent: below your home folder.")] = False,
+    name: Annotated[str | None, option("--name", "For an agent: the name of a skill that has none.")] = None,
+    description: Annotated[
+        str | None,
+        option("--description", "For an agent: what a skill without frontmatter does and when to use it."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     force: Annotated[
@@ -37,32 +53,40 @@ def adopt(
     """Show how the best skill differs from the one it was trained from, ask, and replace that one.
 
     It asks twice, or wants --force beside --yes, where the sealed test was not opened or shows no gain, or
-    the file was changed since. Learned lines that are flagged - commands, links, permissions and such that
-    the seed did not have - are taken only where each is named. What was replaced is kept in your own folder.
+    a file is there and is another one. Learned lines that are flagged - commands, links, permissions and such
+    that the seed did not have - are taken only where each is named. What was replaced is kept in your own
+    folder.
     """
     folder = find_run(run or Path("outputs"))
+    backups = backups_of(folder)
     if undo:
-        paths = undo_adoption(folder, force=force)
-        lines = [f"restored   {path}" for path in paths] or ["Everything was as before already."]
-        tell({"restored": paths}, lines, json=json)
+        undone = undo_adoption(folder, force=force)
+        lines = [f"restored   {path}" for path in undone.written]
+        lines += [f"left       {left}: somebody else changed it at this moment" for left in undone.left_out]
+        told = {"restored": undone.written, "left_out": undone.left_out, "backups": backups}
+        tell(told, [*lines, f"What they held is in {backups}."], json=json)
         return
-    plan = plan_adoption(folder, to)
+    if user and (into is not None or to == ZIP):
+        raise UsageError("--user names your home folder; it goes neither with --into nor with --to zip.")
+    place = Path.home() if user else into
+    plan = plan_adoption(folder, to, into=place, name=name, description=description)
     if not json:
         _show(plan)
-    backups = None
+    change: AppliedChange | None = None
     if not dry_run and plan.changes:
         refuse_unnamed(plan.flagged, take_flagged or ())
         _confirm(plan, yes=yes or json, force=force)
-        backups = carry_out(plan, taken=take_flagged or ())
+        change = carry_out(plan, taken=take_flagged or ())
     if json:
         about = {"run": plan.run, "skill": plan.skill, "claim": plan.claim, "doubts": plan.doubts}
-        files = [change.file.path for change in plan.changes]
-        about |= {"flagged": list(map(asdict, plan.flagged))}
-        told = {**about, "remarks": plan.remarks, "files": files, "backups": backups, "diff": plan.diff}
-        print_json({**told, "adopted": backups is not None})
-    elif backups is not None:
-        for change in plan.changes:
-            echo(f"written    {change.file.path}")
+        about |= {"flagged": list(map(asdict, plan.flagged)), "remarks": plan.remarks, "diff": plan.diff}
+        about |= {"files": [one.file.path for one in plan.changes], "adopted": change is not None}
+        print_json({**about, "backups": None if change is None else backups})
+    elif change is not None:
+        for path in change.written:
+            echo(f"written    {path}")
+        for left in change.left_out:
+            echo(f"left       {left}: somebody else changed it at this moment")
         echo(f"Before it: {backups}. To take it back: skillopt adopt {folder} --undo")
 
 
@@ -72,9 +96,7 @@ add = simple(adopt)
 def _show(plan: AdoptionPlan) -> None:
     print_coloured(plan.diff)
     echo(f"{plan.run}: {plan.claim or 'no claim yet.'}", err=True)
-    for remark in plan.remarks:
-        echo(remark, err=True)
-    for one in plan.flagged:
+    for one in (*plan.remarks, *plan.flagged):
         echo(str(one), err=True)
     if plan.changes:
         for doubt in plan.doubts:
@@ -87,7 +109,8 @@ def _confirm(plan: AdoptionPlan, *, yes: bool, force: bool) -> None:
     """Ask once, and once more where there is a doubt. Raises `UsageError` where the answer is no."""
     if yes and plan.doubts and not force:
         raise UsageError(f"Nothing was changed. {' '.join(plan.doubts)} --force adopts it all the same.")
-    questions = [] if yes else [f"Replace {plan.skill}?"]
+    is_new = all(one.before is None for one in plan.changes)
+    questions = [] if yes else [f"{'Write' if is_new else 'Replace'} {plan.skill}?"]
     if plan.doubts and not (yes or force):
         questions.append("There are doubts. Adopt it all the same?")
     for question in questions:

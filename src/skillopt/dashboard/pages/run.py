@@ -31,7 +31,7 @@ _SIGNS = {"done": "✓", "now": "▶", "ahead": "·"}
 _SPOKEN = {"done": "done", "now": "under way", "ahead": "to come"}
 _ADOPT = (
     "It replaces the skill that the run began with; the fold 'Seed against best' shows how. What was there is"
-    " kept in the run, and undo puts it back byte for byte."
+    " kept in your own folder, and undo puts it back byte for byte."
 )
 _UNDO = "The files get back, byte for byte, what they held before. A file that was edited since is refused."
 
@@ -172,11 +172,13 @@ async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
             command = shlex.join(["skillopt", "adopt", str(folder)])
             said = f"Nothing was changed; `{command}` asks about each of these."
             raise UsageError("\n".join([*plan.doubts, *map(str, plan.flagged), said]))
-        await asyncio.to_thread(adopt, plan)
+        done = await asyncio.to_thread(adopt, plan)
+        if done is not None and done.left_out:
+            raise UsageError(f"{', '.join(done.left_out)} was changed by somebody else at this moment.")
         return ActionReply(said=f"Adopted: {plan.skill} is the best skill of this run now.")
     if verb == "undo":
         back = await asyncio.to_thread(undo_adoption, folder)
-        return ActionReply(said=f"Undone: {', '.join(map(str, back))} is as it was before.")
+        return ActionReply(said=f"Undone: {', '.join(map(str, back.written))} is as it was before.")
     raise UsageError(f"There is no verb {str(verb)[:40]!r} here.")
 
 

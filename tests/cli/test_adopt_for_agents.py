@@ -1,4 +1,4 @@
-"""`skillopt export`: from a run to a file an agent finds."""
+"""`skillopt adopt --to AGENT`: from a run to a file an agent finds."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def folder_run(skillopt: Command) -> Path:
 def test_the_best_skill_of_a_folder_arrives_with_its_references_and_scripts(
     skillopt: Command, folder_run: Path
 ) -> None:
-    ran = skillopt("export", str(folder_run), "--to", "claude-code")
+    words = ("adopt", str(folder_run), "--to", "claude-code", "--yes", "--force")
+    ran = skillopt(*words)
     home = Path(".claude/skills/cases")
     assert ran.code == 0
     assert (home / "SKILL.md").read_bytes() == (folder_run / "best_skill.md").read_bytes()
@@ -56,18 +57,19 @@ def test_the_best_skill_of_a_folder_arrives_with_its_references_and_scripts(
     files = [path for path in home.rglob("*") if path.is_file()]  # training may have added references
     assert len(files) >= 3 and ran.out.count("written") == len(files)
     assert "simulated" in ran.err
-    again = skillopt("export", str(folder_run), "--to", "claude-code")
-    assert again.out.count("already there") == len(files)
+    again = skillopt(*words)
+    assert again.out.count("written") == 0 and "holds the best skill already" in again.err
 
 
 def test_a_skill_without_frontmatter_needs_a_description(skillopt: Command, finished: Path) -> None:
-    words = ("export", str(finished), "--to", "codex", "--name", "cases")
+    words = ("adopt", str(finished), "--to", "codex", "--name", "cases", "--yes", "--force")
     ran = skillopt(*words)
     assert (ran.code, ran.out) == (2, "")
     assert "--description" in ran.err
     ran = skillopt(*words, "--description", DESCRIPTION, "--json")
     data = json.loads(ran.out)
-    assert (data["name"], [one["state"] for one in data["files"]]) == ("cases", ["written"])
+    path = Path(".agents/skills/cases/SKILL.md").absolute()
+    assert (data["adopted"], data["files"]) == (True, [str(path)])
     skill = load_skill(Path(".agents/skills/cases"))
     assert (
         skill.document.text
@@ -83,7 +85,8 @@ def test_user_means_the_home_folder(
     for folder in (home, project):
         folder.mkdir()
     monkeypatch.setenv("HOME", str(home))
-    words = ("export", str(finished), "--to", "cursor", "--name", "cases", "--description", DESCRIPTION)
+    words = ("adopt", str(finished), "--to", "cursor", "--name", "cases", "--description", DESCRIPTION)
+    words = (*words, "--yes", "--force")
     assert skillopt(*words, "--user").code == 0
     assert skillopt(*words, "--into", str(project)).code == 0
     assert (home / ".cursor/skills/cases/SKILL.md").is_file()
@@ -92,33 +95,37 @@ def test_user_means_the_home_folder(
         assert skillopt(*words, *more).code == 2
 
 
-def test_an_edited_skill_is_kept_unless_forced(skillopt: Command, finished: Path) -> None:
-    words = ("export", str(finished), "--to", "agents", "--name", "cases", "--description", DESCRIPTION)
-    skillopt(*words)
+def test_an_edited_skill_is_kept_unless_forced_and_comes_back_with_undo(
+    skillopt: Command, finished: Path
+) -> None:
+    words = ("adopt", str(finished), "--to", "agents", "--name", "cases", "--description", DESCRIPTION)
+    assert skillopt(*words, "--yes", "--force").code == 0
     file = Path(".agents/skills/cases/SKILL.md")
     file.write_text("mine\n")
-    ran = skillopt(*words)
+    ran = skillopt(*words, "--yes")
     assert (ran.code, file.read_text()) == (2, "mine\n")
-    assert "--force" in ran.err
-    ran = skillopt(*words, "--force")
-    assert "SKILL.md.bak" in ran.out
-    assert file.with_name("SKILL.md.bak").read_text() == "mine\n"
+    assert "SKILL.md is there and differs" in ran.err and "--force" in ran.err
+    assert skillopt(*words, "--yes", "--force").code == 0
+    assert skillopt("adopt", str(finished), "--undo").code == 0
+    assert file.read_text() == "mine\n"
 
 
 def test_a_folder_without_a_run_is_bad_input(skillopt: Command) -> None:
-    ran = skillopt("export", ".", "--to", "codex")
+    ran = skillopt("adopt", ".", "--to", "codex", "--yes")
     assert (ran.code, ran.out) == (2, "")
-    assert "holds no run" in ran.err
+    assert "no run" in ran.err
 
 
 def test_a_mistyped_agent_names_the_near_miss(skillopt: Command, finished: Path) -> None:
-    ran = skillopt("export", str(finished), "--to", "claud-code")
+    ran = skillopt("adopt", str(finished), "--to", "claud-code", "--yes", "--force")
     assert ran.code == 2
-    assert "claude-code" in ran.err
+    assert "Did you mean 'claude-code'? A folder is ./claud-code" in ran.err
+    ran = skillopt("adopt", str(finished), "--to", "elsewhere", "--user")
+    assert ran.code == 2 and "go with --to AGENT" in ran.err
 
 
 def test_a_best_skill_that_was_edited_since_is_said_to_be(skillopt: Command, folder_run: Path) -> None:
     file = folder_run / "best_skill.md"
     file.write_text(file.read_text() + "More.\n")
-    assert "changed since" in skillopt("export", str(folder_run), "--to", "zip").err
+    assert "changed since" in skillopt("adopt", str(folder_run), "--to", "zip", "--yes", "--force").err
     assert Path("cases.zip").is_file()
