@@ -17,11 +17,11 @@ from skillopt.config.fields import Leaf
 from skillopt.config.names import (
     DEAD,
     DEAD_VARIABLES,
-    MODES,
     REFUSED,
     ROLE_VARIABLES,
+    SECOND,
     SHORT,
-    aliases,
+    WORDS,
     flat_name,
 )
 from skillopt.config.services import declared
@@ -69,7 +69,7 @@ A bare model name (`gpt-5.5`, without `provider:`) goes to its role's backend. `
 The names `gpt-5.4` and `gpt-5.5`, left at their default or standing in a file, give way to a backend's own default model; to insist, name
 them on the command line or write `provider:gpt-5.5`.
 """
-SECOND = """## Second names
+SECOND_TEXT = """## Second names
 
 One name of a key or value is used throughout; these are read as well.
 """
@@ -96,7 +96,7 @@ def page() -> str:
         further_variables(),
         BACKENDS,
         backends(),
-        SECOND,
+        SECOND_TEXT,
         second_names(),
     ]
     for name in benchmarks.names():
@@ -140,10 +140,11 @@ def further_variables() -> str:
 
 def second_names() -> str:
     """Keys and values that have more than one public name."""
-    keys = [(f"`{name}`", f"`{key}`") for name, key in aliases().items()]
+    keys = [(f"`{name}`", f"`{key}`") for name, key in SECOND.items()]
     values = [
-        (f"`{key}: {word}`", f"`{key}: {name}`")
-        for key, names in {**MODES, **declared().synonyms}.items()
+        (f"`{last}: {word}`", f"`{last}: {name}`")
+        for key, names in WORDS.items()
+        for last in [key.removeprefix("options.")]
         for name, words in names.items()
         for word in words
     ]
@@ -158,10 +159,8 @@ def backends() -> str:
     cells = []
     for name, found in sorted(declared().backends.items()):
         service = declared().service(found.provider)
-        standing_in = [
-            other for other, each in declared().services.items() if each.stands_in_for == found.provider
-        ]
-        provider = " or ".join([found.provider, *standing_in]) if found.open else found.provider
+        other = declared().stand_in(found.provider) if found.open else None
+        provider = f"{found.provider} or {other}" if other else found.provider
         target = provider if found.harness == "chat" else f"{found.harness}/{provider}"
         optimizer = "" if not found.optimizer else provider
         default = service.default_model or ("" if service.default_model == "" else found.provider)

@@ -21,6 +21,7 @@ LONGEST = 400
 # all kinds of plug-ins stands far above their ground, and a door above what it opens.
 LAYERS = [
     "errors",
+    "config.legacy",
     "registry redact files process services significance",
     "config.sections",
     "config.schema",

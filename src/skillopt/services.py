@@ -7,30 +7,19 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict
 
+from skillopt.config.legacy import PublicNames, public_names
+
+_NAMES = PublicNames()
 WRITES: dict[str, Any] = {"writes": True}
 """`json_schema_extra` of an option that is a path and is written: it belongs to the working directory, never
 to the folder of a config file.
 """
-ENDPOINT: Mapping[str, str] = {"base_url": "base_url", "api_key": "api_key"}
-"""The keys of a service that has an address and a key, and nothing else of its own."""
-KNOBS: Mapping[str, str] = {
-    "model": "name",
-    "temperature": "temperature",
-    "timeout_seconds": "timeout",
-    "max_tokens": "max_tokens",
-}
-"""Keys for a service whose model and sampling can be set once for every role that is on it."""
-
-
-def agent_keys(*names: str) -> Mapping[str, str]:
-    """Keys that fill the settings of these names in a role's `agent` section."""
-    return {name: f"agent.{name}" for name in names}
 
 
 class Options(BaseModel):
@@ -61,15 +50,6 @@ EXPECTED: Mapping[str, str] = {
     "string_too_short": "text",
 }
 """Kinds of pydantic errors to what was expected, in words."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
-    """A public key whose words stand for the values of what it fills."""
-
-    fills: str
-    values: Mapping[str, Any]
-    description: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,32 +94,8 @@ class Service:
     """The ending of model names that are files, such as `.gguf`: such a name is resolved like any path."""
     simulates_both: bool = False
     """Whether a target on it needs an optimizer on it, which is then meant where none is named."""
-    prefix: str = ""
-    """What its public keys and variables begin with; blank is its name."""
-    keys: Mapping[str, str | Words] = field(default_factory=lambda: ENDPOINT)
-    """The rest of each public key, and the part of a role's settings that the key fills: `base_url`,
-    `api_key`, `name`, `temperature`, `options.<name>`, `agent.<name>` ... Each also exists for one role.
-    """
-    further_keys: Mapping[str, tuple[str | None, str]] = field(default_factory=dict)
-    """Public keys without the prefix, whole: the role each is for (None is both), and what it fills."""
-    variables: Mapping[str, str] = field(default_factory=dict)
-    """Further environment variables, by what they fill; those that follow from the keys come first."""
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    """Second names of whole public keys (`azure_endpoint`), by the key they are."""
-    synonyms: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
-    """By option: second words of its values."""
-    backends: tuple[str, ...] = ()
-    """Public backend names that mean it, for a bare model name. Its own name is always one."""
-    backs_optimizer: bool = True
-    """Whether `model.backend` with one of these names fills the optimizer as well as the target."""
-    stands_in_for: str = ""
-    """The service whose bare model names come here wherever an address of this one is configured."""
-    open_backend: str = ""
-    """The backend name that leaves the choice to an address: this service, or one that stands in for it."""
-
-    def key_prefix(self, name: str) -> str:
-        """What the public keys of the service of that name begin with."""
-        return self.prefix or name
+    names: PublicNames = _NAMES
+    """Its public keys, variables and backend names, where `legacy.yaml` has no row of it: a plug-in's own."""
 
     def address(self, url: str | None) -> str:
         """A base URL as it identifies a measurement; empty for the service's own."""
@@ -148,8 +104,7 @@ class Service:
 
     def variable(self, name: str, part: str) -> str:
         """The first variable that fills a part of a role's settings."""
-        last = next(key for key, fills in self.keys.items() if fills == part)
-        return f"{self.key_prefix(name)}_{last}".upper()
+        return public_names(name, self.names).variable(name, part)
 
     def wants_key(self, options: Mapping[str, Any]) -> bool:
         """Whether a role with these options cannot do without a key."""

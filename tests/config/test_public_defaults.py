@@ -10,7 +10,7 @@ from _public_defaults import PUBLIC, WHY, differs, public_default
 
 from config._public_files import BASE
 from skillopt.benchmarks import benchmarks
-from skillopt.config.names import DEAD, REFUSED, aliases
+from skillopt.config.names import DEAD, REFUSED, SECOND
 from skillopt.config.services import declared
 from skillopt.config.show import describe
 
@@ -59,7 +59,7 @@ def test_every_key_of_the_public_base_file_is_in_the_table_with_its_value():
 def test_every_public_key_is_one_of_ours():
     assert set(PUBLIC) <= set(ROWS)
     assert set(WHY) <= set(PUBLIC)
-    assert not set(PUBLIC) & {*DEAD, *REFUSED, *aliases()}
+    assert not set(PUBLIC) & {*DEAD, *REFUSED, *SECOND}
 
 
 @pytest.mark.parametrize("key", PUBLIC)

@@ -35,8 +35,7 @@ def test_a_public_file_in_quotes_means_what_it_means_without(name: str, tmp_path
     ("text", "said"),
     [
         ("train: {batch_size: 'many'}", "expected a whole number, not 'many'"),
-        ("train: {batch_size: '4.5'}", "expected a whole number, not 4.5"),
-        ("train: {batch_size: ' 4'}", "expected a whole number, not ' 4'"),
+        ("train: {batch_size: '4.5'}", "expected a whole number, not '4.5'"),
         ("evaluation: {use_gate: 'maybe'}", "expected true or false, not 'maybe'"),
     ],
 )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from skillopt.config.fields import Leaf
-from skillopt.config.names import MODES
+from skillopt.config.names import WORDS
 from skillopt.config.schema import Config
 
 SPELLINGS = [
     (key, word, name)
-    for key, names in MODES.items()
-    if "." in key
+    for key, names in WORDS.items()
+    if key.startswith("optimizer.")
     for name, words in names.items()
     for word in (name, *words)
 ]
@@ -71,12 +71,10 @@ def test_switches_are_read_from_text(word, run):
 
 def test_a_list_is_read_from_text_also_where_text_would_do():
     scorer = Leaf(key="env.scorer", annotation=str | list[str], default=None, description="")
-    assert scorer.from_text('["node", "grade.js"]') == ["node", "grade.js"]
-    assert scorer.from_text("cmd: node [grade].js") == "cmd: node [grade].js"
-    assert (
-        Leaf(key="env.prompt", annotation=str, default=None, description="").from_text("[a] {field}")
-        == "[a] {field}"
-    )
+    assert scorer.read('["node", "grade.js"]', is_text=True) == ["node", "grade.js"]
+    assert scorer.read("cmd: node [grade].js", is_text=True) == "cmd: node [grade].js"
+    prompt = Leaf(key="env.prompt", annotation=str, default=None, description="")
+    assert prompt.read("[a] {field}", is_text=True) == "[a] {field}"
 
 
 def test_a_configuration_has_other_values_by_key_and_stays_as_it_is() -> None:

@@ -21,11 +21,12 @@ FILE = '''"""Zebra: a vendor that is one file."""
 
 from pydantic import Field
 
+from skillopt.config.legacy import ENDPOINT, PublicNames
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.money import per_million
 from skillopt.models.wires.chat import ChatModel
 from skillopt.models.wires.http import Wire
-from skillopt.services import ENDPOINT, Options
+from skillopt.services import Options
 
 
 class ZebraOptions(Options):
@@ -41,9 +42,11 @@ PLUGIN = Provider(
     Options=ZebraOptions,
     needs_key=True,
     default_model="zebra-1",
-    keys={**ENDPOINT, "stripes": "options.stripes"},
-    variables={"ZEBRA_TOKEN": "api_key"},
-    backends=("zebra_chat",),
+    names=PublicNames(
+        keys={**ENDPOINT, "stripes": "options.stripes"},
+        variables={"ZEBRA_TOKEN": "api_key"},
+        backends=("zebra_chat",),
+    ),
     price=per_million(input=2, output=8),
 )
 '''

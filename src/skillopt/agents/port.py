@@ -8,14 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from skillopt.config.legacy import PublicNames
 from skillopt.programs.port import AgentDriver
 from skillopt.services import Service
 
 if TYPE_CHECKING:
     from skillopt.transcripts.port import Homes, TranscriptSource
 
-_LOGIN = Service(needs_name=False, uses_own_login=True, default_model="", keys={})
-_PROGRAM = Service(keys={}, backs_optimizer=False)
+_NO_KEYS = PublicNames(keys={}, target_only=True)
+_LOGIN = Service(needs_name=False, uses_own_login=True, default_model="", names=PublicNames(keys={}))
 
 
 FOLDER = "{plugin}"
@@ -102,8 +103,10 @@ class Agent:
     """What configuration has to know of that login."""
     is_provider: bool = False
     """Whether the model behind that login can be asked without the agent, as a provider of that name."""
-    program: Service = _PROGRAM
-    """The same for the program: its keys fill the `agent` section of a role, its backends mean it."""
+    names: PublicNames = _NO_KEYS
+    """The public names of the program, where `legacy.yaml` has no row of it: its keys fill the `agent`
+    section of a role, its backends mean it.
+    """
     vendor: str = ""
     """The provider whose key serves a rollout too, as that has a home where nobody is logged in."""
     prefers_vendor_key: bool = False
@@ -118,10 +121,9 @@ class Agent:
     """Set where SkillOpt can be installed into it."""
 
 
-def own_login(model: str, *variables: str, **more: Any) -> Service:
-    """What configuration has to know of a login: its default model, and the variables with a key for it."""
-    known = dict.fromkeys(variables, "api_key")
-    return replace(_LOGIN, default_model=model, keys={"api_key": "api_key"}, variables=known, **more)
+def own_login(model: str) -> Service:
+    """What configuration has to know of a login that has this default model."""
+    return replace(_LOGIN, default_model=model)
 
 
 def lazily(module: str, name: str) -> Callable[[], Any]:

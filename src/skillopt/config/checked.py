@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from skillopt.config.fields import Leaf, nested
 from skillopt.config.layers import leaf_of, settings_leaves, tracker_settings, tree, tree_sections
@@ -25,7 +25,7 @@ from skillopt.config.names import (
 from skillopt.config.schema import Config
 from skillopt.config.sections import RARE_ROLES, ROLES
 from skillopt.config.services import declared
-from skillopt.config.source import CHOSEN, ConfigEntry, Layer
+from skillopt.config.source import ConfigEntry, Layer
 from skillopt.errors import SkillOptError, suggest
 from skillopt.gate.policies import POLICIES
 from skillopt.optimizer.proposers import PROPOSERS
@@ -97,40 +97,6 @@ def check_keys(
     return list(dict.fromkeys(warnings))
 
 
-def check_provider_values(merged: Mapping[str, ConfigEntry]) -> dict[str, str]:
-    """A line for each provider's key with a value of the wrong type, whether or not a role is on it."""
-    found: dict[str, str] = {}
-    for key, entry in merged.items():
-        if key not in declared().keys or entry.source.layer not in CHOSEN or entry.value in (None, ""):
-            continue
-        leaf = declared().keys[key].leaf
-        try:
-            if not leaf.path:
-                TypeAdapter(leaf.annotation).validate_python(entry.value, strict=True)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            found[key] = value_problem(key, entry, leaf, first)
-    return found
-
-
-def about(
-    error: ValidationError,
-    merged: Mapping[str, ConfigEntry],
-    settings: type[BaseModel] | None = None,
-    *,
-    below: str = "",
-) -> list[str]:
-    """A line for every value of the wrong type or range: of the tree, or of a plug-in `below` a section."""
-    lines = []
-    for detail in error.errors(include_url=False, include_input=False):
-        # A union adds the names of its branches, a list its index: the key is the part in front that is one.
-        parts = [*filter(None, below.split(".")), *(str(part) for part in detail["loc"])]
-        keys = [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
-        key = next((one for one in keys if leaf_of(one, settings) is not None), keys[0])
-        lines.append(value_problem(key, merged.get(key), leaf_of(key, settings), detail))
-    return list(dict.fromkeys(lines))
-
-
 def value_problem(key: str, entry: ConfigEntry | None, leaf: Leaf | None, detail: Any) -> str:
     """One line about a value that pydantic refused: where it stands, what was expected, what was written."""
     kind, context = detail["type"], detail.get("ctx", {})
@@ -186,7 +152,7 @@ def _near_miss(entry: ConfigEntry, settings: type[BaseModel] | None, benchmark: 
     return suggest(section.partition(".")[0], [name for name in tree_sections() if "." not in name])
 
 
-def asks_for_nothing(value: Any, harmless: tuple[Any, ...]) -> bool:
+def asks_for_nothing(value: Any, harmless: Sequence[Any]) -> bool:
     """Whether the value of a key that has no effect is one that wants none."""
     if value is None or value == "":
         return True
@@ -200,15 +166,17 @@ def typed(
     settings: type[BaseModel] | None,
     problems: list[str],
 ) -> Config | None:
-    """The tree of these values, with what benchmark, providers and trackers declare in it. What is wrong is
-    added to `problems`; None where there is no tree.
+    """The tree of values that were read one by one, with what benchmark, providers and trackers declare. What
+    does not fit together is added to `problems`; None where there is no tree.
     """
 
     def valid(model: type[M], given: Any, below: str = "") -> M | None:
         try:
             return model.model_validate(given)
         except ValidationError as error:
-            problems.extend(about(error, merged, settings if below == "env" else None, below=below))
+            for detail in error.errors(include_url=False, include_input=False):
+                key = ".".join([*filter(None, [below]), *map(str, detail["loc"])])
+                problems.append(value_problem(key, merged.get(key), leaf_of(key, settings), detail))
             return None
 
     whole = nested({key: value for key, value in values.items() if key in tree()})
@@ -218,13 +186,11 @@ def typed(
         if "price" in own_role and all(part is None for part in own_role["price"].values()):
             del own_role["price"]
         if "options" in own_role:
-            # Those that are set, as the role's provider declares them; paths as text.
             given = {name: value for name, value in own_role["options"].items() if value is not None}
-            options = declared().service(provider_of(str(own_role.get("name", "")))).Options
-            made = valid(options, given, f"model.{role}.options")
-            set_here = {} if made is None else {name: getattr(made, name) for name in given}
+            service = declared().service(provider_of(str(own_role.get("name", ""))))
+            valid(service.Options, given, f"model.{role}.options")
             own_role["options"] = {
-                name: str(value) if isinstance(value, Path) else value for name, value in set_here.items()
+                name: str(value) if isinstance(value, Path) else value for name, value in given.items()
             }
     tracking, kinds = whole.get("tracking", {}), tracker_settings()
     trackers = {name: tracking.pop(name) for name in kinds if name in tracking}

@@ -161,10 +161,7 @@ class RoleConnection:
 
     def by_address(self, backend: Backend, chosen: ConfigEntry | None) -> Backend:
         """The backend, or where it is open the service that stands in for it, if only that has an address."""
-        stands_in = next(
-            (name for name, each in self.declared.services.items() if each.stands_in_for == backend.provider),
-            None,
-        )
+        stands_in = self.declared.stand_in(backend.provider)
         if not backend.open or stands_in is None:
             return backend
         key = self.own("api_key") or self.public(stands_in, "api_key")

@@ -1,4 +1,4 @@
-"""What can be read off a field of the schema: its key, its type in words, how text becomes its value."""
+"""What can be read off a field of the schema: its key, its type in words, and how its value is read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, ConfigDict, SecretStr, TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from skillopt.config import yaml_file
@@ -24,10 +24,6 @@ FILE_OR_TEXT_KEYS = frozenset({"env.prompt", "env.system", "env.scorer"})
 """Keys that hold text or name a file: a template, or a scorer in a Python file."""
 
 _FILE = re.compile(r"^(?P<file>[^\n]+\.(?:md|txt)|[^\n:]+\.py)(?P<rest>(?::\w+)?)$")
-_TRUTHS = {
-    **dict.fromkeys(("true", "yes", "on", "1"), True),
-    **dict.fromkeys(("false", "no", "off", "0"), False),
-}
 _WORDS: Mapping[Any, str] = {str: "text", Path: "path", SecretStr: "secret"}
 """What a person calls a type, where that is not its name."""
 
@@ -41,6 +37,8 @@ class Leaf:
     default: Any
     """As JSON."""
     description: str
+    bounds: tuple[Any, ...] = ()
+    """What pydantic checks beside the type."""
     writes: bool = False
     """True for a path that is written."""
 
@@ -91,34 +89,36 @@ class Leaf:
             for option in self.options
         )
 
-    def from_text(self, text: str) -> Any:
-        """What a flag, an option or a variable means: text or a list where the key takes it, else YAML."""
-        if self.optional and text in ("", "null", "~"):
-            return None
-        if bool in self.options and text.lower() in _TRUTHS:
-            return _TRUTHS[text.lower()]
-        is_list = any(get_origin(option) is list for option in self.options) and text.startswith("[")
-        if self._takes_text and not is_list:
-            return text
-        try:
-            return yaml_file.value_of(text)
-        except yaml.YAMLError:
-            raise ConfigError(f"{self.key}: cannot read the value as YAML; quote it") from None
-
-    def from_quotes(self, text: str) -> Any:
-        """The value that quoted text of a file means: a number or a truth value where the key wants one and
-        the text is exactly that, as public files have them; any other text stays text.
+    def read(self, value: Any, *, is_text: bool) -> Any:
+        """The value in the type of its key, or a `ValidationError`. The text of a flag, option or variable is
+        read by that type; what YAML or Python has typed is taken strictly, but for figures and truth values
+        in quotes, which public files have.
         """
-        if bool in self.options and text.lower() in _TRUTHS:
-            return _TRUTHS[text.lower()]
-        wants_number = any(option in (int, float) for option in self.options) and not self._takes_text
-        return yaml_file.value_of(text) if wants_number and yaml_file.is_number(text) else text
-
-    @property
-    def _takes_text(self) -> bool:
-        return any(option in (str, Path, SecretStr) for option in self.options) or (
+        if self.optional and (value in ("", None) or (is_text and value in ("null", "~"))):
+            return None
+        takes_text = any(option in (str, Path, SecretStr) for option in self.options) or (
             bool(self.choices) and all(isinstance(choice, str) for choice in self.choices)
         )
+        is_list = any(get_origin(option) is list for option in self.options)
+        is_structure = not self.is_figure and not takes_text
+        if is_text and isinstance(value, str) and (is_structure or (is_list and value.startswith("["))):
+            value = _yaml(self.key, value)
+        is_lax = isinstance(value, str) and (bool in self.options or not takes_text)
+        return self._adapter.validate_python(value, strict=not is_lax)
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        kind: Any = self.annotation
+        for bound in self.bounds:
+            kind = Annotated[kind, bound]
+        return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
+
+
+def _yaml(key: str, text: str) -> Any:
+    try:
+        return yaml_file.value_of(text)
+    except yaml.YAMLError:
+        raise ConfigError(f"{key}: cannot read the value as YAML; quote it") from None
 
 
 def leaves(model: type[BaseModel], prefix: str = "") -> Iterator[Leaf]:
@@ -131,13 +131,13 @@ def leaves(model: type[BaseModel], prefix: str = "") -> Iterator[Leaf]:
         if section is not None:
             yield from leaves(section, f"{key}.")
         else:
+            default = None if field.is_required() else field.get_default(call_default_factory=True)
             yield Leaf(
                 key=key,
                 annotation=field.annotation,
-                default=None
-                if field.is_required()
-                else to_jsonable_python(field.get_default(call_default_factory=True), fallback=str),
+                default=to_jsonable_python(default, fallback=str),
                 description=" ".join((field.description or "").split()),
+                bounds=tuple(field.metadata),
                 writes=field.json_schema_extra == WRITES,
             )
 

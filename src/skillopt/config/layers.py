@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from skillopt.agents import AGENTS
 from skillopt.config.fields import Leaf, leaves, sections
 from skillopt.config.files import BASE_KEY, ConfigFile
-from skillopt.config.names import FLAT, aliases, canonical, dotted, variables
+from skillopt.config.names import FLAT, SECOND, canonical, dotted, variables
 from skillopt.config.schema import Config
 from skillopt.config.sections import RARE_ROLES, ROLES, parse_budget
 from skillopt.config.services import declared
@@ -26,8 +26,6 @@ from skillopt.trackers import trackers
 
 _NAMED = tuple(f"model.{role}" for role in (*ROLES, *RARE_ROLES))
 _OPTIONS = tuple(f"{role}.options" for role in _NAMED)
-_AS_TEXT = ("flag", "cfg-options", "environment", ".env")
-"""Layers in which every value is text, to be read by its key's type."""
 
 
 @while_known(trackers)
@@ -57,11 +55,6 @@ def tree() -> Mapping[str, Leaf]:
 def tree_sections() -> tuple[str, ...]:
     """Every dotted key that holds further keys."""
     return (*sections(Config), *_OPTIONS, *(f"tracking.{name}" for name in tracker_settings()))
-
-
-def option_owner(key: str) -> str | None:
-    """The role whose option a key is."""
-    return key.split(".")[1] if key.startswith(tuple(f"{each}." for each in _OPTIONS)) else None
 
 
 def file_layer(document: ConfigFile, problems: list[str]) -> dict[str, ConfigEntry]:
@@ -100,7 +93,7 @@ def option_layer(
             continue
         source = Source(layer="cfg-options", where=written)
         entry = ConfigEntry(key=_key_of(written, settings), value=text, source=source, written=written)
-        found |= _layer([entry], problems, settings=settings)
+        found |= _layer([entry], problems)
     return found
 
 
@@ -118,7 +111,7 @@ def flag_layer(
         for name, value in flags.items()
         if value is not None
     ]
-    return _layer(given, problems, settings=settings)
+    return _layer(given, problems)
 
 
 def variable_layer(
@@ -191,14 +184,12 @@ def _entry(key: str, value: Any, written: str, line: int, document: ConfigFile) 
     return ConfigEntry(key=key, value=value, source=source, written=written, folder=document.path.parent)
 
 
-def _layer(
-    entries: Iterable[ConfigEntry], problems: list[str], *, settings: type[BaseModel] | None = None
-) -> dict[str, ConfigEntry]:
-    """Entries by key: shorthands spelled out, second names joined, text read by its key's type."""
+def _layer(entries: Iterable[ConfigEntry], problems: list[str]) -> dict[str, ConfigEntry]:
+    """Entries by key: shorthands spelled out, second names joined."""
     found: dict[str, ConfigEntry] = {}
     for entry in entries:
         try:
-            spelled = _spell_out(entry, settings)
+            spelled = _spell_out(entry)
         except ConfigError as error:
             problems.append(f"{entry.source}: {error}")
             continue
@@ -212,7 +203,7 @@ def _layer(
     return found
 
 
-def _spell_out(entry: ConfigEntry, settings: type[BaseModel] | None) -> list[ConfigEntry]:
+def _spell_out(entry: ConfigEntry) -> list[ConfigEntry]:
     key, value = _first_name(entry.key), entry.value
     if key in _NAMED and not isinstance(value, dict):
         key = f"{key}.name"
@@ -226,11 +217,6 @@ def _spell_out(entry: ConfigEntry, settings: type[BaseModel] | None) -> list[Con
         limits = parse_budget(value).model_dump(exclude={"per_rollout"})
         return [replace(entry, key=f"budget.{name}", value=limit) for name, limit in limits.items()]
     value = canonical(key, value)
-    leaf = leaf_of(key, settings)
-    # Which provider's option a role has is only known when the role is connected; its text is read then.
-    is_text = isinstance(value, str) and entry.source.layer in _AS_TEXT and option_owner(key) is None
-    if leaf is not None and is_text:
-        value = leaf.from_text(value)
     if key == "optimizer.lr_scheduler" and value == "autonomous":
         key = "optimizer.lr_control_mode"  # the public scheduler of that name left the limit to nobody
     return [replace(entry, key=key, value=value)]
@@ -243,14 +229,4 @@ def _first_name(key: str) -> str:
             field = key.removeprefix(f"tracking.{name}_")
             if field in settings.model_fields:
                 return f"tracking.{name}.{field}"
-    return aliases().get(key, key)
-
-
-def read_text(entry: ConfigEntry, leaf: Leaf) -> ConfigEntry:
-    """The entry with its text read by the type of its key: all text of a flag, option or variable; of a file,
-    text in quotes that is exactly a number or a truth value.
-    """
-    if not isinstance(entry.value, str):
-        return entry
-    value = (leaf.from_text if entry.source.layer in _AS_TEXT else leaf.from_quotes)(entry.value)
-    return replace(entry, value=value)
+    return SECOND.get(key, key)

@@ -9,12 +9,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from skillopt.benchmarks import benchmarks
-from skillopt.config.checked import about_dead, check_keys, check_provider_values, typed
+from skillopt.config.checked import about_dead, check_keys, typed, value_problem
 from skillopt.config.connect import RoleConnection
-from skillopt.config.fields import file_in, leaves
+from skillopt.config.fields import Leaf, file_in
 from skillopt.config.files import ConfigFile, read_chain, read_dotenv, resolve_path
 from skillopt.config.layers import (
     default_layer,
@@ -22,8 +22,6 @@ from skillopt.config.layers import (
     flag_layer,
     leaf_of,
     option_layer,
-    option_owner,
-    read_text,
     settings_leaves,
     tree,
     variable_layer,
@@ -230,34 +228,59 @@ class _Loading:
         problems, settings = self.problems, self.settings
         every = [entry for layer in layers for entry in layer.values()]
         self.warnings.extend(check_keys(every, settings, self.benchmark, self.registry, problems))
-        merged = {key: entry for key, entry in _merge(layers).items() if leaf_of(key, settings) is not None}
-        merged = {key: self._read(entry) for key, entry in merged.items()}
-        wrong = check_provider_values(merged)
-        problems += wrong.values()
-        merged = {key: entry for key, entry in merged.items() if key not in wrong}
+        merged = self._read(_merge(layers))
         _keep_schedule_ordered(merged, layers)
         self._force_no_limit(merged)
         _simulate_both(merged)
-        merged |= self._connected(merged)
-        merged = {key: entry for key, entry in merged.items() if key not in declared().keys}
-        values = {key: _value(entry, settings, self.cwd, problems) for key, entry in merged.items()}
+        merged |= self._read(self._connected(merged))
+        values = {key: entry.value for key, entry in merged.items() if key not in declared().keys}
         config = typed(values, merged, settings, problems)
         if config is None or problems:
             raise ConfigError("\n".join(dict.fromkeys(problems)))
         config = self._in_harness(config)
-        provenance = dict.fromkeys(
-            [*tree(), *(leaf.key for leaf in (settings_leaves(settings) if settings else ()))], DEFAULT
-        )
-        return config, provenance | {key: entry.source for key, entry in merged.items()}
+        own = [] if settings is None else settings_leaves(settings)
+        provenance = dict.fromkeys([*tree(), *(leaf.key for leaf in own)], DEFAULT)
+        found = {key: entry.source for key, entry in merged.items() if key in values}
+        return config, provenance | found
+
+    def _read(self, entries: Mapping[str, ConfigEntry]) -> dict[str, ConfigEntry]:
+        """Known entries with values in the types of their keys; a wrong value is a problem and left out."""
+        found = {}
+        for key, entry in entries.items():
+            leaf = leaf_of(key, self.settings)
+            if leaf is None:
+                continue
+            try:
+                value = leaf.read(self._placed(entry, leaf), is_text=entry.is_text)
+            except ConfigError as error:
+                self.problems.append(f"{entry}: {error}")
+                continue
+            except ValidationError as error:
+                # A variable of a provider that nobody uses stops nobody.
+                if key in declared().keys and entry.source.layer not in CHOSEN:
+                    value = entry.value
+                else:
+                    detail = error.errors(include_url=False, include_input=False)[0]
+                    self.problems.append(value_problem(key, entry, leaf, detail))
+                    continue
+            found[key] = replace(entry, value=value)
+        return found
+
+    def _placed(self, entry: ConfigEntry, leaf: Leaf) -> Any:
+        """The value; a written path, or the file that a text names, where it points."""
+        if not isinstance(entry.value, str) or not entry.value:
+            return entry.value
+        file, rest = (entry.value, "") if leaf.path else file_in(entry.key, entry.value)
+        if not file:
+            return entry.value
+        path = resolve_path(file, folder=entry.folder, cwd=self.cwd, output=leaf.writes)
+        return path if Path in leaf.options else f"{path}{rest}"
 
     def _connected(self, merged: Mapping[str, ConfigEntry]) -> dict[str, ConfigEntry]:
         """What the roles' settings become once their providers are known."""
         found: dict[str, ConfigEntry] = {}
         named = {".".join(key.split(".")[:2]) for key, entry in merged.items() if entry.value is not None}
         for role in (*ROLES, *(role for role in RARE_ROLES if f"model.{role}" in named)):
-            name = merged.get(f"model.{role}.name")
-            if name is not None and not (isinstance(name.value, str) and name.value):
-                continue  # its type is complained about
             try:
                 role_entries = RoleConnection(role=role, entries=merged, cwd=self.cwd, warnings=self.warnings)
                 found |= role_entries.connect()
@@ -265,31 +288,12 @@ class _Loading:
                 message = str(error)
                 self.problems.append(message if message.startswith("model.") else f"model.{role}: {message}")
                 continue
-            found |= self._options(role, {**merged, **found})
             known = {**merged, **found}
             where = f"of {provider_of(str(known[f'model.{role}.name'].value))}"
             for key, value in _role_defaults(role, known).items():
                 if key in tree() and (key not in known or known[key].value is None):
                     found[key] = ConfigEntry.by_default(key, value, where)
         return found
-
-    def _options(self, role: RoleName, entries: Mapping[str, ConfigEntry]) -> dict[str, ConfigEntry]:
-        """The options of a connected role, their text read by the types that its provider declares."""
-        provider = provider_of(str(entries[f"model.{role}.name"].value))
-        prefix = f"model.{role}.options."
-        known = {leaf.key: leaf for leaf in leaves(declared().service(provider).Options, prefix)}
-        return {
-            key: read_text(entry, known[key])
-            for key, entry in entries.items()
-            if key in known and option_owner(key) == role
-        }
-
-    def _read(self, entry: ConfigEntry) -> ConfigEntry:
-        """Read numbers and truth values in quotes, as public files have them; options wait for their role."""
-        leaf = leaf_of(entry.key, self.settings)
-        if leaf is None or entry.source.layer != "config" or option_owner(entry.key):
-            return entry
-        return read_text(entry, leaf)
 
     def _in_harness(self, config: Config) -> Config:
         """The tree with the harness in the target's name: as written, else the one the benchmark works in."""
@@ -358,23 +362,6 @@ def _keep_schedule_ordered(merged: dict[str, ConfigEntry], layers: Layered) -> N
         return
     if strength[top_key] > strength[key] and 1 <= top.value < lowest:
         merged[key] = ConfigEntry.by_default(key, top.value, f"not above {top_key}")
-
-
-def _value(entry: ConfigEntry, settings: type[BaseModel] | None, cwd: Path, problems: list[str]) -> Any:
-    leaf = leaf_of(entry.key, settings)
-    if leaf is None or (entry.value == "" and leaf.optional):
-        return None
-    if not isinstance(entry.value, str) or not entry.value:
-        return entry.value
-    file, rest = (entry.value, "") if leaf.path else file_in(entry.key, entry.value)
-    if not file:
-        return entry.value
-    try:
-        path = resolve_path(file, folder=entry.folder, cwd=cwd, output=leaf.writes)
-    except ConfigError as error:
-        problems.append(f"{entry}: {error}")
-        return None
-    return path if Path in leaf.options else f"{path}{rest}"
 
 
 def _secrets(layers: Layered, variables: Variables) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
-"""What providers and agent programs declare of themselves, as configuration reads it: their public keys and
-variables, the options of a role, and the backend names that mean them.
+"""What providers and agent programs are to configuration: their public keys and variables, the options of a
+role, and the backend names that mean them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from pydantic import BaseModel
 from skillopt.agents import AGENTS, agent, driven
 from skillopt.agents.port import Agent
 from skillopt.config.fields import Leaf, leaves
+from skillopt.config.legacy import PublicNames, Words, public_names
 from skillopt.config.sections import ROLES, RoleConfig, RoleName
 from skillopt.errors import ConfigError, suggest
 from skillopt.models import PROVIDERS, provider
 from skillopt.registry import while_known
-from skillopt.services import Service, Words
+from skillopt.services import Service
 
 CHAT = "chat"
 SENTINELS = frozenset({"gpt-5.4", "gpt-5.5"})
@@ -66,16 +67,14 @@ class Declared:
     """Providers, and the logins of agent programs, by the name that stands in a model string."""
     programs: Mapping[str, Agent]
     """Agent programs by the name of their harness."""
+    names: Mapping[str, PublicNames]
+    """The public names of both."""
     keys: Mapping[str, ServiceKey]
     """By dotted key."""
     variables: Mapping[str, str]
     """Environment variable to key; of two variables for one key the first in this order counts."""
     second_variables: Mapping[str, str]
     """Those of them whose name does not follow from their key."""
-    aliases: Mapping[str, str]
-    """Second names of keys."""
-    synonyms: Mapping[str, Mapping[str, tuple[str, ...]]]
-    """By option: second words of its values."""
     options: Mapping[str, Leaf]
     """Every option by its name, as a role has it below `options`."""
     backends: Mapping[str, Backend]
@@ -100,6 +99,10 @@ class Declared:
         """The declaration behind a provider's name."""
         return self.services.get(name or "") or Service()
 
+    def stand_in(self, provider: str) -> str | None:
+        """The service that takes the bare names of a provider where only that has an address."""
+        return next((name for name, each in self.names.items() if each.stands_in_for == provider), None)
+
     def login_of(self, harness: str) -> str | None:
         """The login of the program that a harness drives, which serves a target that names no provider."""
         return self.programs[harness].login if harness in self.programs else None
@@ -121,38 +124,36 @@ def declared() -> Declared:
     programs = {name: agent(name) for name in driven()}
     services = {name: _service(name) for name in PROVIDERS.names()}
     services |= {each.login: each.account for each in programs.values() if each.login not in services}
-    owners = {**services, **{name: each.program for name, each in programs.items()}}
+    names = {
+        **{name: public_names(name, each.names) for name, each in services.items()},
+        **{name: public_names(name, each.names) for name, each in programs.items()},
+    }
     keys = {
         each.leaf.key: each
-        for name, service in owners.items()
-        for each in _keys(name, service, roles=(None, *ROLES) if name in services else (None,))
+        for name, public in names.items()
+        for each in _keys(name, public, services.get(name, Service()).Options, name in services)
     }
     second = {
-        variable: f"model.{service.key_prefix(name)}_{last}"
-        for name, service in owners.items()
-        for variable, fills in service.variables.items()
-        for last in [next(last for last, filled in service.keys.items() if filled == fills)]
+        variable: f"model.{public.prefix or name}_{last}"
+        for name, public in names.items()
+        for variable, fills in public.variables.items()
+        for last in [next(last for last, filled in public.keys.items() if filled == fills)]
     }
     derived = {
         variable: key
         for key, each in keys.items()
-        for variable in _spellings(key, each, owners[each.owner].key_prefix(each.owner))
+        for variable in _spellings(key, each, names[each.owner].prefix or each.owner)
     }
     backends: dict[str, Backend] = {}
-    for backend, meaning in _backends(services, programs):
+    for backend, meaning in _backends(names, programs):
         backends.setdefault(backend, meaning)
     return Declared(
         services=services,
         programs=programs,
+        names=names,
         keys=keys,
         variables={**derived, **second},
         second_variables=second,
-        aliases={
-            f"model.{alias}": f"model.{key}"
-            for service in owners.values()
-            for alias, key in service.aliases.items()
-        },
-        synonyms={name: words for each in services.values() for name, words in each.synonyms.items()},
         options=_options(services),
         backends=backends,
     )
@@ -165,23 +166,27 @@ def _service(name: str) -> Service:
         return Service()
 
 
-def _keys(owner: str, service: Service, roles: tuple[RoleName | None, ...]) -> Iterator[ServiceKey]:
-    prefix = service.key_prefix(owner)
-    for role in roles:
-        for name, fills in service.keys.items():
-            key = f"{role}_{prefix}_{name}" if role else f"{prefix}_{name}"
-            yield _key(owner, service, key, role, fills)
-    for key, (only, part) in service.further_keys.items():
-        yield _key(owner, service, key, cast("RoleName | None", only), part)
+def _keys(
+    owner: str, names: PublicNames, options: type[BaseModel], has_role_keys: bool
+) -> Iterator[ServiceKey]:
+    prefix = names.prefix or owner
+    for role in (None, *ROLES) if has_role_keys else (None,):
+        for name, fills in names.keys.items():
+            yield _key(owner, options, f"{role}_{prefix}_{name}" if role else f"{prefix}_{name}", role, fills)
+    for key, (only, part) in names.role_keys.items():
+        yield _key(owner, options, key, cast("RoleName | None", only), part)
 
 
-def _key(owner: str, service: Service, name: str, role: RoleName | None, filled: str | Words) -> ServiceKey:
+def _key(
+    owner: str, options: type[BaseModel], name: str, role: RoleName | None, filled: str | Words
+) -> ServiceKey:
     words = filled if isinstance(filled, Words) else None
     fills = filled.fills if isinstance(filled, Words) else filled
-    part = _parts(service.Options)[fills]
+    part = _parts(options)[fills]
     annotation: Any = part.annotation if words is None else Literal[tuple(words.values)]
     text = _TEXTS.get(fills, part.description).format(owner=owner) if words is None else words.description
-    leaf = Leaf(
+    leaf = replace(
+        part,
         key=f"model.{name}",
         # Every public key may be blank, also where the setting it fills has a default.
         annotation=Optional[annotation],  # noqa: UP045 - the type is a value here, and may be a Literal
@@ -218,20 +223,21 @@ def _options(services: Mapping[str, Service]) -> dict[str, Leaf]:
 
 
 def _backends(
-    services: Mapping[str, Service], programs: Mapping[str, Agent]
+    names: Mapping[str, PublicNames], programs: Mapping[str, Agent]
 ) -> Iterator[tuple[str, Backend]]:
     """Names with what they mean; of two meanings the first counts."""
-    for name, service in services.items():
-        if service.open_backend:
-            yield service.open_backend, Backend(provider=name, open=True)
+    for name, public in names.items():
+        if name in programs:
+            login, takes = programs[name].login, not public.target_only
+            meant = Backend(provider=login, harness=name, optimizer=takes, fills_optimizer=takes)
+            yield from ((backend, meant) for backend in public.backends)
+            yield name, replace(meant, optimizer=False, fills_optimizer=False)
+            continue
+        if public.open_backend:
+            yield public.open_backend, Backend(provider=name, open=True)
         own = (name,) if name in PROVIDERS.names() else ()
-        for backend in (*service.backends, *own):
-            yield backend, Backend(provider=name, fills_optimizer=service.backs_optimizer)
-    for name, each in programs.items():
-        takes = each.program.backs_optimizer
-        agent = Backend(provider=each.login, harness=name, optimizer=takes, fills_optimizer=takes)
-        yield from ((backend, agent) for backend in each.program.backends)
-        yield name, replace(agent, optimizer=False, fills_optimizer=False)
+        for backend in (*public.backends, *own):
+            yield backend, Backend(provider=name, fills_optimizer=not public.target_only)
 
 
 def find_backend(name: str, key: str) -> Backend:

@@ -48,6 +48,11 @@ class ConfigEntry:
         """A value that nobody wrote."""
         return cls(key=key, value=value, source=Source(layer="default", where=where), written=key)
 
+    @property
+    def is_text(self) -> bool:
+        """True for a flag, an option or a variable: its value is read by the type of its key."""
+        return self.source.layer not in ("config", "default")
+
     def __str__(self) -> str:
         if self.source.layer == "config":
             return f"{self.written} ({self.source.where})"

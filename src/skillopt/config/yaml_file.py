@@ -104,11 +104,6 @@ def value_of(text: str) -> Any:
         raise yaml.YAMLError(str(error)) from error
 
 
-def is_number(text: str) -> bool:
-    """Whether the text is exactly a number, as a plain scalar of a file would be read."""
-    return re.match(_INT, text) is not None or re.match(_FLOAT, text) is not None
-
-
 def _node(
     loader: Any, node: yaml.Node, shown: str, problems: list[str], depth: int, seen: Iterator[int]
 ) -> Node:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import unquote, urlsplit
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from skillopt.benchmarks import benchmarks
 from skillopt.config.fields import FILE_OR_TEXT_KEYS, Leaf, file_in
@@ -229,6 +230,8 @@ def _readings(option: str) -> Iterator[tuple[ConfigEntry, Leaf]]:
         for entry in option_layer([option], settings, []).values():
             leaf = leaf_of(entry.key, settings)
             if leaf is not None:
+                with contextlib.suppress(ValidationError, ConfigError):
+                    entry = replace(entry, value=leaf.read(entry.value, is_text=True))
                 yield entry, leaf
 
 

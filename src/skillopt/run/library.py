@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
+from skillopt.config.legacy import PublicNames
 from skillopt.config.load import Resolved, load
 from skillopt.errors import ConfigError, UsageError, stopped_once_paid
 from skillopt.events import Sink
@@ -311,7 +312,8 @@ class _Given:
         if optimizer is not None and not isinstance(optimizer, str):
             optimizer = _label(models, optimizer)
         if models:
-            provider = Provider(open=lambda spec: models[spec.name], keys={})
+            names = PublicNames(keys={})
+            provider = Provider(open=lambda spec: models[spec.name], names=names)
             stack.enter_context(PROVIDERS.lend(_GIVEN, provider))
         if harness is not None and not isinstance(harness, str):
             made = harness

@@ -52,7 +52,9 @@ class ClaudeCodeDriver(AgentDriver):
     skills = PLUGIN.skills
     providers = frozenset({"anthropic"})
     credentials = ("CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY")
-    settings = frozenset(PLUGIN.program.keys) | {"home", "activation"}
+    settings = frozenset(
+        ("path", "profile", "home", "use_sdk", "effort", "max_thinking_tokens", "activation")
+    )
     flags = (
         *("--print", "--output-format", "--input-format", "--verbose", "--model", "--tools"),
         *("--strict-mcp-config", "--setting-sources", "--allowedTools"),

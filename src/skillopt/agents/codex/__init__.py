@@ -1,7 +1,6 @@
 """Codex: OpenAI's agent."""
 
 from skillopt.agents.port import Agent, from_marketplace, lazily, own_login
-from skillopt.services import Service, agent_keys
 
 PLUGIN = Agent(
     name="codex",
@@ -16,26 +15,7 @@ PLUGIN = Agent(
         " sandbox without network"
     ),
     login="codex_cli",
-    account=own_login("gpt-5.5", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN"),
-    program=Service(
-        prefix="codex_exec",
-        keys=agent_keys(
-            *("path", "sandbox", "profile", "reasoning_effort", "use_sdk", "network_access", "web_search"),
-            "approval_policy",
-        ),
-        variables={
-            "CODEX_CLI_BIN": "agent.path",
-            "CODEX_PATH": "agent.path",
-            "CODEX_SANDBOX_MODE": "agent.sandbox",
-            "CODEX_SANDBOX": "agent.sandbox",
-            "CODEX_PROFILE": "agent.profile",
-        },
-        aliases={
-            **dict.fromkeys(("codex_path", "codex_cli_bin", "codex_bin"), "codex_exec_path"),
-            **dict.fromkeys(("sandbox", "codex_sandbox"), "codex_exec_sandbox"),
-        },
-        backends=("codex_exec", "codex"),
-    ),
+    account=own_login("gpt-5.5"),
     vendor="openai",
     is_provider=True,
     source="codex",

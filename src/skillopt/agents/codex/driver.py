@@ -45,7 +45,12 @@ class CodexDriver(AgentDriver):
     skills = PLUGIN.skills
     providers = frozenset({"openai", "compatible"})
     credentials = ("CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_API_KEY")
-    settings = frozenset(PLUGIN.program.keys) | {"home", "effort", "activation"}
+    settings = frozenset(
+        (
+            *("path", "profile", "home", "sandbox", "network_access", "web_search", "approval_policy"),
+            *("use_sdk", "reasoning_effort", "effort", "activation"),
+        )
+    )
     flags = (
         *("--json", "--skip-git-repo-check", "--sandbox", "--cd", "--model", "--config", "--disable"),
         *("--ignore-rules", "--image"),

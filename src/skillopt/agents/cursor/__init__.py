@@ -1,7 +1,6 @@
 """Cursor, and its CLI."""
 
 from skillopt.agents.port import Agent, by_hand, lazily, own_login
-from skillopt.services import Service, agent_keys
 
 PLUGIN = Agent(
     name="cursor",
@@ -12,13 +11,7 @@ PLUGIN = Agent(
     driver=lazily("cursor.driver", "DRIVER"),
     runs="Cursor CLI: the skill in `.cursor/skills`, asked for in words and proven by reading it",
     login="cursor_cli",
-    account=own_login("composer-2.5", "CURSOR_API_KEY"),
-    program=Service(
-        prefix="cursor_exec",
-        keys=agent_keys("path", "sandbox"),
-        backends=("cursor_exec", "cursor", "cursor_agent"),
-        backs_optimizer=False,
-    ),
+    account=own_login("composer-2.5"),
     source="cursor",
     transcripts=lazily("cursor.transcripts", "CursorTranscripts"),
     plugin=by_hand(

@@ -100,26 +100,5 @@ PLUGIN = Provider(
     needs_url=True,
     uses_own_login=True,
     default_model="gpt-5.5",
-    prefix="azure_openai",
-    keys={
-        "endpoint": "base_url",
-        "api_key": "api_key",
-        **{name: f"options.{name}" for name in _LOGIN},
-    },
-    aliases={
-        "azure_endpoint": "azure_openai_endpoint",
-        "azure_api_version": "azure_openai_api_version",
-        "azure_api_key": "azure_openai_api_key",
-    },
-    synonyms={
-        "auth_mode": {
-            "api_key": ("key",),
-            "azure_cli": (),
-            "managed_identity": ("aad", "azure_ad"),
-            "openai_compatible": ("compat", "openai"),
-        }
-    },
-    backends=("azure_openai",),
-    stands_in_for="openai",
     price=by_vendor("azure"),
 )

@@ -7,7 +7,6 @@ from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.wires.chat import ChatModel
 from skillopt.models.wires.http import Wire
 from skillopt.money import by_address
-from skillopt.services import ENDPOINT, KNOBS
 
 
 def build(spec: ModelSpec) -> Model:
@@ -26,8 +25,5 @@ PLUGIN = Provider(
     needs_key=True,
     may_lack_key=True,
     needs_url=True,
-    prefix="openai_compatible",
-    keys={**ENDPOINT, **KNOBS},
-    backends=("openai_compatible", "openai_compatible_chat", "compat"),
     price=by_address(None),
 )

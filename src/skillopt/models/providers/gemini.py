@@ -33,4 +33,4 @@ def build(spec: ModelSpec) -> Model:
     return GeminiModel(spec, wire, cap_field="max_tokens")
 
 
-PLUGIN = Provider(open=build, urls=(BASE_URL,), needs_key=True, variables={"GOOGLE_API_KEY": "api_key"})
+PLUGIN = Provider(open=build, urls=(BASE_URL,), needs_key=True)

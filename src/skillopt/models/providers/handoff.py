@@ -76,5 +76,4 @@ PLUGIN = Provider(
     Options=HandoffOptions,
     routing=frozenset({"folder"}),
     needs_name=False,
-    keys={},
 )

@@ -227,7 +227,6 @@ PLUGIN = Provider(
     model_files=".gguf",
     seconds=900.0,  # one thread of a busy machine writes a few tokens a second
     role_defaults=_role_defaults,
-    keys={},
     cap_is_own_limit=True,
     on_this_machine=True,
     price=per_million(input=0, output=0, source="runs in this process"),

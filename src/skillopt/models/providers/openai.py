@@ -8,7 +8,7 @@ from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.providers._openai import Api, OpenAIModel, default_api
 from skillopt.models.wires.http import Wire
 from skillopt.money import by_address
-from skillopt.services import ENDPOINT, Options
+from skillopt.services import Options
 
 BASE_URL = "https://api.openai.com/v1"
 
@@ -36,7 +36,5 @@ PLUGIN = Provider(
     Options=OpenAIOptions,
     needs_key=True,
     default_model="gpt-5.5",
-    keys={**ENDPOINT, "api": "options.api"},
-    open_backend="openai_chat",
     price=by_address("https://api.openai.com"),
 )

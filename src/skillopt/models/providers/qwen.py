@@ -7,7 +7,7 @@ from pydantic import Field
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.wires.chat import ChatModel
 from skillopt.models.wires.http import Wire
-from skillopt.services import ENDPOINT, KNOBS, Options, Words
+from skillopt.services import Options
 
 BASE_URL = "http://localhost:8000/v1"
 
@@ -46,18 +46,4 @@ PLUGIN = Provider(
     Options=QwenOptions,
     routing=frozenset({"use_max_completion_tokens"}),
     default_model="Qwen/Qwen3.5-4B",
-    prefix="qwen_chat",
-    keys={
-        **ENDPOINT,
-        **KNOBS,
-        "enable_thinking": "options.enable_thinking",
-        "thinking_mode": Words(
-            fills="options.enable_thinking",
-            values={"server_default": None, "enabled": True, "disabled": False},
-            description="Thinking on, off, or as the server has it.",
-        ),
-        "use_max_completion_tokens": "options.use_max_completion_tokens",
-    },
-    backends=("qwen_chat",),
-    backs_optimizer=False,
 )

@@ -86,6 +86,5 @@ PLUGIN = Provider(
     open=build,
     needs_name=False,
     simulates_both=True,
-    keys={},
     price=per_million(input=0, output=0, source="simulated"),
 )
