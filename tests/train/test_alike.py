@@ -13,7 +13,7 @@ import skillopt
 from skillopt.messages import Request
 from skillopt.skill.distinct import alike
 from skillopt.testing import FunctionModel
-from skillopt.train.strategies._alike import alike_groups, in_its_place
+from skillopt.train.strategies._proven import alike_groups, in_its_place
 
 SAME = [
     ("Write dates as YYYY-MM-DD.", "- Always write dates as YYYY-MM-DD"),

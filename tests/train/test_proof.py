@@ -18,7 +18,7 @@ from skillopt.run.trainer import asks_small
 from skillopt.skill.edits import Edit
 from skillopt.tasks.task import Task
 from skillopt.train.blame import MANY, Blame, beyond, blame, freed, not_worth_it, parts_of
-from skillopt.train.strategies._cover import (
+from skillopt.train.strategies._proven import (
     Proven,
     cover,
     without_copies,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -88,6 +89,15 @@ class Step:
     def at(self, place: Place, *, holds: bool = False) -> Step:
         """A part of it at another place; with `holds` its facts wait until they are committed."""
         return replace(self, place=place, emit=Outbox(self.emit, holds=holds))
+
+    async def timed_stages(self, stages: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
+        """Pass on the stages as they end, and write down how long each took."""
+        async with aclosing(stages):
+            since = self.clock()
+            async for stage in stages:
+                self.timing[stage] = self.clock() - since
+                yield stage
+                since = self.clock()
 
     async def timed(self, stage: str, work: Awaitable[T]) -> T:
         """Wait for a stage and write down how long it took."""

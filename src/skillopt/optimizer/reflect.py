@@ -23,8 +23,8 @@ from skillopt.tasks.rollout import Rollout
 class Reflection:
     """All minibatches of a step, failures first, with the rollouts they came from."""
 
-    rollouts: tuple[Rollout, ...]
-    minibatches: tuple[Minibatch, ...]
+    rollouts: tuple[Rollout, ...] = ()
+    minibatches: tuple[Minibatch, ...] = ()
 
     @property
     def is_inconclusive(self) -> bool:

@@ -22,11 +22,11 @@ from skillopt.tasks.rollout import Means
 class Selection:
     """The proposals to take up, and everything of the step that ended before it."""
 
-    patch: Patch
-    ended: tuple[Outcome, ...]
-    offered: int
+    patch: Patch = ()
+    ended: tuple[Outcome, ...] = ()
+    offered: int = 0
     """How many proposals there were to choose from."""
-    limit: int | None
+    limit: int | None = None
     """How many of them might be taken; None is all."""
     decision: LimitRecord | None = None
     """How the optimizer model chose the limit, where it did."""

@@ -38,10 +38,10 @@ def register(kind: str, name: str, plugin: Any) -> None:
     What a plug-in is depends on the kind: a `Provider`, or a callable from `ModelSpec` to `Model`, for
     `models`; a `BenchmarkPlugin` for `benchmarks`; a callable from `Setup` to `Harness` for `harnesses`; a
     `TrackerPlugin` for `trackers`; a `Scorer` or a function of task and answer for `scorers`; a callable from
-    the rows of a decision to its reader, such as a subclass of `Strict`, for `gate`; a callable from `Parts`
-    to `Strategy` for `strategies`; a callable from `ProposerSetup` to `Proposer` for `proposers`; a callable
-    from `Homes` to `TranscriptSource` for `transcripts`; an `Agent` for `agents`. A plug-in of the same name
-    is replaced.
+    the rows of a decision to its reader, such as a subclass of `Strict`, for `gate`; a callable from
+    `StrategyContext` to `Strategy` for `strategies`; a callable from `ProposerSetup` to `Proposer` for
+    `proposers`; a callable from `Homes` to `TranscriptSource` for `transcripts`; an `Agent` for `agents`. A
+    plug-in of the same name is replaced.
     """
     if kind not in KINDS:
         raise UnknownName("kind of plug-in", kind, list(KINDS))

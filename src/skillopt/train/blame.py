@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from types import MappingProxyType
+from typing import Literal, TypeVar
 
 from skillopt.evaluation.runner import Row
+from skillopt.events import Blamed
+from skillopt.events.place import Place
 from skillopt.gate.decision import RowId
 from skillopt.process.waiting import together
 from skillopt.skill.edits import Edit
@@ -102,6 +105,26 @@ def not_worth_it(
     """
     share = scale * len(broken) / max(1, len(found.rows))
     return sorted(id for id, rows in found.guilty.items() if fixes[id] <= share * len(rows))
+
+
+def blamed(
+    place: Place,
+    stage: Literal["control", "blame", "prune"],
+    trials: Sequence[EditTrial],
+    guilty: Sequence[str],
+    *,
+    number: int = 0,
+    fixes: Mapping[str, int] = MappingProxyType({}),
+) -> Blamed:
+    """What was found guilty, as the log tells it."""
+    return Blamed(
+        id=str(place.at(stage, str(number))),
+        place=place,
+        stage=stage,
+        trials=[trial.fact for trial in trials],
+        guilty=list(guilty),
+        fixes=dict(fixes),
+    )
 
 
 async def freed(

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from skillopt.errors import UnusableReplies
-from skillopt.events import Notice, Updated
+from skillopt.errors import BudgetSpent, UnusableReplies
+from skillopt.evaluation.stage import fact
+from skillopt.events import HandedOver, Notice, Updated
 from skillopt.events.place import Place
 from skillopt.events.records import CandidateRecord, EditCounts, StepRecord
 from skillopt.events.state import MemoryEntry, State
-from skillopt.events.step import Step
 from skillopt.gate.gate import STAGE, Gate, Verdict
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update
 from skillopt.skill.edits import Outcome
+from skillopt.skill.store import SkillStore
 from skillopt.tasks.rollout import Invalid, Scored, means
 from skillopt.train.plan import Batch
-from skillopt.train.strategies.port import JudgedCandidate, Strategy, taken
+from skillopt.train.strategies.port import StepFindings, essentials
+
+_SAID = {
+    "accept": "accepted",
+    "accept_new_best": "accepted",
+    "force_accept": "taken without a gate",
+    "reject": "rejected",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +87,36 @@ def lost_selection(reflection: Reflection, limit: int) -> Selection:
     why = "the step is inconclusive, its limit is 0"
     proposed = [edit for one in reflection.minibatches for edit in one.edits]
     ended = tuple(Outcome(edit=edit, state="over_limit", reason=why) for edit in proposed)
-    return Selection(patch=(), ended=ended, offered=0, limit=limit)
+    return Selection(ended=ended, limit=limit)
+
+
+async def handed_over(
+    findings: StepFindings,
+    state: State,
+    judge: Callable[..., Awaitable[Verdict]],
+    skills: SkillStore,
+) -> HandedOver | None:
+    """What a step that the budget ended has found, if the gate accepts it and is paid for."""
+    found, step = findings.unfinished(), findings.step
+    if found is None or step.place.step <= state.step:  # that step is closed
+        return None
+    update, policy = found
+    try:  # the step will tell its own verdicts
+        verdict = await judge(step.at(step.place, holds=True), state, update.document, policy=policy)
+    except BudgetSpent:
+        return None
+    measured = verdict.candidate
+    if verdict.action != "accept" or measured is None or measured.score <= state.best_score:
+        return None
+    return HandedOver(
+        place=step.place,
+        skill=skills.keep(update.document),
+        score=measured.score,
+        incumbent=state.best_score,
+        rows=[fact(row) for row in verdict.rows],
+        edits=[edit.id for edit in update.applied],
+        why=verdict.why,
+    )
 
 
 def unusable_replies(reflection: Reflection) -> UnusableReplies:
@@ -94,24 +131,15 @@ def unusable_replies(reflection: Reflection) -> UnusableReplies:
 
 
 def close_step(
-    step: Step,
-    state: State,
-    batch: Batch,
-    reflection: Reflection,
-    selection: Selection,
-    tried: Sequence[JudgedCandidate],
-    *,
-    gate: Gate,
-    strategy: Strategy,
-    control: str,
-    hide: Callable[[str], str] = str,
+    findings: StepFindings, batch: Batch, *, gate: Gate, control: str, hide: Callable[[str], str] = str
 ) -> ClosedStep:
     """Close a step on the last candidate that was accepted, else on the first.
 
     `control` says who set the limit; `hide` takes out of a text what later analysts may not read.
     """
-    chosen = taken(tried)
-    update, verdict = chosen.update, chosen.verdict
+    step, state, tried = findings.step, findings.state, findings.tried
+    reflection, selection = findings.reflection, findings.selection
+    update, verdict = findings.taken.update, findings.taken.verdict
     outcomes = (*selection.ended, *tried[0].update.outcomes)
     digest, origin = update.document.text_digest, f"step_{batch.step:04d}"
     after, action = adopt(state, digest, verdict, step=batch.step, origin=origin, forced=not gate.is_on)
@@ -121,8 +149,10 @@ def close_step(
         why = (update.rewrite and update.rewrite.problem) or why
     elif action == "unchanged" and not outcomes:
         action = "skip_no_patches"
-    remembered = strategy.memories(batch.step, action, reflection, tried, hide)
-    settled = tuple(dict.fromkeys((*state.settled, *strategy.settled(reflection, tried))))
+    remembered = findings.memories
+    if remembered is None:
+        remembered = _bundle_memories(findings, batch.step, action, hide)
+    settled = tuple(dict.fromkeys((*state.settled, *findings.settled)))
     after = after.replace(step=batch.step, settled=settled, reopen=None).remember(*remembered)
     judged = [row for one in tried for row in one.verdict.rows]
     for stage, rows in (("rollout", reflection.rollouts), (STAGE, judged)):
@@ -168,6 +198,32 @@ def close_step(
         wall_time_s=round(sum(step.timing.values()), 3),
     )
     return ClosedStep(state=after, record=record, remembered=remembered)
+
+
+def _bundle_memories(
+    findings: StepFindings, number: int, action: str, hide: Callable[[str], str]
+) -> tuple[MemoryEntry, ...]:
+    """The bundle and its verdict; of a bundle that was saved in part, also which part was not."""
+    if action not in _SAID:
+        return ()
+    chosen, bundle = findings.taken, findings.tried[0]
+    entry = MemoryEntry(
+        step=number,
+        action=_SAID[action],
+        why=chosen.verdict.why,
+        edits=essentials(chosen.update.applied, hide),
+        patterns=tuple(findings.reflection.patterns()[:5]),
+    )
+    if chosen is bundle:
+        return (entry,)
+    kept = {edit.id for edit in chosen.update.applied}
+    rest = MemoryEntry(
+        step=number,
+        action="rejected",
+        why="together with the edits that were then accepted alone, it was not better",
+        edits=essentials([edit for edit in bundle.update.applied if edit.id not in kept], hide),
+    )
+    return (rest, entry)
 
 
 def _about_selection(verdict: Verdict) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 
 from skillopt.config.schema import Config
@@ -15,23 +16,26 @@ from skillopt.events.state import MemoryEntry, State
 from skillopt.events.step import Outbox, Step
 from skillopt.gate.gate import Gate, Measured, Verdict
 from skillopt.optimizer.optimizer import Optimizer
-from skillopt.optimizer.reflect import Reflection
-from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update
 from skillopt.skill.document import Document
-from skillopt.skill.edits import Outcome
 from skillopt.skill.store import SkillStore
 from skillopt.train.ahead import Ahead
 from skillopt.train.claim import TestReport, TrainingEnd
-from skillopt.train.closing import baseline_notices, close_step, lost_selection, unusable_replies, updated
+from skillopt.train.closing import (
+    baseline_notices,
+    close_step,
+    handed_over,
+    lost_selection,
+    unusable_replies,
+    updated,
+)
 from skillopt.train.epoch_end import EpochEnd, LookBack
-from skillopt.train.handover import Handover
 from skillopt.train.log import Log
 from skillopt.train.plan import Batch, Plan
 from skillopt.train.pruning import Pruner
 from skillopt.train.sealed_test import SealedTest
 from skillopt.train.strategies.paper import Paper
-from skillopt.train.strategies.port import JudgedCandidate, Parts, Strategy
+from skillopt.train.strategies.port import JudgedCandidate, StepFindings, Strategy, StrategyContext
 
 LEAK_GUARD = "leak_guard"
 UNGATED_SLOW_UPDATES = "Slow updates were taken without a gate and measured afterwards."
@@ -53,7 +57,7 @@ class Trainer:
         log: Log,
         skills: SkillStore,
         config: Config,
-        strategy: Callable[[Parts], Strategy] = Paper,
+        strategy: Callable[[StrategyContext], Strategy] = Paper,
         guard: LeakGuard | None = None,
         look_back: LookBack | None = None,
         start: Document | None = None,
@@ -63,7 +67,7 @@ class Trainer:
         self.gate, self.optimizer, self.plan, self.test = gate, optimizer, plan, test
         self.log, self.skills, self.config = log, skills, config
         self.strategy = strategy(
-            Parts(
+            StrategyContext(
                 optimizer=optimizer,
                 gate=gate,
                 plan=plan,
@@ -85,6 +89,7 @@ class Trainer:
             judge=self.consider,
             earlier=look_back,
         )
+        self.findings: StepFindings | None = None  # of the latest step
         self._pruner = pruner
         self._measured: dict[str, Measured] = {}
 
@@ -150,40 +155,32 @@ class Trainer:
         """
         step = self.at(batch.place, state, seed=batch.seed, limit=batch.limit)
         # 1 rollout: forward pass
-        rollouts = self.ahead.rollouts(step, batch)
-        # 2 reflect: backward pass
-        reflection = await step.timed("reflect", self.strategy.reflect(step, rollouts))
-        if reflection.is_inconclusive:
-            return self.lose(step, state, batch, reflection)
-        # 3 aggregate: reduce
-        merged = await step.timed("aggregate", self.strategy.aggregate(step, reflection))
-        # 4 select: clip
-        selection = await step.timed("select", self.strategy.select(step, reflection, merged))
-        # 5 update
-        update = await step.timed("update", self.strategy.update(step, reflection, selection))
-        # 6 gate
-        judging = self.strategy.judge(step, state, reflection, selection, update)
-        tried = await step.timed("evaluate", judging)
-        return self.close(step, state, batch, reflection, selection, tried)
+        findings = StepFindings(step=step, state=state, rollouts=self.ahead.rollouts(step, batch))
+        self.findings = findings
+        # 2 reflect: backward pass, 3 aggregate: reduce, 4 select: clip, 5 update, 6 evaluate: the gate
+        async with aclosing(step.timed_stages(self.strategy.stages(findings))) as stages:
+            async for stage in stages:
+                if stage == "reflect" and findings.reflection.is_inconclusive:
+                    return self.lose(findings, batch)
+        return self.close(findings, batch)
 
     async def attempt(
         self,
-        step: Step,
-        state: State,
+        findings: StepFindings,
         update: Update,
         *,
-        number: int = 0,
-        ended: Sequence[Outcome] = (),
         over: JudgedCandidate | None = None,
         policy: str = "",
     ) -> JudgedCandidate:
         """Tell a candidate and judge it (`Attempt`); where each proposal ended is told with the first."""
-        part = step.at(step.place.part(candidate=number))
-        outcomes = () if number else (*ended, *update.outcomes)
+        number = len(findings.tried)
+        part = findings.step.at(findings.step.place.part(candidate=number))
+        outcomes = () if number else (*findings.selection.ended, *update.outcomes)
         part.emit(updated(part.place, update, self.skills.keep(update.document), outcomes))
         accepted = None if over is None else over.verdict.candidate
-        verdict = await self.consider(part, state, update.document, over=accepted, policy=policy)
-        return JudgedCandidate(update=update, verdict=verdict)
+        verdict = await self.consider(part, findings.state, update.document, over=accepted, policy=policy)
+        findings.tried.append(JudgedCandidate(update=update, verdict=verdict))
+        return findings.tried[-1]
 
     async def consider(
         self,
@@ -335,33 +332,12 @@ class Trainer:
         step.emit(Checkpoint(id=id, kind=kind, state=state, record=record, remembered=list(remembered)))
         return state.replace(checkpoint=id)
 
-    def close(
-        self,
-        step: Step,
-        state: State,
-        batch: Batch,
-        reflection: Reflection,
-        selection: Selection,
-        tried: Sequence[JudgedCandidate],
-        *,
-        reopen: str | None = None,
-    ) -> State:
+    def close(self, findings: StepFindings, batch: Batch, *, reopen: str | None = None) -> State:
         """Write a step down: from here on it is decided."""
         hide = str if self.guard is None else self.guard.hide
-        closed = close_step(
-            step,
-            state,
-            batch,
-            reflection,
-            selection,
-            tried,
-            gate=self.gate,
-            strategy=self.strategy,
-            control=self.optimizer.control,
-            hide=hide,
-        )
+        closed = close_step(findings, batch, gate=self.gate, control=self.optimizer.control, hide=hide)
         after = closed.state.replace(reopen=reopen)
-        return self.checkpoint(step, "step", after, closed.record, closed.remembered)
+        return self.checkpoint(findings.step, "step", after, closed.record, closed.remembered)
 
     async def finish_early(self, spent: BudgetSpent, skill: Document) -> TrainingEnd:
         """The budget ended the run: judge what the open step has found and test what there is, from what was
@@ -370,7 +346,7 @@ class Trainer:
         state = self.load()
         if state is None:
             raise spent
-        state = await Handover(self.strategy, self.consider, self.log, self.skills).best(state)
+        state = await self.hand_over(state)
         if state.best == state.seed and self.test.gives_way(self.log.emit):
             return await self.fit(skill)
         try:
@@ -380,19 +356,33 @@ class Trainer:
             report = TestReport(measured=False, why=unpaid)
         return TrainingEnd(state=state, report=report, ended_early=str(spent))
 
-    def lose(self, step: Step, state: State, batch: Batch, reflection: Reflection) -> State:
+    async def hand_over(self, state: State) -> State:
+        """The state with the better of its best skill and what an unfinished step has found, judged from the
+        share of the budget that was set aside for a gate. The step stays open, and a larger budget goes on
+        with it as if nothing had been handed over.
+        """
+        earlier = self.log.handed_over()
+        found = None
+        if self.findings is not None:
+            found = await handed_over(self.findings, state, self.consider, self.skills)
+        if found is not None and (earlier is None or found.score > earlier.score):
+            self.log.emit(found)
+            earlier = found
+        return state if earlier is None else earlier.onto(state)
+
+    def lose(self, findings: StepFindings, batch: Batch) -> State:
         """Most analysts of a step were unreadable: it is inconclusive. Twice in a row stops the run, with
         both steps open again.
         """
+        step, state, looks = findings.step, findings.state, findings.reflection.minibatches
         if state.reopen is not None:
             before = self.log.checkpoint(state.reopen).state
             takes = {number: before.takes.get(number, 0) + 1 for number in (batch.step - 1, batch.step)}
             again = before.replace(takes={**before.takes, **takes})
             self.checkpoint(step, "reopened", again, ReopenedRecord(from_step=batch.step - 1))
-            raise unusable_replies(reflection)
-        dropped = sum(one.dropped is not None for one in reflection.minibatches)
-        lost = f"{dropped} of {len(reflection.minibatches)} reflections were unreadable"
+            raise unusable_replies(findings.reflection)
+        lost = f"{sum(one.dropped is not None for one in looks)} of {len(looks)} reflections were unreadable"
         verdict = self.gate.without_measuring(step, "inconclusive", lost, state.score)
-        nothing = JudgedCandidate(update=Update(document=step.skill, outcomes=()), verdict=verdict)
-        selection = lost_selection(reflection, batch.limit)
-        return self.close(step, state, batch, reflection, selection, [nothing], reopen=state.checkpoint)
+        findings.tried = [JudgedCandidate(update=Update(document=step.skill, outcomes=()), verdict=verdict)]
+        findings.selection = lost_selection(findings.reflection, batch.limit)
+        return self.close(findings, batch, reopen=state.checkpoint)

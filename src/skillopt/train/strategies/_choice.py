@@ -1,44 +1,117 @@
-"""Chooses among proven edits: as few as cover what was fixed, controlled on tasks that passed."""
+"""Chooses among proven edits: those that say the same are joined, and as few as cover what was fixed are
+taken, controlled on tasks that passed.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 
 from skillopt.evaluation.runner import Row
-from skillopt.events import Blamed, Reflected, Selected
-from skillopt.events.step import Step
+from skillopt.events import Aggregated, Reflected, Selected
 from skillopt.gate.gate import Gate
+from skillopt.optimizer.proof import Joiner
 from skillopt.optimizer.select import Selection
 from skillopt.process.waiting import together
 from skillopt.skill.edits import Edit, Outcome
-from skillopt.train.blame import beyond, blame, not_worth_it
-from skillopt.train.strategies._cover import Proven, cover
-from skillopt.train.strategies._joining import Joined, Lanes, edits_of, head, proved
+from skillopt.train.blame import beyond, blame, blamed, not_worth_it
+from skillopt.train.strategies._lanes import LaneSearch
+from skillopt.train.strategies._proven import (
+    Proven,
+    alike_groups,
+    by_strength,
+    copies_of,
+    cover,
+    edits_of,
+    head,
+    without_copies,
+)
 from skillopt.train.trials import EditTrial, Trials, broken_in, fixed_in
 
+SHARED = 2
+"""Tasks of another edit on which one must show that it can stand for it."""
 ROUNDS = 3
 """How often a choice is controlled and mended before it goes to the gate as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """Proven edits in groups that say the same, the strongest of each first, and where the others ended."""
+
+    groups: tuple[tuple[Proven, ...], ...]
+    ended: tuple[Outcome, ...]
+    offered: int
+    """How many edits there are to choose from."""
+
+
+async def join(search: LaneSearch, gate: Gate, joiner: Joiner | None) -> Joined:
+    """All proven edits of a step, those that say the same in one group."""
+    step = search.step
+    unique = by_strength(without_copies([one for lane in search.lanes for one in lane.proven]))
+    single = [one for one in unique if len(one.edits) == 1]
+    said = alike_groups([f"{one.edits[0].op} {one.edits[0].content}" for one in single])
+    if asks := joiner is not None and len(single) > 1:
+        said = await joiner.groups(step, [one.edits[0] for one in single])
+    trials = Trials(gate, step, "proof")
+    checked = await together(*(_same(trials, search, [single[number] for number in group]) for group in said))
+    if tried := [trial for _, many in checked for trial in many]:
+        trials.close()
+        search.report("joining", tried)
+    joined = {one.id for group, _ in checked for one in group}
+    groups = [group for group, _ in checked] + [(one,) for one in unique if one.id not in joined]
+    groups.sort(key=lambda group: unique.index(group[0]))
+    ended = [outcome for lane in search.lanes for outcome in lane.ended]
+    for first, *others in groups:
+        copies = [*first.copies, *(edit for one in others for edit in (*one.edits, *one.copies))]
+        ended += [Outcome(edit=copy, state="merged", reason=f"into {first.id}") for copy in copies]
+    heads = edits_of([head(group) for group in groups])
+    step.emit(
+        Aggregated(
+            id=str(step.place.at("aggregate")),
+            place=step.place,
+            merges=int(asks),
+            edits=heads,
+            joined=[[one.id for one in group] for group in groups if len(group) > 1],
+            copies=[ids for one in unique for ids in copies_of(one)],
+            asked=[one.id for one in single] if asks else [],
+        )
+    )
+    return Joined(groups=tuple(groups), ended=tuple(ended), offered=len(heads))
+
+
+async def _same(
+    trials: Trials, search: LaneSearch, group: Sequence[Proven]
+) -> tuple[tuple[Proven, ...], list[EditTrial]]:
+    """The first of a group with those whose tasks it fixes too: only for these it can stand."""
+    first, *others = group
+    rows = search.rows
+    results = await together(
+        *(trials.run(first.edits, [rows[task] for task in one.fixed[:SHARED]]) for one in others)
+    )
+    before = search.before
+    same = [one for one, trial in zip(others, results, strict=True) if fixed_in(before, trials.worths(trial))]
+    return (first, *same), results
 
 
 class Choice:
     """The selection of one step. `harmful` are the edits that broke more than they fixed."""
 
-    def __init__(self, step: Step, reflection: Lanes, *, gate: Gate, control: int, blame_rows: int) -> None:
+    def __init__(self, search: LaneSearch, *, gate: Gate, control: int, blame_rows: int) -> None:
         """`control` is the number of passed tasks that the chosen edits are run on together, `blame_rows`
         that of the broken ones on which the guilty are looked for.
         """
         self.harmful: dict[str, Edit] = {}
         self.held: Sequence[Edit] = ()
         """What the latest control left in, or the first choice before that."""
-        self._step = step
-        self._reflection = reflection
+        self._step = search.step
+        self._search = search
         self._gate = gate
         self._control = control
         self._blame_rows = blame_rows
         self._ended: list[Outcome] = []
-        self._patches = count(len(reflection.minibatches))
+        self._patches = count(len(search.lanes))
 
     async def select(self, joined: Joined) -> Selection:
         """Choose, control, and choose again without the harmful ones, with a further look at what they had
@@ -68,7 +141,12 @@ class Choice:
             )
         )
         ended = self._endings((*joined.ended, *self._ended), groups, {edit.id for edit in patch})
-        return Selection(patch=patch, ended=tuple(ended), offered=len(joined.edits), limit=None)
+        return Selection(
+            patch=patch,
+            ended=tuple(ended),
+            offered=joined.offered,
+            limit=None,
+        )
 
     async def _chosen(self, groups: Sequence[Sequence[Proven]], number: int) -> list[Proven]:
         """A cover of what was fixed, from edits that are not harmful: single ones first, and sets only for
@@ -85,9 +163,9 @@ class Choice:
         if chosen and (only := {task for one in sets for task in one.fixed} - covered):
             trials = Trials(self._gate, self._step, "proof")
             edits = [edit for one in chosen for edit in one.edits]
-            trial = await trials.run(edits, [self._reflection.rows[task] for task in sorted(only)])
-            covered |= {task for task, _ in fixed_in(self._reflection.before, trials.worths(trial))}
-            self._tell_proof(f"sets-{number}", [trial])
+            trial = await trials.run(edits, [self._search.rows[task] for task in sorted(only)])
+            covered |= {task for task, _ in fixed_in(self._search.before, trials.worths(trial))}
+            self._search.report(f"sets-{number}", [trial])
         return chosen + cover(sets, covered)
 
     async def _guilty(
@@ -98,10 +176,10 @@ class Choice:
         """
         passed = {
             (row, draw): worth
-            for (row, draw), worth in self._gate.worths(self._reflection.rollouts).items()
-            if draw == 0 and (row, 0) not in self._reflection.before
+            for (row, draw), worth in self._gate.worths(self._search.rollouts).items()
+            if draw == 0 and (row, 0) not in self._search.before
         }
-        tasks = self._reflection.tasks
+        tasks = self._search.tasks
         order = sorted(passed)
         random.Random(self._step.seed).shuffle(order)
         rows = {row: Row(task=tasks[row[0]]) for row in order[: self._control]}
@@ -109,7 +187,7 @@ class Choice:
         if not rows or not edits:
             return []
         trials = Trials(self._gate, self._step, "control")
-        noise = self._reflection.noise
+        noise = self._search.noise
         first = list(rows.values())[: (len(rows) + 1) // 2]
         whole = await trials.run(edits, first)
         if len(broken_in(passed, trials.worths(whole))) < beyond(noise, len(first)):
@@ -137,19 +215,19 @@ class Choice:
         lost = dict.fromkeys(
             task for group in groups for one in group for task in one.fixed if task not in good
         )
-        studied = {task: one for lane in self._reflection.lanes for task, one in lane.studied.items()}
-        chunks = self._reflection.search.divide([studied[task] for task in lost])
+        studied = {task: one for lane in self._search.lanes for task, one in lane.studied.items()}
+        chunks = self._search.divide([studied[task] for task in lost])
         harmful = list(self.harmful.values())
         lanes = await together(
             *(
-                self._reflection.search.study_again(f"again-{number}-{at}", chunk, harmful)
+                self._search.study_again(f"again-{number}-{at}", chunk, harmful)
                 for at, chunk in enumerate(chunks)
             )
         )
         patches = tuple(lane.look.model_copy(update={"index": next(self._patches)}) for lane in lanes)
         place = self._step.place
         self._step.emit(Reflected(id=str(place.at("reflect", str(number))), place=place, patches=patches))
-        self._tell_proof(f"again-{number}", [trial for lane in lanes for trial in lane.trials])
+        self._search.report(f"again-{number}", [trial for lane in lanes for trial in lane.trials])
         self._ended += [outcome for lane in lanes for outcome in lane.ended]
         return [one for lane in lanes for one in lane.proven]
 
@@ -170,19 +248,8 @@ class Choice:
                 said[edit.id] = Outcome(edit=edit, state="covered", reason=why)
         return list(said.values())
 
-    def _tell_proof(self, item: str, trials: Sequence[EditTrial]) -> None:
-        self._step.emit(proved(self._step.place, item, trials, noise=self._reflection.noise))
-
     def _tell_control(
         self, number: int, trials: Sequence[EditTrial], guilty: Sequence[str], fixes: Mapping[str, int]
     ) -> None:
-        self._step.emit(
-            Blamed(
-                id=str(self._step.place.at("control", str(number))),
-                place=self._step.place,
-                stage="control",
-                trials=[trial.fact for trial in trials],
-                guilty=list(guilty),
-                fixes=dict(fixes),
-            )
-        )
+        event = blamed(self._step.place, "control", trials, guilty, number=number, fixes=fixes)
+        self._step.emit(event)

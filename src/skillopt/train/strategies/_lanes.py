@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from skillopt.evaluation.leaks import LeakGuard, why
 from skillopt.evaluation.runner import Row
-from skillopt.events import Minibatch
+from skillopt.events import Minibatch, Proved
 from skillopt.events.step import Step
 from skillopt.gate.decision import RowId
 from skillopt.optimizer.minibatches import Studied
@@ -20,9 +20,9 @@ from skillopt.process.waiting import together
 from skillopt.skill.distinct import distinct
 from skillopt.skill.edits import Edit, Outcome, apply
 from skillopt.skill.paths import SKILL_FILE
-from skillopt.tasks.rollout import Scored
-from skillopt.train.strategies._alike import in_its_place
-from skillopt.train.strategies._cover import Proven, without_copies, wording
+from skillopt.tasks.rollout import Rollout, Scored
+from skillopt.tasks.task import Task
+from skillopt.train.strategies._proven import Proven, in_its_place, without_copies, wording
 from skillopt.train.trials import EditTrial, Trials, Worths, fixed_in
 
 HARDLY_ANY = 0.1
@@ -51,33 +51,16 @@ class Lane:
     """What they are worth without any edit."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Deeper:
-    """All lanes of a step, and what the proven edits of all of them did together on the open tasks."""
-
-    lanes: list[Lane]
-    last: list[Lane] = field(default_factory=list)
-    """Those of the latest look."""
-    trials: list[EditTrial] = field(default_factory=list)
-    shared: set[str] = field(default_factory=set)
-    """Tasks that come right with all proven edits together."""
-
-    def left(self) -> list[Studied]:
-        """The failures that nothing fixes yet, in planned order."""
-        done = self.shared | {task for lane in self.lanes for one in lane.proven for task in one.fixed}
-        studied = {task: one for lane in self.lanes for task, one in lane.studied.items()}
-        return [one for task, one in studied.items() if task not in done]
-
-
 @dataclass(eq=False)
 class LaneSearch:
-    """Studies and tries, lane by lane, side by side.
+    """Studies and tries, lane by lane, side by side, and holds what came of it.
 
     With `confirms` a single fixed task must show it twice. `kinds` counts held-out failures by kind of
     task; `earlier` edits fixed nothing in steps before, `harmful` ones broke tasks that worked.
     """
 
     step: Step
+    batch: Sequence[Row]
     _: KW_ONLY
     analyst: LaneAnalyst | SmallLaneAnalyst | WholeBatch
     trials: Trials
@@ -96,6 +79,40 @@ class LaneSearch:
     def __post_init__(self) -> None:
         self.done: list[Lane] = []
         """The lanes that are in, as they came."""
+        self.lanes: list[Lane] = []
+        """Those of the looks before the choice, in planned order."""
+        self.shared: set[str] = set()
+        """Tasks that come right with all proven edits together."""
+        self.rollouts: tuple[Rollout, ...] = ()
+        self.noise = 1.0
+        """Share of tasks that come out differently when drawn again; until all lanes are in, the worst."""
+        self._joint_trials: list[EditTrial] = []
+
+    @property
+    def tried(self) -> list[EditTrial]:
+        """Every trial of these lanes, in planned order."""
+        return [*(trial for lane in self.lanes for trial in lane.trials), *self._joint_trials]
+
+    @property
+    def rows(self) -> dict[str, Row]:
+        """The rows of failed tasks, by task."""
+        return {task: row for lane in self.lanes for task, row in lane.rows.items()}
+
+    @property
+    def tasks(self) -> dict[str, Task]:
+        """The tasks of the batch, by id."""
+        return {row.task.id: row.task for row in self.batch}
+
+    @property
+    def before(self) -> dict[RowId, Fraction]:
+        """What the rows of failed tasks are worth without any edit."""
+        return {row: worth for lane in self.lanes for row, worth in lane.before.items()}
+
+    def report(self, item: str, trials: Sequence[EditTrial]) -> None:
+        """Tell the log of trials on failed train tasks."""
+        place, facts = self.step.place, [trial.fact for trial in trials]
+        event = Proved(id=str(place.at("proof", item)), place=place, noise=self.noise, trials=facts)
+        self.step.emit(event)
 
     async def study(self, index: int, chunk: list[Studied]) -> Lane:
         """A first look at some failures."""
@@ -105,49 +122,53 @@ class LaneSearch:
         """One more look at failures whose edits turned out to break other tasks."""
         return await self._study(name, chunk, self.earlier, (*self.harmful, *harmful))
 
-    async def deepen(self, lanes: Sequence[Lane]) -> Deeper:
+    async def deepen(self, rollouts: tuple[Rollout, ...], lanes: Sequence[Lane]) -> None:
         """Further looks at what stays open when all lanes are in, told what did nothing there.
 
         Whatever was proven anywhere is first tried together on every open task: what another lane found is
         not looked for again.
         """
-        deeper = Deeper(lanes=list(lanes))
+        self.rollouts, self.lanes, latest = rollouts, list(lanes), list(lanes)
         for look in range(1, self.depth):
-            left = deeper.left()
-            if not self._goes_on(deeper, look):
+            left = self._left()
+            if not self._goes_on(look, latest):
                 break
-            proven = without_copies([one for lane in deeper.lanes for one in lane.proven])
+            proven = without_copies([one for lane in self.lanes for one in lane.proven])
             if left and proven:
                 edits = list({edit.id: edit for one in proven for edit in one.edits}.values())
                 trial = await self.trials.run(edits, [Row(task=one.task) for one in left])
-                before = {row: worth for lane in lanes for row, worth in lane.before.items()}
-                deeper.trials.append(trial)
-                deeper.shared |= {task for task, _ in fixed_in(before, self.trials.worths(trial))}
-                left = deeper.left()
-            dead = [one for lane in deeper.lanes for one in lane.dead]
+                self._joint_trials.append(trial)
+                self.shared |= {task for task, _ in fixed_in(self.before, self.trials.worths(trial))}
+                left = self._left()
+            dead = [one for lane in self.lanes for one in lane.dead]
             chunks = self.divide(left)
             told = [[one for one in dead if one.is_about(chunk)] for chunk in chunks]
             # Where nothing new is known, the same question would get the same answer.
-            deeper.last = await together(
+            latest = await together(
                 *(
                     self._study(f"{at}-{look + 1}", chunk, about, self.harmful)
                     for at, (chunk, about) in enumerate(zip(chunks, told, strict=True))
-                    if about or deeper.shared or self.analyst.varies
+                    if about or self.shared or self.analyst.varies
                 )
             )
-            deeper.lanes += deeper.last
-        return deeper
+            self.lanes += latest
 
-    def _goes_on(self, deeper: Deeper, look: int) -> bool:
+    def _left(self) -> list[Studied]:
+        """The failures that nothing fixes yet, in planned order."""
+        done = self.shared | {task for lane in self.lanes for one in lane.proven for task in one.fixed}
+        studied = {task: one for lane in self.lanes for task, one in lane.studied.items()}
+        return [one for task, one in studied.items() if task not in done]
+
+    def _goes_on(self, look: int, latest: Sequence[Lane]) -> bool:
         """Whether another look is worth its price. A second one is, as it sees what the target answered; a
         third is not where hardly any edit fixes anything, as then those that seem to were lucky, nor a fourth
         after one without a find.
         """
-        tried = sum(len(lane.look.edits) for lane in deeper.lanes)
-        found = sum(len(lane.proven) for lane in deeper.lanes)
+        tried = sum(len(lane.look.edits) for lane in self.lanes)
+        found = sum(len(lane.proven) for lane in self.lanes)
         if look > 1 and not self.analyst.varies and found < HARDLY_ANY * tried:
             return False
-        return look <= 2 or any(lane.proven for lane in deeper.last)
+        return look <= 2 or any(lane.proven for lane in latest)
 
     async def _study(
         self, name: str, chunk: list[Studied], dead: Sequence[DeadEdit], harmful: Sequence[Edit]

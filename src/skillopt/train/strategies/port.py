@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from skillopt.config.schema import Config
@@ -12,12 +12,11 @@ from skillopt.evaluation.stage import Evaluation
 from skillopt.events.state import MemoryEntry, State
 from skillopt.events.step import Step
 from skillopt.gate.gate import Gate, Verdict
-from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update
-from skillopt.skill.edits import OPS, REWRITE, Edit, Outcome
+from skillopt.skill.edits import OPS, REWRITE, Edit
 from skillopt.train.plan import Plan
 
 
@@ -33,13 +32,32 @@ class JudgedCandidate:
         return self.verdict.action == "accept"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unfinished:
-    """What a step under way has found: a candidate, and the gate's policy for it."""
+@dataclass(eq=False, kw_only=True)
+class StepFindings:
+    """What a strategy has found in a step; each stage adds to it."""
 
     step: Step
-    update: Update
-    policy: str
+    state: State
+    """Where the run stood before the step."""
+    rollouts: Evaluation
+    """Those of the batch, which may still come in."""
+    reflection: Reflection = field(default_factory=Reflection)
+    selection: Selection = field(default_factory=Selection)
+    tried: list[JudgedCandidate] = field(default_factory=list)
+    """The candidates by their numbers, as `attempt` adds them."""
+    memories: tuple[MemoryEntry, ...] | None = None
+    """What later analysts are told of the step; None is the bundle and its verdict."""
+    settled: tuple[str, ...] = ()
+    """The train tasks that need no further study."""
+    unfinished: Callable[[], tuple[Update, str] | None] = lambda: None
+    """A candidate of what was found so far and the gate's policy for it: judged and handed over where the
+    budget ends the step. It takes no part in what follows: a larger budget goes on with the step.
+    """
+
+    @property
+    def taken(self) -> JudgedCandidate:
+        """The candidate that the step ends with: the last one accepted, else the first."""
+        return next((one for one in reversed(self.tried) if one.is_accepted), self.tried[0])
 
 
 class Attempt(Protocol):
@@ -47,19 +65,16 @@ class Attempt(Protocol):
 
     async def __call__(
         self,
-        step: Step,
-        state: State,
+        findings: StepFindings,
         update: Update,
         *,
-        number: int = 0,
-        ended: Sequence[Outcome] = (),
         over: JudgedCandidate | None = None,
         policy: str = "",
     ) -> JudgedCandidate:
-        """The candidate of that number, told and judged against the skill of the step.
+        """The candidate, judged against the skill of the step and added to those tried.
 
-        `ended` are proposals that came to an end before it. With `over`, an accepted candidate of this step,
-        it is measured against that one. `policy` is that of the gate unless told.
+        With `over`, an accepted candidate of this step, it is measured against that one. `policy` is that of
+        the gate by default.
         """
         ...
 
@@ -70,59 +85,23 @@ class Strategy(Protocol):
     val reaches a prompt.
     """
 
-    hands_over: bool
-    """Whether `so_far` may have something: then what a gate costs is set aside from the start."""
+    hands_over: bool = False
+    """Whether a step may have something `unfinished`: then a gate's cost is set aside from the start."""
 
-    async def reflect(self, step: Step, rollouts: Evaluation) -> Reflection:
-        """Stage 2: proposals, while rollouts still come in."""
-        ...
-
-    async def aggregate(self, step: Step, reflection: Reflection) -> Merged:
-        """Stage 3: one list of proposals."""
-        ...
-
-    async def select(self, step: Step, reflection: Reflection, merged: Merged) -> Selection:
-        """Stage 4: those to take up."""
-        ...
-
-    async def update(self, step: Step, reflection: Reflection, selection: Selection) -> Update:
-        """Stage 5: the candidate."""
-        ...
-
-    async def judge(
-        self, step: Step, state: State, reflection: Reflection, selection: Selection, update: Update
-    ) -> Sequence[JudgedCandidate]:
-        """Stage 6: the candidates of the step by their numbers; the last accepted one is taken."""
-        ...
-
-    def so_far(self) -> Unfinished | None:
-        """What the latest step has found, to be judged and handed over where the budget ended it. It takes no
-        part in what follows: a larger budget goes on with the step.
+    def stages(self, findings: StepFindings) -> AsyncGenerator[str, None]:
+        """Yield the name of every stage when it ends: `reflect`, which waits for the rollouts, `aggregate`,
+        `select`, `update`, `evaluate`. A step most of whose reflections are unreadable is left after the
+        first.
         """
         ...
 
     def enough(self, state: State) -> str:
-        """Why no further step would help, or nothing."""
-        ...
-
-    def memories(
-        self,
-        number: int,
-        action: str,
-        reflection: Reflection,
-        tried: Sequence[JudgedCandidate],
-        hide: Callable[[str], str],
-    ) -> tuple[MemoryEntry, ...]:
-        """What later analysts are told of that step; `hide` takes out what they may not read."""
-        ...
-
-    def settled(self, reflection: Reflection, tried: Sequence[JudgedCandidate]) -> tuple[str, ...]:
-        """The train tasks that need no further study."""
-        ...
+        """Why no further step would help, or nothing: then the plan alone ends training."""
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class StrategyContext:
     """What a strategy works with; a plug-in is a callable from this to a `Strategy`."""
 
     optimizer: Optimizer
@@ -136,10 +115,10 @@ class Parts:
     guard: LeakGuard | None
     config: Config
 
-
-def taken(tried: Sequence[JudgedCandidate]) -> JudgedCandidate:
-    """The candidate that a step ends with: the last one accepted, else the first."""
-    return next((one for one in reversed(tried) if one.is_accepted), tried[0])
+    @property
+    def hide(self) -> Callable[[str], str]:
+        """Takes out of a text what later analysts may not read."""
+        return str if self.guard is None else self.guard.hide
 
 
 def essentials(edits: Sequence[Edit], hide: Callable[[str], str]) -> tuple[Edit, ...]:

@@ -1,14 +1,20 @@
-"""Which proven edits are taken: copies joined with their evidence added up, then as few as cover every fixed
+"""Which proven edits say the same, and which are taken: copies joined with their evidence added up, lines
+that say nearly the same found by a rule of thumb for a trial to decide, and as few edits as cover every fixed
 task. Pure functions of what was measured.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from skillopt.skill.distinct import plain
+from skillopt.skill.distinct import MARKS, alike, gist, plain
 from skillopt.skill.edits import Edit
+
+_EXAMPLE = re.compile(r"(?:\bfor )?\bexamples?\b|\be\.g\b|->|→", re.IGNORECASE)
+_FEWEST = 2
+"""Words that a rule must have to be compared without its example."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,3 +81,44 @@ def cover(proven: Sequence[Proven], covered: Collection[str] = ()) -> list[Prove
         covered |= set(best.fixed)
         left.remove(best)
     return chosen
+
+
+def head(group: Sequence[Proven], whole: Sequence[Proven] = ()) -> Proven:
+    """The first of a group, with the evidence of all of it."""
+    fixed = tuple(dict.fromkeys(task for one in (whole or group) for task in one.fixed))
+    return replace(group[0], fixed=fixed)
+
+
+def edits_of(chosen: Sequence[Proven]) -> tuple[Edit, ...]:
+    """Each of their edits once, saying what it fixed where it stands first."""
+    found: dict[str, Edit] = {}
+    for one in chosen:
+        told = {"support_count": len(one.fixed), "source_type": "failure", "fixed": list(one.fixed)}
+        for edit in one.edits:
+            found.setdefault(edit.id, replace(edit, evidence={**edit.evidence, **told}))
+    return tuple(found.values())
+
+
+def alike_groups(texts: Sequence[str]) -> list[list[int]]:
+    """The places of texts whose rules, without their examples, have the same words in any order: only a trial
+    can tell which of them say the same.
+    """
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for at, text in enumerate(texts):
+        rule = gist(_EXAMPLE.split(text, maxsplit=1)[0])
+        groups.setdefault(tuple(sorted(rule if len(rule) >= _FEWEST else gist(text))), []).append(at)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def in_its_place(content: str, text: str) -> tuple[str, str] | None:
+    """The line of a text that content of one line says nearly again, and what would stand in its place; None
+    where a line has the very words.
+    """
+    said = content.strip()
+    if "\n" in said or plain(said) in map(plain, text.splitlines()):
+        return None
+    line = next((line for line in text.splitlines() if alike(line, said)), None)
+    if line is None:
+        return None
+    mark = MARKS.match(line)
+    return line, (mark.group() if mark else "") + MARKS.sub("", said)
