@@ -16,7 +16,7 @@ from skillopt.config.load import Resolved, load
 from skillopt.errors import ConfigError, ReviewWanted, SkillError, TaskError
 from skillopt.events import Judged
 from skillopt.run import Job, Result, evaluate, open_run, prepare, train
-from skillopt.run.drafting import draft_queries, wants_draft
+from skillopt.run.description import draft_queries, wants_draft
 from skillopt.run.estimation import estimate
 from skillopt.runs.explain import find, replay
 from skillopt.runs.log import read_events

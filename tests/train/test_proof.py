@@ -14,7 +14,6 @@ from skillopt.errors import BudgetSpent, ConfigError, ProviderDown
 from skillopt.evaluation.runner import Row
 from skillopt.events import Aggregated, Blamed, Judged, Proved, Reflected, Selected, StageClosed, Updated
 from skillopt.models.world.rules import HARMFUL, needs_of
-from skillopt.run.trainer import asks_small
 from skillopt.skill.edits import Edit
 from skillopt.tasks.task import Task
 from skillopt.train.blame import MANY, Blame, beyond, blame, freed, not_worth_it, parts_of
@@ -114,7 +113,7 @@ def test_whole_skills_are_not_asked_for_in_the_form_for_small_models():
     mode = "optimizer.skill_update_mode=full_rewrite_minibatch"
     with pytest.raises(ConfigError, match=r"prompts small asks for one rule, .* or the prompts to standard"):
         make_job(in_world("world", *PROOF, mode, "model.optimizer.prompts=small"))
-    assert not asks_small(make_job(in_world("world", *PROOF, mode, "model.optimizer.context_window=4000")))
+    assert not make_job(in_world("world", *PROOF, mode, "model.optimizer.context_window=4000")).asks_small
 
 
 @pytest.mark.slow

@@ -65,7 +65,7 @@ def train(
     from skillopt.run import prepare_training
     from skillopt.run.addresses import asked_by, at_kept, kept_addresses, stopped_elsewhere
     from skillopt.run.continuing import continued, corrected
-    from skillopt.run.drafting import draft_queries, wants_draft
+    from skillopt.run.description import draft_queries, wants_draft
     from skillopt.run.estimation import estimate as estimated
     from skillopt.runs.log import EARLIER
     from skillopt.runs.reader import find_run, is_part

@@ -23,7 +23,7 @@ from skillopt.doctor._role import Needs, RoleCheck, Spent
 from skillopt.errors import SkillOptError
 from skillopt.evaluation.look import scorer_trouble
 from skillopt.redact import Scrubber, redact_patterns
-from skillopt.run.division import divide
+from skillopt.run.preparation import divide
 from skillopt.skill.document import Document
 from skillopt.skill.folder import load_skill
 from skillopt.tasks.benchmark import Benchmark, TellsBadRows

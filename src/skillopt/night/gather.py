@@ -39,7 +39,6 @@ from skillopt.night.tasks_file import TasksFile
 from skillopt.night.worktrees import Worktrees
 from skillopt.redact import redact_transcript
 from skillopt.run import Job, OpenRun, open_run
-from skillopt.run.trainer import asks_small
 from skillopt.runs.words import count
 from skillopt.transcripts import MOST_SESSIONS, Homes, harvest
 from skillopt.transcripts.port import TranscriptSource
@@ -274,7 +273,7 @@ async def _mine_with_model(
 
 def at_once(job: Job) -> int:
     """How many sessions the reader of this job is asked about together; a small model mixes them up."""
-    return 1 if asks_small(job) else AT_ONCE
+    return 1 if job.asks_small else AT_ONCE
 
 
 NO_SKILL = NightTarget(

@@ -3,9 +3,8 @@ what each gives back.
 """
 
 from skillopt.run.assembly import OpenRun, open_run
-from skillopt.run.division import tasks_digest
 from skillopt.run.evaluation import Matrix, eval_splits, evaluate, matrix
-from skillopt.run.job import Job, Target
+from skillopt.run.job import Job, Target, tasks_digest
 from skillopt.run.preparation import prepare, prepare_training
 from skillopt.run.results import (
     Evaluated,

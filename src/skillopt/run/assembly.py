@@ -23,8 +23,7 @@ from skillopt.models.stack.limited import Retry
 from skillopt.money import Budget, Entry, Ledger
 from skillopt.run.addresses import asked_by, note_addresses
 from skillopt.run.job import Job
-from skillopt.run.models import ModelStack, budget_of, price_for
-from skillopt.run.targets import Targets
+from skillopt.run.models import ModelStack, Targets, budget_of, price_for
 from skillopt.runs.answers import SHARED
 from skillopt.runs.cache import SharedRollouts
 from skillopt.runs.database import Database

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from skillopt.errors import ConfigError
 from skillopt.files import lock_run, write_text
-from skillopt.run.division import tasks_digest
 from skillopt.run.evaluation import seed_of
-from skillopt.run.job import Job
+from skillopt.run.job import Job, tasks_digest
 from skillopt.runs.answers import stored_tasks
 from skillopt.runs.database import Database
 from skillopt.runs.log import DATABASE, EARLIER, STAYS, difference

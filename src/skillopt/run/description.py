@@ -1,26 +1,45 @@
-"""What a run works on that trains a description: the skill in a list of others, and queries."""
+"""What a run works on that trains a description: the skill in a list of others, and queries, which the
+optimizer model drafts for a person to review.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain, zip_longest
 from pathlib import Path
+
+from pydantic import BaseModel
 
 from skillopt.agents import agent, driven
 from skillopt.agents.port import Agent
+from skillopt.benchmarks import benchmarks
 from skillopt.config.load import Resolved
 from skillopt.config.model_string import parse_model_string
 from skillopt.config.schema import Config
-from skillopt.errors import ConfigError, SkillError, TaskError
+from skillopt.errors import (
+    ConfigError,
+    ReviewWanted,
+    SkillError,
+    TaskError,
+)
+from skillopt.messages import Message
 from skillopt.optimizer.ask import packaged
-from skillopt.optimizer.render import clipped
+from skillopt.optimizer.render import clipped, section
+from skillopt.run.assembly import open_run
+from skillopt.run.drafting import NONE_YET, ask_draft, drafting_job, write_rows
 from skillopt.skill.description import SkillListing, description_of, listed_in, problem_with
 from skillopt.skill.folder import load_skill
 from skillopt.skill.install import installable
 from skillopt.tasks.template import fill
-from skillopt.tasks.triggers import TriggerBenchmark, load_queries
+from skillopt.tasks.triggers import DRAFTED, TriggerBenchmark, load_queries
 
 LONGEST_BODY = 6_000
 """Characters of the skill's body that analysts are shown."""
+QUERIES = "draft_queries"
+"""The stage, with a prompt of its name."""
+_TASKS, _LONGEST = 20, 400
 
 
 def for_description(resolved: Resolved) -> Config:
@@ -109,3 +128,52 @@ def format_listed_beside(listing: SkillListing) -> str:
         f"Listed beside it, and sent to the models by name and description alone: {names} (triggers.others,"
         " triggers.skills)."
     )
+
+
+class DraftedQueries(BaseModel):
+    """What the optimizer model drafts."""
+
+    should_load: list[str]
+    should_not_load: list[str]
+
+
+def wants_draft(config: Config) -> bool:
+    """Whether a description is to be trained and there are no queries."""
+    return config.train.part == "description" and not os.path.lexists(config.triggers.path)
+
+
+async def draft_queries(resolved: Resolved, folder: Path) -> None:
+    """Ask the optimizer for queries, write them, and raise `ReviewWanted`: a person reads them first.
+
+    The question passes the same stack as those of a run; its records lie in `folder`. Of the tasks only those
+    of train are shown.
+    """
+    config = resolved.config
+    listing = listing_of(config)
+    job = drafting_job(resolved, TriggerBenchmark(listing, NONE_YET, line=""), listing.skill)
+    job = replace(job, listing=listing)
+    half = config.triggers.drafts // 2
+    tasks = (
+        [] if config.env.name is None else benchmarks.get(config.env.name)(config.env.settings).tasks("train")
+    )
+    shown = "\n\n".join(f"<task>{clipped(task.prompt, _LONGEST)}</task>" for task in tasks[:_TASKS])
+    system = fill(packaged(QUERIES), {"half": str(half)}) + "\n" + about_description(listing)
+    user = section("The description", description_of(listing.skill)) + section("Tasks it is for", shown)
+    asked = (Message(role="system", content=system), Message(role="user", content=user))
+    async with open_run(job, folder, {"kind": QUERIES, "asked": [one.content for one in asked]}) as opened:
+        drafted = await ask_draft(opened, asked, DraftedQueries, stage=QUERIES, what="queries")
+    _write(config.triggers.path, drafted, config.model.optimizer.name)
+    raise ReviewWanted(
+        f"{len(drafted.should_load)} queries that should load the skill and {len(drafted.should_not_load)}"
+        f" that should not were drafted: {config.triggers.path}\nRead every line, correct what is wrong,"
+        " delete the first line, and run the same command again. Nothing is trained on them before."
+    )
+
+
+def _write(path: Path, drafted: DraftedQueries, model: str) -> None:
+    """The draft, the two kinds in turn; its first line keeps it from being used."""
+    pairs = zip_longest(drafted.should_load, drafted.should_not_load)
+    said = chain.from_iterable(((one, True), (other, False)) for one, other in pairs)
+    told = f"by {model}, not reviewed: read every line, correct what is wrong, then delete this line"
+    queries = [{"prompt": text, "should_load": load} for text, load in said if text]
+    write_rows(path, [{DRAFTED: told}, *queries])

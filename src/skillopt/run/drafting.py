@@ -1,26 +1,23 @@
-"""Lets the optimizer model draft queries, or tasks with checks, for a person to review before training."""
+"""Lets the optimizer model draft tasks with checks, for a person to review before training."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, groupby, zip_longest
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.own import DRAFTED_BY, OwnBenchmark
 from skillopt.config.load import Resolved
 from skillopt.config.roles import resolve_role
-from skillopt.config.schema import Config
 from skillopt.config.show import as_json
-from skillopt.errors import Fault, ProviderDown, ReviewWanted, TaskError, UnusableReplies
+from skillopt.errors import Fault, ProviderDown, TaskError, UnusableReplies
 from skillopt.events import Notice, Sink
 from skillopt.files import read_text, write_text
 from skillopt.messages import Message
@@ -29,11 +26,7 @@ from skillopt.optimizer.ask import packaged
 from skillopt.optimizer.render import clipped, section
 from skillopt.redact import Scrubber
 from skillopt.run.assembly import OpenRun, open_run
-from skillopt.run.description import about_description, listing_of
-from skillopt.run.division import Division
-from skillopt.run.job import Job
-from skillopt.run.trainer import asks_small
-from skillopt.skill.description import description_of
+from skillopt.run.job import Division, Job
 from skillopt.skill.folder import Skill
 from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.rollout import Trajectory
@@ -41,12 +34,10 @@ from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
-from skillopt.tasks.triggers import DRAFTED, TriggerBenchmark
 
 S = TypeVar("S", bound=BaseModel)
-QUERIES, TASKS, SMALL_TASK = "draft_queries", "draft_tasks", "draft_small_task"
+TASKS, SMALL_TASK = "draft_tasks", "draft_small_task"
 """Stages, each with a prompt of its name."""
-_TASKS, _LONGEST = 20, 400
 NONE_YET = Splits(train=(Task(id="none-1", prompt="none"),), val=(Task(id="none-2", prompt="yet"),))
 _AT_ONCE, _FRUITLESS, _FRUITLESS_SMALL = 5, 3, 8
 """Tasks of one question, and questions in a row that may bring none; small models write one at a time."""
@@ -57,46 +48,6 @@ _CLAUSE = re.compile(r"[.,;:!?\n]|\band\b")
 _OPENINGS = ("My", "When", "I", "Please", "Why", "Yesterday", "Can", "We", "Since", "Our", "Hello")
 _WORDS = re.compile(r"\w+")
 Rows = list[dict[str, Any]]
-
-
-class DraftedQueries(BaseModel):
-    """What the optimizer model drafts."""
-
-    should_load: list[str]
-    should_not_load: list[str]
-
-
-def wants_draft(config: Config) -> bool:
-    """Whether a description is to be trained and there are no queries."""
-    return config.train.part == "description" and not os.path.lexists(config.triggers.path)
-
-
-async def draft_queries(resolved: Resolved, folder: Path) -> None:
-    """Ask the optimizer for queries, write them, and raise `ReviewWanted`: a person reads them first.
-
-    The question passes the same stack as those of a run; its records lie in `folder`. Of the tasks only those
-    of train are shown.
-    """
-    config = resolved.config
-    listing = listing_of(config)
-    job = drafting_job(resolved, TriggerBenchmark(listing, NONE_YET, line=""), listing.skill)
-    job = replace(job, listing=listing)
-    half = config.triggers.drafts // 2
-    tasks = (
-        [] if config.env.name is None else benchmarks.get(config.env.name)(config.env.settings).tasks("train")
-    )
-    shown = "\n\n".join(f"<task>{clipped(task.prompt, _LONGEST)}</task>" for task in tasks[:_TASKS])
-    system = fill(packaged(QUERIES), {"half": str(half)}) + "\n" + about_description(listing)
-    user = section("The description", description_of(listing.skill)) + section("Tasks it is for", shown)
-    asked = (Message(role="system", content=system), Message(role="user", content=user))
-    async with open_run(job, folder, {"kind": QUERIES, "asked": [one.content for one in asked]}) as opened:
-        drafted = await ask_draft(opened, asked, DraftedQueries, stage=QUERIES, what="queries")
-    _write(config.triggers.path, drafted, config.model.optimizer.name)
-    raise ReviewWanted(
-        f"{len(drafted.should_load)} queries that should load the skill and {len(drafted.should_not_load)}"
-        f" that should not were drafted: {config.triggers.path}\nRead every line, correct what is wrong,"
-        " delete the first line, and run the same command again. Nothing is trained on them before."
-    )
 
 
 def drafting_job(resolved: Resolved, benchmark: Benchmark, skill: Skill) -> Job:
@@ -127,16 +78,6 @@ async def ask_draft(
         except Fault as fault:
             raise ProviderDown(f"The optimizer could not be asked for {what}: {fault}.") from fault
     raise UnusableReplies(f"The optimizer drafted no {what} that can be read: {problem}.")
-
-
-def _write(path: Path, drafted: DraftedQueries, model: str) -> None:
-    """The draft, the two kinds in turn; its first line keeps it from being used."""
-    pairs = zip_longest(drafted.should_load, drafted.should_not_load)
-    said = chain.from_iterable(((one, True), (other, False)) for one, other in pairs)
-    told = f"by {model}, not reviewed: read every line, correct what is wrong, then delete this line"
-    rows = [{DRAFTED: told}, *({"prompt": text, "should_load": load} for text, load in said if text)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 class DraftedTask(BaseModel):
@@ -203,7 +144,7 @@ async def draft_tasks(
     job = drafting_job(replace(resolved, config=config), benchmark, skill)
     rows: list[dict[str, Any]] = []
     dropped: Counter[str] = Counter()
-    fruitless, is_small = 0, asks_small(job)
+    fruitless, is_small = 0, job.asks_small
     prompt, most = (SMALL_TASK, _FRUITLESS_SMALL) if is_small else (TASKS, _FRUITLESS)
     async with open_run(job, folder, {"kind": TASKS, "skill": skill.document.digest}, sinks=sinks) as opened:
         while len(rows) < count and fruitless < most:

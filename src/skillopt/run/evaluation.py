@@ -21,8 +21,8 @@ from skillopt.models.stack.limited import Retry
 from skillopt.process.waiting import together
 from skillopt.run.addresses import asked_by, note_addresses
 from skillopt.run.assembly import open_run
-from skillopt.run.division import tasks_digest
-from skillopt.run.job import Job, Target, distinct_targets
+from skillopt.run.job import Job, Target, distinct_targets, tasks_digest
+from skillopt.run.models import Targets, carried_files
 from skillopt.run.results import (
     Evaluated,
     Noted,
@@ -32,7 +32,6 @@ from skillopt.run.results import (
     note_in,
     write_results,
 )
-from skillopt.run.targets import Targets, carried_files
 from skillopt.runs.answers import stored_tasks
 from skillopt.runs.log import DATABASE
 from skillopt.runs.reader import is_in_rounds, is_run, read_figures, read_run

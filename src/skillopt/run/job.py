@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from skillopt.config.sections import RoleName
 from skillopt.errors import ConfigError
 from skillopt.harnesses import identity_of, works_alone
 from skillopt.models.world.rules import unanswerable
+from skillopt.optimizer.small import is_small
 from skillopt.redact import Scrubber
-from skillopt.run.division import Division, digest, tasks_digest
 from skillopt.skill.description import SkillListing, description_of
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill
@@ -26,6 +26,7 @@ from skillopt.skill.install import carried_digest
 from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 from skillopt.tasks.benchmark import Benchmark, TellsBadRows
 from skillopt.tasks.splits import Splits, told_bad_rows
+from skillopt.tasks.task import Task
 from skillopt.train.epoch_end import LookBack
 
 ROWS_WANTED = 24
@@ -62,6 +63,21 @@ class Target:
         identity = json.dumps(run_identity(config)["model"]["target"], sort_keys=True)
         identity += identity_of(spec.harness, spec.model)
         return cls(model=config.model.target.name, settings=_short_hash(identity), spec=spec)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """The tasks of a job by split and, where they are cross-fitted, by round and fold."""
+
+    splits: Splits
+    earlier: tuple[Splits, ...] = ()
+    """Rounds of training before this one, each with another part of the tasks as val."""
+    folds: tuple[tuple[Splits, ...], ...] = ()
+    """Where tasks are cross-fitted, the rounds of each fold; its last one has the tasks that judge it."""
+    is_fold: bool = False
+    """Whether its test is a part of a larger one, which is opened also where the best skill is the seed."""
+    changed: str = ""
+    """In what the tasks differ from those that the run had whose splits these are; empty where in nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +168,16 @@ class Job:
         return self.repeats | 1 if self.division.is_fold else 1
 
     @property
+    def asks_small(self) -> bool:
+        """Whether the optimizer is asked in the form for small models."""
+        role = self.config.model.optimizer
+        if role.prompts == "auto":
+            is_wanted = is_small(self.optimizer.model.name, role.context_window)
+        else:
+            is_wanted = role.prompts == "small"
+        return is_wanted and self.config.optimizer.skill_update_mode == "patch"
+
+    @property
     def editable(self) -> EditableFiles:
         """The files of the skill that edits may change."""
         wanted, files = self.config.skill, self.skill.files
@@ -231,6 +257,16 @@ def distinct_targets(targets: Sequence[Target]) -> list[Target]:
     places = {(target.model, target.spec.model.address) for target in targets}
     models = [model for model, _ in places]
     return [replace(target, has_namesake=models.count(target.model) > 1) for target in targets]
+
+
+def tasks_digest(tasks: Iterable[Task]) -> str:
+    """What identifies a list of tasks: their content, in order."""
+    return digest([task.full_hash for task in tasks])
+
+
+def digest(value: Any) -> str:
+    """A hash of plain values."""
+    return hashlib.sha256(repr(value).encode()).hexdigest()
 
 
 def _short_hash(text: str) -> str:

@@ -15,8 +15,7 @@ from skillopt.evaluation.compare import Comparison, by_task, compare_rows
 from skillopt.events import RowFact
 from skillopt.files import write_json, write_text
 from skillopt.run.assembly import OpenRun
-from skillopt.run.division import tasks_digest
-from skillopt.run.job import Job
+from skillopt.run.job import Job, tasks_digest
 from skillopt.runs.database import Database
 from skillopt.runs.exports import public_rows
 from skillopt.runs.log import DATABASE

@@ -18,7 +18,6 @@ from skillopt.money import Ledger, Price
 from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.proposers import PROPOSERS
 from skillopt.optimizer.proposers.port import Proposer, ProposerSetup
-from skillopt.optimizer.small import is_small
 from skillopt.run.assembly import OpenRun
 from skillopt.run.description import about_description
 from skillopt.run.job import Job
@@ -187,20 +186,12 @@ def optimizer_of(
         scoring_rule=_rule(job),
         about="" if job.listing is None else about_description(job.listing),
         files=job.editable,
-        is_small=asks_small(job),
+        is_small=job.asks_small,
     )
 
 
 def _rule(job: Job) -> str:
     return job.benchmark.scoring_rule if isinstance(job.benchmark, SaysRule) else ""
-
-
-def asks_small(job: Job) -> bool:
-    """Whether the optimizer is asked in the form for small models."""
-    if job.config.optimizer.skill_update_mode != "patch":
-        return False
-    said, window = job.config.model.optimizer.prompts, job.config.model.optimizer.context_window
-    return is_small(job.optimizer.model.name, window) if said == "auto" else said == "small"
 
 
 def _rewriter(opened: OpenRun) -> Model | None:
