@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import stat
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from skillopt.errors import ConfigError, ModelError, ProviderDown
 from skillopt.messages import Message, Request, Tool
 from skillopt.models.port import ModelSpec
 from skillopt.models.providers import azure
-from skillopt.models.providers._entra import Token, TokenLogin, from_azure_cli, from_managed_identity
+from skillopt.models.providers._entra import Token, TokenLogin, from_azure_identity
 from skillopt.models.stack.limited import Limited, Limiter
 
 KEY = "azure-key-0123456789"
@@ -43,6 +43,11 @@ GOLDEN = {
 }
 TOOL = Tool(name="f", description="F.", parameters={"type": "object"})
 CLASSIC = "/openai/deployments/my%20deployment/chat/completions?api-version="
+
+
+@pytest.fixture
+def azure_identity() -> None:
+    pytest.importorskip("azure.identity", reason="the extra 'azure' is not installed")
 
 
 class Tokens:
@@ -171,6 +176,7 @@ def test_a_token_never_goes_to_a_host_that_is_not_azure_over_https(endpoint: str
             azure.build(replace(TOKENS, base_url=endpoint), token_source=Tokens())
 
 
+@pytest.mark.usefixtures("azure_identity")
 @pytest.mark.parametrize(
     "endpoint",
     [
@@ -264,66 +270,75 @@ async def test_a_login_that_is_refused_for_good_is_asked_once_more_and_ends_as_a
     assert "entra-token" not in str(caught.value)
 
 
-def stub_az(folder: Path, program: str) -> str:
-    """A simulated `az` that is a shell script."""
-    path = folder / "az"
-    path.write_text(f"#!/bin/sh\n{program}\n")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return str(path)
+SCOPE = "https://cognitiveservices.azure.com/.default"
 
 
-async def test_the_azure_cli_is_asked_for_a_token_of_the_scope_and_sees_none_of_our_secrets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def stub_az(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes the `az` on PATH, simulated by a shell script."""
+
+    def make(program: str) -> None:
+        path = tmp_path / "az"
+        path.write_text(f"#!/bin/sh\n{program}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+
+    return make
+
+
+@pytest.mark.parametrize("mode", ["azure_cli", "managed_identity"])
+def test_a_token_without_azure_identity_is_refused_with_the_extra(
+    mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "planted")
+    for name in ("azure", "azure.identity", "azure.identity.aio"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ConfigError, match=rf"{mode} needs azure-identity: pip install .*\[azure\]"):
+        azure.PLUGIN(replace(TOKENS, options={"auth_mode": mode}))
+
+
+@pytest.mark.usefixtures("azure_identity")
+async def test_the_azure_cli_is_asked_for_a_token_of_the_scope(
+    tmp_path: Path, stub_az: Callable[[str], None]
+) -> None:
     printed = json.dumps(
         {"accessToken": "from-az", "expires_on": 1_900_000_000, "expiresOn": "2000-01-01 00:00:00.000000"}
     )
-    program = f"echo \"$@\" > {tmp_path}/argv; env > {tmp_path}/env; echo '{printed}'"
-    token = await from_azure_cli("azure:m", "https://scope/.default", program=stub_az(tmp_path, program))()
+    stub_az(f"echo \"$@\" > {tmp_path}/argv; echo '{printed}'")
+    token = await from_azure_identity("azure:m", "azure_cli", SCOPE)()
     assert (token.value, token.expires_at) == ("from-az", 1_900_000_000.0)
-    assert (tmp_path / "argv").read_text().split() == [
-        "account",
-        "get-access-token",
-        "--scope",
-        "https://scope/.default",
-        "--output",
-        "json",
-    ]
-    assert "planted" not in (tmp_path / "env").read_text()
+    assert "https://cognitiveservices.azure.com" in (tmp_path / "argv").read_text()
     assert "from-az" not in repr(token)
 
 
-async def test_the_local_time_that_an_older_azure_cli_prints_is_read(tmp_path: Path) -> None:
-    ends = datetime.fromtimestamp(1_900_000_000)
-    printed = json.dumps({"accessToken": "t", "expiresOn": str(ends)})
-    token = await from_azure_cli("azure:m", "s", program=stub_az(tmp_path, f"echo '{printed}'"))()
-    assert token.expires_at == 1_900_000_000.0
-
-
+@pytest.mark.usefixtures("azure_identity")
 @pytest.mark.parametrize(
-    ("program", "said"),
-    [
-        ("echo 'Please run az login to setup account.' >&2; exit 1", "Please run az login"),
-        ("echo nonsense", "printed no token"),
-        ("echo '{}'", "printed no token"),
-        ("echo '[]'", "printed no token"),
-        ("exit 3", "failed: 3"),
-    ],
+    "program",
+    ["echo 'Please run az login to setup account.' >&2; exit 1", "echo nonsense", "echo '{}'", "exit 3"],
 )
 async def test_an_azure_cli_without_a_login_is_a_dead_login_with_the_remedy(
-    tmp_path: Path, program: str, said: str
+    program: str, stub_az: Callable[[str], None]
 ) -> None:
+    stub_az(program)
     with pytest.raises(ModelError, match="az login") as caught:
-        await from_azure_cli("azure:m", "s", program=stub_az(tmp_path, program))()
+        await from_azure_identity("azure:m", "azure_cli", SCOPE)()
     assert (caught.value.kind, caught.value.refused) == ("auth", True)
-    assert said in str(caught.value)
 
 
-async def test_a_missing_azure_cli_is_a_dead_login_with_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="not installed") as caught:
-        await from_azure_cli("azure:m", "s", program=str(tmp_path / "az"))()
+@pytest.mark.usefixtures("azure_identity")
+async def test_a_missing_azure_cli_is_a_dead_login_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ModelError, match="Install the Azure CLI") as caught:
+        await from_azure_identity("azure:m", "azure_cli", SCOPE)()
     assert caught.value.kind == "auth"
+
+
+@pytest.mark.usefixtures("azure_identity")
+async def test_a_scope_that_is_none_is_a_dead_login(stub_az: Callable[[str], None]) -> None:
+    stub_az("exit 1")
+    with pytest.raises(ModelError, match="scope"):
+        await from_azure_identity("azure:m", "azure_cli", "no scope; $(x)")()
 
 
 @asynccontextmanager
@@ -338,11 +353,11 @@ async def app_service(handler: Callable[[web.BaseRequest], Any]) -> AsyncIterato
         await runner.cleanup()
 
 
+@pytest.mark.usefixtures("azure_identity")
 @pytest.mark.parametrize("client_id", [None, "1234"])
 async def test_a_managed_identity_gives_a_token_through_azure_identity(
     client_id: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("azure.identity", reason="the extra 'azure' is not installed")
     asked: list[Any] = []
 
     async def handler(request: web.BaseRequest) -> web.Response:
@@ -357,17 +372,15 @@ async def test_a_managed_identity_gives_a_token_through_azure_identity(
         monkeypatch.setenv("IDENTITY_HEADER", "h")
         for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
             monkeypatch.delenv(name)
-        token = await from_managed_identity(
-            "azure:m", "https://cognitiveservices.azure.com/.default", client_id
-        )()
+        token = await from_azure_identity("azure:m", "managed_identity", SCOPE, client_id)()
     assert token.value == "from-identity"
     assert token.expires_at > time.time() + 3000
     assert asked[0]["resource"] == "https://cognitiveservices.azure.com"
     assert asked[0].get("client_id") == client_id
 
 
+@pytest.mark.usefixtures("azure_identity")
 async def test_a_machine_without_an_identity_is_a_dead_login(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("azure.identity", reason="the extra 'azure' is not installed")
 
     async def handler(request: web.BaseRequest) -> web.Response:
         return web.json_response({"error": {"code": "identity_not_found"}}, status=400)
@@ -376,5 +389,5 @@ async def test_a_machine_without_an_identity_is_a_dead_login(monkeypatch: pytest
         monkeypatch.setenv("IDENTITY_ENDPOINT", url)
         monkeypatch.setenv("IDENTITY_HEADER", "h")
         with pytest.raises(ModelError) as caught:
-            await from_managed_identity("azure:m", "https://cognitiveservices.azure.com/.default", None)()
+            await from_azure_identity("azure:m", "managed_identity", SCOPE)()
     assert (caught.value.kind, caught.value.refused) == ("auth", True)

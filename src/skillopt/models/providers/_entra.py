@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import json
-import shutil
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from skillopt.errors import ConfigError, Fault, ModelError
-from skillopt.process import minimal_env, run_process
+from skillopt.errors import ConfigError, ModelError
 
 DEFAULT_SCOPE = "https://cognitiveservices.azure.com/.default"
 REFRESH_BEFORE = 300.0
 """Seconds before its end in which a token is no longer used."""
-AZ_TIMEOUT = 60.0
+AZ_TIMEOUT = 60
+_REMEDIES = {
+    "azure_cli": "Install the Azure CLI and run 'az login'.",
+    "managed_identity": "No managed identity answered: is one assigned to this machine?",
+}
 _HOSTS = tuple(
     f".{service}.azure.{cloud}"
     for cloud in ("com", "us", "cn")
@@ -87,66 +87,32 @@ def require_azure_host(model: str, endpoint: str) -> None:
         )
 
 
-def from_azure_cli(model: str, scope: str, *, program: str = "az") -> TokenSource:
-    """Tokens of the person logged in with the Azure CLI."""
-
-    async def fetch() -> Token:
-        path = shutil.which(program)
-        if path is None:
-            raise _no_token(model, "the Azure CLI ('az') is not installed. Install it and run 'az login'")
-        argv = [path, "account", "get-access-token", "--scope", scope, "--output", "json"]
-        try:
-            done = await run_process(argv, input=None, env=minimal_env(), cwd=None, timeout=AZ_TIMEOUT)
-        except Fault as fault:
-            raise _no_token(model, f"'az account get-access-token' failed ({fault.detail})") from None
-        if done.code != 0:
-            said = done.stderr.decode(errors="replace").strip().splitlines()
-            raise _no_token(
-                model,
-                f"'az account get-access-token' failed: {said[-1][:200] if said else done.code}. Run 'az"
-                " login'",
-            )
-        return _read(model, done.stdout)
-
-    return fetch
-
-
-def from_managed_identity(model: str, scope: str, client_id: str | None) -> TokenSource:
-    """Tokens of the machine this runs on; `client_id` chooses among user-assigned identities."""
+def from_azure_identity(
+    model: str, mode: Literal["azure_cli", "managed_identity"], scope: str, client_id: str | None = None
+) -> TokenSource:
+    """Tokens of who logged in with `az login`, or of this machine; `client_id` chooses among its
+    user-assigned identities.
+    """
     try:
         identity: Any = importlib.import_module("azure.identity.aio")
+        refused = importlib.import_module("azure.core.exceptions").ClientAuthenticationError
     except ModuleNotFoundError:
         raise ConfigError(
-            f"{model}: auth_mode managed_identity needs azure-identity: pip install 'skillopt-trainer[azure]'"
+            f"{model}: auth_mode {mode} needs azure-identity: pip install 'skillopt-trainer[azure]'"
         ) from None
 
     async def fetch() -> Token:
+        # A credential keeps its tokens, and a refused one must not come back: each fetch makes its own.
+        if mode == "azure_cli":
+            credential = identity.AzureCliCredential(process_timeout=AZ_TIMEOUT)
+        else:
+            credential = identity.ManagedIdentityCredential(client_id=client_id)
         try:
-            async with identity.ManagedIdentityCredential(
-                **({"client_id": client_id} if client_id else {})
-            ) as credential:
+            async with credential:
                 found = await credential.get_token(scope)
-        except importlib.import_module("azure.core.exceptions").ClientAuthenticationError as error:
-            raise _no_token(
-                model, f"no managed identity answered ({str(error).splitlines()[0][:200]})"
-            ) from None
+        except (refused, ValueError) as error:  # a ValueError: the scope is none
+            reason = str(error).strip().split("\n")[0][:200].rstrip(". ")
+            raise ModelError("auth", f"{model}: {reason}. {_REMEDIES[mode]}", refused=True) from None
         return Token(value=found.token, expires_at=float(found.expires_on))
 
     return fetch
-
-
-def _read(model: str, printed: bytes) -> Token:
-    try:
-        told = json.loads(printed)
-        # Older CLIs print only `expiresOn`, in local time without an offset.
-        ends = (
-            told.get("expires_on")
-            or datetime.fromisoformat(told["expiresOn"]).astimezone(timezone.utc).timestamp()
-        )
-        return Token(value=str(told["accessToken"]), expires_at=float(ends))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise _no_token(model, "'az account get-access-token' printed no token. Run 'az login'") from None
-
-
-def _no_token(model: str, why: str) -> ModelError:
-    return ModelError("auth", f"{model}: {why}.", refused=True)

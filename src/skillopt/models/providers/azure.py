@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
 from pydantic import Field
@@ -13,8 +13,7 @@ from skillopt.models.providers._entra import (
     DEFAULT_SCOPE,
     TokenLogin,
     TokenSource,
-    from_azure_cli,
-    from_managed_identity,
+    from_azure_identity,
     require_azure_host,
 )
 from skillopt.models.providers._openai import Api, OpenAIModel
@@ -63,22 +62,20 @@ def build(spec: ModelSpec, *, token_source: TokenSource | None = None) -> Model:
         return OpenAIModel(spec, Wire(spec, base_url=spec.base_url), api=api or "chat")
     if api is not None:
         raise ConfigError(f"{shown}: the option api is for auth_mode openai_compatible, and this is {mode}.")
-    login = None if mode == "api_key" else TokenLogin(_source(spec, shown, str(mode), token_source))
+    login = None if mode == "api_key" else TokenLogin(_source(spec, shown, mode, token_source))
     base_url, query, chat_path = _address(spec)
     wire = Wire(spec, base_url=base_url, key_header="api-key", login=login, query=query)
     return OpenAIModel(spec, wire, chat_path=chat_path, tools_move=not query)
 
 
-def _source(spec: ModelSpec, shown: str, mode: str, given: TokenSource | None) -> TokenSource:
+def _source(spec: ModelSpec, shown: str, mode: Any, given: TokenSource | None) -> TokenSource:
     endpoint = spec.base_url or ""
     if given is None or not is_loopback(endpoint):
         require_azure_host(shown, endpoint)
     if given is not None:
         return given
     scope = str(spec.options.get("ad_scope") or DEFAULT_SCOPE)
-    if mode == "azure_cli":
-        return from_azure_cli(shown, scope)
-    return from_managed_identity(shown, scope, spec.options.get("managed_identity_client_id"))
+    return from_azure_identity(shown, mode, scope, spec.options.get("managed_identity_client_id"))
 
 
 def _address(spec: ModelSpec) -> tuple[str, dict[str, str], str]:
