@@ -11,7 +11,15 @@ from changes._adoption import SKILL as NOTES
 from changes._adoption import World
 from night._nights import LEARNT, RULE, Person, clock, scripted
 from night.test_suggestions import tool_work
-from skill._edits_with_commands import HONEST, HONEST_HELD_OUT, HOSTILE, HOSTILE_HELD_OUT, EditCase
+from skill._edits_with_commands import (
+    HONEST,
+    HONEST_FOUND,
+    HONEST_HELD_OUT,
+    HOSTILE,
+    HOSTILE_FOUND,
+    HOSTILE_HELD_OUT,
+    EditCase,
+)
 from skillopt.errors import UsageError
 from skillopt.night import NightResult, Roles, run_night
 from skillopt.night.origins import own_words
@@ -78,7 +86,7 @@ async def test_a_suggestion_with_a_pasted_order_is_flagged(tmp_path: Path) -> No
     assert "--dangerously-skip-permissions" in " ".join(map(str, flagged[0].flags))
 
 
-@pytest.mark.parametrize("case", (*HOSTILE, *HOSTILE_HELD_OUT), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", (*HOSTILE, *HOSTILE_HELD_OUT, *HOSTILE_FOUND), ids=lambda case: case.name)
 def test_no_hostile_edit_is_adopted_unnamed(case: EditCase, tmp_path: Path) -> None:
     world = World(tmp_path / "home").write()
     stage(world, case)
@@ -89,7 +97,7 @@ def test_no_hostile_edit_is_adopted_unnamed(case: EditCase, tmp_path: Path) -> N
     assert world.skill.read_text() == NOTES
 
 
-@pytest.mark.parametrize("case", (*HONEST, *HONEST_HELD_OUT), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", (*HONEST, *HONEST_HELD_OUT, *HONEST_FOUND), ids=lambda case: case.name)
 def test_every_honest_edit_is_adopted_by_a_plain_adopt(case: EditCase, tmp_path: Path) -> None:
     world = World(tmp_path / "home").write()
     stage(world, case)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from skill._edits_with_commands import HONEST, HONEST_HELD_OUT, HOSTILE, HOSTILE_HELD_OUT, EditCase
+from skill._edits_with_commands import (
+    HONEST,
+    HONEST_FOUND,
+    HONEST_HELD_OUT,
+    HOSTILE,
+    HOSTILE_FOUND,
+    HOSTILE_HELD_OUT,
+    EditCase,
+)
 from skillopt.skill.steering import SteeringCheck, SteeringFlag, TextOrigins
 
 
@@ -18,13 +26,13 @@ def reasons(added: str, *own: str, foreign: str = "") -> list[str]:
     return [flag.reason for flag in check.flags(added)]
 
 
-@pytest.mark.parametrize("case", (*HOSTILE, *HOSTILE_HELD_OUT), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", (*HOSTILE, *HOSTILE_HELD_OUT, *HOSTILE_FOUND), ids=lambda case: case.name)
 def test_a_hostile_edit_is_flagged_with_its_words(case: EditCase) -> None:
     found = flags(case)
     assert found and all(flag.reason and flag.quoted for flag in found)
 
 
-@pytest.mark.parametrize("case", (*HONEST, *HONEST_HELD_OUT), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", (*HONEST, *HONEST_HELD_OUT, *HONEST_FOUND), ids=lambda case: case.name)
 def test_an_honest_edit_is_not_flagged(case: EditCase) -> None:
     assert flags(case) == ()
 

@@ -41,7 +41,9 @@ _CREDENTIAL = (
     r"|csrf)[ _-]tokens?"
     r"|(?:the|your|my) token(?! (?:count|limit|budget|usage|length|window))|\bpass(?:word|phrase)s?\b"
     r"|credentials?"
-    r"|(?:private|secret|signing|encryption) keys?|\bsecrets?\b|(?<![\w/])\.env\b(?:\.\w+)?|~?/?\.ssh\b\S*"
+    r"|(?:private|secret|signing|encryption) keys?|\bsecrets?\b"
+    r"|(?<![\w/])\.env\b(?!\.(?:example|sample|template|dist)\b)(?:\.\w+)?"
+    r"|~?/?\.ssh\b\S*"
     r"|id_(?:rsa|ed25519|ecdsa)|\.(?:netrc|npmrc|pypirc|git-credentials|kube/config|aws/\w+|gnupg)\b"
     r"|\b[A-Z][A-Z0-9]{0,30}_(?:[A-Z0-9]{1,30}_){0,5}(?:KEY|TOKEN|SECRET|PASSWORD|PASS|PWD)\b"
     r"|keychain|seed phrase"
@@ -93,6 +95,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
             r"|trust-all[\w-]*|accept-all|auto-approve|insecure|no-check-certificate|yes-to-all)"
             r"|\"allow\" ?: ?\[ ?\"(?:Bash|Edit|Write|Web|mcp__)"
             r"|\.(?:claude|codex|cursor|gemini)/(?:settings|config|hooks)\b[\w.]*"
+            r"|\bdangerously(?:disable|skip|allow|bypass)\w*|\bBash\([^)\n]*\)"
             r"|\byolo\b|bypassPermissions|acceptEdits|danger-full-access|StrictHostKeyChecking=no"
             r"|NODE_TLS_REJECT_UNAUTHORIZED|verify ?= ?False"
         ),
@@ -120,6 +123,19 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
             r"|rights|privileges)\b"
         ),
         "sentence",
+    ),
+    (
+        "changes what an agent may do",
+        _any(
+            r"\b(?:claude|codex|gemini|copilot|cursor-agent|opencode) (?:mcp|plugins?|extensions?|config) "
+            r"(?:add|install|enable|set|marketplace)\b[^\n`]*"
+        ),
+        "command",
+    ),
+    (
+        "changes what runs by itself",
+        _any(r"\.git/hooks/\w\S*|~/\.(?:bash|zsh|profile|zprofile|gitconfig|config/fish)\w*"),
+        "text",
     ),
     (
         _GIVES,
@@ -166,7 +182,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
             r"|every)){0,3}"
             r"(?: (?:previous|prior|above|earlier|preceding|other|system"
             r"|existing)){0,2} (?:instruction|rule|prompt"
-            r"|message|guideline|direction|constraint)\w*"
+            r"|message|guideline|guidance|direction|constraint)\w*"
             r"|\b(?:instruction|rule|guideline)s? (?:above|before)?(?: \w+){0,2}? (?:no longer|don'?t"
             r"|do not) apply\w*"
             r"|\bsystem (?:note|override|notice)\b|\btakes? precedence over\b|\byou are now\b"
