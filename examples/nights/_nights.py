@@ -158,7 +158,10 @@ async def run_nights(
                 " again."
             )
         job = jobs.job(work, advice=advice_of(settings, ()), spent=spent)
-        job = replace(job, opens_test=True)  # every night is a point of a curve
+        evaluation = job.config.evaluation.model_copy(
+            update={"eval_test": True}
+        )  # every night is a point of a curve
+        job = replace(job, config=job.config.model_copy(update={"evaluation": evaluation}))
         night = await _night(job, number, out / f"night-{number}")
         done.append(night)
         told(night)

@@ -74,7 +74,7 @@ def trails(night: Night, edit: str) -> list[Trail]:
     found = []
     for event in events:
         if not isinstance(event, Reflected) or not any(
-            edit in str(one.get("content", "")) for patch in event.patches for one in patch.edits
+            edit in one.content for patch in event.patches for one in patch.edits
         ):
             continue
         verdict, end = verdicts.get(event.place), closed.get(event.place)

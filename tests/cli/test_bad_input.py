@@ -115,8 +115,8 @@ def skill_file_linked_to_itself(home: Path) -> tuple[list[str], list[str]]:
 
 
 def value_that_yaml_cannot_make(home: Path) -> tuple[list[str], list[str]]:
-    told = "cannot read the value as YAML"
-    return ["--cfg-options", "train.seed=!!timestamp x", "train.batch_size=!!bool maybe"], [told]
+    told = ["train.seed: expected a whole number", "env.scorer_options: cannot read the value as YAML"]
+    return ["--cfg-options", "train.seed=!!timestamp x", "env.scorer_options={a: !!timestamp x}"], told
 
 
 CASES: list[Callable[[Path], tuple[list[str], list[str]]]] = [

@@ -79,6 +79,10 @@ class Leaf:
         """True for files and folders."""
         return is_path(self.key, self.annotation)
 
+    def is_list(self, text: str) -> bool:
+        """True for the text of a list where the key takes one."""
+        return text.startswith("[") and any(get_origin(option) is list for option in self.options)
+
     @property
     def type(self) -> str:
         """The type as a person reads it."""
@@ -99,10 +103,9 @@ class Leaf:
         takes_text = any(option in (str, Path, SecretStr) for option in self.options) or (
             bool(self.choices) and all(isinstance(choice, str) for choice in self.choices)
         )
-        is_list = any(get_origin(option) is list for option in self.options)
         is_structure = not self.is_figure and not takes_text
-        if is_text and isinstance(value, str) and (is_structure or (is_list and value.startswith("["))):
-            value = _yaml(self.key, value)
+        if is_text and isinstance(value, str) and (is_structure or self.is_list(value)):
+            value = _yaml(value)
         is_lax = isinstance(value, str) and (bool in self.options or not takes_text)
         return self._adapter.validate_python(value, strict=not is_lax)
 
@@ -114,11 +117,11 @@ class Leaf:
         return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
 
 
-def _yaml(key: str, text: str) -> Any:
+def _yaml(text: str) -> Any:
     try:
         return yaml_file.value_of(text)
     except yaml.YAMLError:
-        raise ConfigError(f"{key}: cannot read the value as YAML; quote it") from None
+        raise ConfigError("cannot read the value as YAML; quote it") from None
 
 
 def leaves(model: type[BaseModel], prefix: str = "") -> Iterator[Leaf]:

@@ -268,7 +268,11 @@ class _Loading:
 
     def _placed(self, entry: ConfigEntry, leaf: Leaf) -> Any:
         """The value; a written path, or the file that a text names, where it points."""
-        if not isinstance(entry.value, str) or not entry.value:
+        if (
+            not isinstance(entry.value, str)
+            or not entry.value
+            or (entry.is_text and leaf.is_list(entry.value))
+        ):
             return entry.value
         file, rest = (entry.value, "") if leaf.path else file_in(entry.key, entry.value)
         if not file:

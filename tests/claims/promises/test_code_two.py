@@ -55,7 +55,7 @@ def test_the_command_line_says_so_with_its_code(role: str, code: int, word: str,
     names = {"target": "world", "optimizer": "world", role: "late:x"}
     models = [part for name, model in names.items() for part in (f"--{name}", model)]
     options = [part for one in SMALL for part in ("--cfg-options", one)]
-    with PROVIDERS.lend("late", Provider(open=lambda spec: FunctionModel(refuse), keys={})):
+    with PROVIDERS.lend("late", Provider(open=lambda spec: FunctionModel(refuse))):
         ran = run("train", "--env", "world", *models, "--out_root", str(tmp_path / "run"), *options)
     assert ran.code == code and f"{word}: A key of mine" in ran.err, ran.err
     assert (calls(tmp_path / "run") == 0) == (code == 2)

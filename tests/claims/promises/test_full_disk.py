@@ -30,7 +30,7 @@ class Filling(FunctionModel):
             await asyncio.sleep(2.5)
         return await super().complete(request)
 
-PROVIDERS.add("filling", Provider(open=lambda spec: Filling(lambda request: "<answer>x</answer>"), keys={}))
+PROVIDERS.add("filling", Provider(open=lambda spec: Filling(lambda request: "<answer>x</answer>")))
 main(sys.argv[1:])
 """
 
