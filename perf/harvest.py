@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.agents import present
-from skillopt.night.mining import mine
 from skillopt.transcripts import Homes, harvest
+from skillopt_sleep.mining import mine
 
 START = datetime(2026, 11, 1, tzinfo=timezone.utc)
 TOPICS = (

@@ -14,11 +14,13 @@ import pytest
 
 SRC = Path(__file__).resolve().parent.parent / "src"
 PACKAGE = SRC / "skillopt"
+PACKAGES = ("skillopt", "skillopt_sleep", "skillopt_webui")
 LONGEST = 400
 
 # One line a layer, lowest first; a module may import the lines above its own, not its neighbours. Two modules
 # of `config` stand far below the rest of it: the engine takes its settings as the schema has them. The list of
-# all kinds of plug-ins stands far above their ground, and a door above what it opens.
+# all kinds of plug-ins stands far above their ground, and a door above what it opens. A name without a package
+# is one of `skillopt`; nights are a package of their own, between it and its faces.
 LAYERS = [
     "errors",
     "config.legacy",
@@ -43,24 +45,26 @@ LAYERS = [
     "render",
     "report",
     "adoption",
-    "night",
+    "skillopt_sleep",
     "doctor",
     "testing",
     "dashboard mcp",
     "cli",
-    "__init__ __main__ run.__main__",
+    "__init__ __main__ run.__main__ skillopt_sleep.__main__ skillopt_webui",
+    "skillopt_sleep.experiments",
 ]
 LAYER_OF = {name: number for number, line in enumerate(LAYERS) for name in line.split()}
-PRIVATE = re.compile(r"(skillopt(?:\.[a-z]\w*)*)\._[a-z]")
+FACES = ("doctor", "dashboard", "mcp", "cli", "skillopt_webui")
+PRIVATE = re.compile(rf"((?:{'|'.join(PACKAGES)})(?:\.[a-z]\w*)*)\._[a-z]")
 PLUGIN_FOLDERS = ("models/providers", "benchmarks", "executors", "harnesses", "trackers", "agents")
 
 
 def test_imports_only_point_up_the_page() -> None:
-    assert not list(layer_violations(PACKAGE))
+    assert not list(layer_violations(SRC))
 
 
 def test_what_has_an_underscore_is_used_in_its_own_package_alone() -> None:
-    assert not list(private_imports(PACKAGE))
+    assert not list(private_imports(SRC))
 
 
 def test_no_two_public_classes_share_a_name() -> None:
@@ -103,6 +107,8 @@ def test_every_file_of_a_plugin_folder_is_a_plugin() -> None:
         ),
         ("dashboard/app.py", "from skillopt.testing import World", "only cli may import testing"),
         ("__main__.py", "import skillopt.testing", "only cli may import testing"),
+        ("run/job.py", "import skillopt_sleep.plan", "run imports skillopt_sleep, which stands below it"),
+        ("testing/world.py", "from skillopt_sleep import plan", "only faces may import skillopt_sleep"),
         ("utils/text.py", "", "utils is on no layer: add it to LAYERS in tests/test_layers.py"),
         (
             "gate/strict.py",
@@ -112,8 +118,8 @@ def test_every_file_of_a_plugin_folder_is_a_plugin() -> None:
     ],
 )
 def test_an_import_that_points_down_is_named(tmp_path: Path, path: str, line: str, complaint: str) -> None:
-    file = tmp_path / path
-    file.parent.mkdir(exist_ok=True)
+    file = tmp_path / "skillopt" / path
+    file.parent.mkdir(exist_ok=True, parents=True)
     file.write_text(line)
     assert [complaint in found for found in layer_violations(tmp_path)] == [True]
 
@@ -128,11 +134,14 @@ def test_an_import_that_points_down_is_named(tmp_path: Path, path: str, line: st
         ("gate/gate.py", "from skillopt.config.schema import GateConfig"),
         ("config/load.py", "from skillopt.config.schema import Config"),
         ("__init__.py", "from skillopt.cli import main"),
+        ("cli/sleep.py", "from skillopt_sleep import run_night"),
+        ("../skillopt_sleep/night.py", "from skillopt.run import open_run\nfrom .plan import NightPlan"),
+        ("../skillopt_sleep/__main__.py", "from skillopt.cli import main"),
     ],
 )
 def test_an_import_that_points_up_is_fine(tmp_path: Path, path: str, line: str) -> None:
-    file = tmp_path / path
-    file.parent.mkdir(exist_ok=True)
+    file = tmp_path / "skillopt" / path
+    file.parent.mkdir(exist_ok=True, parents=True)
     file.write_text(line)
     assert not list(layer_violations(tmp_path))
 
@@ -146,13 +155,14 @@ def test_an_import_that_points_up_is_fine(tmp_path: Path, path: str, line: str) 
         ("models/stack/slots.py", "from skillopt.models.wires._retry import again", False),
         ("tasks/manifest.py", "from skillopt.tasks._rows import load", True),
         ("tasks/scorers/exact.py", "from skillopt.tasks._rows import load", True),
+        ("cli/sleep.py", "from skillopt_sleep._ask import ask_model", False),
         ("cli/data.py", "from skillopt import __version__", True),
     ],
 )
 def test_an_import_of_another_package_s_own_module_is_named(
     tmp_path: Path, path: str, line: str, is_fine: bool
 ) -> None:
-    file = tmp_path / path
+    file = tmp_path / "skillopt" / path
     file.parent.mkdir(parents=True)
     file.write_text(line)
     assert [path in found for found in private_imports(tmp_path)] == ([] if is_fine else [True])
@@ -174,54 +184,61 @@ def test_a_long_file_and_a_file_without_plugin_are_named(tmp_path: Path) -> None
     assert [found.split(":")[0] for found in missing_plugins(tmp_path)] == ["trackers/mine.py"]
 
 
-def layer_violations(package: Path) -> Iterator[str]:
+def layer_violations(source: Path) -> Iterator[str]:
     """Every import of ours that the layers forbid, and every module that stands on no layer."""
-    for file in sorted(package.rglob("*.py")):
-        parts = file.relative_to(package).with_suffix("").parts
-        module = module_of(parts)
-        if module == "__init__":
-            continue  # lazy, and allowed to name everything
-        where = file.relative_to(package)
-        if module not in LAYER_OF:
-            yield f"{where}: {module} is on no layer: add it to LAYERS in tests/test_layers.py"
+    for package in PACKAGES:
+        for file in sorted((source / package).rglob("*.py")):
+            parts = file.relative_to(source).with_suffix("").parts
+            if parts != ("skillopt", "__init__"):  # that one is lazy, and allowed to name everything
+                yield from violations_of(file, parts)
+
+
+def violations_of(file: Path, parts: tuple[str, ...]) -> Iterator[str]:
+    """The forbidden imports of one file, whose path below the sources is `parts`."""
+    where, module = "/".join(parts) + ".py", module_of(parts)
+    if module not in LAYER_OF:
+        yield f"{where}: {module} is on no layer: add it to LAYERS in tests/test_layers.py"
+        return
+    for line, target in imports(file, parts):
+        if target == module:
             continue
-        for line, target in imports(file, parts):
-            if target == module:
-                continue
-            if target not in LAYER_OF:
-                yield f"{where}:{line}: {target} is on no layer: add it to LAYERS in tests/test_layers.py"
-            elif target == "testing" and module != "cli":
-                yield f"{where}:{line}: only cli may import testing"
-            elif LAYER_OF[target] == LAYER_OF[module]:
-                yield f"{where}:{line}: {module} imports {target}, its neighbour"
-            elif LAYER_OF[target] > LAYER_OF[module]:
-                yield f"{where}:{line}: {module} imports {target}, which stands below it"
+        if target not in LAYER_OF:
+            yield f"{where}:{line}: {target} is on no layer: add it to LAYERS in tests/test_layers.py"
+        elif target == "testing" and module not in ("cli", "skillopt_sleep.experiments"):
+            yield f"{where}:{line}: only cli may import testing"
+        elif LAYER_OF[target] == LAYER_OF[module]:
+            yield f"{where}:{line}: {module} imports {target}, its neighbour"
+        elif LAYER_OF[target] > LAYER_OF[module]:
+            yield f"{where}:{line}: {module} imports {target}, which stands below it"
+        elif target == "skillopt_sleep" and module.partition(".")[0] not in (*FACES, target):
+            yield f"{where}:{line}: only faces may import skillopt_sleep"
 
 
 def imports(file: Path, parts: tuple[str, ...]) -> Iterator[tuple[int, str]]:
-    """Line and top-level module of every import of ours in a file, wherever in it: also in functions and
-    under TYPE_CHECKING.
+    """Line and module of every import of ours in a file, wherever in it: also in functions and under
+    TYPE_CHECKING.
     """
     for node in import_lines(file):
         if isinstance(node, ast.Import):
             dotted = [alias.name for alias in node.names]
         else:
-            folder = ["skillopt", *parts[: len(parts) - node.level]] if node.level else []
+            folder = parts[: len(parts) - node.level] if node.level else ()
             base = ".".join([*folder, *filter(None, [node.module])])
             dotted = [f"{base}.{alias.name}" for alias in node.names]
         for top, *rest in (name.split(".") for name in dotted):
-            if top == "skillopt" and not (len(rest) == 1 and rest[0].startswith("__")):
+            if top in PACKAGES and not (len(rest) == 1 and rest[0].startswith("__")):
                 # `from skillopt import optimize` names no module: it lands in the package itself.
                 is_name = not rest or (
                     isinstance(node, ast.ImportFrom) and len(rest) == 1 and rest[0] not in LAYER_OF
                 )
-                yield node.lineno, "__init__" if is_name else module_of(rest)
+                yield node.lineno, module_of([top] if is_name else [top, *rest])
 
 
 def module_of(parts: Sequence[str]) -> str:
     """The name that a module has in `LAYERS`: that of its room, or its own where it has a layer."""
-    own = ".".join(parts[:2])
-    return own if own in LAYER_OF else parts[0]
+    inner = parts if parts[0] != "skillopt" else parts[1:] or ["__init__"]
+    own = ".".join(inner[:2])
+    return own if own in LAYER_OF else inner[0]
 
 
 @cache
@@ -231,15 +248,15 @@ def import_lines(file: Path) -> list[ast.Import | ast.ImportFrom]:
     return [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
 
 
-def private_imports(package: Path) -> Iterator[str]:
+def private_imports(source: Path) -> Iterator[str]:
     """Every import of a module with an underscore by a file that is not in the same package or below it."""
-    for file in sorted(package.rglob("*.py")):
+    for file in sorted(source.rglob("*.py")):
         for node in import_lines(file):
             base = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
             names = [base + alias.name for alias in node.names]
             for found in {match[1] for name in names if (match := PRIVATE.match(name))}:
-                if not file.is_relative_to(package.joinpath(*found.split(".")[1:])):
-                    yield f"{file.relative_to(package)}:{node.lineno}: imports a module of {found}'s own"
+                if not file.is_relative_to(source.joinpath(*found.split("."))):
+                    yield f"{file.relative_to(source)}:{node.lineno}: imports a module of {found}'s own"
 
 
 def shared_class_names(root: Path) -> dict[str, list[str]]:

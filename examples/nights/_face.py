@@ -17,7 +17,7 @@ from _nights import Night
 
 from skillopt.errors import SkillOptError, Stopped, stopped_once_paid
 from skillopt.files import temporary_folder
-from skillopt.night import NightSettings, read_settings
+from skillopt_sleep import NightSettings, read_settings
 
 
 def add_common(parser: argparse.ArgumentParser, *, nights: int) -> None:

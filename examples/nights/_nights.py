@@ -14,15 +14,15 @@ from typing import Any
 from skillopt.changes.proposal import Cost
 from skillopt.errors import BudgetSpent
 from skillopt.events import Event
-from skillopt.night import NightSettings, Roles
-from skillopt.night.job import NightJobs, advice_of, cost_of
-from skillopt.night.plan import NightTarget, total_cost
-from skillopt.night.tasks import NightTask
 from skillopt.run import Job, Result, open_run, train
 from skillopt.runs.log import DATABASE
 from skillopt.runs.stored import StoredTexts
 from skillopt.skill.store import Skills
 from skillopt.tasks.task import SPLITS, Split
+from skillopt_sleep import NightSettings, Roles
+from skillopt_sleep.job import NightJobs, advice_of, cost_of
+from skillopt_sleep.plan import NightTarget, total_cost
+from skillopt_sleep.tasks import NightTask
 
 
 def work_on(name: str, skill: str, tasks: Iterable[NightTask]) -> NightTarget:

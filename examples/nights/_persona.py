@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from skillopt.night.tasks import NightTask
 from skillopt.tasks.task import Split
+from skillopt_sleep.tasks import NightTask
 
 
 class PersonaRequest(NightTask):

@@ -14,11 +14,11 @@ from _simulated import STUBBORN, Answers, Call, answers_of
 
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.errors import TaskError, UnknownName
-from skillopt.night import NightSettings
-from skillopt.night.plan import NightTarget
-from skillopt.night.tasks import NightTask, split_of
 from skillopt.skill.folder import load_skill
 from skillopt.tasks.task import Split, Task
+from skillopt_sleep import NightSettings
+from skillopt_sleep.plan import NightTarget
+from skillopt_sleep.tasks import NightTask, split_of
 
 ROWS, SEALED, SKILL = "benchmark.jsonl", "held-out.jsonl", "SKILL.md"
 _HASH = NightSettings()

@@ -15,8 +15,8 @@ from typing import TypeAlias
 from _persona import Persona
 
 from skillopt.models import PROVIDERS, ModelSpec, Provider
-from skillopt.night import Roles
 from skillopt.testing import FunctionModel
+from skillopt_sleep import Roles
 
 DOUBLE = "double"
 """Name of their provider."""

@@ -19,18 +19,18 @@ from typing import Any
 
 import _face as face
 
-from skillopt.night import NightSettings, Roles
-from skillopt.night.gather import NO_SKILL, at_once
-from skillopt.night.job import NightJobs
-from skillopt.night.readings import (
+from skillopt.run import open_run
+from skillopt.transcripts.session import RecordedSession, Turn
+from skillopt_sleep import NightSettings, Roles
+from skillopt_sleep.gather import NO_SKILL, at_once
+from skillopt_sleep.job import NightJobs
+from skillopt_sleep.readings import (
     Readings,
     ReadTurn,
     SessionReading,
     read_with_model,
     unread,
 )
-from skillopt.run import open_run
-from skillopt.transcripts.session import RecordedSession, Turn
 
 CORPUS = Path(__file__).parents[2] / "tests" / "night" / "data" / "reactions.tsv"
 REQUEST = "Write a release note for version 2.4: faster search, 3 fixes."

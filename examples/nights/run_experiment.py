@@ -21,8 +21,8 @@ from _simulated import models_for, of_persona
 
 from skillopt.events import Checkpoint, Judged, Reflected, RowFact, StageClosed, Updated
 from skillopt.events.place import Place
-from skillopt.night import Roles
-from skillopt.night.plan import NightTarget
+from skillopt_sleep import Roles
+from skillopt_sleep.plan import NightTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

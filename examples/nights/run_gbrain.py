@@ -21,8 +21,8 @@ from _simulated import Answers, models_for
 
 from skillopt.changes.proposal import Cost
 from skillopt.errors import ConfigError, Stopped
-from skillopt.night import NightSettings
-from skillopt.night.plan import total_cost
+from skillopt_sleep import NightSettings
+from skillopt_sleep.plan import total_cost
 
 
 class Repaired(NightsInARow):

@@ -26,11 +26,11 @@ from run_gbrain import doubles_of
 
 from skillopt.config.load import load
 from skillopt.errors import ConfigError
-from skillopt.night import Roles
-from skillopt.night.job import benchmark_of
-from skillopt.night.plan import NightTarget, total_cost
 from skillopt.run import Matrix, Target, Versus, comparisons, matrix, prepare
 from skillopt.skill.document import Document
+from skillopt_sleep import Roles
+from skillopt_sleep.job import benchmark_of
+from skillopt_sleep.plan import NightTarget, total_cost
 
 SEED, BEST = "seed", "best"
 

@@ -1,1 +1,44 @@
-"""The door `python -m skillopt_sleep`: the same as `skillopt sleep`."""
+"""Nights: sessions of a person become requests, requests that come back become tasks with a measure, and a
+small training run on them becomes a proposal for the morning.
+
+transcripts -> requests -> kinds -> mining (labels, measures) -> tasks -> targets -> plan -> job -> training
+-> outcome -> proposal (`skillopt.changes`) -> a person adopts.
+"""
+
+from __future__ import annotations
+
+from skillopt_sleep.cleaning import Cleaned, clean
+from skillopt_sleep.context import NightContext, open_context, with_tasks
+from skillopt_sleep.gather import check_night, gather, read_sessions, since_of
+from skillopt_sleep.night import NightResult, find_tasks, run_night
+from skillopt_sleep.preview import Preview, preview
+from skillopt_sleep.roles import REMEDY, Roles, roles_of
+from skillopt_sleep.settings import NightSettings, find_settings, read_settings
+from skillopt_sleep.state import NightHome, NightRecord, ProjectState, project_id
+
+__all__ = [
+    "REMEDY",
+    "Cleaned",
+    "NightContext",
+    "NightHome",
+    "NightRecord",
+    "NightResult",
+    "NightSettings",
+    "Preview",
+    "ProjectState",
+    "Roles",
+    "check_night",
+    "clean",
+    "find_settings",
+    "find_tasks",
+    "gather",
+    "open_context",
+    "preview",
+    "project_id",
+    "read_sessions",
+    "read_settings",
+    "roles_of",
+    "run_night",
+    "since_of",
+    "with_tasks",
+]

@@ -82,8 +82,6 @@ from skillopt.models.stack.hedged import SHARE, Hedged
 from skillopt.models.stack.limited import Retry
 from skillopt.models.world.rules import FAMILIES, HARMFUL, SEED_SKILL, chance, code_of, family_of, needs_of
 from skillopt.money import HEDGE_STAGE, Amount
-from skillopt.night.settings import NightSettings, read_settings
-from skillopt.night.tasks_file import read_tasks
 from skillopt.optimizer import replies
 from skillopt.optimizer.epoch import pairs_of
 from skillopt.optimizer.reflect import Reflection
@@ -118,6 +116,8 @@ from skillopt.train.closing import adopt
 from skillopt.train.plan import Plan
 from skillopt.train.schedule import cosine
 from skillopt.transcripts import Homes, harvest
+from skillopt_sleep.settings import NightSettings, read_settings
+from skillopt_sleep.tasks_file import read_tasks
 
 SkillAware, OptimizerSettings, Optimizer = (
     aware,

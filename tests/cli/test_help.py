@@ -70,8 +70,9 @@ def test_no_help_lists_every_setting_unless_asked(
         ),
     ],
 )
-def test_help_loads_neither_an_sdk_nor_the_engine(words: list[str], ours: list[str]) -> None:
-    heavy = ["openai", "anthropic", "aiohttp", "genai_prices", *(f"skillopt.{name}" for name in ours)]
+def test_help_loads_neither_an_sdk_nor_the_engine_nor_nights(words: list[str], ours: list[str]) -> None:
+    heavy = ["openai", "anthropic", "aiohttp", "genai_prices", "skillopt_sleep"]
+    heavy += [f"skillopt.{name}" for name in ours]
     program = (
         f"import sys\nfrom skillopt.cli import main\ntry:\n    main({words})\nexcept SystemExit:\n    pass\n"
         f"print([name for name in {heavy} if name in sys.modules], file=sys.stderr)"

@@ -17,8 +17,8 @@ from changes._adoption import FIRST, SECOND, SKILL, THIRD, World
 from skillopt.changes.proposal import DraftStep, EditEvidence, NightProposal
 from skillopt.config.load import load
 from skillopt.events import Notice
-from skillopt.night import NightHome, NightRecord, NightSettings, ProjectState
 from skillopt.run import open_run, prepare, train
+from skillopt_sleep import NightHome, NightRecord, NightSettings, ProjectState
 
 SCRIPT = "<script>alert('ran')</script><img src=x onerror=\"alert('ran')\">"
 """Text that would make itself known if a browser took it for markup."""

@@ -14,8 +14,8 @@ from pathlib import Path
 from _loopback import Call, LoopbackProvider
 from night._nights import NOW, REPLY, clock, findings, task_of, work_of
 from night._reader import answers
-from skillopt.night import NightContext, NightHome, NightResult, NightSettings, Roles, run_night
 from skillopt.transcripts import Homes
+from skillopt_sleep import NightContext, NightHome, NightResult, NightSettings, Roles, run_night
 
 NAMES = ("cart", "rate", "mail", "page", "slot", "hash", "ship", "fund", "trim", "slug", "head", "line")
 NAMES += ("coin", "desk", "lamp", "door", "rail", "sand", "tree", "wave")

@@ -14,8 +14,8 @@ from pathlib import Path
 from _loopback import Call
 from night._reader import answers
 from night._sessions import BAD, SUBJECTS, good
-from skillopt.night import NightContext, NightHome, NightSettings
 from skillopt.transcripts import Homes
+from skillopt_sleep import NightContext, NightHome, NightSettings
 
 NOW = datetime(2026, 11, 15, 2, 0, tzinfo=timezone.utc)
 RULE = "- Close every brief with a section called Key Risks."

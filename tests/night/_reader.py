@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from skillopt.night import mining, requests
-from skillopt.night.context import NightContext
-from skillopt.night.gather import read_sessions
-from skillopt.night.kinds import pasted
-from skillopt.night.readings import Reaction, ReadTurn, SessionReading
 from skillopt.transcripts.session import RecordedSession
+from skillopt_sleep import mining, requests
+from skillopt_sleep.context import NightContext
+from skillopt_sleep.gather import read_sessions
+from skillopt_sleep.kinds import pasted
+from skillopt_sleep.readings import Reaction, ReadTurn, SessionReading
 
 _WORDS: Mapping[Reaction, str] = {
     "abandoned": r"never ?mind|forget it",

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from skillopt.errors import ModelError, ScoringError, TaskError
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.messages import Message, Reply, Request, ToolCall
-from skillopt.night.measures import NightScorer, criteria_of, telling_rules
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers._checks import kept_rules, read_rules
 from skillopt.tasks.scorers._rules import (
@@ -29,6 +28,7 @@ from skillopt.tasks.scorers._rules import (
 )
 from skillopt.tasks.task import Task
 from skillopt.testing import FunctionModel, ScriptedModel
+from skillopt_sleep.measures import NightScorer, criteria_of, telling_rules
 
 
 async def kept(checks: object, answer: str) -> list[bool]:

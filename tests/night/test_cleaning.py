@@ -13,7 +13,7 @@ from _loopback import LoopbackProvider
 from cli._commands import run
 from night._nights import LEARNT, NOW, RULE, SKILL, Person, clock, scripted
 from skillopt.changes.adoption import Adoption
-from skillopt.night import Roles, clean, run_night
+from skillopt_sleep import Roles, clean, run_night
 
 LATER = NOW + timedelta(days=100)
 

@@ -13,7 +13,7 @@ from night._sessions import SUBJECTS
 from night.test_memory import night, sessions
 from skillopt.changes.proposal import Judgement, TaskScores
 from skillopt.errors import UsageError
-from skillopt.night.outcome import chance_of
+from skillopt_sleep.outcome import chance_of
 
 
 def rows(better: int, worse: int = 0, same: int = 0, telling: bool = True) -> tuple[TaskScores, ...]:

@@ -28,9 +28,9 @@ from night._gamed import (
 from night._nights import clock
 from night._reader import by_first_word
 from skillopt.errors import UsageError
-from skillopt.night import NightContext, NightResult
 from skillopt.runs.explain import find, replay
 from skillopt.runs.reader import read_run
+from skillopt_sleep import NightContext, NightResult
 
 
 def measured(ended: NightResult) -> list[int]:

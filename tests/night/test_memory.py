@@ -11,8 +11,8 @@ from _loopback import Call, LoopbackProvider
 from night._nights import HARM, NOW, RULE, Person, clock, scripted
 from night._reader import mine
 from night._sessions import briefs
-from skillopt.night import NightResult, NightSettings, Roles, run_night
-from skillopt.night.tasks import MIN_VAL, balanced
+from skillopt_sleep import NightResult, NightSettings, Roles, run_night
+from skillopt_sleep.tasks import MIN_VAL, balanced
 
 
 async def night(

@@ -23,18 +23,18 @@ from skillopt.agents import present
 from skillopt.errors import BudgetSpent, ModelError, ProviderDown
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.messages import Reply, Request
-from skillopt.night.demands import demands
-from skillopt.night.kinds import kinds, normal
-from skillopt.night.labels import label_messages, says_no_more
-from skillopt.night.mining import Mined
-from skillopt.night.requests import RequestOutcome
-from skillopt.night.settings import NightSettings
-from skillopt.night.tasks import NightTask, split_of
 from skillopt.tasks.scorers._rules import ContainsRule, MaxChars, MinChars, NotContains, Rule, SectionPresent
 from skillopt.tasks.splits import Splits
 from skillopt.testing import FunctionModel
 from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
+from skillopt_sleep.demands import demands
+from skillopt_sleep.kinds import kinds, normal
+from skillopt_sleep.labels import label_messages, says_no_more
+from skillopt_sleep.mining import Mined
+from skillopt_sleep.requests import RequestOutcome
+from skillopt_sleep.settings import NightSettings
+from skillopt_sleep.tasks import NightTask, split_of
 
 SECTION = SectionPresent("Key Risks")
 EVEN = NightSettings(val_fraction=0.5)

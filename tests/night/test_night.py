@@ -23,12 +23,12 @@ from night._transcripts import WRITERS, Talk
 from skillopt.changes.adoption import Adoption
 from skillopt.errors import AnswersWanted, ConfigError, Interrupted, RunConflict, UsageError
 from skillopt.events import Event, Judged, Sink, StageClosed, Updated
-from skillopt.night import REMEDY, NightResult, Roles, preview, roles_of, run_night
-from skillopt.night.earlier import earlier_nights
-from skillopt.night.gather import gather
-from skillopt.night.job import advice_of, benchmark_of
 from skillopt.optimizer.ask import packaged
 from skillopt.run import Job, OpenRun
+from skillopt_sleep import REMEDY, NightResult, Roles, preview, roles_of, run_night
+from skillopt_sleep.earlier import earlier_nights
+from skillopt_sleep.gather import gather
+from skillopt_sleep.job import advice_of, benchmark_of
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from night._nights import NOW, RULE, Person, clock, scripted
 from night._reader import answers, keep_readings
 from night._sessions import SUBJECTS
 from skillopt.errors import AnswersWanted, ConfigError, Stopped
-from skillopt.night import NightResult, Roles, preview, run_night
-from skillopt.night.gather import gather
+from skillopt_sleep import NightResult, Roles, preview, run_night
+from skillopt_sleep.gather import gather
 
 RUBRIC = "There is a section on risks."
 LABEL = {

@@ -17,10 +17,10 @@ from night._sessions import BAD, SUBJECTS, good
 from night.test_night import Ear, desk, night
 from skillopt.errors import Interrupted
 from skillopt.events import EpochEnded, Judged, StageClosed
-from skillopt.night import NightResult
-from skillopt.night.job import benchmark_of
-from skillopt.night.plan import NightPlan
 from skillopt.skill.document import Document
+from skillopt_sleep import NightResult
+from skillopt_sleep.job import benchmark_of
+from skillopt_sleep.plan import NightPlan
 
 GUIDE = "- Before you send a brief, look for the section on risks once more."
 LATER = SUBJECTS[12:]

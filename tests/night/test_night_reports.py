@@ -18,13 +18,13 @@ from night.test_night import Ear, desk, night, with_memos
 from skillopt.changes.adoption import Adoption
 from skillopt.errors import AnswersWanted
 from skillopt.events import Judged, Reflected, StageClosed
-from skillopt.night import NightContext, NightHome, Roles, run_night
-from skillopt.night.job import NightJobs, with_allowance
-from skillopt.night.plan import NightPlan, NightTarget
-from skillopt.night.state import ProjectState
-from skillopt.night.targets import without_frontmatter
-from skillopt.night.tasks import NightTask
 from skillopt.runs.log import EVENTS, read_events
+from skillopt_sleep import NightContext, NightHome, Roles, run_night
+from skillopt_sleep.job import NightJobs, with_allowance
+from skillopt_sleep.plan import NightPlan, NightTarget
+from skillopt_sleep.state import ProjectState
+from skillopt_sleep.targets import without_frontmatter
+from skillopt_sleep.tasks import NightTask
 
 RULES = "---\ndescription: House rules\nglobs:\nalwaysApply: true\n---\r\n\r\nBe kind.\n"
 SCOPED = "---\nglobs: *.py\nalwaysApply: false\n---\nOnly for Python.\n"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from skillopt.errors import ConfigError, UnknownName
-from skillopt.night import NightSettings, find_settings, read_settings, roles_of
-from skillopt.night.settings import DEAD, REFUSED
+from skillopt_sleep import NightSettings, find_settings, read_settings, roles_of
+from skillopt_sleep.settings import DEAD, REFUSED
 
 PUBLIC = {
     **{

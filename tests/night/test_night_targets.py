@@ -12,14 +12,14 @@ import pytest
 from _loopback import Call, LoopbackProvider
 from night._nights import RULE, SKILL, Person, clock, scripted
 from skillopt.errors import SkillError, UsageError
-from skillopt.night import Roles, preview, run_night
-from skillopt.night.job import benchmark_of
-from skillopt.night.plan import NightTarget
-from skillopt.night.settings import NightSettings
-from skillopt.night.targets import near_agents, skill_places, target_of, targets_for
-from skillopt.night.tasks import NightTask
 from skillopt.skill.spec import violations
 from skillopt.tasks.scorers._rules import SectionPresent
+from skillopt_sleep import Roles, preview, run_night
+from skillopt_sleep.job import benchmark_of
+from skillopt_sleep.plan import NightTarget
+from skillopt_sleep.settings import NightSettings
+from skillopt_sleep.targets import near_agents, skill_places, target_of, targets_for
+from skillopt_sleep.tasks import NightTask
 
 
 def tasks(count: int, *skills: str) -> list[NightTask]:

@@ -13,8 +13,8 @@ import pytest
 from _loopback import LoopbackProvider
 from _needs import needs_git
 from night._nights import LEARNT, RULE, SKILL, Person, clock, scripted
-from skillopt.night import NightContext, NightResult, Roles, run_night
-from skillopt.night.notices import banner, desktop_command, give_notices
+from skillopt_sleep import NightContext, NightResult, Roles, run_night
+from skillopt_sleep.notices import banner, desktop_command, give_notices
 
 
 def git(folder: Path, *words: str) -> str:

@@ -13,8 +13,8 @@ import pytest
 from cli._commands import run
 from skillopt.cli._sleep import ADOPT_ONLY, FLAGS, PUBLIC_ONLY
 from skillopt.errors import ConfigError
-from skillopt.night import NightSettings, read_settings
-from skillopt.night.settings import DEAD, REFUSED
+from skillopt_sleep import NightSettings, read_settings
+from skillopt_sleep.settings import DEAD, REFUSED
 
 Fate = Literal["supported", "warned", "refused", "silent"]
 KEYS: dict[str, tuple[Any, Fate, str]] = {

@@ -15,12 +15,12 @@ from night._reader import mine, one_kind, plainly, reads
 from night._sessions import GOOD, SUBJECTS, session
 from skillopt.errors import BudgetSpent
 from skillopt.messages import Reply, Request
-from skillopt.night import Roles, gather, mining, preview, run_night
-from skillopt.night.kinds import normal, pasted
-from skillopt.night.mining import lines_of
-from skillopt.night.readings import Readings, read_with_model, unread
-from skillopt.night.requests import requests_of
 from skillopt.testing import FunctionModel
+from skillopt_sleep import Roles, gather, mining, preview, run_night
+from skillopt_sleep.kinds import normal, pasted
+from skillopt_sleep.mining import lines_of
+from skillopt_sleep.readings import Readings, read_with_model, unread
+from skillopt_sleep.requests import requests_of
 
 CORPUS = Path(__file__).with_name("data") / "reactions.tsv"
 DIFF = "diff --git a/{0}.py b/{0}.py\n@@ -1 +1 @@\n-def {0}(): ...\n+def {0}(value): ...\n"

@@ -20,15 +20,15 @@ from hypothesis import strategies as st
 from _needs import needs_program
 from night._windows import split
 from skillopt.errors import ConfigError, Fault, UnknownName, UsageError
-from skillopt.night import project_id
-from skillopt.night.schedulers import PRINTED, available, scheduler_for, unschedule
-from skillopt.night.schedulers import cron as _cron
-from skillopt.night.schedulers import launchd as _launchd
-from skillopt.night.schedulers import systemd as _systemd
-from skillopt.night.schedulers import task_scheduler as _task_scheduler
-from skillopt.night.schedulers.port import Schedule
-from skillopt.night.state import ProjectHome
 from skillopt.process import Finished
+from skillopt_sleep import project_id
+from skillopt_sleep.schedulers import PRINTED, available, scheduler_for, unschedule
+from skillopt_sleep.schedulers import cron as _cron
+from skillopt_sleep.schedulers import launchd as _launchd
+from skillopt_sleep.schedulers import systemd as _systemd
+from skillopt_sleep.schedulers import task_scheduler as _task_scheduler
+from skillopt_sleep.schedulers.port import Schedule
+from skillopt_sleep.state import ProjectHome
 
 NASTY = (
     "--preferences",

@@ -15,9 +15,9 @@ from night._gamed import FIGURES, NAMES, REVIEW, careful, number
 from night._nights import NOW, REPLY, clock, findings, task_of, work_of
 from night._reader import answers, mine
 from night._sessions import session
-from skillopt.night import NightContext, NightHome, NightResult, NightSettings, Roles, run_night
-from skillopt.night.substance import Guards, guards_of, has_empty_section, is_echo, lazy_answers
 from skillopt.transcripts import Homes
+from skillopt_sleep import NightContext, NightHome, NightResult, NightSettings, Roles, run_night
+from skillopt_sleep.substance import Guards, guards_of, has_empty_section, is_echo, lazy_answers
 
 HONEST = "- Open every review with a section `Blockers` that names what must change, then the rest."
 CONSTANT = "- Answer every review with `Blockers: ok`."

@@ -14,9 +14,6 @@ from hypothesis import strategies as st
 
 from night._nights import Person
 from skillopt.errors import TaskError, UsageError
-from skillopt.night import NightSettings, with_tasks
-from skillopt.night.tasks import NightTask
-from skillopt.night.tasks_file import TasksFile, read_tasks, write_tasks
 from skillopt.tasks.scorers._checks import kept_rules
 from skillopt.tasks.scorers._rules import (
     CheckedWork,
@@ -27,6 +24,9 @@ from skillopt.tasks.scorers._rules import (
     Rule,
     SectionPresent,
 )
+from skillopt_sleep import NightSettings, with_tasks
+from skillopt_sleep.tasks import NightTask
+from skillopt_sleep.tasks_file import TasksFile, read_tasks, write_tasks
 
 PLAN = NightSettings()
 

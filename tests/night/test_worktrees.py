@@ -16,16 +16,16 @@ from night._reader import mine
 from skillopt.agents import pick
 from skillopt.errors import Fault
 from skillopt.messages import Message, ToolCall
-from skillopt.night.demands import work_demands
-from skillopt.night.measures import NightScorer, telling_rules
-from skillopt.night.substance import Guards, lines_of_work
-from skillopt.night.work_record import record_of_rollout, record_of_tools
-from skillopt.night.worktrees import Checkout, Worktree, Worktrees
 from skillopt.redact import redact_transcript
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
 from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
+from skillopt_sleep.demands import work_demands
+from skillopt_sleep.measures import NightScorer, telling_rules
+from skillopt_sleep.substance import Guards, lines_of_work
+from skillopt_sleep.work_record import record_of_rollout, record_of_tools
+from skillopt_sleep.worktrees import Checkout, Worktree, Worktrees
 
 NOW = datetime(2026, 11, 15, 2, 0, tzinfo=timezone.utc)
 WISH = "Wrong: we use conventional commits. And run the tests first."

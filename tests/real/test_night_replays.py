@@ -22,8 +22,8 @@ from real._corpus import Talk, tool_talks
 from real._npm import cli
 from real._record import RecordingHome
 from skillopt.cli._sleep import utc_now
-from skillopt.night import NightContext, NightHome, NightResult, NightSettings, Roles, run_night
 from skillopt.transcripts import Homes
+from skillopt_sleep import NightContext, NightHome, NightResult, NightSettings, Roles, run_night
 
 pytestmark = [
     pytest.mark.real,

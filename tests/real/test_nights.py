@@ -23,8 +23,8 @@ from real._corpus import Talk, everybody
 from real._record import RecordingHome
 from real.test_plugins import Person
 from skillopt.cli._sleep import utc_now
-from skillopt.night import NightContext, NightHome, NightResult, NightSettings, Roles, gather, run_night
 from skillopt.transcripts import Homes
+from skillopt_sleep import NightContext, NightHome, NightResult, NightSettings, Roles, gather, run_night
 
 pytestmark = [
     pytest.mark.real,
@@ -142,8 +142,8 @@ def test_what_is_adopted_is_in_sight_of_real_claude_code_and_real_codex(
 
 def skill_of(source: str, project: Path) -> str:
     """The new skill that sessions of this agent would lead to."""
-    from skillopt.night.targets import near_agents, skill_places, target_of
-    from skillopt.night.tasks import NightTask
+    from skillopt_sleep.targets import near_agents, skill_places, target_of
+    from skillopt_sleep.tasks import NightTask
 
     project.mkdir(exist_ok=True)
     places = skill_places(NightSettings(), project, project.parent, project.parent / "state")

@@ -22,11 +22,11 @@ from skillopt.config.files import read_dotenv
 from skillopt.errors import UsageError
 from skillopt.events import Sink
 from skillopt.files import as_usage_error, make_private_folder
-from skillopt.night import NightContext, open_context, with_tasks
-from skillopt.night.schedulers import system
-from skillopt.night.settings import DEAD, PATHS, REFUSED, NightSettings, expanded
 from skillopt.process import Finished, own_program
 from skillopt.run import Job, OpenRun
+from skillopt_sleep import NightContext, open_context, with_tasks
+from skillopt_sleep.schedulers import system
+from skillopt_sleep.settings import DEAD, PATHS, REFUSED, NightSettings, expanded
 
 FLAGS: Mapping[str, str] = {
     "project": "invoked_project",

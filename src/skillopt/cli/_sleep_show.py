@@ -14,11 +14,11 @@ from skillopt.changes.page import plain
 from skillopt.changes.proposal import NightProposal
 from skillopt.changes.status import ProposalsStatus
 from skillopt.cli._console import echo
-from skillopt.night import Cleaned, NightContext, NightResult, Preview, project_id
-from skillopt.night.schedulers.port import Schedule
 from skillopt.runs import words
 from skillopt.skill.diff import print_coloured
 from skillopt.transcripts.session import Harvest, RecordedSession
+from skillopt_sleep import Cleaned, NightContext, NightResult, Preview, project_id
+from skillopt_sleep.schedulers.port import Schedule
 
 _MOST = 10
 _OF_TASK = {"id", "split", "outcome", "kind", "prompt", "checks", "rubric", "skills", "sessions"}

@@ -10,7 +10,7 @@ import typer
 
 from skillopt.cli._options import option, simple
 from skillopt.errors import UsageError
-from skillopt.night import NightHome, find_settings, read_settings
+from skillopt_sleep import NightHome, find_settings, read_settings
 
 PANEL, PLACE = "Look at runs", 6
 

@@ -73,8 +73,8 @@ def uninstall(agent: Name, dry_run: DryRun = False, json: Json = False) -> None:
 
 def session_start() -> None:
     """Say what waits, where the settings of nights want that; agents' hooks call it. Always ends with 0."""
-    from skillopt.night import open_context  # nights are large, and the other commands need none of them
-    from skillopt.night.notices import banner
+    from skillopt_sleep import open_context  # nights are large, and the other commands need none of them
+    from skillopt_sleep.notices import banner
 
     with contextlib.suppress(SkillOptError, OSError, ValueError, RecursionError):
         told = loads(hook_input() or b"{}")

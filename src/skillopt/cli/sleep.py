@@ -17,7 +17,8 @@ from skillopt.cli._console import echo, tell
 from skillopt.cli._morning import asked, at_terminal, morning
 from skillopt.cli._options import Json, Plain, Quiet, option
 from skillopt.errors import ConfigError, UsageError
-from skillopt.night import (
+from skillopt.process.waiting import run_gently
+from skillopt_sleep import (
     REMEDY,
     NightContext,
     check_night,
@@ -29,13 +30,12 @@ from skillopt.night import (
     run_night,
     since_of,
 )
-from skillopt.night import clean as take_away
-from skillopt.night.notices import give_notices
-from skillopt.night.schedulers import PRINTED, Scheduler, available, scheduler_for
-from skillopt.night.schedulers import unschedule as take_out
-from skillopt.night.schedulers.port import Schedule
-from skillopt.night.tasks_file import check_new, write_tasks
-from skillopt.process.waiting import run_gently
+from skillopt_sleep import clean as take_away
+from skillopt_sleep.notices import give_notices
+from skillopt_sleep.schedulers import PRINTED, Scheduler, available, scheduler_for
+from skillopt_sleep.schedulers import unschedule as take_out
+from skillopt_sleep.schedulers.port import Schedule
+from skillopt_sleep.tasks_file import check_new, write_tasks
 
 PANEL, PLACE = "Train and measure", 6
 HELP = "Learn from your own sessions at night, and decide in the morning."

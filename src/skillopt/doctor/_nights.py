@@ -21,14 +21,14 @@ from skillopt.config.sections import RoleName
 from skillopt.doctor._result import CheckResult
 from skillopt.doctor._role import RoleCheck, Spent
 from skillopt.errors import Fault, SkillOptError, UsageError
-from skillopt.night.gather import since_of, sources_of
-from skillopt.night.roles import Roles, roles_of
-from skillopt.night.schedulers import PRINTED, available, scheduler_for, system
-from skillopt.night.schedulers.port import Schedule
-from skillopt.night.settings import NightSettings, find_settings, read_settings
-from skillopt.night.state import NightHome
 from skillopt.redact import Scrubber
 from skillopt.transcripts import Homes, harvest
+from skillopt_sleep.gather import since_of, sources_of
+from skillopt_sleep.roles import Roles, roles_of
+from skillopt_sleep.schedulers import PRINTED, available, scheduler_for, system
+from skillopt_sleep.schedulers.port import Schedule
+from skillopt_sleep.settings import NightSettings, find_settings, read_settings
+from skillopt_sleep.state import NightHome
 
 AREA = "nights"
 _result = partial(CheckResult, AREA)

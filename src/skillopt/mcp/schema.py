@@ -212,7 +212,7 @@ def _argument(parameter: ParamMeta) -> Argument:
 
 def _choices(name: str, type: str) -> tuple[str, ...]:
     """The words a setting takes, where its schema names them."""
-    from skillopt.night.settings import NightSettings
+    from skillopt_sleep.settings import NightSettings
 
     if " | " in type and "bool" not in type:
         return tuple(type.split(" | "))

@@ -16,7 +16,6 @@ from skillopt.changes.status import ProposalsStatus, ProposalStatus
 from skillopt.dashboard._forms import actions, button, hidden
 from skillopt.dashboard._page import ActionReply, Page, Parts, Visit
 from skillopt.errors import UsageError
-from skillopt.night import NightContext, ProjectState, open_context
 from skillopt.render.markup import (
     Markup,
     card,
@@ -32,6 +31,7 @@ from skillopt.render.markup import (
     trouble,
 )
 from skillopt.runs.words import count, money, score
+from skillopt_sleep import NightContext, ProjectState, open_context
 
 _VERBS = {"adopt": "Adopted", "undo": "Undone", "discard": "Discarded"}
 _SHOWN = 20

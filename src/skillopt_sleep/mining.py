@@ -1,0 +1,399 @@
+"""Finds what comes back in a person's sessions, and makes tasks of the requests that can be asked again.
+
+A *kind* is a group of requests that are alike; it counts when it comes from several sessions, or when the
+person said what they want every time. Each different request of a kind is a task, with whatever was pasted
+into it. A task is replayed only when it needs nothing but its text and there is a way to measure an answer
+that was seen to tell good from bad; a wish that cannot be replayed becomes a suggestion. Every session ends
+in one counted state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from skillopt.errors import BudgetSpent
+from skillopt.models.port import Model
+from skillopt.process.waiting import together
+from skillopt.runs.words import count
+from skillopt.tasks.judge import Judge
+from skillopt.tasks.task import Split
+from skillopt.transcripts.session import RecordedSession
+from skillopt_sleep.kinds import kinds, normal, opening
+from skillopt_sleep.labels import Label, clean_requests, earlier_label, label
+from skillopt_sleep.measures import Measure, measure_kind, measure_task
+from skillopt_sleep.readings import SessionReading, reading_of
+from skillopt_sleep.requests import (
+    FindWorktree,
+    PastRequest,
+    RequestOutcome,
+    in_worktree,
+    requests_of,
+    wishes_of,
+)
+from skillopt_sleep.settings import NightSettings
+from skillopt_sleep.substance import Guards, guards_of, lines_of_work
+from skillopt_sleep.tasks import NightTask, Standing, balanced, split_of, standing_of
+
+MIN_SESSIONS = 2
+"""Sessions a kind must come from to recur."""
+_SOON = timedelta(hours=1)
+"""A request that comes again in a new session within this time was not answered the first time."""
+_MOST_ASKED = 24
+"""Kinds that a model is asked about at most, those from most sessions first."""
+_WORST_FIRST: Mapping[RequestOutcome, int] = {
+    **{"redone": 0, "corrected": 0, "abandoned": 1},
+    **{"unknown": 1, "accepted": 2},
+}
+_SplitOf = Callable[[str], Split]
+_KEPT = 20_000
+_SAID = 5
+TASK, SUGGESTION = "a task", "a suggestion"
+OVER = "a task over the limit of a night"
+COVERED = "learned through others of its kind"
+WAITS = "waiting for more of its kind"
+_ENDS: Mapping[RequestOutcome, str] = {
+    "accepted": "nothing to learn: accepted as it was",
+    "corrected": "nothing to learn: said for this once",
+    "redone": "nothing to learn: said for this once",
+    "abandoned": "nothing to learn: given up",
+    "unknown": "nothing to learn: no word about the answer",
+}
+_UNREAD = "unread: no model has read it yet"
+_SILENT = "nothing to learn: no words in it"
+STATES = (TASK, SUGGESTION, OVER, COVERED, WAITS)
+"""What a session can become, the best first; the rest is nothing to learn, by reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MinedSuggestion:
+    """A wish that was not measured: for a person to adopt as such, never for a gate to decide."""
+
+    kind: str
+    project: str
+    reason: str
+    """Why it is not replayed."""
+    sessions: tuple[str, ...]
+    skills: tuple[str, ...]
+    prompts: tuple[str, ...]
+    wishes: Mapping[str, tuple[str, ...]]
+    """What the person wants, in their own words, with the sessions it was said in; the last one first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mined:
+    """What a harvest holds. `standing` says what may be claimed of a training run on it."""
+
+    tasks: tuple[NightTask, ...]
+    suggestions: tuple[MinedSuggestion, ...]
+    standing: Standing
+    note: str
+    """The standing in words for a person."""
+    states: Mapping[str, int] = field(default_factory=dict)
+    """What became of the sessions: every one is counted once."""
+    notes: tuple[str, ...] = ()
+    """What a person should know about how it was mined."""
+
+
+async def mine(
+    sessions: Iterable[RecordedSession],
+    *,
+    readings: Mapping[str, SessionReading] | None = None,
+    titles: Mapping[str, str] | None = None,
+    personal: Collection[str] = (),
+    remembered: Sequence[NightTask] = (),
+    find: FindWorktree | None = None,
+    model: Model | None = None,
+    judge: Judge | None = None,
+    settings: NightSettings | None = None,
+) -> Mined:
+    """Tasks and suggestions out of sessions; the same sessions in any order give the same.
+
+    `readings` are what a model read in sessions, by name, and `titles` the kinds of what they are about; a
+    session without one is unread, unless the person spoke only once. What earlier nights asked is
+    `remembered`: it keeps its split. Requests of different projects meet only over one of the `personal`
+    skills. What was worked on with tools is a task where `find` finds its worktree, else nobody replays it.
+    Without a model every check comes from the person's own words; with one, each kind that could be replayed
+    and measured is asked about once (by examples of the train split only), and what it writes is read
+    strictly and tested. A rubric counts only where there is a `judge` to try it.
+    """
+    settings = settings or NightSettings()
+    every = tuple(sessions)
+    read = [(session, reading_of(session, readings or {})) for session in every]
+    states = _SessionStates({session.name: _UNREAD if found is None else _SILENT for session, found in read})
+    known = [(session, found) for session, found in read if found is not None]
+    groups = _kinds(known, titles or {}, personal, states, find)
+    split = _splits(groups, remembered, settings)
+    labels, notes = await _labels(groups, model, split, remembered)
+    measured = await together(
+        *(_mined(group, told, split, judge, states) for group, told in zip(groups, labels, strict=True))
+    )
+    found = [task for tasks, _ in measured for task in tasks]
+    found.sort(key=lambda task: (_WORST_FIRST[task.outcome], -len(task.sessions), task.id))
+    most = settings.max_tasks_per_night
+    for place, task in enumerate(found):
+        for name in task.sessions:
+            states.note(name, TASK if place < most else OVER)
+    tasks = sorted(found[:most], key=lambda task: task.id)
+    suggestions = tuple(suggestion for _, suggestion in measured if suggestion is not None)
+    standing, note = standing_of(tasks, has_suggestions=bool(suggestions))
+    return Mined(
+        tasks=tuple(tasks),
+        suggestions=suggestions,
+        standing=standing,
+        note=note,
+        states=states.counted(),
+        notes=tuple(notes),
+    )
+
+
+class _SessionStates(dict[str, str]):
+    """The best that any request of each session became, by its name."""
+
+    def note(self, name: str, state: str) -> None:
+        """A request of this session became so much; of what is nothing to learn, the first counts."""
+        ranks = {one: rank for rank, one in enumerate(STATES)}
+        before = self[name]
+        if before == _SILENT or ranks.get(state, len(ranks)) < ranks.get(before, len(ranks)):
+            self[name] = state
+
+    def counted(self) -> dict[str, int]:
+        """How many sessions ended in each state."""
+        counts = Counter(self.values())
+        return {state: counts[state] for state in dict.fromkeys((*STATES, *sorted(counts))) if counts[state]}
+
+
+def lines_of(sessions: Iterable[RecordedSession], readings: Mapping[str, SessionReading]) -> list[str]:
+    """What the requests are about, as far as a model read them, each once."""
+    read = ((session, readings.get(session.name)) for session in sessions)
+    found = (one.about for session, reading in read if reading for one in requests_of(session, reading))
+    return sorted({about for about in found if about})
+
+
+def _kinds(
+    sessions: Iterable[tuple[RecordedSession, SessionReading]],
+    titles: Mapping[str, str],
+    personal: Collection[str],
+    states: _SessionStates,
+    find: FindWorktree | None,
+) -> list[list[PastRequest]]:
+    """The requests of every kind that counts, by project or personal skill, each group from old to new."""
+    by_home: dict[str, list[PastRequest]] = defaultdict(list)
+    for session, reading in sorted(sessions, key=lambda read: (read[0].started, read[0].source, read[0].id)):
+        for request in requests_of(session, reading):
+            if request.form:
+                by_home[home_of(session, personal)].append(in_worktree(request, find) if find else request)
+    groups: list[list[PastRequest]] = []
+    for home in sorted(by_home):
+        found = by_home[home]
+        by_kind: dict[str, list[PastRequest]] = defaultdict(list)
+        numbers = kinds([normal(request.about) or request.form for request in found])
+        for number, request in zip(numbers, found, strict=True):
+            by_kind[titles.get(request.about) or str(number)].append(request)
+        for group in by_kind.values():
+            lasts = any(one.lasting for request in group for one in request.corrections)
+            for request in group:
+                waits = bool(request.corrections) and not lasts
+                states.note(request.session.name, WAITS if waits else _ENDS[request.outcome])
+            if lasts or len(_sessions(group)) >= MIN_SESSIONS:
+                groups.append(_with_repeats(group))
+    return sorted(groups, key=lambda group: (group[0].session.project, min(one.form for one in group)))
+
+
+def home_of(session: RecordedSession, personal: Collection[str]) -> str:
+    """What a session's requests may meet in: its project, or over all projects the one skill of the person's
+    own that it used.
+    """
+    own = len(session.skills) == 1 and session.skills[0] in personal
+    return f"skill {session.skills[0]}" if own else session.project
+
+
+def _with_repeats(group: Sequence[PastRequest]) -> list[PastRequest]:
+    """The group with what was asked again soon, in another session, marked as repeated."""
+    marked: list[PastRequest] = []
+    for place, one in enumerate(group):
+        again = one.outcome == "unknown" and any(
+            later.form == one.form
+            and later.session.id != one.session.id
+            and timedelta(0) <= later.session.started - one.session.ended <= _SOON
+            for later in group[place + 1 :]
+        )
+        marked.append(replace(one, outcome="redone") if again else one)
+    return marked
+
+
+def _splits(
+    groups: Iterable[Sequence[PastRequest]], remembered: Sequence[NightTask], settings: NightSettings
+) -> _SplitOf:
+    """The splits of the night's requests by form; of any other form by its hash."""
+    pins = {task.id: task.split for task in remembered}
+    by_skill: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+    for group in groups:
+        for one in group:
+            if not one.needs:
+                by_skill[_alone(one.session.skills)][one.form] = _id(one)
+    known: dict[str, Split] = {}
+    for skills, forms in sorted(by_skill.items()):
+        others = [
+            task.split
+            for task in remembered
+            if _alone(task.skills) == skills and task.id not in forms.values()
+        ]
+        pinned = {form: pins[id] for form, id in forms.items() if id in pins}
+        known |= balanced(forms, {**pinned, **known}, others, settings)
+    return lambda form: known.get(form) or split_of(form, settings)
+
+
+def _train(group: Sequence[PastRequest], split: _SplitOf) -> list[PastRequest]:
+    return [one for one in group if split(one.form) == "train"]
+
+
+def _alone(skills: tuple[str, ...]) -> tuple[str, ...]:
+    return skills if len(skills) == 1 else ()
+
+
+def _id(one: PastRequest) -> str:
+    return "m-" + hashlib.sha256(f"{one.session.project}\0{one.form}".encode()).hexdigest()[:12]
+
+
+async def _labels(
+    groups: Sequence[list[PastRequest]],
+    model: Model | None,
+    split: _SplitOf,
+    remembered: Sequence[NightTask],
+) -> tuple[list[Label | None], list[str]]:
+    """What a model says of each kind, None where it was not asked or not understood; and that in words."""
+    if model is None:
+        return [None] * len(groups), []
+    labels = [None if _train(group, split) else earlier_label(group, remembered) for group in groups]
+    # What needs the repository every time cannot be replayed, and what nobody reacted to cannot be measured:
+    # neither is worth a call.
+    worth = [
+        place
+        for place, group in enumerate(groups)
+        if not all(one.needs for one in group)
+        and any(one.accepted or one.rejected for one in group)
+        and _train(group, split)
+    ]
+    worth.sort(key=lambda place: (-len(_sessions(groups[place])), place))
+    lost: Counter[str] = Counter()
+
+    async def ask(place: int) -> None:
+        try:
+            labels[place] = await label(model, _title(groups[place]), _train(groups[place], split))
+        except BudgetSpent:
+            lost["tonight's allowance for mining was spent before they were asked about"] += 1
+        else:
+            if labels[place] is None:
+                lost["the model's replies about them could not be used"] += 1
+
+    await together(*(ask(place) for place in worth[:_MOST_ASKED]))
+    if len(worth) > _MOST_ASKED:
+        lost[f"a model is asked about {_MOST_ASKED} kinds at most"] += len(worth) - _MOST_ASKED
+    return labels, [
+        f"{count(number, 'kind')} of {len(worth)} mined by your own words alone: {why}."
+        for why, number in sorted(lost.items())
+    ]
+
+
+async def _mined(
+    group: Sequence[PastRequest],
+    told: Label | None,
+    split: _SplitOf,
+    judge: Judge | None,
+    states: _SessionStates,
+) -> tuple[list[NightTask], MinedSuggestion | None]:
+    """The tasks of a kind, or a suggestion where there is none and something to say."""
+    title = told.title if told is not None and told.title else _title(group)
+    forms: dict[str, list[PastRequest]] = defaultdict(list)
+    for one in group:
+        forms[one.form].append(one)
+    tasks: list[NightTask] = []
+    reasons: Counter[str] = Counter()
+    asked = [(same[-1].turn.text, [text for one in same for text in one.accepted]) for same in forms.values()]
+    guards = dict(zip(forms, guards_of(asked), strict=True))
+    try:
+        of_kind = await measure_kind(group, told, judge)
+    except BudgetSpent:  # a rubric that could not be tried is none
+        of_kind = await measure_kind(group, told, None)
+    clean = {} if told is None else clean_requests(told, _train(group, split))
+    # Without its greeting a request may be one that decides: tonight, or whenever it is asked so.
+    clean = {form: text for form, text in clean.items() if split(normal(text)) == "train"}
+    for form, same in sorted(forms.items()):
+        last = same[-1]
+        lacks = told is not None and not told.self_contained and last.worktree is None
+        needs = last.needs or (told.needs if told is not None and lacks else "")
+        if needs:
+            reasons[f"it needs the repository or the conversation: {needs}"] += 1
+        elif measure := await measure_task(same, of_kind):
+            prompt = clean.get(form, last.turn.text)
+            tasks.append(_task(same, measure, guards[form], kind=title, prompt=prompt, split=split(form)))
+        else:
+            reasons["there is no way to measure an answer that was seen to tell good from bad"] += 1
+    wishes = wishes_of(group)
+    for request in group:
+        if request.corrections and (tasks or wishes):
+            states.note(request.session.name, COVERED if tasks else SUGGESTION)
+    if tasks or not wishes:
+        return tasks, None
+    return [], MinedSuggestion(
+        kind=title,
+        project=group[0].session.project,
+        reason=reasons.most_common(1)[0][0],
+        sessions=_sessions([request for request in group if request.corrections]),
+        skills=_unique(skill for one in group for skill in one.session.skills),
+        prompts=_unique(one.turn.text for one in group)[:5],
+        wishes=dict(list(wishes.items())[:10]),
+    )
+
+
+def _task(
+    same: Sequence[PastRequest],
+    measure: Measure,
+    guards: Guards,
+    *,
+    kind: str,
+    prompt: str,
+    split: Split,
+) -> NightTask:
+    accepted = [text for one in same for text in one.accepted]
+    if same[-1].worktree is not None:
+        guards = Guards(lines=lines_of_work(same[-1].turn.text, accepted))
+    said = _unique(one.said for request in reversed(same) for one in reversed(request.corrections))
+    return NightTask(
+        id=_id(same[-1]),
+        kind=kind,
+        project=same[-1].session.project,
+        prompt=prompt,
+        split=split,
+        outcome=min((one.outcome for one in same), key=_WORST_FIRST.__getitem__),
+        skills=_unique(skill for one in same for skill in one.session.skills),
+        # Of a train task those first in which what is quoted of it was said.
+        sessions=_sessions([*(one for one in same[::-1] if one.corrections), *same[::-1]]),
+        checks=tuple(rule.as_json() for rule in measure.checks),
+        rubric=measure.rubric,
+        formal=measure.formal,
+        # What was said of a held-out request is not for whoever writes the skill.
+        accepted=accepted[-1][:_KEPT] if accepted and split == "train" else "",
+        said=said[:_SAID][::-1] if split == "train" else (),
+        guards=guards,
+        worktree=same[-1].worktree,
+        form_alone=not (guards.lines or measure.tells),
+    )
+
+
+def _title(group: Sequence[PastRequest]) -> str:
+    """What the requests of a kind begin with; never more, as a title must not tell a held-out one."""
+    begins = Counter(opening(one.form) or one.form.split()[0] for one in group)
+    return max(sorted(begins), key=lambda words: begins[words])
+
+
+def _sessions(group: Iterable[PastRequest]) -> tuple[str, ...]:
+    return _unique(one.session.name for one in group)
+
+
+def _unique(items: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(items))

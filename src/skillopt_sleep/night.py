@@ -1,0 +1,285 @@
+"""A night: plans what it works on, trains skill after skill with the one engine, and stages what came of it.
+
+A night that was stopped - by a signal, an outage, a crash, or questions that wait for an answer - stays open,
+and the same command goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from skillopt.changes.proposal import Cost, NightProposal, live_text
+from skillopt.changes.status import decisions
+from skillopt.runs.words import count
+from skillopt_sleep.context import NightContext
+from skillopt_sleep.earlier import earlier_nights, with_earlier_skill, with_open_proposal
+from skillopt_sleep.gather import Gathered, ModelMining, gather, read_sessions, since_of
+from skillopt_sleep.job import advice_of, with_allowance, without_guesses
+from skillopt_sleep.origins import origins_of
+from skillopt_sleep.plan import NightPlan, NightTarget
+from skillopt_sleep.roles import Roles
+from skillopt_sleep.state import NightRecord, ProjectState, SkillRow
+from skillopt_sleep.suggestions import drafts_with, suggestions_for
+from skillopt_sleep.training import REFUSED, UNMEASURED, NightObserver, NightTraining, drafts_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightResult:
+    """How a night ended: its record, its plan with every outcome, and the proposal, where there is one."""
+
+    record: NightRecord
+    plan: NightPlan
+    proposal: NightProposal | None
+    resumed: bool
+
+
+async def run_night(
+    context: NightContext,
+    roles: Roles,
+    *,
+    environ: Mapping[str, str],
+    now: Callable[[], datetime],
+    observer: NightObserver | None = None,
+    restart: bool = False,
+) -> NightResult:
+    """Run tonight's night, or go on with one that is open. Without news since the last one nobody is asked.
+    `restart` leaves an open one and begins anew, also without news.
+
+    Raises `RunConflict` while another night of the project runs, and what stops a training run; the night
+    then stays open.
+    """
+    context = replace(context, settings=with_allowance(context.settings, roles))
+    kept = context.kept
+    jobs = context.jobs(roles, environ)
+    terms = jobs.terms + ("" if context.tasks is None else f" {context.tasks.digest}")
+    context.check_places()
+    with kept.alone():
+        state = kept.load()
+        night = None if restart or state.open is None else _reopened(context, state.open, terms)
+        resumed = night is not None
+        if (
+            night is None
+            and not restart
+            and (same := _without_news(context, state, now(), terms)) is not None
+        ):
+            return same
+        if night is None:
+            folder = kept.night(state.night + 1)
+            say = observer.say if observer is not None else lambda doing: None
+            asking = ModelMining(jobs=jobs, folder=folder, terms=terms, say=say, fresh=restart)
+            night = await _begin(context, state, now(), terms, asking, replays=roles.replays)
+            state = state.model_copy(update={"night": night.number, "open": night.number})
+            kept.save(state)
+        training = NightTraining(context=context, jobs=jobs, observer=observer)
+        for place in range(len(night.targets)):
+            night = await training.train(night, place)
+        cost = without_guesses(night.spent, roles)
+        proposal = _stage(night, context, now(), cost)
+        record = _record(night, proposal, now(), cost)
+        ended = {"open": None, "nights": (*state.nights, record), "terms": terms, "seen": night.seen}
+        kept.save(state.model_copy(update={**ended, "next_since": night.next_since or state.next_since}))
+    return NightResult(record=record, plan=night, proposal=proposal, resumed=resumed)
+
+
+async def find_tasks(
+    context: NightContext, roles: Roles | None, since: datetime | None, *, environ: Mapping[str, str]
+) -> Gathered:
+    """What the sessions since then hold, as a night would find it. Without models nobody is asked, and what
+    no model has read yet teaches nothing.
+    """
+    if roles is None:
+        return await gather(context, since)
+    context = replace(context, settings=with_allowance(context.settings, roles))
+    jobs = context.jobs(roles, environ)
+    with context.kept.alone():
+        folder = context.kept.folder / "harvest"
+        asking = ModelMining(jobs=jobs, folder=folder, terms=jobs.terms, say=lambda doing: None, fresh=True)
+        return await gather(context, since, asking, replays=roles.replays)
+
+
+def _without_news(
+    context: NightContext, state: ProjectState, now: datetime, terms: str
+) -> NightResult | None:
+    """The end of a night that would learn nothing new: the same sessions under the same terms as the last
+    one, which measured all it wanted to. None where there is news.
+    """
+    if not state.nights or state.terms != terms or context.tasks is not None:
+        return None
+    last = state.nights[-1]
+    if any(row.action == UNMEASURED for row in last.skills):
+        return None
+    _, sessions = read_sessions(context, since_of(context.settings, now, state.next_since))
+    if any(len(one.turns) > state.seen.get(one.name, 0) for one in sessions):
+        return None
+    plan = NightPlan(
+        number=state.night,
+        started=now,
+        sessions=len(sessions),
+        next_since=None,
+        terms=terms,
+        advice="",
+        targets=(),
+        notes=(f"no news since night {state.night}, so nobody was asked",),
+    )
+    return NightResult(record=_record(plan, None, now, plan.spent), plan=plan, proposal=None, resumed=False)
+
+
+async def _begin(
+    context: NightContext,
+    state: ProjectState,
+    now: datetime,
+    terms: str,
+    asking: ModelMining,
+    *,
+    replays: bool,
+) -> NightPlan:
+    """Read, mine and write down what the night works on."""
+    since = since_of(context.settings, now, state.next_since)
+    gathered = await gather(context, since, asking, replays=replays)
+    settings, number = context.settings, state.night + 1
+    earlier = earlier_nights(context.kept, number)
+    decided = decisions(context.home.store, str(context.project))
+    refused = [
+        (target.name, text)
+        for night in earlier
+        for target in night.targets
+        if target.outcome is not None
+        for text in target.outcome.refused
+    ]
+    targets: list[NightTarget] = []
+    notes: list[str] = []
+    waiting = context.home.store.undecided(str(context.project))
+    for target in gathered.targets:
+        target, again = with_open_proposal(target, earlier, state.nights, waiting)
+        notes += [f"{target.name}: {again}"] if again else []
+        if window := settings.slow_update_nights:
+            target, why = with_earlier_skill(
+                target, earlier, state.nights, decided, tonight=number, window=window
+            )
+            notes += [f"{target.name}: {why}"] if why else []
+        targets.append(target)
+    left = {one.name for one in gathered.unread}
+    # Unread sessions are read by the next night; one that never can be holds it back once.
+    held = [one.ended for one in gathered.unread if since is None or one.ended > since]
+    used = {name for task in gathered.mined.tasks for name in task.sessions}
+    used |= {name for one in gathered.mined.suggestions for name in one.sessions}
+    night = NightPlan(
+        number=number,
+        started=now,
+        sessions=len(gathered.sessions),
+        origins=origins_of(
+            [one for one in gathered.sessions if one.name in used],
+            [task for target in targets for task in target.tasks],
+            targets,
+        ),
+        seen={one.name: len(one.turns) for one in gathered.sessions if one.name not in left},
+        next_since=min((at for at in (gathered.harvest.next_since, *held) if at), default=None),
+        terms=terms,
+        advice=advice_of(settings, decided, refused),
+        targets=tuple(targets),
+        waiting=gathered.waiting,
+        notes=(gathered.mined.note, *gathered.mined.notes, *gathered.notes, *gathered.harvest.notes, *notes),
+        suggestions=suggestions_for(
+            gathered.mined.suggestions, settings, gathered.places or context.places, decided
+        ),
+        states=dict(gathered.mined.states),
+        mining=gathered.cost,
+    )
+    night.save(context.kept.night(number))
+    return night
+
+
+def _reopened(context: NightContext, number: int, terms: str) -> NightPlan | None:
+    """The open night; None if its models, settings or live texts are not those it was begun with."""
+    night = NightPlan.load(context.kept.night(number))
+    roots = context.places.roots
+    is_same = night.terms == terms and all(
+        live_text(target.path, roots, target.kind) == target.before for target in night.targets
+    )
+    return night if is_same else None
+
+
+def _stage(night: NightPlan, context: NightContext, now: datetime, cost: Cost) -> NightProposal | None:
+    """The proposal of all skills with edits, or the one that a crash left without a record."""
+    better = [target for target in night.targets if target.ended.edits]
+    if not better and not night.suggestions:
+        return None
+    store, project = context.home.store, str(context.project)
+    name = f"night-{night.number}-{night.started:%Y%m%dT%H%M%S}"
+    for one in store.load_all()[0]:
+        if (one.proposal.night, one.proposal.project) == (name, project):
+            return one.proposal
+    roots = context.places.roots
+    drafts = drafts_with(
+        [draft for one in better for draft in drafts_of(one, one.ended)], night.suggestions, roots
+    )
+    if not drafts:  # no suggestion is for a file that may be changed
+        return None
+    proposal = store.stage(
+        drafts,
+        roots=roots,
+        project=project,
+        night=name,
+        now=now,
+        cost=cost,
+        notes=[*map(_line, night.targets), *night.notes],
+        origins=night.origins,
+    )
+    store.replace_open(proposal)
+    return proposal
+
+
+def _line(target: NightTarget) -> str:
+    """A skill of the night in one line, also one that nothing is proposed for."""
+    outcome = target.ended
+    said = outcome.claim if outcome.edits else f"nothing is proposed ({outcome.judgement.why})"
+    return f"{target.name}: {said}"
+
+
+def _record(night: NightPlan, proposal: NightProposal | None, now: datetime, cost: Cost) -> NightRecord:
+    rows = tuple(map(_row, night.targets))
+    actions = {row.action for row in rows}
+    if proposal is not None and not any(row.accepted for row in rows):
+        outcome = f"suggests {count(len(proposal.edits), 'change')}, and shows of none that it helps"
+    elif not rows:
+        outcome = f"nothing to learn from: {night.notes[0].rstrip('.')}"
+    elif actions == {UNMEASURED}:
+        outcome = "tonight's allowance did not pay for measuring the skills as they are"
+    elif proposal is None and REFUSED in actions:
+        outcome = "what was learned may not be proposed"
+    elif proposal is None:
+        outcome = "no change was found that the held-out tasks agree to"
+    else:
+        outcome = f"proposes changes to {', '.join(target.name for target in proposal.targets)}"
+    return NightRecord(
+        number=night.number,
+        started=night.started,
+        ended=now,
+        sessions=night.sessions,
+        tasks=night.tasks,
+        outcome=outcome,
+        proposal=None if proposal is None else proposal.id,
+        tokens=cost.tokens,
+        dollars=cost.dollars,
+        skills=rows,
+    )
+
+
+def _row(target: NightTarget) -> SkillRow:
+    outcome = target.ended
+    judged = outcome.judgement
+    return SkillRow(
+        name=target.name,
+        path=str(target.path),
+        action=judged.action,
+        accepted=outcome.accepted,
+        verified=judged.verified,
+        baseline=judged.before,
+        candidate=judged.after,
+        tasks=len(target.tasks),
+        edits=len(outcome.edits),
+        rejected=outcome.rejected,
+        why=judged.why,
+    )

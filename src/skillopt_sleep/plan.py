@@ -1,0 +1,219 @@
+"""What a night works on, written down before anything is paid, so that a stopped night goes on as it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from skillopt.changes.proposal import Cost, DraftStep, Judgement
+from skillopt.errors import UsageError
+from skillopt.files import write_bytes
+from skillopt.skill.steering import TextOrigins
+from skillopt.tasks.task import Split, Task
+from skillopt.transcripts.session import Harvest, RecordedSession
+from skillopt_sleep.tasks import NightTask
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _KeptRecord(_Record):
+    """A record that is a file of the night's folder."""
+
+    FILE: ClassVar[str]
+
+    def save(self, folder: Path) -> None:
+        """Write it into the night's folder, for its owner alone, whole or not at all."""
+        text = json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False)
+        write_bytes(folder / self.FILE, f"{text}\n".encode("utf-8", "replace"), mode=0o600)
+
+
+class EarlierSkill(_Record):
+    """What a slow update looks back to: the text before the oldest adopted night, and tasks since."""
+
+    night: int
+    nights_ago: int
+    text: str
+    tasks: tuple[NightTask, ...]
+
+
+class SkillOutcome(_Record):
+    """What training came to for one skill; without edits there is nothing to propose."""
+
+    claim: str
+    judgement: Judgement
+    cost: Cost
+    edits: tuple[DraftStep, ...] = ()
+    """Each with the text after it: `Document.whole`, of a memory file our block."""
+    rejected: int = 0
+    """Edits that were applied to a candidate and not accepted."""
+    refused: tuple[str, ...] = ()
+    """What those would have added, for the optimizer of later nights."""
+    notes: tuple[str, ...] = ()
+    """What else a person should know of how it went."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether held-out tasks that tell agreed to its edits."""
+        return bool(self.edits) and self.judgement.action == "accept"
+
+
+class UnmeasuredWish(_Record):
+    """A wish of the person's that nobody could measure, for one file: adopted one by one, as such."""
+
+    path: Path
+    kind: str
+    wish: str
+    """In the person's own words."""
+    reason: str
+    """Why it was not measured."""
+    sessions: tuple[str, ...]
+    """Those it was said in."""
+
+    @property
+    def line(self) -> str:
+        """The wish as it would stand in the skill."""
+        return f"- {self.kind[:1].upper()}{self.kind[1:]}: {' '.join(self.wish.split())}"
+
+
+class NightTarget(_Record):
+    """One skill, or our block of a memory file, with the tasks that are to make it better."""
+
+    name: str
+    kind: Literal["skill", "memory"] = "skill"
+    path: Path
+    before: str | None
+    """The file as it is; None where there is none yet."""
+    seed: str
+    """What training starts from: the file's text, a new page, or our block of a memory file."""
+    files: dict[str, str] = {}
+    """The references of the skill's folder as they are, by path: they are trained with it."""
+    tasks: tuple[NightTask, ...]
+    beside: str = ""
+    """The text of the plug-in's skill that it is an overlay of."""
+    earlier: EarlierSkill | None = None
+    """None where there is nothing to look back to."""
+    carried: SkillOutcome | None = None
+    """What an earlier night proposed for this very text and nobody decided on: tonight starts from it."""
+    outcome: SkillOutcome | None = None
+
+    @property
+    def formal(self) -> list[str]:
+        """Held-out tasks that see form alone, beside others that tell: they may stop an edit and lift none.
+        Empty where none tells, as then nothing is shown whatever they say.
+        """
+        held = [task for task in self.tasks if task.split == "val"]
+        found = [task.id for task in held if task.form_alone]
+        return found if len(found) < len(held) else []
+
+    def of_split(self, split: Split) -> tuple[Task, ...]:
+        """Its tasks of a split, in their fixed order."""
+        return tuple(task.as_task() for task in self.tasks if task.split == split)
+
+    @property
+    def ended(self) -> SkillOutcome:
+        """Its outcome, for a night that ended."""
+        assert self.outcome is not None, "a night that ended has an outcome for every skill"
+        return self.outcome
+
+
+class NightPlan(_KeptRecord):
+    """All that the night knows; each skill's outcome is added when it is there."""
+
+    FILE = "tonight.json"
+
+    version: Literal[3] = 3
+    number: int
+    started: datetime
+    sessions: int
+    seen: dict[str, int] = {}
+    """The sessions by name, and how many turns of each."""
+    next_since: datetime | None
+    terms: str
+    """Hash of the models and settings it was begun with; under others it would be another run."""
+    advice: str
+    """What the person said and decided, for the optimizer."""
+    targets: tuple[NightTarget, ...]
+    waiting: tuple[NightTask, ...] = ()
+    """Tasks of skills that have too few of them yet; another night uses them."""
+    notes: tuple[str, ...] = ()
+    suggestions: tuple[UnmeasuredWish, ...] = ()
+    states: dict[str, int] = {}
+    """What became of the sessions, each counted once."""
+    mining: Cost | None = None
+    """What asking a model about the sessions took; None where none was asked."""
+    origins: TextOrigins = TextOrigins()
+    """What edits may have their words from, and what was pasted or came out of tools."""
+
+    @property
+    def tasks(self) -> int:
+        """How many of the person's requests it works on."""
+        return sum(len(target.tasks) for target in self.targets)
+
+    @property
+    def spent(self) -> Cost:
+        """What it took so far: mining, and the skills that are done."""
+        done = (target.outcome.cost for target in self.targets if target.outcome is not None)
+        return total_cost([*([self.mining] if self.mining is not None else []), *done])
+
+    @classmethod
+    def load(cls, folder: Path) -> NightPlan:
+        """Read it back. Raises `UsageError` where it cannot be."""
+        try:
+            return cls.model_validate_json((folder / cls.FILE).read_bytes())
+        except (OSError, ValidationError) as error:
+            raise UsageError(
+                f"The open night in {folder} cannot be read ({type(error).__name__}). `skillopt sleep run"
+                " --restart` leaves it and begins anew."
+            ) from error
+
+
+class PinnedSessions(_KeptRecord):
+    """The sessions a night was begun with, so that mining asks about the same turns after a stop: how far
+    each went then, and nothing that was said in it.
+    """
+
+    FILE = "harvest.json"
+
+    terms: str
+    since: datetime | None
+    next_since: datetime | None
+    sessions: dict[str, tuple[int, datetime]]
+    """Turns and end of each, by name."""
+
+    @classmethod
+    def load(cls, folder: Path, terms: str) -> PinnedSessions | None:
+        """What the night in this folder was begun with; None where it was not, or under other terms."""
+        try:
+            pinned = cls.model_validate_json((folder / cls.FILE).read_bytes())
+        except (OSError, ValidationError):  # it only spares questions: without it they are asked anew
+            return None
+        return pinned if pinned.terms == terms else None
+
+    def as_then(
+        self, found: Harvest, sessions: Iterable[RecordedSession]
+    ) -> tuple[Harvest, tuple[RecordedSession, ...]]:
+        """The same sessions as they were then, out of what is there now."""
+        same = tuple(
+            replace(session, turns=session.turns[: then[0]], ended=then[1])
+            for session in sessions
+            if (then := self.sessions.get(session.name)) is not None
+        )
+        return replace(found, next_since=self.next_since), same
+
+
+def total_cost(costs: Iterable[Cost]) -> Cost:
+    """The sum; one unknown part makes its sum unknown."""
+    every = list(costs)
+
+    def added(values: list[Any]) -> Any:
+        return None if any(value is None for value in values) else sum(values)
+
+    return Cost(**{name: added([getattr(cost, name) for cost in every]) for name in Cost.model_fields})
