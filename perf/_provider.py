@@ -18,7 +18,9 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))  # the loopback provider lies there
 
-from _loopback import Call, Logged, LoopbackProvider, Quota, world_answers
+from _loopback import Call, LoopbackProvider, world_answers
+from _loopback import Logged as Logged
+from _loopback import Quota as Quota
 from skillopt.testing import WorldRules
 
 SPREAD = 0.5

@@ -7,7 +7,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 from _graph import Graph
@@ -133,9 +132,7 @@ class Reader:
         )
 
     def _batches(self, epoch: int) -> Iterable[Any]:
-        return self._trainer.plan.batches_left(
-            epoch, SimpleNamespace(step=0, epoch=0, takes={}, remaining=None)
-        )
+        return self._trainer.plan.batches_left(epoch, None)
 
     def _rows(self, name: str) -> list[RowFact]:
         fact = self._facts.get(name)

@@ -153,7 +153,7 @@ def _proposals(events: Iterable[Event]) -> Iterable[str]:
             for patch in event.patches:
                 if patch.kind == "failure":
                     yield json.dumps(
-                        [edit.get("content", "") for edit in patch.edits if edit.get("op") != "delete"],
+                        [edit.content for edit in patch.edits if edit.op != "delete"],
                         ensure_ascii=False,
                     )
         elif isinstance(event, EpochEnded) and event.slow_update.slow_update_content:

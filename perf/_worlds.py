@@ -195,7 +195,7 @@ class Cases:
     }
     seed_skill = SEED_SKILL
     scorer_version = "worlds-1"
-    graded = False
+    graded: bool | None = False
     simulated = True
 
     def __init__(self, world: World) -> None:

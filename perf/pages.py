@@ -115,7 +115,7 @@ def visited(browser: Browser, url: str, is_there: str) -> dict[str, float]:
     return figures
 
 
-def updates(browser: Browser, url: str, folder: Path, tasks: int) -> list[tuple[float, int]]:
+def updates(browser: Browser, url: str, folder: Path, tasks: int) -> list[tuple[float, float]]:
     """Of each step that closes while a page is open: seconds from its last byte in the log until the page
     says so, and the bytes that took. The first of them is accepted.
     """
@@ -133,7 +133,7 @@ def updates(browser: Browser, url: str, folder: Path, tasks: int) -> list[tuple[
         for number in range(UPDATES):
             page.wait_for_timeout(1000 + 170 * number)  # anywhere between two looks of the server
             made = list(step_events(state, tasks, accepted=not number))
-            state = made[-1].state  # type: ignore[union-attr]
+            state = made[-1].state
             keep_texts(folder)
             heard.clear()
             with (folder / "events.jsonl").open("a", encoding="utf-8") as log:

@@ -18,7 +18,7 @@ GAINS = (0.0, 0.15, 0.2, 0.25, 0.3, 0.4)
 def conditional_p(fixed: int, broken: int, tasks: int) -> float:
     """McNemar's exact test, one-sided: the number of changed tasks is taken as given."""
     changed = fixed + broken
-    return sum(comb(changed, k) for k in range(fixed, changed + 1)) / 2**changed
+    return sum(comb(changed, k) for k in range(fixed, changed + 1)) / float(2**changed)
 
 
 def error_of(noise: float, draws: int) -> float:

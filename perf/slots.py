@@ -9,7 +9,7 @@ import asyncio
 import json
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -158,10 +158,10 @@ async def measure(latency: Latency, arm: Arm) -> dict[str, Any]:
             }
 
 
-def idle(calls: Iterable[tuple[float, float, str]], slots: int) -> Counter[str]:
+def idle(calls: Iterable[tuple[float, float, str]], slots: int) -> dict[str, float]:
     """Seconds of empty slots by what is out meanwhile: the stages of the open calls."""
     moments = sorted((at, by, stage) for start, end, stage in calls for at, by in ((start, 1), (end, -1)))
-    out, found, before = Counter[str](), Counter[str](), 0.0
+    out, found, before = Counter[str](), defaultdict[str, float](float), 0.0
     for at, by, stage in moments:
         waits_for = " + ".join(sorted(name for name, count in out.items() if count and name != HEDGE_STAGE))
         found[waits_for or "nothing"] += (at - before) * max(0, slots - sum(out.values()))

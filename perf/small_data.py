@@ -139,7 +139,9 @@ def main() -> None:
     for number, job in enumerate(jobs, 1):
         if job not in done:
             tasks, world, arm, seed = job
-            done[job] = run(*job, calls=done[tasks, world, FOLDS, seed].calls if arm == EQUAL else None)
+            done[job] = run(
+                tasks, world, arm, seed, calls=done[tasks, world, FOLDS, seed].calls if arm == EQUAL else None
+            )
             if given.rows:
                 with given.rows.open("a") as file:
                     file.write(json.dumps(asdict(done[job])) + "\n")

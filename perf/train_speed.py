@@ -89,7 +89,7 @@ async def measure(arguments: argparse.Namespace, profile: cProfile.Profile | Non
         job = prepare(
             load(None, flags={}, options=_options(arguments, served.base_url), environ={}, cwd=Path(folder))
         )
-        opened = time.monotonic()
+        before = time.monotonic()
         # Opens the client library once, outside of what is measured; its cost is printed apart.
         warm = prepare(
             load(
@@ -101,7 +101,7 @@ async def measure(arguments: argparse.Namespace, profile: cProfile.Profile | Non
             )
         )
         await evaluate(warm, {"seed": warm.skill}, ["val"], Path(folder) / "warm")
-        opening = time.monotonic() - opened
+        opening = time.monotonic() - before
         statements = _traced()
         async with open_run(job, Path(folder) / "run") as opened:
             opened.run.watch(lambda event: events.append((time.monotonic(), event)))
@@ -131,7 +131,7 @@ def _traced() -> list[int]:
     connect = sqlite3.connect
 
     def traced(*args: Any, **options: Any) -> sqlite3.Connection:
-        connection = connect(*args, **options)
+        connection: sqlite3.Connection = connect(*args, **options)
         connection.set_trace_callback(lambda statement: statements.append(1))
         return connection
 

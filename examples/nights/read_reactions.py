@@ -49,9 +49,12 @@ def corpus(path: Path, limit: int | None) -> list[Mapping[str, str]]:
 
 def session_of(number: int, words: str) -> RecordedSession:
     """A session in which a person says this of an answer; the request before it is always the same."""
-    said = (("user", REQUEST), ("assistant", ANSWER), ("user", words))
     at = START + timedelta(minutes=number)
-    turns = tuple(Turn(role=role, text=text) for role, text in said)
+    turns = (
+        Turn(role="user", text=REQUEST),
+        Turn(role="assistant", text=ANSWER),
+        Turn(role="user", text=words),
+    )
     return RecordedSession(
         source="jsonl", id=f"s{number:03}", project="/shop", started=at, ended=at, turns=turns
     )
