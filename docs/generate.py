@@ -15,13 +15,13 @@ from skillopt.benchmarks import benchmarks
 from skillopt.cli import app
 from skillopt.config.fields import Leaf
 from skillopt.config.names import (
-    DEAD,
-    DEAD_VARIABLES,
-    REFUSED,
+    ALIASES,
+    IGNORED_KEYS,
+    IGNORED_VARIABLES,
+    REFUSED_KEYS,
     ROLE_VARIABLES,
-    SECOND,
-    SHORT,
-    WORDS,
+    SHORT_NAMES,
+    VALUE_ALIASES,
     flat_name,
 )
 from skillopt.config.services import declared
@@ -82,7 +82,7 @@ They load; with any other value than those, a dead key gives one warning and a r
 def page() -> str:
     """The whole page."""
     common = describe()
-    parts = [HEAD, lines(("name", "key"), ((f"`{name}`", f"`{key}`") for name, key in SHORT.items()))]
+    parts = [HEAD, lines(("name", "key"), ((f"`{name}`", f"`{key}`") for name, key in SHORT_NAMES.items()))]
     parts += ["## Settings of every run\n", table(common)]
     shared = [
         row
@@ -140,10 +140,10 @@ def further_variables() -> str:
 
 def second_names() -> str:
     """Keys and values that have more than one public name."""
-    keys = [(f"`{name}`", f"`{key}`") for name, key in SECOND.items()]
+    keys = [(f"`{name}`", f"`{key}`") for name, key in ALIASES.items()]
     values = [
         (f"`{last}: {word}`", f"`{last}: {name}`")
-        for key, names in WORDS.items()
+        for key, names in VALUE_ALIASES.items()
         for last in [key.removeprefix("options.")]
         for name, words in names.items()
         for word in words
@@ -183,15 +183,15 @@ def without() -> str:
     """Dead and refused keys."""
     cells = [
         (f"`{key}`", "any value" if values is None else ", ".join(map(plain, values)), f"dead: {why}")
-        for key, (why, values) in DEAD.items()
+        for key, (why, values) in IGNORED_KEYS.items()
     ]
     cells += [
         (f"`{key}`", ", ".join(map(plain, values)), f"refused: {why}")
-        for key, (why, values) in REFUSED.items()
+        for key, (why, values) in REFUSED_KEYS.items()
     ]
     cells += [
         (f"variable `{name}`", ", ".join(f"`{value}`" for value in values), f"dead: {why}")
-        for name, (why, values) in DEAD_VARIABLES.items()
+        for name, (why, values) in IGNORED_VARIABLES.items()
     ]
     return lines(("key", "loads silently with", "why"), cells)
 

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from skillopt.config import yaml_file
-from skillopt.config.checked import asks_for_nothing, value_problem
 from skillopt.config.fields import leaves
+from skillopt.config.layers import ConfigEntry, Source
 from skillopt.config.sections import Section
-from skillopt.config.source import ConfigEntry, Source
+from skillopt.config.validation import is_harmless, validation_messages
 from skillopt.errors import ConfigError, suggest
 from skillopt.skill.spec import MAX_NAME
 
@@ -236,9 +236,10 @@ def read_settings(path: Path | None, flags: Mapping[str, Any] | None = None) -> 
     """The settings of a file with flags over them (None: not given). Names all problems at once."""
     entries: dict[str, ConfigEntry] = {}
     if path is not None:
-        for key, node in (yaml_file.read(path, str(path)).children or {}).items():
-            source = Source(layer="config", where=f"{path}:{node.line}")
-            entries[key] = ConfigEntry(key=key, value=node.plain(), source=source, written=key)
+        values, lines = yaml_file.read(path, str(path))
+        for key, value in values.items():
+            source = Source(layer="config", where=f"{path}:{lines[key,]}")
+            entries[key] = ConfigEntry(key=key, value=value, source=source, written=key)
     problems: list[str] = []
     warnings: list[str] = []
     for key, entry in list(entries.items()):
@@ -251,7 +252,7 @@ def read_settings(path: Path | None, flags: Mapping[str, Any] | None = None) -> 
             problems.append(
                 f"{entry}: unknown key. {suggest(key, close) if close else 'docs/sleep.md lists them.'}"
             )
-        elif asks_for_nothing(entry.value, harmless):
+        elif is_harmless(entry.value, harmless):
             continue
         elif key in DEAD:
             warnings.append(f"{entry} has no effect ({why})")
@@ -270,9 +271,7 @@ def read_settings(path: Path | None, flags: Mapping[str, Any] | None = None) -> 
     try:
         settings = NightSettings.model_validate({key: entry.value for key, entry in entries.items()})
     except ValidationError as error:
-        for detail in error.errors(include_url=False, include_input=False):
-            key = str(detail["loc"][0]) if detail["loc"] else "settings"
-            problems.append(value_problem(key, entries.get(key), _LEAVES.get(key), detail))
+        problems += validation_messages(error, entries, _LEAVES.get)
     if problems:
         raise ConfigError("\n".join(problems))
     return LoadedSettings(settings=settings, warnings=tuple(warnings))

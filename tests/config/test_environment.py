@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skillopt.config.files import read_dotenv
-from skillopt.config.names import DEAD_VARIABLES
+from skillopt.config.names import IGNORED_VARIABLES
 from skillopt.config.roles import resolve_role
 
 OPENAI, ANTHROPIC, AZURE, COMPATIBLE = "sk-openai-key", "sk-ant-key", "azure-key-1", "compat-key-1"
@@ -189,7 +189,7 @@ def test_a_compatible_backend_takes_its_model_from_its_variable_unless_one_is_na
     assert config.model.optimizer.name == "compatible:named"
 
 
-@pytest.mark.parametrize(("name", "why"), [(name, why) for name, (why, _) in DEAD_VARIABLES.items()])
+@pytest.mark.parametrize(("name", "why"), [(name, why) for name, (why, _) in IGNORED_VARIABLES.items()])
 def test_a_public_variable_that_does_nothing_here_is_said_once_with_the_reason(name, why, run, tmp_path):
     (tmp_path / ".env").write_text(f"{name}=7\n")
     warnings = run(environ={name: "9"}, flags={"target_model": "world"}).warnings
@@ -200,7 +200,7 @@ def test_a_public_variable_that_does_nothing_here_is_said_once_with_the_reason(n
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [(name, value) for name, (_, values) in DEAD_VARIABLES.items() for value in ("", *values)],
+    [(name, value) for name, (_, values) in IGNORED_VARIABLES.items() for value in ("", *values)],
 )
 def test_a_variable_that_asks_for_what_happens_anyway_is_not_news(name, value, run):
     assert not [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skillopt.config.files import packaged_names, resolve_path
-from skillopt.config.names import FLAT
+from skillopt.config.names import FLAT_NAMES
 from skillopt.errors import ConfigError
 
 
@@ -148,7 +148,7 @@ def test_a_flat_child_beats_a_structured_base_and_the_other_way_round(run, write
 
 @pytest.mark.slow
 def test_every_flat_name_reaches_a_key(run):
-    for name in FLAT:
+    for name in FLAT_NAMES:
         value = "$1" if name == "budget" else None
         assert run(flags={"env": "toy", name: value} if value else {"env": "toy"})
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from skillopt.config.layers import LAYERS
 from skillopt.config.roles import resolve_role
-from skillopt.config.source import LAYERS
 
 GIVEN = {
     ".env": "dotenv-model",

@@ -10,7 +10,7 @@ from _public_defaults import PUBLIC, WHY, differs, public_default
 
 from config._public_files import BASE
 from skillopt.benchmarks import benchmarks
-from skillopt.config.names import DEAD, REFUSED, SECOND
+from skillopt.config.names import ALIASES, IGNORED_KEYS, REFUSED_KEYS
 from skillopt.config.services import declared
 from skillopt.config.show import describe
 
@@ -51,7 +51,7 @@ def test_every_key_of_the_public_base_file_is_in_the_table_with_its_value():
         if key.startswith(copies):
             assert value == ""
             assert key in ROWS
-        elif key not in (*DEAD, *REFUSED):
+        elif key not in (*IGNORED_KEYS, *REFUSED_KEYS):
             shipped = PUBLIC[names.get(key, key)]
             assert shipped == value or (value == "" and key == "model.azure_openai_auth_mode"), key
 
@@ -59,7 +59,7 @@ def test_every_key_of_the_public_base_file_is_in_the_table_with_its_value():
 def test_every_public_key_is_one_of_ours():
     assert set(PUBLIC) <= set(ROWS)
     assert set(WHY) <= set(PUBLIC)
-    assert not set(PUBLIC) & {*DEAD, *REFUSED, *SECOND}
+    assert not set(PUBLIC) & {*IGNORED_KEYS, *REFUSED_KEYS, *ALIASES}
 
 
 @pytest.mark.parametrize("key", PUBLIC)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from skillopt.config.fields import Leaf
-from skillopt.config.names import WORDS
+from skillopt.config.names import VALUE_ALIASES
 from skillopt.config.schema import Config
 
 SPELLINGS = [
     (key, word, name)
-    for key, names in WORDS.items()
+    for key, names in VALUE_ALIASES.items()
     if key.startswith("optimizer.")
     for name, words in names.items()
     for word in (name, *words)

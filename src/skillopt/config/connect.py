@@ -9,6 +9,7 @@ from typing import Any
 
 from skillopt.agents.port import Agent
 from skillopt.config.files import resolve_path
+from skillopt.config.layers import CHOSEN, DEFAULT, ConfigEntry, Source
 from skillopt.config.model_string import ModelString, parse_model_string
 from skillopt.config.sections import DEFAULT_MODEL, WORKERS, RoleName
 from skillopt.config.services import (
@@ -21,7 +22,6 @@ from skillopt.config.services import (
     find_backend,
     for_role,
 )
-from skillopt.config.source import CHOSEN, DEFAULT, ConfigEntry, Source
 from skillopt.errors import ConfigError, suggest
 from skillopt.harnesses import located
 from skillopt.models.port import DEFAULT_MAX_TOKENS

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from skillopt.config import yaml_file
-from skillopt.config.yaml_file import Node
 from skillopt.errors import ConfigError, suggest
 from skillopt.files import expand_home
 from skillopt.runs.origin import SETTINGS
@@ -27,7 +28,12 @@ class ConfigFile:
 
     path: Path
     shown: str
-    root: Node
+    values: Mapping[str, Any]
+    lines: yaml_file.Lines
+
+    def line(self, *keys: str) -> str:
+        """Where a key stands, by the keys that lead to it."""
+        return f"{self.shown}:{self.lines[keys]}"
 
 
 def packaged_names() -> list[str]:
@@ -83,21 +89,19 @@ def read_chain(name: str, cwd: Path) -> list[ConfigFile]:
             circle = " -> ".join(shown_as(each, cwd) for each in [*seen[seen.index(path) :], path])
             raise ConfigError(f"{BASE_KEY} goes in a circle: {circle}")
         seen.append(path)
-        document = ConfigFile(
-            path=path, shown=shown_as(path, cwd), root=yaml_file.read(path, shown_as(path, cwd))
-        )
+        values, lines = yaml_file.read(path, shown_as(path, cwd))
+        document = ConfigFile(path=path, shown=shown_as(path, cwd), values=values, lines=lines)
         documents.insert(0, document)
-        base = (document.root.children or {}).get(BASE_KEY)
-        if base is None or base.value in (None, ""):
+        base = values.get(BASE_KEY)
+        if base in (None, ""):
             return documents
-        if not isinstance(base.value, str):
-            raise ConfigError(
-                f"{document.shown}:{base.line}: {BASE_KEY} takes one file name; lists of bases are not read"
-            )
+        where = f"{document.line(BASE_KEY)}: {BASE_KEY}"
+        if not isinstance(base, str):
+            raise ConfigError(f"{where} takes one file name; lists of bases are not read")
         try:
-            path = find(base.value, path.parent)
+            path = find(base, path.parent)
         except ConfigError as error:
-            raise ConfigError(f"{document.shown}:{base.line}: {BASE_KEY}: {error}") from None
+            raise ConfigError(f"{where}: {error}") from None
 
 
 def shown_as(path: Path, cwd: Path) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from skillopt.config.layers import DEFAULT, Source
 from skillopt.config.load import Resolved
 from skillopt.config.model_string import ModelString, parse_model_string
 from skillopt.config.schema import Config
 from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
 from skillopt.config.services import declared
-from skillopt.config.source import DEFAULT, Source
 from skillopt.errors import ConfigError, UsageError
 from skillopt.redact import without_password
 

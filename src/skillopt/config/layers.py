@@ -1,31 +1,88 @@
-"""What each layer says: files, options, flags and variables become entries under one dotted key."""
+"""What each layer says: files, options, flags and variables become entries under one dotted key, each with
+its source.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
 from skillopt.agents import AGENTS
 from skillopt.config.fields import Leaf, leaves, sections
 from skillopt.config.files import BASE_KEY, ConfigFile
-from skillopt.config.names import FLAT, SECOND, canonical, dotted, variables
+from skillopt.config.names import ALIASES, FLAT_NAMES, canonical, dotted, variables
 from skillopt.config.schema import Config
 from skillopt.config.sections import RARE_ROLES, ROLES, parse_budget
 from skillopt.config.services import declared
-from skillopt.config.source import ConfigEntry, Layer, Source
-from skillopt.config.yaml_file import Node
 from skillopt.errors import ConfigError, suggest
 from skillopt.models import PROVIDERS
 from skillopt.registry import while_known
 from skillopt.trackers import trackers
 
-_NAMED = tuple(f"model.{role}" for role in (*ROLES, *RARE_ROLES))
-_OPTIONS = tuple(f"{role}.options" for role in _NAMED)
+Layer = Literal["flag", "cfg-options", "config", "environment", ".env", "default"]
+LAYERS: tuple[Layer, ...] = ("default", ".env", "environment", "config", "cfg-options", "flag")
+"""Weakest first."""
+CHOSEN: frozenset[Layer] = frozenset({"config", "cfg-options", "flag"})
+"""Layers in which the user wrote this run's own settings."""
+SET = "[set]"
+"""Stands for a credential where settings are shown or kept."""
+_ROLES = tuple(f"model.{role}" for role in (*ROLES, *RARE_ROLES))
+_OPTIONS = tuple(f"{role}.options" for role in _ROLES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The layer a value comes from, and the file and line, flag or variable in it."""
+
+    layer: Layer
+    where: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.layer} {self.where}".rstrip()
+
+    def beats(self, other: Source) -> bool:
+        """True when this layer has precedence over the other's."""
+        return LAYERS.index(self.layer) > LAYERS.index(other.layer)
+
+
+DEFAULT = Source(layer="default")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigEntry:
+    """One value as somebody wrote it: its key here, its key as written, and the folder of its file."""
+
+    key: str
+    value: Any = field(repr=False)
+    source: Source
+    written: str
+    folder: Path | None = None
+
+    @classmethod
+    def by_default(cls, key: str, value: Any, where: str = "") -> ConfigEntry:
+        """A value that nobody wrote."""
+        return cls(key=key, value=value, source=Source(layer="default", where=where), written=key)
+
+    @property
+    def is_text(self) -> bool:
+        """True for a flag, an option or a variable: its value is read by the type of its key."""
+        return self.source.layer not in ("config", "default")
+
+    def __str__(self) -> str:
+        if self.source.layer == "config":
+            return f"{self.written} ({self.source.where})"
+        return self.written if self.written in self.source.where else f"{self.written} ({self.source})"
+
+
+Entries = dict[str, ConfigEntry]
+
+
+# The keys there are
 
 
 @while_known(trackers)
@@ -43,9 +100,9 @@ def tree() -> Mapping[str, Leaf]:
     """Every key: those of the schema, with all providers' options and all trackers' settings."""
     found: dict[str, Leaf] = {}
     for leaf in leaves(Config):
-        below = declared().options.values() if leaf.key in _OPTIONS else None
-        for each in [leaf] if below is None else [replace(one, key=f"{leaf.key}.{one.key}") for one in below]:
-            found[each.key] = each
+        options = declared().options.values() if leaf.key in _OPTIONS else ()
+        each = [replace(option, key=f"{leaf.key}.{option.key}") for option in options]
+        found |= {one.key: one for one in (each if leaf.key in _OPTIONS else [leaf])}
     for name, settings in tracker_settings().items():
         found |= {leaf.key: leaf for leaf in leaves(settings, f"tracking.{name}.")}
     return found
@@ -57,49 +114,62 @@ def tree_sections() -> tuple[str, ...]:
     return (*sections(Config), *_OPTIONS, *(f"tracking.{name}" for name in tracker_settings()))
 
 
-def file_layer(document: ConfigFile, problems: list[str]) -> dict[str, ConfigEntry]:
+def settings_leaves(settings: type[BaseModel] | None) -> list[Leaf]:
+    """The keys a benchmark adds to `env`; one that the tree already has stays the tree's."""
+    return [] if settings is None else [leaf for leaf in leaves(settings, "env.") if leaf.key not in tree()]
+
+
+def leaf_of(key: str, settings: type[BaseModel] | None) -> Leaf | None:
+    """The key of the tree, of a provider or of the benchmark, or None."""
+    if key in tree():
+        return tree()[key]
+    if key in declared().keys:
+        return declared().keys[key].leaf
+    if settings is None or key.removeprefix("env.") not in settings.model_fields:
+        return None
+    return next((leaf for leaf in settings_leaves(settings) if leaf.key == key), None)
+
+
+# The layers
+
+
+def file_layer(document: ConfigFile, problems: list[str]) -> Entries:
     """What one file says; within it the structured form beats the flat one."""
     flat: list[ConfigEntry] = []
     structured: list[ConfigEntry] = []
-    for key, node in (document.root.children or {}).items():
+    for key, value in document.values.items():
         if key == BASE_KEY:
             continue
-        if key in tree_sections() and (node.children is not None or node.value is None):
-            structured += _walk(key, node, document)
-        elif node.children is not None:
+        if key in tree_sections() and (value is None or isinstance(value, dict)):
+            structured += _of_section((key,), value or {}, document)
+        elif isinstance(value, dict):
             tops = [name for name in tree_sections() if "." not in name]
-            problems.append(f"{document.shown}:{node.line}: no section named {key!r}. {suggest(key, tops)}")
+            problems.append(f"{document.line(key)}: no section named {key!r}. {suggest(key, tops)}")
         elif key in tree_sections() and key not in ("env", "budget"):
-            problems.append(f"{document.shown}:{node.line}: {key!r} is a section: expected keys below it")
+            problems.append(f"{document.line(key)}: {key!r} is a section: expected keys below it")
         else:
-            flat.append(_entry(dotted(key), node.plain(), key, node.line, document))
+            flat.append(_of_file(dotted(key), value, (key,), document))
     return _layer(flat, problems) | _layer(structured, problems)
 
 
-def option_layer(
-    options: Sequence[str], settings: type[BaseModel] | None, problems: list[str]
-) -> dict[str, ConfigEntry]:
+def option_layer(options: Sequence[str], settings: type[BaseModel] | None, problems: list[str]) -> Entries:
     """What `--cfg-options a.b=c` says; a later option beats an earlier one."""
-    found: dict[str, ConfigEntry] = {}
+    found: Entries = {}
     for option in options:
-        written, equals, text = option.partition("=")
-        written = written.strip()
-        if not equals or not written:
+        name, equals, text = option.partition("=")
+        name = name.strip()
+        if not equals or not name:
             # Only the part before the first space or colon: the rest might be a credential in the wrong form.
-            problems.append(
-                f"--cfg-options {(written.replace(':', ' ').split() or [''])[0]!r}: expected"
-                " section.key=value"
-            )
+            shown = (name.replace(":", " ").split() or [""])[0]
+            problems.append(f"--cfg-options {shown!r}: expected section.key=value")
             continue
-        source = Source(layer="cfg-options", where=written)
-        entry = ConfigEntry(key=_key_of(written, settings), value=text, source=source, written=written)
+        source = Source(layer="cfg-options", where=name)
+        entry = ConfigEntry(key=_key_of(name, settings), value=text, source=source, written=name)
         found |= _layer([entry], problems)
     return found
 
 
-def flag_layer(
-    flags: Mapping[str, object], settings: type[BaseModel] | None, problems: list[str]
-) -> dict[str, ConfigEntry]:
+def flag_layer(flags: Mapping[str, object], settings: type[BaseModel] | None, problems: list[str]) -> Entries:
     """What flags say, by flat name (`batch_size`) or dotted key; None is a flag that was not given."""
     given = [
         ConfigEntry(
@@ -116,17 +186,17 @@ def flag_layer(
 
 def variable_layer(
     given: Mapping[str, str], layer: Layer, problems: list[str], warnings: list[str]
-) -> dict[str, ConfigEntry]:
+) -> Entries:
     """What the variables say; a blank one says nothing, and of two for one key the first counts.
 
     A `.env` may be somebody else's: it does not decide which program starts and what that may do.
     """
-    found: dict[str, ConfigEntry] = {}
+    found: Entries = {}
     for name, key in variables().items():
         if not given.get(name) or key in found:
             continue
-        each = declared().keys.get(key)
-        if layer == ".env" and each is not None and each.fills.startswith("agent."):
+        public = declared().keys.get(key)
+        if layer == ".env" and public is not None and public.fills.startswith("agent."):
             warnings.append(
                 f"{name} in .env is not used: settings of a program belong in the environment or in the"
                 " configuration"
@@ -137,56 +207,41 @@ def variable_layer(
     return _layer(found.values(), problems)
 
 
-def default_layer(defaults: Mapping[str, Any], benchmark: str, problems: list[str]) -> dict[str, ConfigEntry]:
+def default_layer(defaults: Mapping[str, Any], benchmark: str, problems: list[str]) -> Entries:
     """What the benchmark sets when the user did not."""
     entries = [ConfigEntry.by_default(key, value, f"of {benchmark}") for key, value in defaults.items()]
     return _layer(entries, problems)
 
 
-def leaf_of(key: str, settings: type[BaseModel] | None) -> Leaf | None:
-    """The key of the tree, of a provider or of the benchmark, or None."""
-    if (known := tree().get(key)) is not None:
-        return known
-    if (of_service := declared().keys.get(key)) is not None:
-        return of_service.leaf
-    name = key.removeprefix("env.")
-    if name != key and settings is not None and name in settings.model_fields:
-        return next(leaf for leaf in leaves(settings, "env.") if leaf.key == key)
-    return None
-
-
 def _key_of(name: str, settings: type[BaseModel] | None) -> str:
-    """The key of a flag; a benchmark's own key comes before an old second name, not before a flat name."""
-    is_own = settings is not None and name in settings.model_fields and name not in FLAT
+    """The key of a flag; a benchmark's own key comes before an alias, not before a flat name."""
+    is_own = settings is not None and name in settings.model_fields and name not in FLAT_NAMES
     return f"env.{name}" if is_own else dotted(name)
 
 
-def settings_leaves(settings: type[BaseModel]) -> list[Leaf]:
-    """The keys a benchmark adds to `env`; one that the tree already has stays the tree's."""
-    return [leaf for leaf in leaves(settings, "env.") if leaf.key not in tree()]
-
-
-def _walk(prefix: str, node: Node, document: ConfigFile) -> list[ConfigEntry]:
-    found: list[ConfigEntry] = []
-    for key, child in (node.children or {}).items():
-        full = f"{prefix}.{key}"
+def _of_section(
+    path: tuple[str, ...], values: Mapping[str, Any], document: ConfigFile
+) -> Iterator[ConfigEntry]:
+    for name, value in values.items():
+        below = (*path, name)
+        key = ".".join(below)
         # A mapping that is no section of ours is one value: a benchmark's own key, or an unknown one to be
         # named as a whole.
-        if full in tree_sections() and (child.children is not None or child.value is None):
-            found += _walk(full, child, document)
+        if key in tree_sections() and (value is None or isinstance(value, dict)):
+            yield from _of_section(below, value or {}, document)
         else:
-            found.append(_entry(full, child.plain(), full, child.line, document))
-    return found
+            yield _of_file(key, value, below, document)
 
 
-def _entry(key: str, value: Any, written: str, line: int, document: ConfigFile) -> ConfigEntry:
-    source = Source(layer="config", where=f"{document.shown}:{line}")
-    return ConfigEntry(key=key, value=value, source=source, written=written, folder=document.path.parent)
+def _of_file(key: str, value: Any, path: tuple[str, ...], document: ConfigFile) -> ConfigEntry:
+    source = Source(layer="config", where=document.line(*path))
+    folder = document.path.parent
+    return ConfigEntry(key=key, value=value, source=source, written=".".join(path), folder=folder)
 
 
-def _layer(entries: Iterable[ConfigEntry], problems: list[str]) -> dict[str, ConfigEntry]:
-    """Entries by key: shorthands spelled out, second names joined."""
-    found: dict[str, ConfigEntry] = {}
+def _layer(entries: Iterable[ConfigEntry], problems: list[str]) -> Entries:
+    """Entries by key: shorthands spelled out, aliases joined."""
+    found: Entries = {}
     for entry in entries:
         try:
             spelled = _spell_out(entry)
@@ -204,8 +259,8 @@ def _layer(entries: Iterable[ConfigEntry], problems: list[str]) -> dict[str, Con
 
 
 def _spell_out(entry: ConfigEntry) -> list[ConfigEntry]:
-    key, value = _first_name(entry.key), entry.value
-    if key in _NAMED and not isinstance(value, dict):
+    key, value = _real_key(entry.key), entry.value
+    if key in _ROLES and not isinstance(value, dict):
         key = f"{key}.name"
     if key == "budget":
         if not isinstance(value, str):
@@ -222,11 +277,11 @@ def _spell_out(entry: ConfigEntry) -> list[ConfigEntry]:
     return [replace(entry, key=key, value=value)]
 
 
-def _first_name(key: str) -> str:
-    """The key that a second name stands for; `tracking.mlflow_uri` is `tracking.mlflow.uri`."""
+def _real_key(key: str) -> str:
+    """The key that an alias stands for; `tracking.mlflow_uri` is `tracking.mlflow.uri`."""
     if key.startswith("tracking.") and key not in tree():
         for name, settings in tracker_settings().items():
             field = key.removeprefix(f"tracking.{name}_")
             if field in settings.model_fields:
                 return f"tracking.{name}.{field}"
-    return SECOND.get(key, key)
+    return ALIASES.get(key, key)

@@ -13,8 +13,8 @@ ENDPOINT: Mapping[str, str] = {"base_url": "base_url", "api_key": "api_key"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
-    """A public key whose words stand for the values of what it fills."""
+class ValueAliases:
+    """A public key whose values are other words for those of what it fills."""
 
     fills: str
     values: Mapping[str, Any]
@@ -27,7 +27,7 @@ class PublicNames:
 
     prefix: str = ""
     """What its keys and variables begin with; blank is its name."""
-    keys: Mapping[str, str | Words] = field(default_factory=lambda: ENDPOINT)
+    keys: Mapping[str, str | ValueAliases] = field(default_factory=lambda: ENDPOINT)
     """The rest of each key, and the part of a role's settings that the key fills: `base_url`, `api_key`,
     `name`, `temperature`, `options.<name>`, `agent.<name>` ... Each also exists for one role, and as a
     variable.
@@ -65,5 +65,7 @@ def public_names(service: str, declared: PublicNames) -> PublicNames:
     row = table()["services"].get(service)
     if row is None:
         return declared
-    keys = {key: Words(**fills) if isinstance(fills, dict) else fills for key, fills in row["keys"].items()}
+    keys = {
+        key: ValueAliases(**fills) if isinstance(fills, dict) else fills for key, fills in row["keys"].items()
+    }
     return PublicNames(**{**row, "keys": keys})

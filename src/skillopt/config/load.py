@@ -12,11 +12,17 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from skillopt.benchmarks import benchmarks
-from skillopt.config.checked import about_dead, check_keys, typed, value_problem
 from skillopt.config.connect import RoleConnection
 from skillopt.config.fields import Leaf, file_in
 from skillopt.config.files import ConfigFile, read_chain, read_dotenv, resolve_path
 from skillopt.config.layers import (
+    CHOSEN,
+    DEFAULT,
+    SET,
+    ConfigEntry,
+    Entries,
+    Layer,
+    Source,
     default_layer,
     file_layer,
     flag_layer,
@@ -27,17 +33,17 @@ from skillopt.config.layers import (
     variable_layer,
 )
 from skillopt.config.model_string import in_harness, parse_model_string, passwords_in, provider_of
+from skillopt.config.names import IGNORED_VARIABLES
 from skillopt.config.schema import Config
 from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
 from skillopt.config.services import CHAT, declared
-from skillopt.config.source import CHOSEN, DEFAULT, SET, ConfigEntry, Layer, Source
+from skillopt.config.validation import check_keys, typed, validation_messages
 from skillopt.errors import ConfigError, SkillOptError
 from skillopt.redact import Scrubber, looks_secret, secret_variables
 from skillopt.registry import Registry
 from skillopt.runs.origin import SETTINGS, is_made_here
 from skillopt.tasks.benchmark import BenchmarkPlugin, ChoosesHarness
 
-Layered = list[dict[str, ConfigEntry]]
 _DIVIDING = {"env.name", "evaluation.sel_env_num", "evaluation.test_env_num", "train.folds", "train.part"} | {
     "triggers.path",
     "triggers.split_ratio",
@@ -90,13 +96,13 @@ def load(
     variables: Variables = {".env": read_dotenv(cwd / ".env") if dotenv else {}, "environment": environ}
     documents = read_chain(config, cwd) if config is not None else []
     problems: list[str] = []
-    warnings = about_dead(variables)
+    warnings = _ignored_variables(variables)
     written = [file_layer(document, problems) for document in documents]
     plugin, name = _benchmark(
         [*written, option_layer(options, None, []), flag_layer(flags, None, [])], registry, problems
     )
     settings = plugin.Settings if plugin is not None else None
-    layers: Layered = [
+    layers: list[Entries] = [
         default_layer(plugin.defaults, name or "", problems) if plugin is not None else {},
         variable_layer(variables[".env"], ".env", problems, warnings),
         variable_layer(variables["environment"], "environment", problems, warnings),
@@ -126,9 +132,7 @@ def load(
     return _together(found, each)
 
 
-def _as_written(
-    document: ConfigFile, layer: dict[str, ConfigEntry], plugin: BenchmarkPlugin | None
-) -> dict[str, ConfigEntry]:
+def _as_written(document: ConfigFile, layer: Entries, plugin: BenchmarkPlugin | None) -> Entries:
     """A file's entries; of those that a run keeps only what somebody set: no credential or endpoint that it
     does not tell, nothing that its models set by themselves, as another model has its own, and no default of
     the benchmark, as how tasks are divided may rest on whether a setting was set.
@@ -138,10 +142,9 @@ def _as_written(
     by_model = {
         key: value for role in (*ROLES, *RARE_ROLES) for key, value in _role_defaults(role, layer).items()
     }
-    leaves = [] if plugin is None else settings_leaves(plugin.Settings)
-    unset = {
-        leaf.key: leaf.default for leaf in leaves if plugin and leaf.key not in plugin.defaults
-    } | by_model
+    defaults = {} if plugin is None else plugin.defaults
+    leaves = settings_leaves(None if plugin is None else plugin.Settings)
+    unset = {leaf.key: leaf.default for leaf in leaves if leaf.key not in defaults} | by_model
     return {
         key: entry
         for key, entry in layer.items()
@@ -165,13 +168,14 @@ def _role_defaults(role: RoleName, entries: Mapping[str, ConfigEntry]) -> dict[s
     return {f"{prefix}{part}": value for part, value in filled.items()}
 
 
-def _run(documents: Sequence[ConfigFile], said: Layered, settings: type[BaseModel] | None) -> Path | None:
+def _run(
+    documents: Sequence[ConfigFile], said: list[Entries], settings: type[BaseModel] | None
+) -> Path | None:
     """The run that was named as the config, unless what was said beside it divides or changes its tasks."""
     path = documents[-1].path if documents else None
     if path is None or path.name != SETTINGS or not path.with_name("run.db").is_file():
         return None
-    own = {leaf.key for leaf in (settings_leaves(settings) if settings else ())}
-    decisive = {*_DIVIDING, *own} - _OF_ANSWERS
+    decisive = {*_DIVIDING, *(leaf.key for leaf in settings_leaves(settings))} - _OF_ANSWERS
     return None if any(decisive & layer.keys() for layer in said) else path.parent
 
 
@@ -223,27 +227,25 @@ class _Loading:
     def settings(self) -> type[BaseModel] | None:
         return None if self.plugin is None else self.plugin.Settings
 
-    def resolve(self, layers: Layered) -> tuple[Config, dict[str, Source]]:
+    def resolve(self, layers: list[Entries]) -> tuple[Config, dict[str, Source]]:
         """The tree and where each value comes from; everything that is wrong is raised at once."""
         problems, settings = self.problems, self.settings
         every = [entry for layer in layers for entry in layer.values()]
         self.warnings.extend(check_keys(every, settings, self.benchmark, self.registry, problems))
         merged = self._read(_merge(layers))
-        _keep_schedule_ordered(merged, layers)
-        self._force_no_limit(merged)
-        _simulate_both(merged)
-        merged |= self._read(self._connected(merged))
+        self._set_what_follows(merged, layers)
+        merged |= self._connected(merged)
         values = {key: entry.value for key, entry in merged.items() if key not in declared().keys}
         config = typed(values, merged, settings, problems)
         if config is None or problems:
             raise ConfigError("\n".join(dict.fromkeys(problems)))
-        config = self._in_harness(config)
-        own = [] if settings is None else settings_leaves(settings)
-        provenance = dict.fromkeys([*tree(), *(leaf.key for leaf in own)], DEFAULT)
+        chosen = self.plugin.harness(config.env.settings) if isinstance(self.plugin, ChoosesHarness) else CHAT
+        config = config.having({"model.target.name": in_harness(config.model.target.name, chosen)})
+        own = [leaf.key for leaf in settings_leaves(settings)]
         found = {key: entry.source for key, entry in merged.items() if key in values}
-        return config, provenance | found
+        return config, dict.fromkeys([*tree(), *own], DEFAULT) | found
 
-    def _read(self, entries: Mapping[str, ConfigEntry]) -> dict[str, ConfigEntry]:
+    def _read(self, entries: Mapping[str, ConfigEntry]) -> Entries:
         """Known entries with values in the types of their keys; a wrong value is a problem and left out."""
         found = {}
         for key, entry in entries.items():
@@ -251,19 +253,14 @@ class _Loading:
             if leaf is None:
                 continue
             try:
-                value = leaf.read(self._placed(entry, leaf), is_text=entry.is_text)
+                found[key] = replace(entry, value=leaf.read(self._placed(entry, leaf), is_text=entry.is_text))
             except ConfigError as error:
                 self.problems.append(f"{entry}: {error}")
-                continue
             except ValidationError as error:
-                # A variable of a provider that nobody uses stops nobody.
                 if key in declared().keys and entry.source.layer not in CHOSEN:
-                    value = entry.value
+                    found[key] = entry  # a variable of a provider that nobody uses stops nobody
                 else:
-                    detail = error.errors(include_url=False, include_input=False)[0]
-                    self.problems.append(value_problem(key, entry, leaf, detail))
-                    continue
-            found[key] = replace(entry, value=value)
+                    self.problems.append(validation_messages(error, {key: entry}, {key: leaf}.get, key)[0])
         return found
 
     def _placed(self, entry: ConfigEntry, leaf: Leaf) -> Any:
@@ -280,9 +277,32 @@ class _Loading:
         path = resolve_path(file, folder=entry.folder, cwd=self.cwd, output=leaf.writes)
         return path if Path in leaf.options else f"{path}{rest}"
 
-    def _connected(self, merged: Mapping[str, ConfigEntry]) -> dict[str, ConfigEntry]:
+    def _set_what_follows(self, merged: Entries, layers: list[Entries]) -> None:
+        """Set what the values of other keys leave no choice about."""
+
+        def value(key: str) -> Any:
+            return merged[key].value if key in merged else None
+
+        # A limit below the end of its schedule moves that end, unless the end was written as strongly.
+        top, end = "optimizer.learning_rate", "optimizer.min_learning_rate"
+        last = {key: number for number, layer in enumerate(layers) for key in layer}
+        lowest = value(end) or tree()[end].default
+        if type(value(top)) is int and 1 <= value(top) < lowest and last[top] > last.get(end, -1):
+            merged[end] = ConfigEntry.by_default(end, value(top), f"not above {top}")
+        mode, control = "full_rewrite_minibatch", "optimizer.lr_control_mode"
+        if value("optimizer.skill_update_mode") == mode and value(control) != "none":
+            merged[control] = ConfigEntry.by_default(control, "none", f"under {mode}")
+            self.warnings.append(f"{control} is none: under {mode} there is no number of edits to limit")
+        # Only the simulated optimizer learns for a simulated target; it is meant where none is named.
+        optimizer = "model.optimizer.name"
+        named = any(key in merged for key in (optimizer, "model.optimizer_backend", "model.backend"))
+        provider = provider_of(value("model.target.name") or "")
+        if not named and declared().service(provider).simulates_both:
+            merged[optimizer] = ConfigEntry.by_default(optimizer, provider, "as the target is simulated")
+
+    def _connected(self, merged: Mapping[str, ConfigEntry]) -> Entries:
         """What the roles' settings become once their providers are known."""
-        found: dict[str, ConfigEntry] = {}
+        found: Entries = {}
         named = {".".join(key.split(".")[:2]) for key, entry in merged.items() if entry.value is not None}
         for role in (*ROLES, *(role for role in RARE_ROLES if f"model.{role}" in named)):
             try:
@@ -299,35 +319,9 @@ class _Loading:
                     found[key] = ConfigEntry.by_default(key, value, where)
         return found
 
-    def _in_harness(self, config: Config) -> Config:
-        """The tree with the harness in the target's name: as written, else the one the benchmark works in."""
-        wanted = self.plugin.harness(config.env.settings) if isinstance(self.plugin, ChoosesHarness) else CHAT
-        return config.having({"model.target.name": in_harness(config.model.target.name, wanted)})
-
-    def _force_no_limit(self, merged: dict[str, ConfigEntry]) -> None:
-        """Whole skills are written anew under `full_rewrite_minibatch`: there are no edits to limit."""
-        mode, key = merged.get("optimizer.skill_update_mode"), "optimizer.lr_control_mode"
-        control = merged.get(key)
-        is_none = control is not None and control.value == "none"
-        if mode is None or mode.value != "full_rewrite_minibatch" or is_none:
-            return
-        merged[key] = ConfigEntry.by_default(key, "none", "under full_rewrite_minibatch")
-        self.warnings.append(
-            f"{key} is none: under full_rewrite_minibatch there is no number of edits to limit"
-        )
-
-
-def _simulate_both(merged: dict[str, ConfigEntry]) -> None:
-    """Only the simulated optimizer learns for a simulated target; it is meant where none is named."""
-    target, key = merged.get("model.target.name"), "model.optimizer.name"
-    named = any(merged.get(name) is not None for name in (key, "model.optimizer_backend", "model.backend"))
-    provider = provider_of(target.value) if target is not None and isinstance(target.value, str) else None
-    if not named and declared().service(provider).simulates_both:
-        merged[key] = ConfigEntry.by_default(key, provider, "as the target is simulated")
-
 
 def _benchmark(
-    layers: Layered, registry: Registry, problems: list[str]
+    layers: list[Entries], registry: Registry, problems: list[str]
 ) -> tuple[BenchmarkPlugin | None, str | None]:
     """The benchmark that is named, and its name; its settings decide which `env` keys exist."""
     entry = _merge(layers).get("env.name")
@@ -340,8 +334,8 @@ def _benchmark(
         return None, entry.value
 
 
-def _merge(layers: Layered) -> dict[str, ConfigEntry]:
-    merged: dict[str, ConfigEntry] = {}
+def _merge(layers: list[Entries]) -> Entries:
+    merged: Entries = {}
     for layer in layers:
         for key, entry in layer.items():
             below = merged.get(key)
@@ -353,22 +347,17 @@ def _merge(layers: Layered) -> dict[str, ConfigEntry]:
     return merged
 
 
-def _keep_schedule_ordered(merged: dict[str, ConfigEntry], layers: Layered) -> None:
-    """A limit below the end of its schedule moves that end, unless the end was written as strongly."""
-    top_key, key = "optimizer.learning_rate", "optimizer.min_learning_rate"
-    top, end = merged.get(top_key), merged.get(key)
-    strength = {
-        name: max((place for place, layer in enumerate(layers) if name in layer), default=-1)
-        for name in (top_key, key)
-    }
-    lowest = end.value if end is not None else tree()[key].default
-    if top is None or type(top.value) is not int or type(lowest) is not int:
-        return
-    if strength[top_key] > strength[key] and 1 <= top.value < lowest:
-        merged[key] = ConfigEntry.by_default(key, top.value, f"not above {top_key}")
+def _ignored_variables(variables: Variables) -> list[str]:
+    """A warning for every variable that somebody set and that changes nothing here."""
+    given = {name: value for names in variables.values() for name, value in names.items() if value}
+    return [
+        f"The variable {name} has no effect here: {why}."
+        for name, (why, harmless) in IGNORED_VARIABLES.items()
+        if name in given and given[name] not in harmless
+    ]
 
 
-def _secrets(layers: Layered, variables: Variables) -> tuple[str, ...]:
+def _secrets(layers: list[Entries], variables: Variables) -> tuple[str, ...]:
     """Every credential in reach, whether it is used or not, also under a misspelt or unsupported key."""
     found: list[str] = []
     for entry in (entry for layer in layers for entry in layer.values()):

@@ -17,28 +17,27 @@ OF_BENCHMARKS = ("split_mode", "split_ratio", "split_seed", "split_dir", "data_p
 """The last parts of the keys that every benchmark of files has."""
 _TABLE = table()
 _SECTIONS = ("model", "train", "gradient", "optimizer", "evaluation", "env")
-FLAT: Mapping[str, str] = {
+FLAT_NAMES: Mapping[str, str] = {
     **{
         name: f"{section}.{name}"
         for section in _SECTIONS
         for name, field in cast(Any, Config.model_fields[section].annotation).model_fields.items()
         if not field.exclude and (section == "model" or section_of(field.annotation) is None)
-        if f"{section}.{name}" not in _TABLE["flat"].values()
+        if f"{section}.{name}" not in _TABLE["flat_names"].values()
     },
-    **_TABLE["flat"],
+    **_TABLE["flat_names"],
 }
 """Flag and flat name to dotted key. The keys of a service have the flat name of their last part. A name that
 is nowhere is tried as a key of the benchmark (`env.<name>`).
 """
-SHORT: Mapping[str, str] = _TABLE["short"]
-DEAD: Mapping[str, tuple[str, Sequence[Any] | None]] = _TABLE["dead"]
-DEAD_PREFIXES: Mapping[str, str] = _TABLE["dead_prefixes"]
-REFUSED: Mapping[str, tuple[str, Sequence[Any]]] = _TABLE["refused"]
-DEAD_VARIABLES: Mapping[str, tuple[str, Sequence[str]]] = _TABLE["dead_variables"]
-ROLE_VARIABLES: Mapping[str, str] = _TABLE["variables"]
-SECOND: Mapping[str, str] = _TABLE["second"]
-WORDS: Mapping[str, Mapping[str, Sequence[str]]] = _TABLE["words"]
-_NOT_SENT = ("none", "off")
+SHORT_NAMES: Mapping[str, str] = _TABLE["short_names"]
+ALIASES: Mapping[str, str] = _TABLE["aliases"]
+VALUE_ALIASES: Mapping[str, Mapping[str, Sequence[str]]] = _TABLE["value_aliases"]
+ROLE_VARIABLES: Mapping[str, str] = _TABLE["role_variables"]
+IGNORED_KEYS: Mapping[str, tuple[str, Sequence[Any] | None]] = _TABLE["ignored_keys"]
+IGNORED_PREFIXES: Mapping[str, str] = _TABLE["ignored_prefixes"]
+IGNORED_VARIABLES: Mapping[str, tuple[str, Sequence[str]]] = _TABLE["ignored_variables"]
+REFUSED_KEYS: Mapping[str, tuple[str, Sequence[Any]]] = _TABLE["refused_keys"]
 
 
 def dotted(name: str) -> str:
@@ -49,8 +48,8 @@ def dotted(name: str) -> str:
 @while_known(PROVIDERS, AGENTS)
 def flat_names() -> Mapping[str, str]:
     """Every flat name that is no benchmark's alone, and its key."""
-    last_parts = {key.rpartition(".")[2]: key for key in (*declared().keys, *DEAD, *REFUSED, *SECOND)}
-    return {**last_parts, **SHORT, **FLAT}
+    keys = (*declared().keys, *IGNORED_KEYS, *REFUSED_KEYS, *ALIASES)
+    return {**{key.rpartition(".")[2]: key for key in keys}, **SHORT_NAMES, **FLAT_NAMES}
 
 
 def flat_name(key: str) -> str | None:
@@ -58,7 +57,7 @@ def flat_name(key: str) -> str | None:
     if key in declared().keys:
         return key.removeprefix("model.")
     role = key.removesuffix(".name")
-    return next((name for name, each in FLAT.items() if each in (key, role)), None)
+    return next((name for name, each in FLAT_NAMES.items() if each in (key, role)), None)
 
 
 def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,7 +71,7 @@ def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
 
     env: Mapping[str, Any] = settings.get("env", {})
     found = {**{name: value for name, value in env.items() if name != "name"}}
-    found |= {name: at(key) for name, key in FLAT.items()}
+    found |= {name: at(key) for name, key in FLAT_NAMES.items()}
     return {name: value for name, value in found.items() if value is not None and not isinstance(value, dict)}
 
 
@@ -82,24 +81,17 @@ def variables() -> Mapping[str, str]:
 
 
 def canonical(key: str, value: Any) -> Any:
-    """The value under its one name; what is no second name stays, and is judged by the key's type."""
-    if key.endswith("temperature"):
-        return None if _word(value) in _NOT_SENT else value
-    return _names(key).get(_word(value), value)
-
-
-def known_words(key: str) -> list[str]:
-    """Every spelling a key knows, for the near miss."""
-    return list(_names(key))
-
-
-def _names(key: str) -> dict[str, str]:
-    fills = declared().keys[key].fills if key in declared().keys else ".".join(key.split(".")[2:])
-    words = WORDS.get(key) or WORDS.get(fills, {})
-    return {word: name for name, others in words.items() for word in (name, *others)}
-
-
-def _word(value: Any) -> str:
+    """The value under its one name; what is no alias stays, and is judged by the key's type."""
+    word = value.strip().lower().replace("-", "_") if isinstance(value, str) else ""
     if value is False:
-        return "off"  # YAML reads an unquoted `off` as false
-    return value.strip().lower().replace("-", "_") if isinstance(value, str) else ""
+        word = "off"  # YAML reads an unquoted `off` as false
+    if key.endswith("temperature"):
+        return None if word in ("none", "off") else value
+    return known_values(key).get(word, value)
+
+
+def known_values(key: str) -> dict[str, str]:
+    """Every spelling of a value that a key knows, and the value."""
+    fills = declared().keys[key].fills if key in declared().keys else ".".join(key.split(".")[2:])
+    names = VALUE_ALIASES.get(key) or VALUE_ALIASES.get(fills, {})
+    return {word: name for name, others in names.items() for word in (name, *others)}

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from skillopt.agents import AGENTS, agent, driven
 from skillopt.agents.port import Agent
 from skillopt.config.fields import Leaf, leaves
-from skillopt.config.legacy import PublicNames, Words, public_names
+from skillopt.config.legacy import PublicNames, ValueAliases, public_names
 from skillopt.config.sections import ROLES, RoleConfig, RoleName
 from skillopt.errors import ConfigError, suggest
 from skillopt.models import PROVIDERS, provider
@@ -42,7 +42,7 @@ class ServiceKey:
     """The role it is for; None is both."""
     fills: str
     """The part of a role's settings."""
-    words: Words | None = None
+    words: ValueAliases | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,10 +178,10 @@ def _keys(
 
 
 def _key(
-    owner: str, options: type[BaseModel], name: str, role: RoleName | None, filled: str | Words
+    owner: str, options: type[BaseModel], name: str, role: RoleName | None, filled: str | ValueAliases
 ) -> ServiceKey:
-    words = filled if isinstance(filled, Words) else None
-    fills = filled.fills if isinstance(filled, Words) else filled
+    words = filled if isinstance(filled, ValueAliases) else None
+    fills = filled.fills if isinstance(filled, ValueAliases) else filled
     part = _parts(options)[fills]
     annotation: Any = part.annotation if words is None else Literal[tuple(words.values)]
     text = _TEXTS.get(fills, part.description).format(owner=owner) if words is None else words.description

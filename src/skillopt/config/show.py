@@ -13,11 +13,10 @@ from pydantic_core import to_jsonable_python
 from skillopt.agents import AGENTS
 from skillopt.benchmarks import benchmarks
 from skillopt.config.fields import Leaf, nested
-from skillopt.config.layers import leaf_of, settings_leaves, tree
+from skillopt.config.layers import SET, leaf_of, settings_leaves, tree
 from skillopt.config.load import Resolved
 from skillopt.config.names import dotted, flat_names
 from skillopt.config.sections import RARE_ROLES, ROLES
-from skillopt.config.source import SET
 from skillopt.errors import SkillOptError
 from skillopt.models import PROVIDERS
 from skillopt.redact import Scrubber, looks_secret, without_password

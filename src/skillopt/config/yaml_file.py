@@ -1,11 +1,8 @@
-"""Reads a YAML file: plain scalars only, every key with its line, and no key twice."""
+"""Reads a YAML file: plain scalars only, the line of every key, and no key twice."""
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,27 +41,12 @@ _Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(loader
 _Loader.add_constructor("tag:yaml.org,2002:float", lambda loader, node: float(loader.construct_scalar(node)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """A value of a file with its line; a mapping keeps its children as nodes."""
-
-    value: Any
-    line: int
-
-    @property
-    def children(self) -> Mapping[str, Node] | None:
-        """The keys below, or None for a plain value."""
-        return self.value if isinstance(self.value, dict) else None
-
-    def plain(self) -> Any:
-        """The value without line numbers."""
-        if not isinstance(self.value, dict):
-            return self.value
-        return {key: child.plain() for key, child in self.value.items()}
+Lines = dict[tuple[str, ...], int]
+"""The line of each key by the keys that lead to it."""
 
 
-def read(path: Path, shown: str) -> Node:
-    """Read a config file; every refusal names `shown` and the line, never a value."""
+def read(path: Path, shown: str) -> tuple[dict[str, Any], Lines]:
+    """The values of a config file and their lines. A refusal names `shown` and the line, never a value."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -75,11 +57,11 @@ def read(path: Path, shown: str) -> Node:
     try:
         root = loader.get_single_node()
         if root is None:
-            return Node(value={}, line=1)
+            return {}, {}
         if not isinstance(root, yaml.MappingNode):
             raise ConfigError(f"{shown}:{_line(root)}: expected 'key: value' lines")
-        problems: list[str] = []
-        node = _node(loader, root, shown, problems, depth=0, seen=itertools.count())
+        reader = _Reader(loader, shown)
+        values = reader.value(root, ())
     except yaml.MarkedYAMLError as error:
         # The problem text names syntax, not content; the snippet around it might hold a key and is left out.
         mark = error.problem_mark or error.context_mark
@@ -89,9 +71,9 @@ def read(path: Path, shown: str) -> Node:
         raise ConfigError(f"{shown}: is not valid YAML (a character that may not stand there)") from None
     finally:
         loader.dispose()
-    if problems:
-        raise ConfigError("\n".join(problems))
-    return node
+    if reader.problems:
+        raise ConfigError("\n".join(reader.problems))
+    return values, reader.lines
 
 
 def value_of(text: str) -> Any:
@@ -104,39 +86,50 @@ def value_of(text: str) -> Any:
         raise yaml.YAMLError(str(error)) from error
 
 
-def _node(
-    loader: Any, node: yaml.Node, shown: str, problems: list[str], depth: int, seen: Iterator[int]
-) -> Node:
-    if depth > _DEEPEST or next(seen) > _MOST:
-        raise ConfigError(f"{shown}:{_line(node)}: is nested too deeply (an anchor that contains itself?)")
-    if isinstance(node, yaml.SequenceNode) and node.tag == "tag:yaml.org,2002:seq":
-        items = [_node(loader, item, shown, problems, depth + 1, seen) for item in node.value]
-        return Node(value=[item.plain() for item in items], line=_line(node))
-    if not isinstance(node, yaml.MappingNode):
-        try:
-            return Node(value=loader.construct_object(node, deep=True), line=_line(node))
-        except _UNREADABLE:
-            where = f"{shown}:{_line(node)}"
-            raise ConfigError(f"{where}: the value cannot be read as what it looks like; quote it") from None
-    children: dict[str, Node] = {}
-    for key_node, value_node in node.value:
-        key, line = _key(key_node, shown), _line(key_node)
-        if key in children:
-            problems.append(
-                f"{shown}:{line}: key {key!r} is already on line {children[key].line}; keep one of them"
-            )
-            continue
-        child = _node(loader, value_node, shown, problems, depth + 1, seen)
-        children[key] = Node(value=child.value, line=line)
-    return Node(value=children, line=_line(node))
+class _Reader:
+    """Makes plain values of the nodes of one file."""
 
+    def __init__(self, loader: Any, shown: str) -> None:
+        self.lines: Lines = {}
+        self.problems: list[str] = []
+        self._loader, self._shown, self._seen = loader, shown, 0
 
-def _key(node: yaml.Node, shown: str) -> str:
-    if not isinstance(node, yaml.ScalarNode):
-        raise ConfigError(f"{shown}:{_line(node)}: a key must be plain text")
-    if node.tag == "tag:yaml.org,2002:merge":
-        raise ConfigError(f"{shown}:{_line(node)}: merge keys ('<<') are not read; use '_base_: other.yaml'")
-    return str(node.value)
+    def value(self, node: yaml.Node, path: tuple[str, ...]) -> Any:
+        """The value of a node that stands below the keys of `path`."""
+        self._seen += 1
+        where = f"{self._shown}:{_line(node)}"
+        if len(path) > _DEEPEST or self._seen > _MOST:
+            raise ConfigError(f"{where}: is nested too deeply (an anchor that contains itself?)")
+        if isinstance(node, yaml.SequenceNode) and node.tag == "tag:yaml.org,2002:seq":
+            return [self.value(item, (*path, str(number))) for number, item in enumerate(node.value)]
+        if not isinstance(node, yaml.MappingNode):
+            try:
+                return self._loader.construct_object(node, deep=True)
+            except _UNREADABLE:
+                raise ConfigError(
+                    f"{where}: the value cannot be read as what it looks like; quote it"
+                ) from None
+        values: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key, line = self._key(key_node), _line(key_node)
+            at = (*path, key)
+            if key in values:
+                first = self.lines[at]
+                self.problems.append(
+                    f"{self._shown}:{line}: key {key!r} is already on line {first}; keep one of them"
+                )
+                continue
+            self.lines[at] = line
+            values[key] = self.value(value_node, at)
+        return values
+
+    def _key(self, node: yaml.Node) -> str:
+        where = f"{self._shown}:{_line(node)}"
+        if not isinstance(node, yaml.ScalarNode):
+            raise ConfigError(f"{where}: a key must be plain text")
+        if node.tag == "tag:yaml.org,2002:merge":
+            raise ConfigError(f"{where}: merge keys ('<<') are not read; use '_base_: other.yaml'")
+        return str(node.value)
 
 
 def _line(node: yaml.Node) -> int:

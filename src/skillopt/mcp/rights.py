@@ -16,11 +16,10 @@ from pydantic import BaseModel, ValidationError
 
 from skillopt.benchmarks import benchmarks
 from skillopt.config.fields import FILE_OR_TEXT_KEYS, Leaf, file_in
-from skillopt.config.layers import leaf_of, option_layer
+from skillopt.config.layers import ConfigEntry, leaf_of, option_layer
 from skillopt.config.model_string import parse_model_string
 from skillopt.config.sections import RoleName
 from skillopt.config.services import declared
-from skillopt.config.source import ConfigEntry
 from skillopt.errors import ConfigError, UsageError
 from skillopt.services import is_loopback
 

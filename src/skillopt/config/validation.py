@@ -1,31 +1,36 @@
-"""Keys and values are checked by whoever declares them: a typed tree, or what is wrong with a near miss."""
+"""Checks keys and values by what declares them: a typed tree, or what is wrong with a near miss."""
 
 from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from skillopt.config.fields import Leaf, nested
-from skillopt.config.layers import leaf_of, settings_leaves, tracker_settings, tree, tree_sections
+from skillopt.config.layers import (
+    ConfigEntry,
+    leaf_of,
+    settings_leaves,
+    tracker_settings,
+    tree,
+    tree_sections,
+)
 from skillopt.config.model_string import provider_of
 from skillopt.config.names import (
-    DEAD,
-    DEAD_PREFIXES,
-    DEAD_VARIABLES,
-    FLAT,
+    FLAT_NAMES,
+    IGNORED_KEYS,
+    IGNORED_PREFIXES,
     OF_BENCHMARKS,
-    REFUSED,
-    known_words,
+    REFUSED_KEYS,
+    known_values,
 )
 from skillopt.config.schema import Config
 from skillopt.config.sections import RARE_ROLES, ROLES
 from skillopt.config.services import declared
-from skillopt.config.source import ConfigEntry, Layer
 from skillopt.errors import SkillOptError, suggest
 from skillopt.gate.policies import POLICIES
 from skillopt.optimizer.proposers import PROPOSERS
@@ -45,16 +50,6 @@ _PLUGINS = {"gate.policy": POLICIES, "train.strategy": STRATEGIES, "train.propos
 """Keys whose value is the name of a plug-in."""
 
 
-def about_dead(variables: Mapping[Layer, Mapping[str, str]]) -> list[str]:
-    """A warning for every variable that somebody set and that changes nothing here."""
-    given = {name: value for names in variables.values() for name, value in names.items() if value}
-    return [
-        f"The variable {name} has no effect here: {why}."
-        for name, (why, unasking) in DEAD_VARIABLES.items()
-        if name in given and given[name] not in unasking
-    ]
-
-
 def check_keys(
     entries: Iterable[ConfigEntry],
     settings: type[BaseModel] | None,
@@ -62,102 +57,111 @@ def check_keys(
     registry: Registry,
     problems: list[str],
 ) -> list[str]:
-    """Refuse keys nobody reads; returns warnings about dead keys and credentials on a command line."""
+    """Refuse keys nobody reads; returns warnings about ignored keys and credentials on a command line."""
     warnings: list[str] = []
     for entry in entries:
-        leaf = leaf_of(entry.key, settings)
+        key, leaf = entry.key, leaf_of(entry.key, settings)
         if leaf is not None:
             if leaf.secret and entry.source.layer in ("flag", "cfg-options") and entry.value:
                 warnings.append(
                     f"{entry.written}: a key on the command line can be read by other users; put it in the"
                     " environment"
                 )
-        elif entry.key in DEAD:
-            why, unasking = DEAD[entry.key]
-            if unasking is not None and not asks_for_nothing(entry.value, unasking):
+        elif key in IGNORED_KEYS:
+            why, harmless = IGNORED_KEYS[key]
+            if harmless is not None and not is_harmless(entry.value, harmless):
                 warnings.append(f"{entry}: this key has no effect ({why})")
-        elif entry.key.startswith(DEAD_PREFIXES.get(benchmark or "", "\0")):
+        elif key.startswith(IGNORED_PREFIXES.get(benchmark or "", "\0")):
             continue
-        elif entry.key in REFUSED:
-            why, harmless = REFUSED[entry.key]
-            if not asks_for_nothing(entry.value, harmless):
-                owners = ", ".join(_owners(entry, benchmark, registry))
+        elif key in REFUSED_KEYS:
+            why, harmless = REFUSED_KEYS[key]
+            if not is_harmless(entry.value, harmless):
+                owners = _owners(key, benchmark, registry)
                 elsewhere = f" (a key of {owners})" if owners else ""
                 problems.append(f"{entry}: {entry.value!r} is refused: {why}{elsewhere}")
-        elif entry.key in tree_sections():
+        elif key in tree_sections():
             problems.append(f"{entry}: is a section; expected keys below it")
-        elif entry.key.startswith("env.") and settings is None and benchmark is not None:
+        elif key.startswith("env.") and settings is None and benchmark is not None:
             continue  # the benchmark itself is unknown and already named; whose key this is cannot be told
-        elif entry.key in COMMON_KEYS and benchmark is None:
+        elif key in COMMON_KEYS and benchmark is None:
             continue  # a base file: whoever builds on it names the benchmark
+        elif owners := _owners(key, benchmark, registry):
+            problems.append(f"{entry}: is a key of {owners}, and env.name is {benchmark}")
         else:
-            owners = ", ".join(_owners(entry, benchmark, registry))
-            why = f"is a key of {owners}, and env.name is {benchmark}" if owners else ""
-            problems.append(f"{entry}: {why or f'unknown key. {_near_miss(entry, settings, benchmark)}'}")
-    return list(dict.fromkeys(warnings))
+            near = _near_miss(entry.written.lstrip("-"), settings, benchmark)
+            problems.append(f"{entry}: unknown key. {near}")
+    return warnings
 
 
-def value_problem(key: str, entry: ConfigEntry | None, leaf: Leaf | None, detail: Any) -> str:
-    """One line about a value that pydantic refused: where it stands, what was expected, what was written."""
-    kind, context = detail["type"], detail.get("ctx", {})
-    if entry is None:
-        message = "is missing" if kind == "missing" else str(detail["msg"]).removeprefix("Value error, ")
-        return f"{key}: {message}"
-    where = str(entry)
-    shown = "the value" if (leaf is not None and leaf.secret) or looks_secret(key) else repr(entry.value)
-    if leaf is not None and leaf.choices:
-        close = difflib.get_close_matches(str(entry.value), [*leaf.spelled, *known_words(key)], n=1)
-        near = f" Did you mean {close[0]!r}?" if close else ""
-        return f"{where}: {shown} is not one of {', '.join(leaf.spelled)}.{near}"
-    if kind in EXPECTED:
-        return f"{where}: expected {EXPECTED[kind]}, not {shown}"
-    if kind in _BOUNDS:
-        bound, words = _BOUNDS[kind]
-        return f"{where}: expected {words} {context[bound]}, not {shown}"
-    return f"{where}: {shown} cannot be used ({str(detail['msg']).removeprefix('Value error, ')})"
-
-
-def _owners(entry: ConfigEntry, benchmark: str | None, registry: Registry) -> list[str]:
-    """The other benchmarks that have this key."""
-    name = entry.key.removeprefix("env.")
-    if name == entry.key or benchmark is None:
-        return []
+def validation_messages(
+    error: ValidationError,
+    entries: Mapping[str, ConfigEntry],
+    leaf_at: Callable[[str], Leaf | None],
+    below: str = "",
+) -> list[str]:
+    """A line for each value that pydantic refused: where it stands, what was expected, what was written."""
     found = []
-    for each in registry.names():
-        with contextlib.suppress(ImportError, SkillOptError):  # it lacks its dependencies and cannot be asked
-            if name in registry.get(each).Settings.model_fields:
-                found.append(each)
+    for detail in error.errors(include_url=False, include_input=False):
+        path = [*filter(None, [below]), *map(str, detail["loc"])]
+        keys = [".".join(path[:end]) for end in range(len(path), 0, -1)]
+        key = next((key for key in keys if key in entries), keys[0] if keys else "settings")
+        found.append(_message(key, entries.get(key), leaf_at(key), detail))
     return found
 
 
-def _near_miss(entry: ConfigEntry, settings: type[BaseModel] | None, benchmark: str | None) -> str:
-    own = [leaf.key for leaf in settings_leaves(settings)] if settings else []
-    known = [*tree(), *declared().keys, *own]
-    written = entry.written.lstrip("-")
+def _message(key: str, entry: ConfigEntry | None, leaf: Leaf | None, detail: Any) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    said = str(detail["msg"]).removeprefix("Value error, ")
+    if entry is None:
+        return f"{key}: " + ("is missing" if kind == "missing" else said)
+    shown = "the value" if (leaf is not None and leaf.secret) or looks_secret(key) else repr(entry.value)
+    if leaf is not None and leaf.choices:
+        close = difflib.get_close_matches(str(entry.value), [*leaf.spelled, *known_values(key)], n=1)
+        near = f" Did you mean {close[0]!r}?" if close else ""
+        return f"{entry}: {shown} is not one of {', '.join(leaf.spelled)}.{near}"
+    if kind in EXPECTED:
+        return f"{entry}: expected {EXPECTED[kind]}, not {shown}"
+    if kind in _BOUNDS:
+        bound, words = _BOUNDS[kind]
+        return f"{entry}: expected {words} {context[bound]}, not {shown}"
+    return f"{entry}: {shown} cannot be used ({said})"
+
+
+def is_harmless(value: Any, harmless: Sequence[Any]) -> bool:
+    """True if a key without effect holds a value that asks for none."""
+    if value is None or value == "":
+        return True
+    # A flag or option arrives as text, so the public default is compared as text as well.
+    return any(value == each or str(value).lower() == str(each).lower() for each in harmless)
+
+
+def _owners(key: str, benchmark: str | None, registry: Registry) -> str:
+    """The other benchmarks that have a key, where one is named."""
+    found = []
+    for each in registry.names() if benchmark is not None and key.startswith("env.") else ():
+        with contextlib.suppress(ImportError, SkillOptError):  # it lacks its dependencies and cannot be asked
+            if key.removeprefix("env.") in registry.get(each).Settings.model_fields:
+                found.append(each)
+    return ", ".join(found)
+
+
+def _near_miss(written: str, settings: type[BaseModel] | None, benchmark: str | None) -> str:
+    own = [leaf.key for leaf in settings_leaves(settings)]
     if "." not in written:
-        return suggest(written, [*FLAT, *(key.rpartition(".")[2] for key in (*declared().keys, *own))])
+        return suggest(written, [*FLAT_NAMES, *(key.rpartition(".")[2] for key in (*declared().keys, *own))])
+    known = [*tree(), *declared().keys, *own]
     section, _, last = written.rpartition(".")
     elsewhere = [key for key in known if key.rpartition(".")[2] == last]
     if elsewhere:
         nearest = max(elsewhere, key=lambda key: difflib.SequenceMatcher(None, written, key).ratio())
         return f"Did you mean {nearest!r}?"
-    close = difflib.get_close_matches(written, known, n=1, cutoff=0.75)
-    if close:
+    if close := difflib.get_close_matches(written, known, n=1, cutoff=0.75):
         return f"Did you mean {close[0]!r}?"
     if section == "env" and benchmark is None:
         return "No benchmark is named (env.name), so only the common env keys exist."
     siblings = [key.rpartition(".")[2] for key in known if key.rpartition(".")[0] == section]
-    if siblings:
-        return suggest(last, siblings)
-    return suggest(section.partition(".")[0], [name for name in tree_sections() if "." not in name])
-
-
-def asks_for_nothing(value: Any, harmless: Sequence[Any]) -> bool:
-    """Whether the value of a key that has no effect is one that wants none."""
-    if value is None or value == "":
-        return True
-    # A flag or option arrives as text, so the public default is compared as text as well.
-    return any(value == each or str(value).lower() == str(each).lower() for each in harmless)
+    tops = [name for name in tree_sections() if "." not in name]
+    return suggest(last, siblings) if siblings else suggest(section.partition(".")[0], tops)
 
 
 def typed(
@@ -174,9 +178,7 @@ def typed(
         try:
             return model.model_validate(given)
         except ValidationError as error:
-            for detail in error.errors(include_url=False, include_input=False):
-                key = ".".join([*filter(None, [below]), *map(str, detail["loc"])])
-                problems.append(value_problem(key, merged.get(key), leaf_of(key, settings), detail))
+            problems.extend(validation_messages(error, merged, lambda key: leaf_of(key, settings), below))
             return None
 
     whole = nested({key: value for key, value in values.items() if key in tree()})
@@ -200,9 +202,7 @@ def typed(
         name, names = values.get(key), registry.names()
         if isinstance(name, str) and name not in names:
             problems.append(f"{merged[key]}: no {registry.what} named {name!r}. {suggest(name, names)}")
-    own: dict[str, Any] = {
-        "tracking.settings": {name: one for name, one in tracked.items() if one is not None}
-    }
+    own: dict[str, Any] = {"tracking.settings": {name: one for name, one in tracked.items() if one}}
     if settings is not None:
         mine = {key.removeprefix("env."): value for key, value in values.items() if key not in tree()}
         # A benchmark may also read a common key such as `workers`.
