@@ -85,11 +85,11 @@ def test_every_file_of_a_plugin_folder_is_a_plugin() -> None:
         ("tasks/task.py", "from skillopt.models import Model", "tasks imports models, which stands below it"),
         (
             "tasks/task.py",
-            "if TYPE_CHECKING:\n    import skillopt.gate.strict",
+            "if TYPE_CHECKING:\n    import skillopt.gate.policies",
             "tasks imports gate, which stands below it",
         ),
         (
-            "gate/strict.py",
+            "gate/policies.py",
             "def late():\n    from skillopt import optimizer",
             "gate imports optimizer, its neighbour",
         ),
@@ -111,7 +111,7 @@ def test_every_file_of_a_plugin_folder_is_a_plugin() -> None:
         ("testing/world.py", "from skillopt_sleep import plan", "only faces may import skillopt_sleep"),
         ("utils/text.py", "", "utils is on no layer: add it to LAYERS in tests/test_layers.py"),
         (
-            "gate/strict.py",
+            "gate/policies.py",
             "import skillopt.gait",
             "gait is on no layer: add it to LAYERS in tests/test_layers.py",
         ),
@@ -128,7 +128,7 @@ def test_an_import_that_points_down_is_named(tmp_path: Path, path: str, line: st
     ("path", "line"),
     [
         ("registry.py", "from skillopt.errors import UnknownName"),
-        ("gate/strict.py", "from ._rows import rows\nfrom skillopt.tasks.task import Task\nimport json"),
+        ("gate/policies.py", "from ._rows import rows\nfrom skillopt.tasks.task import Task\nimport json"),
         ("report.py", "from skillopt import __version__, config\nfrom skillopt.run import open_run"),
         ("cli/demo.py", "from skillopt.testing import World"),
         ("gate/gate.py", "from skillopt.config.schema import GateConfig"),

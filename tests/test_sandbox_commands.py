@@ -16,7 +16,7 @@ from skillopt.errors import ConfigError, ScoringError
 from skillopt.process.sandbox import _place
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers import get_scorer
-from skillopt.tasks.scorers._command import CommandScorer
+from skillopt.tasks.scorers.own import CommandScorer
 from skillopt.tasks.task import Task
 
 TASK = Task(id="t1", prompt="q", reference="r")

@@ -21,7 +21,7 @@ from skillopt.executors.processes import ProcessPool
 from skillopt.process.sandbox import ProcessLimits, Sandbox
 from skillopt.tasks.benchmark import RunsPrograms
 from skillopt.tasks.rollout import Trajectory
-from skillopt.tasks.scorers._command import _run_there, _texts, command_scorer
+from skillopt.tasks.scorers.own import _run_there, _texts, command_scorer
 
 PROGRAM = (
     "import os, sys; open('out', 'wb').write(open('in', 'rb').read()[::-1]); print(os.getppid()); sys.exit(3)"

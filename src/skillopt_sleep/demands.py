@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from skillopt.tasks.scorers import Rule, read_rules
+from skillopt.tasks.scorers.checks import read_rules
+from skillopt.tasks.scorers.rules import Rule
 from skillopt_sleep.work_record import RUNS_TESTS
 
 _QUOTE = r"[\"“'`]([^\"”'`\n]{2,80})[\"”'`]"

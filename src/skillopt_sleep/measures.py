@@ -12,18 +12,10 @@ from skillopt.errors import Fault, ProviderDown, ScoringError, TaskError
 from skillopt.process.waiting import together
 from skillopt.tasks.judge import Judge
 from skillopt.tasks.rollout import Score, Trajectory
-from skillopt.tasks.scorers import (
-    MOST_CHECKS,
-    CheckedWork,
-    Checks,
-    ContainsRule,
-    NoRefusal,
-    Rule,
-    extract_answer,
-    judged_score,
-    kept_rules,
-    read_rules,
-)
+from skillopt.tasks.scorers import extract_answer
+from skillopt.tasks.scorers.checks import MOST_CHECKS, Checks, kept_rules, read_rules
+from skillopt.tasks.scorers.judge import judged_score
+from skillopt.tasks.scorers.rules import CheckedWork, ContainsRule, NoRefusal, Rule
 from skillopt.tasks.task import Task
 from skillopt_sleep.demands import demands, work_demands
 from skillopt_sleep.labels import Label

@@ -10,7 +10,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from skillopt.runs.words import count
-from skillopt.tasks.scorers import Rule, read_rules
+from skillopt.tasks.scorers.checks import read_rules
+from skillopt.tasks.scorers.rules import Rule
 from skillopt.tasks.task import Split, Task
 from skillopt_sleep.requests import RequestOutcome
 from skillopt_sleep.settings import NightSettings

@@ -20,7 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skillopt.errors import TaskError
 from skillopt.files import as_usage_error, check_writable, write_json
-from skillopt.tasks.scorers import Pattern, Rule, read_rules
+from skillopt.tasks.scorers.checks import read_rules
+from skillopt.tasks.scorers.rules import Pattern, Rule
 from skillopt.tasks.task import Split
 from skillopt_sleep.kinds import normal
 from skillopt_sleep.measures import criteria_of

@@ -107,7 +107,7 @@ from skillopt.skill.spec import violations
 from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.manifest import read_manifest
 from skillopt.tasks.rollout import Invalid, Score, Scored, Trajectory, storable
-from skillopt.tasks.scorers._command import CommandScorer
+from skillopt.tasks.scorers.own import CommandScorer
 from skillopt.tasks.task import SPLITS, Task
 from skillopt.tasks.triggers import load_queries
 from skillopt.testing import FunctionModel, WorldRules

@@ -17,8 +17,7 @@ from skillopt.evaluation.compare import paired_p
 from skillopt.events import Judged, StageClosed
 from skillopt.gate.decision import Case
 from skillopt.gate.gate import digest
-from skillopt.gate.paired import accident
-from skillopt.gate.policies import POLICIES, decide
+from skillopt.gate.policies import POLICIES, accident, decide
 from skillopt.tasks.rollout import Score
 
 ONE, ZERO, HALF = Fraction(1), Fraction(0), Fraction(1, 2)

@@ -16,8 +16,8 @@ from skillopt.errors import ModelError, ScoringError, TaskError
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.messages import Message, Reply, Request, ToolCall
 from skillopt.tasks.rollout import Score, Trajectory
-from skillopt.tasks.scorers._checks import kept_rules, read_rules
-from skillopt.tasks.scorers._rules import (
+from skillopt.tasks.scorers.checks import kept_rules, read_rules
+from skillopt.tasks.scorers.rules import (
     RULES,
     CheckedWork,
     ContainsRule,

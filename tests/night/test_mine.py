@@ -23,7 +23,7 @@ from skillopt.agents import present
 from skillopt.errors import BudgetSpent, ModelError, ProviderDown
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.messages import Reply, Request
-from skillopt.tasks.scorers._rules import ContainsRule, MaxChars, MinChars, NotContains, Rule, SectionPresent
+from skillopt.tasks.scorers.rules import ContainsRule, MaxChars, MinChars, NotContains, Rule, SectionPresent
 from skillopt.tasks.splits import Splits
 from skillopt.testing import FunctionModel
 from skillopt.transcripts import Homes, harvest

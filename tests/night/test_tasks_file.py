@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from night._nights import Person
 from skillopt.errors import TaskError, UsageError
-from skillopt.tasks.scorers._checks import kept_rules
-from skillopt.tasks.scorers._rules import (
+from skillopt.tasks.scorers.checks import kept_rules
+from skillopt.tasks.scorers.rules import (
     CheckedWork,
     ContainsRule,
     MaxChars,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers import get_scorer
-from skillopt.tasks.scorers._text import distance, similarity
+from skillopt.tasks.scorers.text import distance, similarity
 from skillopt.tasks.task import Task
 
 

@@ -20,8 +20,8 @@ from skillopt.errors import ScoringError, TaskError
 from skillopt.messages import Message, ToolCall
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers import get_scorer
-from skillopt.tasks.scorers._example import example
-from skillopt.tasks.scorers._rules import RULES
+from skillopt.tasks.scorers.patterns import example
+from skillopt.tasks.scorers.rules import RULES
 from skillopt.tasks.task import Task
 
 OBJECT = {"type": "object", "required": ["total"], "properties": {"total": {"type": "integer"}}}
@@ -115,7 +115,7 @@ async def test_a_schema_whose_pattern_backtracks_for_ever_is_stopped_and_is_no_s
 @pytest.mark.slow
 def test_a_match_whose_parent_was_killed_ends_by_itself(tmp_path: Path) -> None:
     program = (
-        "import asyncio\nfrom skillopt.tasks.scorers._regex import matches\n"
+        "import asyncio\nfrom skillopt.tasks.scorers.patterns import matches\n"
         "asyncio.run(matches(['^(a+)+$'], 'a' * 60 + '!', whose='x', timeout=1))"
     )
     parent = subprocess.Popen([sys.executable, "-c", program], start_new_session=True)

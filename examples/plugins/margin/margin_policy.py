@@ -1,6 +1,6 @@
 """Margin: a gate policy that wants a candidate to be better by at least one whole row."""
 
-from skillopt.gate.strict import Strict
+from skillopt.gate.policies import Strict
 
 
 class Margin(Strict):

@@ -42,9 +42,9 @@ class Offer:
 class Registry:
     """The plug-ins of one kind. A plug-in is a module (or entry point target) with an attribute `PLUGIN`.
 
-    Ours are the files of `package`, under their file names, the ones handed over as `own`, and those that
-    other plug-ins bring along as `offers`; entry points of `group` come in under their own name. Of two
-    plug-ins with one name, one that was added in this process comes first, then ours.
+    Ours are the files of `package`, under their file names, those that `own` names as `module:attribute`, and
+    those that other plug-ins bring along as `offers`; entry points of `group` come in under their own name.
+    Of two plug-ins with one name, one that was added in this process comes first, then ours.
     """
 
     def __init__(
@@ -53,13 +53,13 @@ class Registry:
         package: str | None = None,
         group: str | None = None,
         *,
-        own: Mapping[str, Any] | None = None,
+        own: Mapping[str, str] | None = None,
         offers: Callable[[], Mapping[str, Offer]] = dict,
     ) -> None:
         self.what = what
         self.package = package
         self.group = group or package or ""
-        self._own = dict(own or {})
+        self._own = {name: EntryPoint(name, value, self.group) for name, value in (own or {}).items()}
         self._offers = offers
         self._added: dict[str, Any] = {}
         self._changed = 0
@@ -71,9 +71,10 @@ class Registry:
 
     def get(self, name: str) -> Any:
         """The plug-in of that name, imported now; unknown names raise with the near miss."""
-        for found in (self._here(), self._own):
-            if name in found:
-                return found[name]
+        if name in (here := self._here()):
+            return here[name]
+        if name in self._own:
+            return self._own[name].load()
         if name in self._files():
             return importlib.import_module(f"{self.package}.{name}").PLUGIN
         if name in (offers := self._offers()):

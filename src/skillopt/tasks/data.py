@@ -19,7 +19,8 @@ from skillopt.tasks.judge import Judge, ScoredByJudge
 from skillopt.tasks.protected import Protected, protected_by
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.rows import DataRow, load_rows
-from skillopt.tasks.scorers import CommandScorer, Scorer, rule_of, score_trajectory
+from skillopt.tasks.scorers import Scorer, rule_of, score_trajectory
+from skillopt.tasks.scorers.own import CommandScorer
 from skillopt.tasks.splits import ALIASES, Splits, listed, ratio_split, told_bad_rows
 from skillopt.tasks.task import SPLITS, Split, Task
 

@@ -11,7 +11,8 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from skillopt.tasks.rollout import Score, Trajectory
-from skillopt.tasks.scorers import NamedScorer, extract_answer, missed, references, squad_f1
+from skillopt.tasks.scorers import NamedScorer, extract_answer, missed, references
+from skillopt.tasks.scorers.text import squad_f1
 from skillopt.tasks.task import Task
 
 SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}

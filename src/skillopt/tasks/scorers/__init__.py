@@ -31,13 +31,6 @@ from pydantic import TypeAdapter, ValidationError
 from skillopt.errors import ConfigError, suggest
 from skillopt.registry import Registry
 from skillopt.tasks.functions import load_function
-from skillopt.tasks.scorers._checks import MOST_CHECKS, Checks, kept_rules, read_rules
-from skillopt.tasks.scorers._command import CommandScorer, command_scorer
-from skillopt.tasks.scorers._function import function_scorer
-from skillopt.tasks.scorers._judge import JudgeScorer, judged_score
-from skillopt.tasks.scorers._label import MultipleChoice
-from skillopt.tasks.scorers._regex import Regex
-from skillopt.tasks.scorers._rules import CheckedWork, ContainsRule, NoRefusal, Pattern, Rule
 from skillopt.tasks.scorers._scorer import (
     NamedScorer,
     Scorer,
@@ -50,36 +43,21 @@ from skillopt.tasks.scorers._scorer import (
     rule_of,
     score_trajectory,
 )
-from skillopt.tasks.scorers._text import Anls, Contains, ExactMatch, Squad, squad_f1
-from skillopt.tasks.scorers._values import JsonEqual, Numeric
 
 __all__ = [
-    "MOST_CHECKS",
     "SCORERS",
-    "CheckedWork",
-    "Checks",
-    "CommandScorer",
-    "ContainsRule",
-    "JudgeScorer",
     "NamedScorer",
-    "NoRefusal",
-    "Pattern",
-    "Rule",
     "Scorer",
     "ScorerSpec",
     "as_text",
     "extract_answer",
     "get_scorer",
     "given_references",
-    "judged_score",
-    "kept_rules",
     "missed",
     "no_answer",
-    "read_rules",
     "references",
     "rule_of",
     "score_trajectory",
-    "squad_f1",
 ]
 
 ScorerSpec: TypeAlias = str | Sequence[str] | Callable[..., Any] | Scorer
@@ -88,11 +66,16 @@ SCORERS = Registry(
     "scorer",
     group="skillopt.scorers",
     own={
-        kind.name: kind
-        for kind in (
-            *(ExactMatch, Squad, Anls, Contains, Regex, Numeric, MultipleChoice, JsonEqual),
-            *(Checks, JudgeScorer),
-        )
+        "exact_match": "skillopt.tasks.scorers.text:ExactMatch",
+        "squad": "skillopt.tasks.scorers.text:Squad",
+        "anls": "skillopt.tasks.scorers.text:Anls",
+        "contains": "skillopt.tasks.scorers.text:Contains",
+        "regex": "skillopt.tasks.scorers.patterns:Regex",
+        "numeric": "skillopt.tasks.scorers.values:Numeric",
+        "multiple_choice": "skillopt.tasks.scorers.label:MultipleChoice",
+        "json_equal": "skillopt.tasks.scorers.values:JsonEqual",
+        "checks": "skillopt.tasks.scorers.checks:Checks",
+        "judge": "skillopt.tasks.scorers.judge:JudgeScorer",
     },
 )
 """The scorers that have a name. Ours are classes whose fields are their options; a package may also add a
@@ -108,6 +91,8 @@ def get_scorer(
     options: Mapping[str, Any] | None = None,
 ) -> Scorer:
     """The scorer that `spec` means; what cannot work is an error here, not later."""
+    from skillopt.tasks.scorers.own import command_scorer, function_scorer
+
     if pass_at is not None and not 0 < pass_at <= 1:
         raise ConfigError(f"pass_at is {pass_at:g}; a score passes at some value above 0 and up to 1.")
     if graded and pass_at is not None:
@@ -127,6 +112,8 @@ def get_scorer(
 
 
 def _by_text(spec: str, pass_at: float | None, graded: bool | None, options: dict[str, Any]) -> Scorer:
+    from skillopt.tasks.scorers.own import command_scorer, function_scorer
+
     if spec.startswith("cmd:"):
         return command_scorer(spec.removeprefix("cmd:"), pass_at=pass_at, graded=graded, options=options)
     if ":" in spec:

@@ -13,8 +13,9 @@ from pydantic import Field
 from skillopt.errors import ConfigError, TaskError, suggest
 from skillopt.tasks.protected import Protected
 from skillopt.tasks.rollout import Score, Trajectory
-from skillopt.tasks.scorers._regex import DEFAULT_TIMEOUT, fits_schema, matches
-from skillopt.tasks.scorers._rules import (
+from skillopt.tasks.scorers._scorer import NamedScorer, extract_answer
+from skillopt.tasks.scorers.patterns import DEFAULT_TIMEOUT, fits_schema, matches
+from skillopt.tasks.scorers.rules import (
     NO_JSON,
     RULES,
     CheckedWork,
@@ -28,7 +29,6 @@ from skillopt.tasks.scorers._rules import (
     SectionContains,
     SectionPresent,
 )
-from skillopt.tasks.scorers._scorer import NamedScorer, extract_answer
 from skillopt.tasks.task import Task
 
 MOST_CHECKS = 12
