@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from skillopt.agents.port import Agent
 from skillopt.errors import UnknownName
-from skillopt.programs.port import AgentDriver
 from skillopt.registry import Offer, Registry
 
 if TYPE_CHECKING:
+    from skillopt.programs.port import AgentDriver
     from skillopt.transcripts.port import Homes, TranscriptSource
 
 AGENTS = Registry("agent", "skillopt.agents")

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from skillopt.config.legacy import PublicNames
-from skillopt.programs.port import AgentDriver
 from skillopt.services import Service
 
 if TYPE_CHECKING:
+    from skillopt.programs.port import AgentDriver
     from skillopt.transcripts.port import Homes, TranscriptSource
 
 _NO_KEYS = PublicNames(keys={}, target_only=True)

@@ -11,7 +11,7 @@ from skillopt.cli._console import tell
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, NewestRun, Plain, Quiet
 from skillopt.files import check_links_stay
-from skillopt.run.training import prune_run, pruning_job
+from skillopt.run.pruning import prune_run, pruning_job
 from skillopt.runs import words
 from skillopt.runs.reader import find_run, is_in_rounds, read_run
 from skillopt.tasks.splits import listed

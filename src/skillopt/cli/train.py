@@ -65,8 +65,6 @@ def train(
     from skillopt.run import prepare_training
     from skillopt.run.addresses import asked_by, at_kept, kept_addresses, stopped_elsewhere
     from skillopt.run.continuing import continued, corrected
-    from skillopt.run.description import draft_queries, wants_draft
-    from skillopt.run.estimation import estimate as estimated
     from skillopt.runs.log import EARLIER
     from skillopt.runs.reader import find_run, is_part
 
@@ -83,9 +81,12 @@ def train(
             )
         given = given.with_flag("out_root", str(given.run))
     resolved = _run.configure(with_effort(given, effort))
-    if wants_draft(resolved.config):
-        with _run.scrubbed(Scrubber(resolved.secrets)):
-            run_gently(draft_queries(resolved, Path.cwd() / "outputs" / "drafted_queries"))
+    if resolved.config.train.part == "description":
+        from skillopt.run.description import draft_queries, wants_draft
+
+        if wants_draft(resolved.config):
+            with _run.scrubbed(Scrubber(resolved.secrets)):
+                run_gently(draft_queries(resolved, Path.cwd() / "outputs" / "drafted_queries"))
     job = prepare_training(resolved)
     if source is not None:
         job = continued(job, source)
@@ -101,6 +102,8 @@ def train(
         echo(correction, err=True)
     said = ""
     if job.division.folds and not quiet:  # many small runs
+        from skillopt.run.estimation import estimate as estimated
+
         said = f"{estimated(job).in_words()}; 'skillopt estimate' has the parts."
     view = _run.choose_view(job, quiet=quiet, plain=plain)
     result = _run.train(job, folder, view, said)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from skillopt.evaluation.stage import MOST_LOST
+from skillopt.evaluation.stage import too_many_lost
 from skillopt.evaluation.unconditional import improvement_interval, improvement_p
 from skillopt.events import RowFact
 from skillopt.significance import SMALL, Significance, significance
@@ -97,11 +97,6 @@ def compare_rows(
 def lost_tasks(*arms: Iterable[RowFact]) -> tuple[str, ...]:
     """The tasks of which a row could not be measured in any of the arms."""
     return tuple(sorted({row.task for rows in arms for row in rows if row.invalid is not None}))
-
-
-def too_many_lost(lost: Collection[str], tasks: Collection[str]) -> bool:
-    """Whether what is left says nothing of the split: more than a tenth of it is lost, or there is none."""
-    return not tasks or Fraction(len(lost), len(tasks)) > MOST_LOST
 
 
 def row_means(rows: Iterable[RowFact]) -> Means:

@@ -11,10 +11,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from skillopt.errors import Fault, Kind
-from skillopt.evaluation.judge import ModelJudge
 from skillopt.events.place import Place
 from skillopt.executors import Executor
 from skillopt.executors.port import TRIES, WorkerLost
@@ -27,6 +26,9 @@ from skillopt.tasks.benchmark import Benchmark, Environment, UsesExecutor, Wants
 from skillopt.tasks.functions import own_code_blamed
 from skillopt.tasks.rollout import Invalid, Rollout, Score, Scored, Trajectory, storable
 from skillopt.tasks.task import Task
+
+if TYPE_CHECKING:
+    from skillopt.evaluation.judge import ModelJudge
 
 
 class Rollouts(Protocol):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any
@@ -297,3 +297,8 @@ def fact(outcome: Rollout) -> RowFact:
         tokens=None if did.usage is None else did.usage.total,
         seconds=did.seconds,
     )
+
+
+def too_many_lost(lost: Collection[str], tasks: Collection[str]) -> bool:
+    """Whether what is left says nothing of the split: more than a tenth of it is lost, or there is none."""
+    return not tasks or Fraction(len(lost), len(tasks)) > MOST_LOST

@@ -12,10 +12,9 @@ from typing import Literal
 
 from skillopt.config.schema import EvaluationConfig, GateConfig
 from skillopt.errors import ProviderDown, RunConflict
-from skillopt.evaluation.compare import too_many_lost
 from skillopt.evaluation.look import check_answers
 from skillopt.evaluation.runner import Evaluator, Row
-from skillopt.evaluation.stage import Evaluation, broken_code
+from skillopt.evaluation.stage import Evaluation, broken_code, too_many_lost
 from skillopt.events import Answered, Judged, Notice
 from skillopt.events.state import Metric
 from skillopt.events.step import Step

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shlex
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -26,7 +24,6 @@ from skillopt.skill.document import as_prompt
 from skillopt.skill.install import install_skill
 from skillopt.skill.paths import SKILL_FILE
 from skillopt.tasks.benchmark import Environment, Reading
-from skillopt.tasks.commands import argv_of
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
@@ -39,30 +36,6 @@ _SPEAKERS: Mapping[str, Speaker] = {
     **{"human": "user", "ai": "assistant", "function": "tool", "developer": "system"},
 }
 _KINDS: Mapping[type[OSError], Kind] = {TimeoutError: "timeout", ConnectionError: "unavailable"}
-_FUNCTION = re.compile(r"[^\n]+\.py:[A-Za-z_][\w.]*|function:\s*\S+:[A-Za-z_][\w.]*")
-
-
-def harness_of(text: str) -> str | None:
-    """The harness of a target that is written without a model: `cmd: program`, an address, or a function as
-    `file.py:name` or `function:package.module:name`.
-    """
-    if text.startswith("cmd:"):
-        return "command"
-    if text.startswith(("http://", "https://")):
-        return "service"
-    return "function" if _FUNCTION.fullmatch(text) else None
-
-
-def located(text: str, find: Callable[[str], Path]) -> str:
-    """The target with the files that it names where `find` sees them, perhaps beside a configuration."""
-    if text.startswith("cmd:"):
-        program, *rest = argv_of(text.removeprefix("cmd:"), "target")
-        if "/" in program:  # else it is looked for on the PATH
-            program = f"./{path}" if not (path := find(program)).is_absolute() else str(path)
-        rest = [str(path) if (path := find(part)).is_file() else part for part in rest]
-        return f"cmd: {shlex.join([program, *rest])}"
-    file, _, name = text.rpartition(":")
-    return f"{find(file)}:{name}" if file.endswith(".py") else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,14 +7,16 @@ import math
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skillopt.errors import ConfigError, Fault, ModelError
 from skillopt.executors.port import WorkerLost
 from skillopt.messages import Role, Usage
 from skillopt.money import MARGIN, Amount, Budget, Entry, Ledger, Price, cost
 from skillopt.process.waiting import to_the_end
-from skillopt.programs.port import AgentReport
+
+if TYPE_CHECKING:
+    from skillopt.programs.port import AgentReport
 
 FIRST_TOKENS = 60_000
 """What a rollout takes before any has been seen; an agent's system prompt alone is 10,000 tokens a turn."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from skillopt.errors import Fault
 from skillopt.events.place import Place
@@ -12,15 +12,16 @@ from skillopt.executors import Executor
 from skillopt.harnesses._rollout_budget import RolloutBudget
 from skillopt.messages import Message, Reply, Request, Tool, Usage
 from skillopt.models.port import Model, ModelSpec
-from skillopt.models.wires.http import fingerprint
-from skillopt.programs.port import AgentReport
-from skillopt.skill.description import SkillListing
 from skillopt.skill.document import as_prompt
-from skillopt.skill.folder import Skill
 from skillopt.tasks.benchmark import AGENT_PROMPT, Conversation, Environment, Episode
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
+
+if TYPE_CHECKING:
+    from skillopt.programs.port import AgentReport
+    from skillopt.skill.description import SkillListing
+    from skillopt.skill.folder import Skill
 
 
 @dataclass(eq=False)
@@ -114,7 +115,7 @@ class NotAsked:
     def __init__(self, spec: ModelSpec) -> None:
         self.endpoint = spec.base_url or spec.provider
         name = "service" if spec.provider == "service" else spec.name  # whose name is its address
-        self.fingerprint: Mapping[str, Any] = fingerprint(replace(spec, name=name))
+        self.fingerprint: Mapping[str, Any] = replace(spec, name=name).fingerprint()
         self.concurrency: int | None = None
 
     async def complete(self, request: Request) -> Reply:

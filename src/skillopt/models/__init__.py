@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from datetime import date as Date  # noqa: N812 - the parameter is a date
 from datetime import datetime, timezone
 from functools import partial
 
-from skillopt.agents import agents
+from skillopt.agents import agent, agents
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.money import Price, per_million
 from skillopt.registry import Offer, Registry
+from skillopt.services import AnyOptions
 
 __all__ = ["PROVIDERS", "Model", "ModelSpec", "Price", "Provider", "per_million", "price_of", "provider"]
 
@@ -25,9 +27,16 @@ def _logins() -> dict[str, Offer]:
 
 
 def _login(name: str) -> Provider:
-    from skillopt.models.agent_chat import agent_chat
+    account = replace(agent(name).account, Options=AnyOptions)
+    known = {each.name: getattr(account, each.name) for each in fields(account)}
+    # A program says in words of its own that an answer was cut off.
+    return Provider(open=partial(_agent_chat, name), fixes_cap=lambda spec: True, **known)
 
-    return agent_chat(name)
+
+def _agent_chat(name: str, spec: ModelSpec) -> Model:
+    from skillopt.models.agent_chat import AgentChat
+
+    return AgentChat(spec, name)
 
 
 PROVIDERS = Registry("model provider", "skillopt.models.providers", group="skillopt.models", offers=_logins)

@@ -5,32 +5,21 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents import agent, driver
+from skillopt.agents import driver
 from skillopt.errors import ConfigError, Fault, ModelError
 from skillopt.messages import Image, Message, Reply, Request
-from skillopt.models.port import ModelSpec, Provider
-from skillopt.models.wires.http import fingerprint
+from skillopt.models.port import ModelSpec
 from skillopt.programs.port import OWN, Access, Ask
 from skillopt.programs.run import InstalledAgent
 from skillopt.redact.printable import clean_text
-from skillopt.services import AnyOptions
 
 _WIRES = {"claude_code": "anthropic", "codex": "openai", "copilot": "openai"}
 """What a CLI speaks to an endpoint that is not its own service."""
 _NOT_SAID = ("path", "home", "activation")
 """Settings that change nothing about an answer."""
-
-
-def agent_chat(name: str) -> Provider:
-    """The provider that asks the model behind an agent CLI, by the login that the agent declares."""
-    account = replace(agent(name).account, Options=AnyOptions)
-    known = {each.name: getattr(account, each.name) for each in fields(account)}
-    # A program says in words of its own that an answer was cut off.
-    return Provider(open=lambda spec: AgentChat(spec, name), fixes_cap=lambda spec: True, **known)
 
 
 class AgentChat:
@@ -53,7 +42,7 @@ class AgentChat:
         self._agent = InstalledAgent(driver(name), access, spec.options, timeout=spec.timeout)
         self.endpoint = spec.base_url or f"the {self._agent.driver.binary} CLI"
         said = sorted(set(spec.options) - set(_NOT_SAID))
-        self.fingerprint: Mapping[str, Any] = {**fingerprint(spec, said), "cli": self._agent.cli.version}
+        self.fingerprint: Mapping[str, Any] = {**spec.fingerprint(said), "cli": self._agent.cli.version}
 
     async def complete(self, request: Request) -> Reply:
         """One attempt: one run of the CLI; see `Model`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -99,6 +99,18 @@ class ModelSpec:
         """The sampling parameters that are set, of these or of all, as fingerprint and wire name them."""
         wanted = names or ("temperature", "top_p", "seed", "reasoning_effort")
         return {name: value for name in wanted if (value := getattr(self, name)) is not None}
+
+    def fingerprint(self, options: Iterable[str] = ()) -> dict[str, Any]:
+        """Provider, model, an address that is not the provider's own, the sampling parameters and named
+        options that are set; no key.
+
+        How structured output is asked for is in it where the user chose a way, and never what `auto` came to.
+        """
+        chosen = {name: self.options[name] for name in options if self.options.get(name) is not None}
+        if self.structured_output != "auto":
+            chosen["structured_output"] = self.structured_output
+        where = {"address": self.address} if self.address else {}
+        return {"provider": self.provider, "model": self.name, **where, **self.sampling(), **chosen}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,6 @@ from typing import Any
 
 from skillopt.agents import driven
 from skillopt.errors import Stopped
-from skillopt.evaluation.look import check_scorer
 from skillopt.evaluation.runner import Evaluator, Rollouts
 from skillopt.events import Checkpoint, Event, Notice, Sink, Spending
 from skillopt.executors import Executor, executors
@@ -155,6 +154,8 @@ async def open_run(
         if executor is not None and isinstance(job.benchmark, RunsPrograms):
             job = replace(job, benchmark=job.benchmark.programs_in(executor))
         if parent is None and isinstance(job.benchmark, Undivided) and not database.holds_answers():
+            from skillopt.evaluation.look import check_scorer
+
             await check_scorer(job.benchmark, job.splits.all[0])
         models = ModelStack(
             job=job,

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from skillopt.errors import ConfigError
 from skillopt.files import lock_run, write_text
-from skillopt.run.evaluation import seed_of
 from skillopt.run.job import Job, tasks_digest
 from skillopt.runs.answers import stored_tasks
 from skillopt.runs.database import Database
@@ -34,6 +33,8 @@ def continued(job: Job, run: Path) -> Job:
 
     Raises `ConfigError` where a task that the run learned from would be a test task.
     """
+    from skillopt.run.evaluation import seed_of
+
     seed = seed_of(run)
     if job.division.folds or job.listing is not None:
         what = "tasks are cross-fitted" if job.division.folds else "a description is trained"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -28,7 +29,6 @@ from skillopt.messages import Message
 from skillopt.optimizer.ask import packaged
 from skillopt.optimizer.render import clipped, section
 from skillopt.run.assembly import open_run
-from skillopt.run.drafting import NONE_YET, ask_draft, drafting_job, write_rows
 from skillopt.skill.description import SkillListing, description_of, listed_in, problem_with
 from skillopt.skill.folder import load_skill
 from skillopt.skill.install import installable
@@ -148,6 +148,8 @@ async def draft_queries(resolved: Resolved, folder: Path) -> None:
     The question passes the same stack as those of a run; its records lie in `folder`. Of the tasks only those
     of train are shown.
     """
+    from skillopt.run.drafting import NONE_YET, ask_draft, drafting_job, write_rows
+
     config = resolved.config
     listing = listing_of(config)
     job = drafting_job(resolved, TriggerBenchmark(listing, NONE_YET, line=""), listing.skill)
@@ -162,7 +164,7 @@ async def draft_queries(resolved: Resolved, folder: Path) -> None:
     asked = (Message(role="system", content=system), Message(role="user", content=user))
     async with open_run(job, folder, {"kind": QUERIES, "asked": [one.content for one in asked]}) as opened:
         drafted = await ask_draft(opened, asked, DraftedQueries, stage=QUERIES, what="queries")
-    _write(config.triggers.path, drafted, config.model.optimizer.name)
+    write_rows(config.triggers.path, _rows(drafted, config.model.optimizer.name))
     raise ReviewWanted(
         f"{len(drafted.should_load)} queries that should load the skill and {len(drafted.should_not_load)}"
         f" that should not were drafted: {config.triggers.path}\nRead every line, correct what is wrong,"
@@ -170,10 +172,10 @@ async def draft_queries(resolved: Resolved, folder: Path) -> None:
     )
 
 
-def _write(path: Path, drafted: DraftedQueries, model: str) -> None:
+def _rows(drafted: DraftedQueries, model: str) -> list[dict[str, Any]]:
     """The draft, the two kinds in turn; its first line keeps it from being used."""
     pairs = zip_longest(drafted.should_load, drafted.should_not_load)
     said = chain.from_iterable(((one, True), (other, False)) for one, other in pairs)
     told = f"by {model}, not reviewed: read every line, correct what is wrong, then delete this line"
     queries = [{"prompt": text, "should_load": load} for text, load in said if text]
-    write_rows(path, [{DRAFTED: told}, *queries])
+    return [{DRAFTED: told}, *queries]

@@ -10,14 +10,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skillopt.agents import agents
 from skillopt.config.roles import RoleSpec
 from skillopt.config.schema import Config
 from skillopt.config.sections import PriceConfig, RoleName
 from skillopt.errors import ConfigError, Stopped
-from skillopt.evaluation.judge import ModelJudge
 from skillopt.evaluation.runner import Evaluator, Rollouts, SeveralTargets
 from skillopt.executors import Executor
 from skillopt.harnesses import RolloutBudget, harnesses, works_alone
@@ -39,6 +38,9 @@ from skillopt.runs.database import Database
 from skillopt.skill.folder import Skill
 from skillopt.skill.install import carried_digest
 from skillopt.tasks.benchmark import Benchmark
+
+if TYPE_CHECKING:
+    from skillopt.evaluation.judge import ModelJudge
 
 
 @dataclass(slots=True, kw_only=True)
@@ -178,6 +180,8 @@ class Targets:
     def __post_init__(self) -> None:
         job = self.job
         if job.judge is not None:
+            from skillopt.evaluation.judge import ModelJudge
+
             self._judge = ModelJudge(self.models.of("judge", job.judge), max_tokens=job.judge.max_tokens)
         self.own = self.of(job.target, job.seed)
         if job.targets:

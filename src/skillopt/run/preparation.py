@@ -17,7 +17,6 @@ from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.files import read_text
 from skillopt.harnesses import works_alone
 from skillopt.redact import Scrubber
-from skillopt.run.description import for_description, listing_of, trigger_benchmark
 from skillopt.run.job import Division, Job, Target, distinct_targets, tasks_digest
 from skillopt.runs.answers import TASKS, stored_tasks
 from skillopt.runs.log import DATABASE, EVENTS
@@ -39,6 +38,8 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
     refuse_foreign(resolved)
     config, listing = resolved.config, None
     if config.train.part == "description":
+        from skillopt.run.description import for_description, listing_of, trigger_benchmark
+
         config = for_description(resolved)
         resolved = replace(resolved, config=config)
         listing = listing_of(config)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from skillopt.errors import SkillError
 from skillopt.evaluation.leaks import LeakGuard
@@ -19,7 +20,6 @@ from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.proposers import PROPOSERS
 from skillopt.optimizer.proposers.port import Proposer, ProposerSetup
 from skillopt.run.assembly import OpenRun
-from skillopt.run.description import about_description
 from skillopt.run.job import Job
 from skillopt.run.models import allowance_of, least_cap, price_for
 from skillopt.skill.description import problem_with
@@ -28,12 +28,14 @@ from skillopt.tasks.benchmark import SaysRule, Undivided
 from skillopt.tasks.protected import protected_by
 from skillopt.train.log import Log
 from skillopt.train.plan import Plan
-from skillopt.train.pooled_test import PooledRows, PooledTest
-from skillopt.train.pruning import Pruner
 from skillopt.train.schedule import SCHEDULES
 from skillopt.train.sealed_test import SealedTest
 from skillopt.train.strategies import STRATEGIES
 from skillopt.train.trainer import Trainer
+
+if TYPE_CHECKING:
+    from skillopt.train.pooled_test import PooledRows
+    from skillopt.train.pruning import Pruner
 
 
 def trainer_of(opened: OpenRun, folds: Callable[[], Awaitable[PooledRows]] | None = None) -> Trainer:
@@ -75,7 +77,7 @@ def trainer_from(
         gate=gate,
         optimizer=optimizer_of(job, optimizer, rewriter, proposer),
         plan=plan_of(job),
-        test=(SealedTest if folds is None else partial(PooledTest, folds))(
+        test=_test_kind(folds)(
             evaluator,
             rows_of(job.splits.test, job.test_draws * len(job.specs)) if folds is None else (),
             ledger,
@@ -95,8 +97,24 @@ def trainer_from(
         look_back=job.look_back,
         start=job.start,
         ahead=_may_run_ahead(job, ledger),
-        pruner=Pruner(gate, job.splits.train) if config.optimizer.prune else None,
+        pruner=_pruner(job, gate),
     )
+
+
+def _test_kind(folds: Callable[[], Awaitable[PooledRows]] | None) -> Callable[..., SealedTest]:
+    if folds is None:
+        return SealedTest
+    from skillopt.train.pooled_test import PooledTest
+
+    return partial(PooledTest, folds)
+
+
+def _pruner(job: Job, gate: Gate) -> Pruner | None:
+    if not job.config.optimizer.prune:
+        return None
+    from skillopt.train.pruning import Pruner
+
+    return Pruner(gate, job.splits.train)
 
 
 def _dearest(prices: Sequence[Price | None]) -> Price | None:
@@ -184,10 +202,19 @@ def optimizer_of(
         proposer=proposer,
         prompts=job.benchmark.prompts,
         scoring_rule=_rule(job),
-        about="" if job.listing is None else about_description(job.listing),
+        about=_about(job),
         files=job.editable,
         is_small=job.asks_small,
     )
+
+
+def _about(job: Job) -> str:
+    """What the optimizer is told of a skill that is only a description."""
+    if job.listing is None:
+        return ""
+    from skillopt.run.description import about_description
+
+    return about_description(job.listing)
 
 
 def _rule(job: Job) -> str:

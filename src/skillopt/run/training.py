@@ -5,46 +5,37 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skillopt.benchmarks import benchmarks
-from skillopt.config.load import Resolved
 from skillopt.config.names import flat
 from skillopt.config.schema import Config
-from skillopt.errors import UsageError
 from skillopt.evaluation.compare import Comparison
-from skillopt.events import Notice, RunStarted, Sink
-from skillopt.events.place import PRUNING
+from skillopt.events import Notice, RunStarted
 from skillopt.events.records import StepRecord
 from skillopt.events.state import State
-from skillopt.events.step import Outbox, Step
-from skillopt.files import write_json, write_text
+from skillopt.files import write_json
 from skillopt.gate.gate import Measured
-from skillopt.run.addresses import at_kept, kept_addresses
-from skillopt.run.assembly import OpenRun, open_run, own_cache
+from skillopt.run.assembly import OpenRun, own_cache
 from skillopt.run.continuing import carry_looks
-from skillopt.run.crossfit import earlier_rounds, format_plan, pooled_rows
-from skillopt.run.description import format_listed_beside
-from skillopt.run.evaluation import target_only
 from skillopt.run.job import Job
-from skillopt.run.preparation import prepare
 from skillopt.run.tracking import tracked
-from skillopt.run.trainer import gate_of, plan_of, trainer_of
+from skillopt.run.trainer import plan_of, trainer_of
 from skillopt.runs.answers import TASKS, write_tasks
 from skillopt.runs.exports import Exports
-from skillopt.runs.log import DATABASE
-from skillopt.runs.reader import read_figures
 from skillopt.skill.document import Document
 from skillopt.skill.folder import copy_skill
 from skillopt.skill.spec import file_violations, violations
 from skillopt.train.claim import TrainingEnd, claim
-from skillopt.train.pruning import PrunedSkill, Pruner
 from skillopt.train.summary import summary
 from skillopt.train.trainer import Trainer
+
+if TYPE_CHECKING:
+    from skillopt.train.pooled_test import PooledRows
 
 _OF_PAPER = (
     *("train.batch_size", "train.accumulation", "gradient.merge_batch_size", "gradient.failure_only"),
@@ -98,10 +89,10 @@ async def train(opened: OpenRun) -> Result:
     exports.catch_up()
     opened.run.watch(exports, facts_only=True)
     with tracked(opened):
-        trainer = trainer_of(opened, partial(pooled_rows, opened, train) if job.division.folds else None)
+        trainer = trainer_of(opened, partial(_pooled_rows, opened) if job.division.folds else None)
         _announce(opened, trainer)
         try:
-            trainer.start = await earlier_rounds(opened, train)
+            trainer.start = await _earlier_rounds(opened)
             fitted = await trainer.fit(opened.job.skill)
         finally:
             await trainer.ahead.withdraw()
@@ -110,6 +101,21 @@ async def train(opened: OpenRun) -> Result:
     if fitted.ended_early:  # an open step may have handed something over
         exports.write_best(fitted.state.best)
     return _result(opened, trainer, fitted)
+
+
+async def _pooled_rows(opened: OpenRun) -> PooledRows:
+    from skillopt.run.crossfit import pooled_rows
+
+    return await pooled_rows(opened, train)
+
+
+async def _earlier_rounds(opened: OpenRun) -> Document | None:
+    """The skill that the last round starts from, where there are earlier ones."""
+    if not (opened.job.division.earlier or opened.job.division.folds):
+        return opened.job.start
+    from skillopt.run.crossfit import earlier_rounds
+
+    return await earlier_rounds(opened, train)
 
 
 def _public_config(job: Job) -> dict[str, Any]:
@@ -203,10 +209,16 @@ def _announce(opened: OpenRun, trainer: Trainer) -> None:
 def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
     """What the reader of the run should know before it starts."""
     job, evaluation = opened.job, opened.job.config.evaluation
-    notes = [format_plan(job)] if job.division.folds else []
+    notes = []
+    if job.division.folds:
+        from skillopt.run.crossfit import format_plan
+
+        notes.append(format_plan(job))
     if job.seed.seedless:
         notes.append(f"{job.seed.path} is empty: a start without a seed.")
     if job.listing is not None:
+        from skillopt.run.description import format_listed_beside
+
         notes.append(format_listed_beside(job.listing))
     if job.skill.frontmatter:
         folder = None if job.seed.folder is None else job.seed.folder.resolve().name
@@ -250,41 +262,3 @@ def _is_set(job: Job, key: str) -> bool:
     name = job.config.env.name
     usual = benchmarks.get(name).defaults if name in benchmarks.names() else {}
     return bool(attrgetter(key)(job.config) != usual.get(key, attrgetter(key)(Config())))
-
-
-def pruning_job(resolved: Resolved, run: Path) -> Job:
-    """The job of a run, for its target alone; its rollouts are those of the run."""
-    config, alone = resolved.config, target_only(resolved)
-    same_tasks = {"train": config.train, "cache.path": config.cache.path or run / DATABASE}
-    job = prepare(replace(alone, config=alone.config.having(same_tasks)))
-    job = at_kept(job, kept_addresses([("target", job.target)], run / "pruned", {}, runs=[run]))
-    # The last round's tasks, where they are cross-fitted.
-    return replace(job, division=replace(job.division, earlier=(), folds=()))
-
-
-async def prune_run(job: Job, run: Path, folder: Path, *, sinks: Sequence[Sink] = ()) -> PrunedSkill:
-    """Leave idle learned lines out of the run's best skill, and write what is left to `folder`. Stopped, the
-    same call goes on.
-    """
-    figures = read_figures(run)
-    state = figures.fold.state
-    if state is None or state.best == state.seed:
-        raise UsageError(
-            f"{run} has learned nothing: its best skill is the seed, and there is no line to prune."
-        )
-    best, seed = figures.skills.get(state.best), figures.skills.get(state.seed)
-    identity = {**job.identity(), "kind": "prune", "best": best.digest}
-    async with open_run(job, folder, identity, sinks=sinks) as opened:
-        if changed := job.division.changed:
-            opened.run.emit(Notice(text=changed, level="warning"))
-        gate = gate_of(job, opened.evaluator)
-        gate.metric = state.metric
-        gate.leave_out(state.left_out)
-        step = Step(place=PRUNING, emit=Outbox(opened.run.emit), skill=best)
-        try:
-            found = await Pruner(gate, job.splits.train).prune(step, seed)
-        finally:
-            await opened.drain()
-    write_text(folder / "best_skill.md", job.whole(found.document.rendered_text))
-    carry_folder(job, found.document, folder)
-    return found

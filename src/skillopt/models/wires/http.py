@@ -313,19 +313,6 @@ def usage_of(told: Any, read: str, written: str) -> Usage | None:
     )
 
 
-def fingerprint(spec: ModelSpec, options: Iterable[str] = ()) -> dict[str, Any]:
-    """Provider, model, an address that is not the provider's own, the sampling parameters and named options
-    that are set; no key.
-
-    How structured output is asked for is in it where the user chose a way, and never what `auto` came to.
-    """
-    chosen = {name: spec.options[name] for name in options if spec.options.get(name) is not None}
-    if spec.structured_output != "auto":
-        chosen["structured_output"] = spec.structured_output
-    where = {"address": spec.address} if spec.address else {}
-    return {"provider": spec.provider, "model": spec.name, **where, **spec.sampling(), **chosen}
-
-
 def _checked_url(provider: str, url: str) -> SplitResult:
     shown = redact_patterns(url)
     try:

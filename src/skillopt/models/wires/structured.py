@@ -15,7 +15,7 @@ from typing import Any, Literal
 from skillopt.errors import ConfigError, suggest
 from skillopt.messages import Finish, Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import ModelSpec
-from skillopt.models.wires.http import HttpRefusal, Wire, fingerprint
+from skillopt.models.wires.http import HttpRefusal, Wire
 from skillopt.redact.printable import clean_text
 
 Form = Literal["schema", "json", "off"]
@@ -84,7 +84,7 @@ class WireModel:
         self._structure = structure
         self.endpoint = wire.endpoint
         self.limits = wire.limits
-        self.fingerprint: Mapping[str, Any] = fingerprint(spec, options)
+        self.fingerprint: Mapping[str, Any] = spec.fingerprint(options)
 
     def open(self) -> None:
         """Load what the first call needs."""
