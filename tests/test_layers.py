@@ -155,7 +155,7 @@ def test_an_import_that_points_up_is_fine(tmp_path: Path, path: str, line: str) 
         ("models/stack/slots.py", "from skillopt.models.wires._retry import again", False),
         ("tasks/manifest.py", "from skillopt.tasks._rows import load", True),
         ("tasks/scorers/exact.py", "from skillopt.tasks._rows import load", True),
-        ("cli/sleep.py", "from skillopt_sleep._ask import ask_model", False),
+        ("cli/sleep.py", "from skillopt_sleep._keys import read_key", False),
         ("cli/data.py", "from skillopt import __version__", True),
     ],
 )

@@ -12,8 +12,7 @@ from skillopt_sleep.context import NightContext, open_context, with_tasks
 from skillopt_sleep.gather import check_night, gather, read_sessions, since_of
 from skillopt_sleep.night import NightResult, find_tasks, run_night
 from skillopt_sleep.preview import Preview, preview
-from skillopt_sleep.roles import REMEDY, Roles, roles_of
-from skillopt_sleep.settings import NightSettings, find_settings, read_settings
+from skillopt_sleep.settings import REMEDY, NightSettings, Roles, find_settings, read_settings, roles_of
 from skillopt_sleep.state import NightHome, NightRecord, ProjectState, project_id
 
 __all__ = [

@@ -15,8 +15,7 @@ from skillopt.skill.paths import SKILL_FILE
 from skillopt.transcripts import Homes
 from skillopt.transcripts.session import is_within
 from skillopt_sleep.job import NightJobs
-from skillopt_sleep.roles import Roles
-from skillopt_sleep.settings import NightSettings, expanded, find_settings, read_settings
+from skillopt_sleep.settings import NightSettings, Roles, expanded, find_settings, read_settings
 from skillopt_sleep.state import NightHome, ProjectHome
 from skillopt_sleep.targets import SkillPlaces, skill_places, target_of
 from skillopt_sleep.tasks_file import TasksFile, read_tasks

@@ -25,7 +25,6 @@ from skillopt.transcripts import MOST_SESSIONS, Homes, harvest
 from skillopt.transcripts.port import TranscriptSource
 from skillopt.transcripts.session import Harvest, RecordedSession, is_within
 from skillopt_sleep.context import NightContext
-from skillopt_sleep.earlier import earlier_nights, remembered_tasks
 from skillopt_sleep.job import NightJobs, cost_of
 from skillopt_sleep.mining import Mined, home_of, lines_of, mine
 from skillopt_sleep.plan import NightTarget, PinnedSessions, total_cost
@@ -37,8 +36,8 @@ from skillopt_sleep.readings import (
     read_with_model,
     unread,
 )
-from skillopt_sleep.roles import Roles
-from skillopt_sleep.settings import NightSettings
+from skillopt_sleep.settings import NightSettings, Roles
+from skillopt_sleep.state import earlier_nights, remembered_tasks
 from skillopt_sleep.targets import SkillPlaces, check_skills, near_agents, targets_for
 from skillopt_sleep.tasks import NightTask, standing_of
 from skillopt_sleep.tasks_file import TasksFile

@@ -23,11 +23,10 @@ from skillopt.tasks.protected import Protected
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
 from skillopt.train.epoch_end import LookBack
-from skillopt_sleep._ask import prompt_text
 from skillopt_sleep.measures import NightScorer, has_rubric
 from skillopt_sleep.plan import NightTarget
-from skillopt_sleep.roles import Roles
-from skillopt_sleep.settings import NightSettings
+from skillopt_sleep.readings import prompt_text
+from skillopt_sleep.settings import NightSettings, Roles
 from skillopt_sleep.targets import without_frontmatter
 from skillopt_sleep.worktrees import WORKTREE, Checkout, Worktree
 

@@ -17,12 +17,10 @@ from skillopt.tasks.scorers.checks import MOST_CHECKS, Checks, kept_rules, read_
 from skillopt.tasks.scorers.judge import judged_score
 from skillopt.tasks.scorers.rules import CheckedWork, ContainsRule, NoRefusal, Rule
 from skillopt.tasks.task import Task
-from skillopt_sleep.demands import demands, work_demands
-from skillopt_sleep.labels import Label
+from skillopt_sleep.demands import Label, demands, work_demands
 from skillopt_sleep.requests import PastRequest
 from skillopt_sleep.substance import Guards, lazy_answers
-from skillopt_sleep.work_record import TESTS, record_of_rollout
-from skillopt_sleep.worktrees import WORKTREE
+from skillopt_sleep.worktrees import TESTS, WORKTREE, record_of_rollout
 
 MOST_CRITERIA = 8
 _REVISION = 4

@@ -22,8 +22,8 @@ from skillopt.runs.words import count
 from skillopt.tasks.judge import Judge
 from skillopt.tasks.task import Split
 from skillopt.transcripts.session import RecordedSession
+from skillopt_sleep.demands import Label, clean_requests, earlier_label, label
 from skillopt_sleep.kinds import kinds, normal, opening
-from skillopt_sleep.labels import Label, clean_requests, earlier_label, label
 from skillopt_sleep.measures import Measure, measure_kind, measure_task
 from skillopt_sleep.readings import SessionReading, reading_of
 from skillopt_sleep.requests import (

@@ -16,7 +16,7 @@ from skillopt_sleep.context import NightContext
 from skillopt_sleep.gather import NO_SKILL, Gathered, at_once, gather, since_of
 from skillopt_sleep.job import NightJobs
 from skillopt_sleep.readings import MOST_READ, batches, read_messages
-from skillopt_sleep.roles import REMEDY, Roles
+from skillopt_sleep.settings import REMEDY, Roles
 
 _BY_HAND = Roles(target="handoff", optimizer="handoff")
 """Stands in where no model can be used: calls and tokens depend on the texts alone."""

@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
 
-from skillopt.errors import BudgetSpent
+from skillopt.errors import BudgetSpent, Fault, ProviderDown
 from skillopt.files import write_bytes
 from skillopt.messages import Message
 from skillopt.models.port import Model
+from skillopt.models.reading import Unusable, read, tries
 from skillopt.process.waiting import together
 from skillopt.redact import redact_transcript
 from skillopt.runs.words import count
 from skillopt.transcripts.session import RecordedSession
-from skillopt_sleep._ask import ask, messages_of, one_line, tagged
 
 Reaction = Literal["accepted", "corrected", "redone", "abandoned", "none"]
 
@@ -40,6 +42,10 @@ _CAP = 4_096
 _LINES = 150
 _TITLE = 8
 """Words of a kind's title at most: more could be somebody's request."""
+R = TypeVar("R", bound=BaseModel)
+_TAGS = re.compile(
+    r"<(?=/?(?:request|accepted|rejected|said|session|person|assistant|lines)\b)", re.IGNORECASE
+)
 
 
 class ReadTurn(BaseModel):
@@ -255,3 +261,42 @@ def _shown(number: int, session: RecordedSession) -> str:
 
 def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
+
+
+def prompt_text(name: str) -> str:
+    """A packaged prompt by its name."""
+    return files("skillopt_sleep").joinpath("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")
+
+
+def messages_of(prompt: str, parts: Sequence[str]) -> tuple[Message, ...]:
+    """A packaged prompt, and the parts of the question below it."""
+    user = "\n\n".join(parts)
+    return Message(role="system", content=prompt_text(prompt)), Message(role="user", content=user)
+
+
+def tagged(tag: str, text: str, most: int, attributes: str = "") -> str:
+    """A text inside a tag, cut after `most` characters; nothing in it can open or close one of our tags."""
+    cut = text if len(text) <= most else f"{text[:most]}\n[cut]"
+    return f"<{tag}{attributes}>\n{_TAGS.sub('&lt;', cut)}\n</{tag}>"
+
+
+def one_line(text: str, most: int) -> str:
+    """The beginning of what a model said, on one line."""
+    return " ".join(text.split())[:most]
+
+
+async def ask(
+    model: Model, messages: tuple[Message, ...], shape: type[R], *, stage: str, max_tokens: int, about: str
+) -> R | None:
+    """The optimizer's reply, None where it cannot be used twice. Raises `ProviderDown` for an outage."""
+    for request in tries(messages, shape, role="optimizer", stage=stage, max_tokens=max_tokens):
+        try:
+            return read(await model.complete(request), shape)
+        except Unusable:
+            continue
+        except Fault as fault:
+            raise ProviderDown(
+                f"The optimizer could not be asked {about}: {fault}. Nothing is lost: run the same command"
+                " again."
+            ) from fault
+    return None

@@ -12,8 +12,7 @@ from typing import Literal
 from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
 from skillopt_sleep.kinds import folded, normal, pasted
 from skillopt_sleep.readings import ReadTurn, SessionReading
-from skillopt_sleep.work_record import record_of_tools
-from skillopt_sleep.worktrees import Worktree
+from skillopt_sleep.worktrees import Worktree, record_of_tools
 
 RequestOutcome = Literal["accepted", "corrected", "redone", "abandoned", "unknown"]
 _QUOTED = re.compile(

@@ -28,9 +28,8 @@ from skillopt.tasks.splits import Splits
 from skillopt.testing import FunctionModel
 from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
-from skillopt_sleep.demands import demands
+from skillopt_sleep.demands import demands, label_messages, only_removes_words
 from skillopt_sleep.kinds import kinds, normal
-from skillopt_sleep.labels import label_messages, says_no_more
 from skillopt_sleep.mining import Mined
 from skillopt_sleep.requests import RequestOutcome
 from skillopt_sleep.settings import NightSettings
@@ -678,7 +677,7 @@ async def test_a_request_that_says_more_than_was_said_is_dropped() -> None:
     ],
 )
 def test_a_clean_request_is_the_request_with_words_left_out(clean: str, request_: str, fits: bool) -> None:
-    assert says_no_more(clean, request_) is fits
+    assert only_removes_words(clean, request_) is fits
 
 
 async def test_an_instruction_in_a_transcript_makes_no_task_for_another_project() -> None:

@@ -26,9 +26,9 @@ from skillopt.events import Event, Judged, Sink, StageClosed, Updated
 from skillopt.optimizer.ask import packaged
 from skillopt.run import Job, OpenRun
 from skillopt_sleep import REMEDY, NightResult, Roles, preview, roles_of, run_night
-from skillopt_sleep.earlier import earlier_nights
 from skillopt_sleep.gather import gather
 from skillopt_sleep.job import advice_of, benchmark_of
+from skillopt_sleep.state import earlier_nights
 
 
 @pytest.fixture

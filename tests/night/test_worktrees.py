@@ -24,8 +24,7 @@ from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
 from skillopt_sleep.demands import work_demands
 from skillopt_sleep.measures import NightScorer, telling_rules
 from skillopt_sleep.substance import Guards, lines_of_work
-from skillopt_sleep.work_record import record_of_rollout, record_of_tools
-from skillopt_sleep.worktrees import Checkout, Worktree, Worktrees
+from skillopt_sleep.worktrees import Checkout, Worktree, Worktrees, record_of_rollout, record_of_tools
 
 NOW = datetime(2026, 11, 15, 2, 0, tzinfo=timezone.utc)
 WISH = "Wrong: we use conventional commits. And run the tests first."

@@ -24,10 +24,9 @@ from skillopt.errors import Fault, SkillOptError, UsageError
 from skillopt.redact import Scrubber
 from skillopt.transcripts import Homes, harvest
 from skillopt_sleep.gather import since_of, sources_of
-from skillopt_sleep.roles import Roles, roles_of
 from skillopt_sleep.schedulers import PRINTED, available, scheduler_for, system
 from skillopt_sleep.schedulers.port import Schedule
-from skillopt_sleep.settings import NightSettings, find_settings, read_settings
+from skillopt_sleep.settings import NightSettings, Roles, find_settings, read_settings, roles_of
 from skillopt_sleep.state import NightHome
 
 AREA = "nights"
