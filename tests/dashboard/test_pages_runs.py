@@ -34,7 +34,6 @@ from skillopt.report import page as report
 from skillopt.runs.answers import stored_tasks
 from skillopt.runs.database import Database
 from skillopt.runs.growth import growth
-from skillopt.runs.provenance import skill_versions
 from skillopt.runs.reader import RunReader, read_facts
 from skillopt.runs.values import Facts
 from skillopt.train.claim import TestReport
@@ -133,14 +132,16 @@ def test_the_stairs_are_a_scrubber_for_skill_and_tasks(
         page.keyboard.press("Home")
         expect(page.locator("#moment")).to_have_text(f"the seed: val {shown.facts.baseline:.3f}")
         assert lines.count() == alive[0]
-        passing = [task for task, cell in shown.facts.versions[0].cells.items() if cell.mark == "pass"]
+        passing = [
+            task for task, mark in shown.facts.marks(shown.facts.versions[0]).items() if mark == "pass"
+        ]
         expect(page.locator("#passing")).to_have_text(f"{len(passing)} of {len(shown.facts.tasks)} pass")
         page.keyboard.press("ArrowRight")
         assert lines.count() == alive[1]
         one = grown.moments[1]
         expect(page.locator("#moment")).to_contain_text(f"{one.name}: ")
-        assert page.locator(".wall .better").count() == len(one.fixed)
-        assert page.locator(".wall .worse").count() == len(one.broke)
+        assert page.locator(".wall .better").count() == len(grown.fixed[1])
+        assert page.locator(".wall .worse").count() == len(grown.broke[1])
         for mark in page.locator(".moment").all():  # a pointer over the chart takes nothing away
             mark.hover()
         assert page.locator(".stairs .val").count() == 1
@@ -211,7 +212,7 @@ def test_a_square_opens_the_question_and_the_answers_of_two_versions(
     shown: Shown, browser: Browser, pictures: Path
 ) -> None:
     asked = {one.id: one for one in stored_tasks(shown.root / "whole")}
-    version = next(one for one in shown.facts.versions if one.score == shown.facts.best)
+    version = next(one for one in shown.facts.measured if one.candidate == shown.facts.best)
     with tab(browser, pictures) as desk:
         page = desk.open(shown.url("whole"))
         page.locator(".wall button").first.focus()
@@ -298,8 +299,10 @@ def test_the_list_is_filtered_sorted_and_runs_are_compared(
 def test_a_version_is_read_inline_side_by_side_and_line_by_line(
     shown: Shown, browser: Browser, pictures: Path
 ) -> None:
-    version = next(one for one in skill_versions(shown.facts) if one.is_taken and one.short.isdigit())
-    added = next(line for line in version.text.split("\n") if line not in version.base.split("\n"))
+    version = next(one for one in shown.facts.measured if one.is_taken and one.short.isdigit())
+    added = next(
+        line for line in version.text.split("\n") if line not in shown.facts.base_of(version).text.split("\n")
+    )
     with tab(browser, pictures) as desk:
         page = desk.open(shown.url("whole", f"/skill?version={version.short}"))
         expect(page.get_by_role("region", name="Difference between")).to_contain_text(f"+{added}")
@@ -318,7 +321,7 @@ def test_a_version_is_read_inline_side_by_side_and_line_by_line(
 def test_edits_are_found_by_their_state_and_tell_the_gates_numbers(
     shown: Shown, browser: Browser, pictures: Path
 ) -> None:
-    edits = [(change, edit) for change in shown.facts.changes for edit in change.edits]
+    edits = [(change, edit) for change in shown.facts.changes for edit in change.outcomes]
     applied = [one for one in edits if one[1].state == "applied"]
     with tab(browser, pictures) as desk:
         page = desk.open(shown.url("whole", "/edits"))
@@ -327,8 +330,9 @@ def test_edits_are_found_by_their_state_and_tell_the_gates_numbers(
         expect(page.get_by_text(f"{len(applied)} edits in")).to_be_visible()
         item = page.locator("details.step").first
         item.locator("summary").first.click()
-        change = applied[-1][0]
-        read = f"val rows read: {change.rows_used} of {change.rows_total}"
+        verdict = applied[-1][0].judged
+        assert verdict is not None
+        read = f"val rows read: {verdict.rows_used} of {verdict.rows_total}"
         expect(item.get_by_text(read, exact=False)).to_be_visible()
         desk.picture("edits-applied")
 

@@ -17,7 +17,7 @@ from real._npm import installed
 from skillopt.dashboard._runs import Roots
 from skillopt.report import page as report
 from skillopt.runs.reader import read_facts
-from skillopt.runs.task_look import look_at_all
+from skillopt.runs.tasks import compare_tasks
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 VERSION = "4.14.0"
@@ -37,7 +37,7 @@ def test_no_page_and_no_report_breaks_a_rule(tmp_path: Path, machine_env: Mappin
     subprocess.run([*train, "--cfg-options", *SMALL], cwd=world.project, check=True, capture_output=True)
     shutil.copytree(root / "run", root / "again")
     facts = read_facts(root / "run")
-    (tmp_path / "report.html").write_text(report(facts, look_at_all(root / "run", facts)), encoding="utf-8")
+    (tmp_path / "report.html").write_text(report(facts, compare_tasks(root / "run", facts)), encoding="utf-8")
     broken: dict[str, list[str]] = {}
     with chromium() as browser, serving(world.project, home=world.home) as server:
         run = f"/run/{Roots([root]).id_of(root / 'run')}"

@@ -27,7 +27,7 @@ from skillopt.render.stairs import stairs
 from skillopt.report import Facts, page, summary
 from skillopt.runs.growth import growth
 from skillopt.runs.reader import read_facts
-from skillopt.runs.task_look import look_at_all
+from skillopt.runs.tasks import compare_tasks
 from skillopt.runs.words import interval
 from skillopt.train.claim import TestReport
 from train._world import Trained
@@ -118,14 +118,15 @@ def test_one_interval_for_one_number_and_none_of_a_sealed_test(trained: Trained)
 @pytest.mark.slow
 def test_a_square_opens_question_and_answers_without_the_run(trained: Trained) -> None:
     facts = read_facts(trained.folder)
-    looks = list(look_at_all(trained.folder, facts))
-    assert {look.task for look in looks} == set(facts.tasks)
-    text = page(facts, looks)
+    tasks = list(compare_tasks(trained.folder, facts))
+    assert {one.id for one in tasks} == set(facts.tasks)
+    text = page(facts, tasks)
     assert all(f'<template data-task="{task}">' in text for task in facts.tasks)
-    first = looks[0]
-    assert first.question and first.question in text and first.sides[0].name == "the seed skill"
+    first = tasks[0]
+    assert first.stored and first.stored.question in text
+    assert first.sides[0].version.name == "the seed skill"
     assert first.sides[0].mark != first.sides[1].mark, "what differs comes first"
-    assert page(facts, looks * 400).count("<template") < len(looks) * 400, "a page has an end"
+    assert page(facts, tasks * 400).count("<template") < len(tasks) * 400, "a page has an end"
 
 
 def test_a_wall_of_many_tasks_counts_all_and_says_how_many_it_shows() -> None:

@@ -22,8 +22,8 @@ from skillopt.events.state import State
 from skillopt.optimizer.replies import Candidates, Edits, Suggestions
 from skillopt.runs.facts import facts_of, mixed_weight
 from skillopt.runs.fold import Fold
-from skillopt.runs.steps import ChangeBuilder
 from skillopt.runs.values import Facts
+from skillopt.runs.versions import VersionBuilder
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit, Outcome
 from skillopt.skill.store import Skills
@@ -67,7 +67,7 @@ def kept(text: str) -> str:
 
 def fold(events: Iterable[Event], skills: Skills = SKILLS, **about: Any) -> Facts:
     """The facts of a log that stands in no folder."""
-    build = ChangeBuilder(skills, mixed_weight(about.get("config")))
+    build = VersionBuilder(skills, mixed_weight(about.get("config")))
     folded = Fold(build)
     for event in events:
         folded.take(event)

@@ -27,9 +27,8 @@ from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
 from skillopt.report import page
 from skillopt.runs.answers import GivenAnswer, read_answers
 from skillopt.runs.growth import growth
-from skillopt.runs.matrix import MARK_SIGNS
 from skillopt.runs.reader import read_facts, read_run
-from skillopt.runs.task_look import look_at_all
+from skillopt.runs.tasks import MARK_SIGNS, compare_tasks
 from skillopt.runs.values import Facts
 from skillopt.skill.document import Document
 from train._world import Trained, train
@@ -195,7 +194,7 @@ def test_the_moment_of_the_best_skill_is_that_skill(make: Callable[[Path], Any],
 
     # The wall counts what the score counts, and the page and a report are the same wall and the same text.
     passing = round(facts.best * len(facts.tasks), 9)
-    source = page(facts, look_at_all(folder, facts))
+    source = page(facts, compare_tasks(folder, facts))
     shown = [html.unescape(text) for about, text in LINE.findall(source) if "hidden" not in about]
     assert "\n".join("" if line == " " else line for line in shown) == best.removesuffix("\n")
     squares = {html.unescape(task): mark for mark, task in SQUARE.findall(source)}

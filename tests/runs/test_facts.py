@@ -14,11 +14,14 @@ from skillopt.events import Checkpoint, Event, Judged, Minibatch, StageClosed, U
 from skillopt.events.records import CandidateRecord, ReopenedRecord
 from skillopt.messages import Usage
 from skillopt.money import Amount, Entry, Settlement, account_of
+from skillopt.render.steps import edit_parts
+from skillopt.render.steps import step as drawn
 from skillopt.report import Facts
 from skillopt.runs.database import Database
 from skillopt.runs.lines import line_of
 from skillopt.runs.log import read_events
 from skillopt.runs.stored import StoredTexts
+from skillopt.runs.versions import note_of, patterns_of
 from skillopt.runs.words import outcomes
 from skillopt.skill.edits import REWRITE, Edit
 from skillopt.skill.store import Skills
@@ -46,11 +49,11 @@ def said(facts: Facts) -> str:
 
 def test_a_real_run_is_told_as_its_own_files_tell_it(trained: Trained) -> None:
     facts, summary, history = folded(trained), trained.json("summary.json"), trained.json("history.json")
-    assert [(one.step, one.action, one.why, one.train) for one in facts.steps] == [
+    assert [(one.at, one.action, one.why, one.train) for one in facts.steps] == [
         (record["step"], record["action"], record["why"], pytest.approx(record["rollout_hard"]))
         for record in history
     ]
-    assert [len(one.edits) for one in facts.steps] == [
+    assert [len(one.outcomes) for one in facts.steps] == [
         record["edit_apply_summary"]["total"] for record in history
     ]
     assert (facts.baseline, facts.best) == (summary["baseline_gate_score"], summary["best_gate_score"])
@@ -86,12 +89,12 @@ def test_every_measured_version_is_a_column_with_the_rows_its_verdict_read(train
     closed = [
         one for one in trained.of(StageClosed) if one.stage == "selection" and one.place in counts | saved
     ]
-    assert [sorted(version.cells) for version in facts.versions] == [
+    assert [sorted(version.rows) for version in facts.measured] == [
         sorted(row.task for row in one.rows) for one in closed
     ]
     assert len(facts.tasks) == 30
-    assert any(len(version.cells) < 30 for version in facts.versions)
-    assert {cell.mark for version in facts.versions for cell in version.cells.values()} == {"pass", "fail"}
+    assert any(len(version.rows) < 30 for version in facts.measured)
+    assert {mark for version in facts.measured for mark in facts.marks(version).values()} == {"pass", "fail"}
 
 
 def test_only_what_was_taken_has_a_diff_and_they_lead_from_the_seed_to_the_last_skill(
@@ -183,7 +186,7 @@ def test_a_stopped_run_shows_its_closed_steps_and_names_what_was_under_way(train
     events = read_events(trained.folder / "events.jsonl")
     at = next(number for number, event in enumerate(events) if event.id == "e1/s2/rollout")
     facts = folded(trained, upto=at + 1, summary=None, status="stopped")
-    assert [one.step for one in facts.steps] == [1]
+    assert [one.at for one in facts.steps] == [1]
     assert (facts.claim, facts.test.comparison) == ("", None)
     assert "not finished: 1 of 6 steps" in said(facts)
     assert "Under way and not part of this report's steps: e1/s2." in facts.remarks
@@ -194,7 +197,7 @@ def test_steps_that_were_opened_again_are_told_once_with_their_last_outcome() ->
     events: list[Event] = [started(), *baseline(six(1, 0, 1, 0, 1, 0)), *step(1, six(1, 1, 1, 1, 1, 0)), lost]
     events += step(1, six(0, 0), action="reject", why="worse", skill=SEED, score=0.5)
     facts = fold(events)
-    assert [(one.step, one.action) for one in facts.changes] == [(1, "reject")]
+    assert [(one.at, one.action) for one in facts.changes] == [(1, "reject")]
     assert [version.short for version in facts.versions] == ["seed", "1"]
     assert "opened again: 1 of the steps" in said(facts)
 
@@ -210,19 +213,22 @@ def test_passed_partly_failed_invalid_and_not_evaluated_are_five_things() -> Non
     rows += [row("lost", 1.0), row("lost", None, draw=1, detail="no reply in 60 s"), row("later", 1.0)]
     facts = fold([started(), *baseline(rows), *step(1, six(1))])
     first, second = facts.versions
-    assert {task: cell.mark for task, cell in first.cells.items()} == {
+    assert facts.marks(first) == {
         "both": "pass", "one": "partial", "none": "fail", "lost": "invalid", "later": "pass",
     }  # fmt: skip
-    assert (first.cells["one"].note, first.cells["none"].note) == ("0.500", "no answer")
-    assert first.cells["lost"].note == "timeout: no reply in 60 s"
-    assert "both" not in second.cells
+    notes = {task: note_of(rows, "hard", 0.5) for task, rows in first.rows.items()}
+    assert (notes["one"], notes["none"]) == ("0.500", "no answer")
+    assert notes["lost"] == "timeout: no reply in 60 s"
+    assert "both" not in second.rows
 
 
 def test_an_invalid_rollout_is_named_and_is_no_zero_in_the_train_mean() -> None:
     rollouts = [row("a", 1.0), row("b", None, detail="refused by the endpoint")]
     facts = fold([started(), *baseline(six(1, 0, 1, 0, 1, 0)), *step(1, six(1), rollouts=rollouts)])
     assert (facts.changes[0].train, facts.changes[0].train_rows) == (1.0, 1)
-    assert facts.changes[0].invalid == [("b (rollout)", "timeout", "refused by the endpoint")]
+    [(stage, lost)] = facts.changes[0].lost
+    assert (stage, lost.task, lost.invalid) == ("rollout", "b", "timeout")
+    assert "b (rollout): timeout, refused by the endpoint" in drawn(facts.changes[0])
 
 
 def test_what_an_analyst_saw_stands_with_the_step() -> None:
@@ -237,11 +243,10 @@ def test_what_an_analyst_saw_stands_with_the_step() -> None:
         Minibatch(kind="success", index=0, tasks=["b"], dropped="no JSON in the reply"),
     ]
     facts = fold([started(), *baseline(six(1, 0, 1, 0, 1, 0)), *step(1, six(1), studied=studied)])
-    found = [(one.name, one.patterns, one.edits, one.dropped) for one in facts.changes[0].studies]
-    assert found == [
-        ("failure 0", ["failure type: unit, count: 2"], 1, None),
-        ("success 0", [], 0, "no JSON in the reply"),
-    ]
+    assert [patterns_of(one) for one in facts.changes[0].patches] == [["failure type: unit, count: 2"], []]
+    shown = drawn(facts.changes[0])
+    assert "<strong>failure 0</strong> · 1 edits" in shown
+    assert "success 0: no JSON in the reply" in shown
 
 
 GOOD = six(1, 0, 1, 0, 1, 0)
@@ -353,9 +358,11 @@ def test_proposals_of_every_update_mode_are_told_by_what_they_say(
         six(1.0, 1.0, 1.0, 1.0, 1.0, 0.0),
         outcomes=[{"id": "e1", "state": "applied", "reason": "", "edit": edit}],
     )
-    (fact,) = fold([started(), *baseline(six(0.0, 0.0, 0.0, 1.0, 1.0, 1.0)), *told]).steps[0].edits
-    assert (fact.op, fact.content) == (op, content) and fact.evidence["support_count"] == 2
-    assert not {"op", "content", "instruction", "new_skill", "type"} & set(fact.evidence)
+    (change,) = fold([started(), *baseline(six(0.0, 0.0, 0.0, 1.0, 1.0, 1.0)), *told]).steps
+    assert edit_parts(change.outcomes[0].edit) == (op, "", content)
+    shown = drawn(change)
+    assert "support count: 2" in shown
+    assert not any(f"{name}: " in shown for name in ("op", "content", "instruction", "new skill", "type"))
 
 
 def test_edits_that_are_not_in_the_accepted_candidate_are_said_to_be_left_out() -> None:
@@ -370,7 +377,7 @@ def test_edits_that_are_not_in_the_accepted_candidate_are_said_to_be_left_out() 
     ]
     events = step(1, six(1.0, 1.0, 1.0, 1.0, 1.0, 0.0), outcomes=outcomes, candidates=tried)
     told = fold([started(), *baseline(six(0.0, 0.0, 0.0, 1.0, 1.0, 1.0)), *events]).steps[0]
-    assert [(one.id, one.state) for one in told.edits] == [("a", "left_out"), ("b", "applied")]
+    assert [(one.id, told.state_of(one)) for one in told.outcomes] == [("a", "left_out"), ("b", "applied")]
 
 
 def test_notes_and_a_rewrite_that_was_not_taken_are_told() -> None:
@@ -389,7 +396,7 @@ def test_notes_and_a_rewrite_that_was_not_taken_are_told() -> None:
     assert isinstance(closing, Checkpoint)
     events[-1] = closing.model_copy(update={"state": state(step=1)})
     told = fold([started(), *baseline(six(0.0, 0.0, 0.0, 1.0, 1.0, 1.0)), *events]).steps[0]
-    assert told.notes == ["Check."] and told.diff == "" and "+# Other" in told.tried
+    assert "<li>Check.</li>" in drawn(told) and told.diff == "" and "+# Other" in told.tried
 
 
 def test_a_second_look_is_told_once() -> None:

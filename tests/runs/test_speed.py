@@ -15,8 +15,8 @@ import pytest
 
 from runs._big import big_run, keep_texts, step_events
 from skillopt.runs.listing import Listing
-from skillopt.runs.matrix import matrix
 from skillopt.runs.reader import RunReader
+from skillopt.runs.tasks import matrix
 
 T = TypeVar("T")
 STEPS, TASKS = 1250, 5000

@@ -20,10 +20,10 @@ from skillopt.events.records import ReopenedRecord
 from skillopt.runs.growth import growth
 from skillopt.runs.listing import Listing
 from skillopt.runs.log import read_events
-from skillopt.runs.matrix import MARKS, matrix, trajectories
-from skillopt.runs.provenance import moved, skill_versions
 from skillopt.runs.reader import RunReader
+from skillopt.runs.tasks import MARKS, compare_task, matrix
 from skillopt.runs.values import Facts
+from skillopt.runs.versions import moved, studies_behind
 from skillopt.skill.document import Document
 
 
@@ -43,9 +43,9 @@ def test_a_start_that_scores_no_more_than_the_seed_is_the_best_skill_all_the_sam
 
 
 def test_every_version_has_the_text_that_was_measured(finished: Path, facts: Facts) -> None:
-    versions = skill_versions(facts)
+    versions = facts.measured
     assert versions[0].text == facts.seed_skill
-    assert [one.text for one in versions if one.is_best][-1] == facts.best_skill
+    assert [one.text for one in versions if facts.is_best(one)][-1] == facts.best_skill
     judged = {
         event.skill
         for event in read_events(finished / "events.jsonl")
@@ -54,12 +54,12 @@ def test_every_version_has_the_text_that_was_measured(finished: Path, facts: Fac
     assert {Document(one.text).digest for one in versions[1:]} <= judged
     taken = [one for one in versions if one.is_taken]
     for before, after in pairwise(taken):
-        assert after.base == before.text
+        assert facts.base_of(after).text == before.text
 
 
 def test_a_line_names_the_step_that_added_it_and_the_failures_behind_it(facts: Facts) -> None:
     found = growth(facts)
-    versions = {one.short: one for one in skill_versions(facts)}
+    versions = {one.short: one for one in facts.measured}
     last = [one for one in versions.values() if one.is_taken][-1]
     alive = [line for line in found.lines if line.gone is None]
     assert [line.text for line in alive] == last.text.removesuffix("\n").split("\n")
@@ -67,46 +67,48 @@ def test_a_line_names_the_step_that_added_it_and_the_failures_behind_it(facts: F
         origin = versions[found.moments[line.first].short]
         assert line.text in origin.text
         if line.first and line.text:
-            assert line.text not in origin.base.split("\n")
-    behind = [line.edit for line in alive if line.edit is not None]
+            assert line.text not in facts.base_of(origin).text.split("\n")
+    behind = [line for line in alive if line.edit is not None]
     assert behind
-    studied = {task for change in facts.changes for study in change.studies for task in study.tasks}
-    for edit in behind:
-        assert edit.tasks and set(edit.tasks) <= studied
-        assert edit.kind in ("failure", "success")
+    for line in behind:
+        assert line.edit is not None and line.edit.evidence["source_type"] in ("failure", "success")
+        studies = studies_behind(line.edit, found.moments[line.first])
+        assert studies and all(study.tasks for study in studies)
 
 
 def test_fixed_and_broken_tasks_are_those_whose_cells_changed(facts: Facts) -> None:
-    seed, *others = facts.versions
-    accepted = next(version for version in others if version.action == "accept_new_best")
-    better, worse = moved(seed, accepted)
+    accepted = next(version for version in facts.changes if version.action == "accept_new_best")
+    before, after = facts.marks(facts.versions[0]), facts.marks(accepted)
+    better, worse = moved(before, after)
     assert better
     for task in better:
-        assert (seed.cells[task].mark, accepted.cells[task].mark) != ("pass", "fail")
+        assert (before[task], after[task]) != ("pass", "fail")
     assert not set(better) & set(worse)
-    assert moved(None, accepted) == ([], [])
+    assert moved({}, after) == ([], [])
 
 
 def test_the_table_tells_passed_failed_and_not_evaluated_apart(facts: Facts) -> None:
     table = matrix(facts)
-    assert len(table.tasks) == 20 and len(table.cells) == len(facts.versions)
-    rejected = next(place for place, version in enumerate(facts.versions) if version.action == "reject")
+    assert len(table.tasks) == 20 and len(table.cells) == len(facts.measured)
+    rejected = next(place for place, version in enumerate(facts.measured) if version.action == "reject")
     counts = table.counts(rejected)
     assert counts["not evaluated"] > 0  # a gate stops reading when it has decided
     assert sum(counts.values()) == 20
-    for column, version in zip(table.cells, facts.versions, strict=True):
+    for column, version in zip(table.cells, facts.measured, strict=True):
         for task, code in zip(table.tasks, column, strict=True):
-            assert MARKS[code] == (version.cells[task].mark if task in version.cells else "not evaluated")
+            assert MARKS[code] == facts.marks(version).get(task, "not evaluated")
 
 
 def test_a_cell_leads_to_what_the_target_did(finished: Path, facts: Facts) -> None:
     task = facts.tasks[0]
-    shown = trajectories(finished, facts, "seed", task)
-    assert len(shown) == len(facts.versions[0].cells[task].rollouts) >= 1
-    assert shown[0].turns and shown[0].score is not None and shown[0].score.hard in (0.0, 1.0)
-    assert trajectories(finished, facts, "seed", "../../etc/passwd") == []
+    [seed] = compare_task(finished, facts, task, "seed").sides
+    assert len(seed.rollouts) == len(facts.versions[0].rows[task]) >= 1
+    _, done, score = seed.rollouts[0]
+    assert done.messages and score is not None and score.hard in (0.0, 1.0)
+    with pytest.raises(UsageError, match="no val task"):
+        compare_task(finished, facts, "../../etc/passwd", "seed")
     with pytest.raises(UsageError, match="no version"):
-        trajectories(finished, facts, "../x", task)
+        compare_task(finished, facts, task, "../x")
 
 
 def test_a_list_of_runs_agrees_with_the_runs_and_a_damaged_one_hides_no_other(

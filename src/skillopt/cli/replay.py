@@ -21,10 +21,9 @@ from skillopt.files import as_usage_error, check_links_stay, write_text
 from skillopt.render.stairs import told
 from skillopt.report import page as whole_page
 from skillopt.runs.growth import GrownLine, Growth, growth
-from skillopt.runs.matrix import MARK_SIGNS
 from skillopt.runs.reader import find_run, read_facts
 from skillopt.runs.side_by_side import tested
-from skillopt.runs.task_look import look_at_all
+from skillopt.runs.tasks import MARK_SIGNS, compare_tasks
 from skillopt.runs.values import Facts
 from skillopt.runs.words import NOT_MEASURED, SIGNS, count, interval, outcome, score
 
@@ -95,8 +94,8 @@ def _write(folder: Path, facts: Facts, seconds: float, *, opens: bool) -> None:
         "'skillopt report RUN --out FILE.html' writes a page elsewhere; its button Play does the same."
     )
     with as_usage_error(target, "written", elsewhere):
-        looks = look_at_all(folder, facts)
-        made = whole_page(facts, looks, is_adopted=is_adopted(folder), play=seconds)
+        tasks = compare_tasks(folder, facts)
+        made = whole_page(facts, tasks, is_adopted=is_adopted(folder), play=seconds)
         write_text(target, made, durable=False)
     echo(str(target))
     if opens:
@@ -192,8 +191,7 @@ def _whole_words(text: str, width: int) -> str:
 
 def _wall(facts: Facts, grown: Growth, k: int, width: int) -> list[Text]:
     tasks = grown.most_changed(facts.tasks, WALL * width)
-    moment = grown.moments[k]
-    fixed, broke = set(moment.fixed), set(moment.broke)
+    fixed, broke = set(grown.fixed[k]), set(grown.broke[k])
     marks = [grown.mark(task, k) for task in tasks]
     moved = f"   fixed {len(fixed)}, broke {len(broke)}" if k else ""
     most = f"   {len(tasks)} most changed shown" if len(tasks) < len(facts.tasks) else ""

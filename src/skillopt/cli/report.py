@@ -12,7 +12,7 @@ from skillopt.errors import UsageError
 from skillopt.files import as_usage_error, check_links_stay, write_text
 from skillopt.report import page, summary
 from skillopt.runs.reader import find_run, read_facts
-from skillopt.runs.task_look import look_at_all
+from skillopt.runs.tasks import compare_tasks
 
 PANEL, PLACE = "Look at runs", 3
 _OURS = "SkillOpt report"
@@ -34,7 +34,7 @@ def report(
     _check(target)
     beside = target.with_suffix(".md")
     for path, text in (
-        (target, page(facts, look_at_all(run, facts), is_adopted=is_adopted(run))),
+        (target, page(facts, compare_tasks(run, facts), is_adopted=is_adopted(run))),
         (beside, summary(facts)),
     ):
         with as_usage_error(path, "written", "Name another file with --out."):

@@ -17,7 +17,7 @@ from skillopt.errors import SkillOptError, UsageError
 from skillopt.render.markup import Markup, trouble
 from skillopt.render.task import task_card
 from skillopt.runs.reader import RunReader, RunReaders, is_run
-from skillopt.runs.task_look import look_at
+from skillopt.runs.tasks import compare_task
 from skillopt.runs.values import Facts
 
 PATIENCE = 0.1
@@ -148,10 +148,10 @@ class Visit:
         if not task or not version:
             return Markup()
         try:
-            look = await asyncio.to_thread(look_at, self.run.folder, facts, task, version)
+            found = await asyncio.to_thread(compare_task, self.run.folder, facts, task, version)
         except SkillOptError as error:
             return trouble(str(error))
-        return task_card(look)
+        return task_card(found)
 
 
 def _read(readers: RunReaders, folder: Path) -> RunReader:

@@ -11,12 +11,12 @@ from skillopt.render.markup import Markup, chip, diff, fold, joined, listed, pai
 from skillopt.render.stairs import legend, stairs, told
 from skillopt.runs.flagged import FlaggedLine
 from skillopt.runs.growth import GrownLine, Growth
-from skillopt.runs.matrix import MARK_SIGNS, MARKS, TaskMatrix
-from skillopt.runs.provenance import Edited
 from skillopt.runs.side_by_side import tested
 from skillopt.runs.spending import HEADS, UNKNOWN_IS_NOT_ZERO
 from skillopt.runs.spending import table as spending_table
+from skillopt.runs.tasks import MARK_SIGNS, MARKS, TaskMatrix
 from skillopt.runs.values import Facts
+from skillopt.runs.versions import patterns_of, studies_behind
 from skillopt.runs.words import NOT_MEASURED, SIGNS, amount, count, interval, money, outcome, outcomes, score
 from skillopt.significance import TONES
 
@@ -140,7 +140,7 @@ def _line(grown: Growth, line: GrownLine, shown: int, flagged: FlaggedLine | Non
     text = tag("code", line.text or " ")
     gutter = [tag("span", moment.name if line.first else "", cls="step")]
     if line.first:
-        gutter.append(_bars(len(moment.fixed), len(moment.broke)))
+        gutter.append(_bars(len(grown.fixed[line.first]), len(grown.broke[line.first])))
     if flagged is not None:
         gutter.append(chip(f"flagged {flagged.number}: {flagged.flags[0].reason}", "bad"))
     inside = tag("span", *gutter, text, cls="row")
@@ -166,15 +166,18 @@ def _bars(fixed: int, broke: int) -> Markup:
 def _behind(grown: Growth, line: GrownLine) -> Iterator[tuple[str, str]]:
     moment, edit = grown.moments[line.first], line.edit
     yield "verdict", f"{outcome(moment.action)}: {moment.why}"
-    if isinstance(edit, Edited):
-        yield "edit", f"{edit.id}{f', supported by {edit.support}' if edit.support else ''}"
-        if edit.rationale:
-            yield "rationale", edit.rationale
-        yield "from successes" if edit.kind == "success" else "from failures", named(edit.tasks)
-        if edit.patterns:
-            yield "seen in them", "; ".join(edit.patterns)
-    yield "fixed on val", named(moment.fixed)
-    yield "broke on val", named(moment.broke)
+    if edit is not None:
+        studies, support = studies_behind(edit, moment), edit.evidence.get("support_count", "")
+        yield "edit", edit.id + (f", supported by {support}" if support != "" else "")
+        if rationale := str(edit.evidence.get("rationale", "")):
+            yield "rationale", rationale
+        is_success = edit.evidence.get("source_type") == "success"
+        tasks = dict.fromkeys(task for study in studies for task in study.tasks)
+        yield "from successes" if is_success else "from failures", named(list(tasks))
+        if patterns := dict.fromkeys(seen for study in studies for seen in patterns_of(study)):
+            yield "seen in them", "; ".join(patterns)
+    yield "fixed on val", named(grown.fixed[line.first])
+    yield "broke on val", named(grown.broke[line.first])
 
 
 def named(tasks: Sequence[str]) -> str:
@@ -228,20 +231,22 @@ def heat(found: TaskMatrix, rows: Sequence[int], columns: Sequence[int], base: s
     """The table of tasks and versions. With `base`, an address that ends in a query, cells are links."""
     head = [tag("th", "task", scope="col")]
     for column in columns:
-        word, counts = outcome(found.actions[column]), found.counts(column)
-        title = f"{found.names[column]}, {word}: {counts['pass']} of {len(found.tasks)} passed"
+        version, counts = found.versions[column], found.counts(column)
+        word = outcome(version.action)
+        title = f"{version.name}, {word}: {counts['pass']} of {len(found.tasks)} passed"
         mark = joined([tag("br"), tag("span", SIGNS.get(word, " "))])
-        head.append(tag("th", found.versions[column], mark, scope="col", title=title))
+        head.append(tag("th", version.short, mark, scope="col", title=title))
     body = []
     for row in rows:
         name = found.tasks[row]
         cells = []
         for column in columns:
             mark_ = MARKS[found.cells[column][row]]
-            label = f"{name}, {found.names[column]}: {mark_}"
+            version = found.versions[column]
+            label = f"{name}, {version.name}: {mark_}"
             inside: str = MARK_SIGNS[mark_]
             if base:
-                href = f"{base}&{urlencode({'task': name, 'version': found.versions[column]})}"
+                href = f"{base}&{urlencode({'task': name, 'version': version.short})}"
                 is_first = row == rows[0] and column == columns[0]
                 inside = tag("a", inside, href=href, aria_label=label, tabindex=0 if is_first else -1)
             cells.append(tag("td", inside, cls=mark_.replace(" ", "-")))

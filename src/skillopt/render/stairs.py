@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from skillopt.render.markup import Markup, joined, tag
-from skillopt.runs.growth import Growth, Moment
+from skillopt.runs.growth import Growth
 from skillopt.runs.side_by_side import tested
 from skillopt.runs.values import Facts
+from skillopt.runs.versions import SkillVersion
 from skillopt.runs.words import SIGNS, interval, outcome, score
 
 _WIDTH, _HEIGHT = 1000, 170
@@ -90,7 +91,7 @@ def sign(word: str, x: float, y: float) -> Markup:
     return joined([ring, mark] if word == "inconclusive" else [ring])
 
 
-def told(moment: Moment) -> str:
+def told(moment: SkillVersion) -> str:
     """A moment in a sentence."""
     if moment.short == "seed":
         return f"the seed: val {score(moment.score)}"

@@ -12,8 +12,7 @@ from skillopt.render.run import configuration, heat, hero, screen, spending, sub
 from skillopt.render.steps import steps
 from skillopt.render.task import task_card
 from skillopt.runs.growth import growth
-from skillopt.runs.matrix import matrix
-from skillopt.runs.task_look import TaskLook
+from skillopt.runs.tasks import ComparedTask, matrix
 from skillopt.runs.values import Facts
 
 MOST_ANSWERS = 1 << 20
@@ -22,15 +21,15 @@ _SECTIONS = ("Scores", "Skill", "Steps", "Tasks", "Spending", "Configuration")
 
 
 def page(
-    facts: Facts, looks: Iterable[TaskLook] = (), *, is_adopted: bool = False, play: float | None = None
+    facts: Facts, tasks: Iterable[ComparedTask] = (), *, is_adopted: bool = False, play: float | None = None
 ) -> str:
-    """The whole page; a square of the wall opens the task that was looked at, as far as `MOST_ANSWERS`. With
+    """The whole page; a square of the wall opens its task, as far as `MOST_ANSWERS`. With
     `play` it moves through the run by itself, in so many seconds.
     """
     grown = growth(facts)
     found = matrix(facts)
     every = tag("p", "No val task is measured yet.")
-    if facts.versions:
+    if facts.measured:
         everything = heat(found, range(len(found.tasks)), range(len(found.versions)))
         every = fold("Every task with every version that was measured", everything)
     links = (tag("a", name, href=f"#{name.lower()}") for name in _SECTIONS)
@@ -47,7 +46,7 @@ def page(
             card("The best skill", fold("The best skill", tag("pre", facts.best_skill)), id="best"),
             card("Spending", spending(facts.spending, facts.spent), id="spending"),
             card("Configuration", fold("Every key", configuration(facts)), id="configuration"),
-            *_answers(looks),
+            *_answers(tasks),
         ]
     )
     digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
@@ -67,10 +66,10 @@ def page(
     )
 
 
-def _answers(looks: Iterable[TaskLook]) -> Iterator[Markup]:
+def _answers(tasks: Iterable[ComparedTask]) -> Iterator[Markup]:
     left = MOST_ANSWERS
-    for look in looks:
-        kept = tag("template", task_card(look), data_task=look.task)
+    for task in tasks:
+        kept = tag("template", task_card(task), data_task=task.id)
         left -= len(kept)
         if left < 0:
             return

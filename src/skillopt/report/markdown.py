@@ -51,7 +51,7 @@ def _lines(facts: Facts) -> Iterator[str]:
         steps = [
             (one.name, outcome(one.action), score(one.train), score(one.score), str(applied), one.why)
             for one in facts.changes
-            for applied in [sum(edit.state == "applied" for edit in one.edits)]
+            for applied in [sum(one.state_of(edit) == "applied" for edit in one.outcomes)]
         ]
         yield from _table(
             ("step", "verdict", "train rollouts", "val after it", "edits applied", "why"), steps

@@ -22,8 +22,8 @@ from skillopt.runs.answers import measured_rows
 from skillopt.runs.fold import LogSection
 from skillopt.runs.log import DATABASE, EVENTS, read_sections
 from skillopt.runs.reader import RunReader
-from skillopt.runs.steps import judged_skill
 from skillopt.runs.stored import asked_twice
+from skillopt.runs.versions import judged_skill
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Outcome
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +12,8 @@ from skillopt.gate.gate import SMALLEST_VERIFIED
 from skillopt.money import Account
 from skillopt.redact import looks_secret, without_password
 from skillopt.runs.fold import Fold
-from skillopt.runs.steps import SectionFacts
 from skillopt.runs.values import Facts
+from skillopt.runs.versions import SkillVersion
 from skillopt.runs.words import START_NAME, count, origin
 from skillopt.significance import Significance, significance
 from skillopt.skill.diff import unified
@@ -28,7 +28,7 @@ def mixed_weight(config: Mapping[str, Any] | None) -> float:
 
 
 def facts_of(
-    fold: Fold[SectionFacts],
+    fold: Fold[Sequence[SkillVersion]],
     *,
     rendered: Callable[[str], str],
     config: Mapping[str, Any] | None = None,
@@ -46,10 +46,10 @@ def facts_of(
             "The log does not begin a training run; there is nothing to report. A folder of 'skillopt eval'"
             " holds none."
         )
-    kept = [*fold.kept, *fold.kept_of_handover]
-    versions = [version for one in kept for version in one.versions]
+    versions = [version for kept in (*fold.kept, *fold.kept_of_handover) for version in kept]
+    weight = mixed_weight(config)
     account, is_at_work = account or Account(), status == "running"
-    test = last_look(fold, mixed_weight(config), summary)
+    test = last_look(fold, weight, summary)
     facts = Facts(
         benchmark=started.benchmark,
         target=started.target,
@@ -58,9 +58,9 @@ def facts_of(
         status=status,
         planned=started.steps,
         counts=started.counts,
-        changes=[one.change for one in kept if one.change is not None],
+        weight=weight,
         versions=versions,
-        tasks=list(dict.fromkeys(task for version in versions for task in version.cells)),
+        tasks=list(dict.fromkeys(task for version in versions for task in version.rows)),
         test=test,
         looks=looks_by_eval + len(fold.looks),
         looks_by_eval=looks_by_eval,
@@ -102,7 +102,9 @@ def significance_of(fold: Fold[Any], gain: float | None, p: float | None) -> Sig
     return significance(gain, p, is_changed=state.best != state.seed, is_over=is_over)
 
 
-def last_look(fold: Fold[SectionFacts], weight: float, summary: Mapping[str, Any] | None) -> TestReport:
+def last_look(
+    fold: Fold[Sequence[SkillVersion]], weight: float, summary: Mapping[str, Any] | None
+) -> TestReport:
     """The last look at the test split, compared as the run itself compares it."""
     state = fold.state
     if not fold.looks:
@@ -115,7 +117,7 @@ def last_look(fold: Fold[SectionFacts], weight: float, summary: Mapping[str, Any
 
 def _remarks(
     facts: Facts,
-    fold: Fold[SectionFacts],
+    fold: Fold[Sequence[SkillVersion]],
     config: Mapping[str, Any] | None,
     summary: Mapping[str, Any] | None,
 ) -> Iterator[str]:
@@ -126,7 +128,7 @@ def _remarks(
         yield "Slow updates were taken without a gate and measured afterwards."
     left_out = () if fold.state is None else fold.state.left_out
     too_few = fold.state is not None and len(facts.tasks) - len(left_out) < SMALLEST_VERIFIED
-    if too_few or any(not change.verified for change in facts.changes):
+    if too_few or any(one.judged is not None and not one.judged.verified for one in facts.changes):
         yield f"Unverified: fewer than {SMALLEST_VERIFIED} val tasks decided."
     if left_out:
         yield f"Left out of the gate, not measurable at baseline: {', '.join(left_out)}."

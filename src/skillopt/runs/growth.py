@@ -5,30 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from skillopt.runs.matrix import MARKS
-from skillopt.runs.provenance import Edited, edited, moved
-from skillopt.runs.values import Facts, SkillChange, Version, fields_of
+from skillopt.runs.values import Facts
+from skillopt.runs.versions import Mark, SkillVersion, moved
+from skillopt.skill.edits import Edit
 
 MOST = 250
 """Moments of a long run that are shown; every change that was taken is among them."""
-SEED = "the seed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment(SkillChange):
-    """A run after one change of its skill, taken or not; the first moment is the seed."""
-
-    is_taken: bool = True
-    fixed: Sequence[str] = ()
-    """Val tasks that went better than with the skill before."""
-    broke: Sequence[str] = ()
-
-    @property
-    def reached(self) -> float | None:
-        """The candidate's val score, or the most that it could still have reached."""
-        return self.bound if self.candidate is None else self.candidate
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,18 +21,21 @@ class GrownLine:
     text: str
     first: int
     gone: int | None = None
-    edit: Edited | None = None
+    edit: Edit | None = None
     """The edit that wrote it, where one did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """A run as something to scrub through."""
+    """A run as something to scrub through: one moment after each version, the seed first."""
 
-    moments: Sequence[Moment]
+    moments: Sequence[SkillVersion]
+    fixed: Sequence[Sequence[str]]
+    """By moment: val tasks that went better than with the skill before."""
+    broke: Sequence[Sequence[str]]
     lines: Sequence[GrownLine]
     """Every line that ever was in the skill, in reading order."""
-    marks: Mapping[str, Sequence[tuple[int, str]]]
+    marks: Mapping[str, Sequence[tuple[int, Mark]]]
     """By task: from which moment on it had which mark. At a candidate that was not taken the rows that were
     measured are the candidate's.
     """
@@ -58,9 +44,10 @@ class Growth:
     best: int
     """The moment from which on the best skill stood."""
 
-    def mark(self, task: str, at: int) -> str:
+    def mark(self, task: str, at: int) -> Mark:
         """How a task stood at a moment."""
-        return next((mark for first, mark in reversed(self.marks.get(task, ())) if first <= at), MARKS[0])
+        marks = reversed(self.marks.get(task, ()))
+        return next((mark for first, mark in marks if first <= at), "not evaluated")
 
     def most_changed(self, tasks: Sequence[str], most: int) -> Sequence[str]:
         """The tasks in their order; of more than `most` those that changed most often."""
@@ -71,23 +58,20 @@ class Growth:
 
 def growth(facts: Facts, most: int = MOST) -> Growth:
     """Everything that can be scrubbed through, as far as the run was decided."""
-    versions = {version.short: version for version in facts.versions}
-    changes = _shown(facts.changes, most)
-    current = versions.get("seed")
-    where: dict[str, Any] = {"at": 0.0, "step": 0, "epoch": 0}
-    moments = [Moment(short="seed", name=SEED, action="baseline", why="", score=facts.baseline, **where)]
-    lines = [GrownLine(text=line, first=0) for line in _lines_of(facts.seed_skill)]
-    marks = {} if current is None else {task: [(0, cell.mark)] for task, cell in current.cells.items()}
-    standing = {task: found[0][1] for task, found in marks.items()}
+    moments = [*facts.versions[:1], *_shown(facts.changes, most)]
+    lines: list[GrownLine] = []
+    marks: dict[str, list[tuple[int, Mark]]] = {}
+    moves: list[tuple[list[str], list[str]]] = []
+    passing: list[int] = []
+    current: dict[str, Mark] = {}
+    """With the last version that was taken and measured."""
+    standing: dict[str, Mark] = {}
     differs: list[str] = []
-    passing = [sum(mark == "pass" for mark in standing.values())]
-    best = None if facts.best_skill != facts.seed_skill else 0
-    for k, change in enumerate(changes, 1):
-        version, is_taken = versions.get(change.short), bool(change.diff)
-        fixed, broke = moved(current, version) if version is not None else ([], [])
-        moments.append(Moment(**fields_of(change), is_taken=is_taken, fixed=fixed, broke=broke))
-        seen = {} if version is None else {task: cell.mark for task, cell in version.cells.items()}
-        passing.append(passing[-1])
+    best = None
+    for k, version in enumerate(moments):
+        seen = facts.marks(version)
+        moves.append(moved(current, seen))
+        passing.append(passing[-1] if passing else 0)
         for task in {*differs, *seen}:
             mark = seen.get(task, standing.get(task))
             found = marks.setdefault(task, [])
@@ -95,33 +79,40 @@ def growth(facts: Facts, most: int = MOST) -> Growth:
             if mark is not None and before != mark:
                 found.append((k, mark))
                 passing[-1] += (mark == "pass") - (before == "pass")
-        differs = [] if is_taken else [task for task, mark in seen.items() if mark != standing.get(task)]
-        if is_taken and version is not None:
+        differs = (
+            [] if version.is_taken else [task for task, mark in seen.items() if mark != standing.get(task)]
+        )
+        if version.is_taken and (version.rows or not k):
             standing |= seen
-            current = version
+            current = seen
             if version.text:
-                lines = _grown(lines, version, change, k)
+                lines = _grown(lines, version, k)
             if best is None and version.text == facts.best_skill:
                 best = k
-    return Growth(moments=moments, lines=lines, marks=marks, passing=passing, best=best or 0)
+    fixed, broke = [better for better, _ in moves], [worse for _, worse in moves]
+    return Growth(
+        moments=moments, fixed=fixed, broke=broke, lines=lines, marks=marks, passing=passing, best=best or 0
+    )
 
 
-def _shown(changes: Sequence[SkillChange], most: int) -> list[SkillChange]:
+def _shown(changes: Sequence[SkillVersion], most: int) -> list[SkillVersion]:
     """All changes, or of a long run those that were taken and every so many-th of the others."""
     every = max(1, -(-len(changes) // most))
     last = len(changes) - 1
-    return [one for at, one in enumerate(changes) if one.diff or at % every == 0 or at == last]
+    return [one for at, one in enumerate(changes) if one.is_taken or at % every == 0 or at == last]
 
 
 def _lines_of(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def _grown(lines: Sequence[GrownLine], version: Version, change: SkillChange, k: int) -> list[GrownLine]:
+def _grown(lines: Sequence[GrownLine], version: SkillVersion, k: int) -> list[GrownLine]:
     """The lines with those of a version put in where they stand; lines that it lost stay as dead ones."""
     new = _lines_of(version.text)
     alive = [line.text for line in lines if line.gone is None]
-    applied = [edit for edit in change.edits if edit.state == "applied"]
+    applied = [
+        one.edit for one in version.outcomes if version.state_of(one) == "applied" and one.edit.op != "delete"
+    ]
     writers = [(edit, {part.strip() for part in edit.content.split("\n")} - {""}) for edit in applied]
     found: list[GrownLine] = []
     rest = iter(lines)
@@ -138,6 +129,5 @@ def _grown(lines: Sequence[GrownLine], version: Version, change: SkillChange, k:
         passed(a1 - a0, dies=kind != "equal")
         for text in new[b0:b1] if kind != "equal" else ():
             writer = next((edit for edit, wrote in writers if text.strip() in wrote), None)
-            behind = None if writer is None else edited(writer, change)
-            found.append(GrownLine(text=text, first=k, edit=behind))
+            found.append(GrownLine(text=text, first=k, edit=writer))
     return [*found, *rest]

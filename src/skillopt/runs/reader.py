@@ -7,7 +7,7 @@ import gc
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,10 +23,10 @@ from skillopt.runs.log import DATABASE, EARLIER, EVENTS
 from skillopt.runs.looks import read_looks
 from skillopt.runs.spending import LedgerView
 from skillopt.runs.status import RunStatus
-from skillopt.runs.steps import ChangeBuilder, SectionFacts
 from skillopt.runs.stored import StoredTexts
 from skillopt.runs.tail import DatabaseTail, EventTail
 from skillopt.runs.values import Facts
+from skillopt.runs.versions import SkillVersion, VersionBuilder
 from skillopt.skill.store import Skills
 
 RunState = Literal["waiting", "running", "stopped", "finished"]
@@ -56,10 +56,8 @@ class RunReader:
         """What the run was last started with; empty until it is written."""
         self._texts = StoredTexts(self.folder / DATABASE)
         self.skills = Skills(self._texts)
-        self._build = ChangeBuilder(self.skills)
-        self.fold: Fold[SectionFacts] = Fold(
-            self._build if self._in_detail else lambda section: SectionFacts()
-        )
+        self._build = VersionBuilder(self.skills)
+        self.fold: Fold[Sequence[SkillVersion]] = Fold(self._build if self._in_detail else lambda section: ())
         self.spending = LedgerView(self._now)
         self.status = RunStatus(self.fold, clock=self._now)
         self.status.elapsed = self.seconds

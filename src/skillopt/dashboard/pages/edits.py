@@ -8,8 +8,8 @@ from dataclasses import replace
 from skillopt.dashboard._forms import choice, field, filters, pager
 from skillopt.dashboard._page import Page, Parts, Visit
 from skillopt.render.markup import card, tag
-from skillopt.render.steps import steps
-from skillopt.runs.values import SkillChange
+from skillopt.render.steps import edit_parts, steps
+from skillopt.runs.versions import SkillVersion
 from skillopt.runs.words import outcome
 
 SIZE = 20
@@ -21,7 +21,7 @@ async def build(visit: Visit) -> Parts:
     """The steps that hold what was asked for, the newest first."""
     facts = (await visit.look()).facts()
     changes = [] if facts is None else list(reversed(facts.changes))
-    counted = Counter(edit.state for change in changes for edit in change.edits)
+    counted = Counter(change.state_of(edit) for change in changes for edit in change.outcomes)
     states = {_ALL: f"all ({counted.total():,})"}
     states |= {state: f"{state.replace('_', ' ')} ({number:,})" for state, number in counted.most_common()}
     state, words = visit.query.get("state", _ALL), visit.query.get("words", "")
@@ -35,22 +35,21 @@ async def build(visit: Visit) -> Parts:
     chosen = [change for change in changes if step in (_ALL, change.short)]
     if state != _ALL or words:
         found = [_with(change, state, words.lower().split()) for change in chosen]
-        chosen = [change for change in found if change.edits]
+        chosen = [change for change in found if change.outcomes]
     part, pages = pager(visit, len(chosen), SIZE, "steps")
-    edits = sum(len(change.edits) for change in chosen)
+    edits = sum(len(change.outcomes) for change in chosen)
     said = tag("p", f"{edits:,} edits in {len(chosen):,} steps.", cls="soft", role="status")
     return {"filter": wanted, "steps": card("Steps", said, steps(chosen[part]), pages)}
 
 
-def _with(change: SkillChange, state: str, words: list[str]) -> SkillChange:
+def _with(change: SkillVersion, state: str, words: list[str]) -> SkillVersion:
     """The step with only those of its edits that were asked for."""
-    kept = [
-        edit
-        for edit in change.edits
-        if state in (_ALL, edit.state)
-        and all(word in f"{edit.op} {edit.target} {edit.content} {edit.reason}".lower() for word in words)
-    ]
-    return replace(change, edits=kept)
+    kept = []
+    for one in change.outcomes:
+        text = " ".join([*edit_parts(one.edit), change.reason_of(one)]).lower()
+        if state in (_ALL, change.state_of(one)) and all(word in text for word in words):
+            kept.append(one)
+    return replace(change, outcomes=kept)
 
 
 PLUGIN = Page(path="/run/{run}/edits", title="Steps", place=20, build=build)

@@ -20,7 +20,7 @@ from skillopt.runs.growth import growth
 from skillopt.runs.lines import LogLine
 from skillopt.runs.reader import RunReader, read_facts
 from skillopt.runs.status import RunStatus
-from skillopt.runs.task_look import look_at_all
+from skillopt.runs.tasks import compare_tasks
 from skillopt.runs.values import Facts
 from skillopt.runs.words import count, duration, money, score
 
@@ -184,8 +184,8 @@ async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
 
 def _report(visit: Visit) -> str:
     facts = read_facts(visit.run.folder)
-    looks = look_at_all(visit.run.folder, facts)
-    return report(facts, looks, is_adopted=is_adopted(visit.run.folder))
+    tasks = compare_tasks(visit.run.folder, facts)
+    return report(facts, tasks, is_adopted=is_adopted(visit.run.folder))
 
 
 def _skill(visit: Visit) -> str:

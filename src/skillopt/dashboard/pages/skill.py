@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from skillopt.dashboard._forms import choice, filters
 from skillopt.dashboard._page import Page, Parts, Visit
 from skillopt.render.markup import Markup, card, diff, empty, region, soft, tag, verbatim
-from skillopt.runs.provenance import SkillVersion, skill_versions
+from skillopt.runs.values import Facts
+from skillopt.runs.versions import SkillVersion
 from skillopt.runs.words import outcome, score
 from skillopt.skill.diff import unified
 
@@ -22,45 +23,46 @@ _CONTEXT = 3
 async def build(visit: Visit) -> Parts:
     """The version that the address names, the best where it names none, and the one it is compared with."""
     facts = (await visit.look()).facts()
-    found = [] if facts is None else skill_versions(facts)
-    if not found:
+    found = [] if facts is None else facts.measured
+    if facts is None or not found:
         return {"empty": empty("Nothing was measured yet: the seed appears here with the baseline.")}
     rejected = [one.short for one in found if not one.is_taken][-MOST_REJECTED:]
     versions = {one.short: one for one in reversed(found) if one.is_taken or one.short in rejected}
-    best = next((one.short for one in found if one.is_best), "seed")
+    best = next((one.short for one in found if facts.is_best(one)), "seed")
     one = versions.get(visit.query.get("version", ""), versions[best])
     against = visit.query.get("against", "seed" if "version" not in visit.query else BASE)
     other, view = versions.get(against), visit.query.get("view", "inline")
-    offered = {short: _named(version) for short, version in versions.items()}
+    offered = {short: _named(facts, version) for short, version in versions.items()}
     wanted = filters(
         choice("version", "Version", offered, one.short),
         choice("against", "Compared with", {BASE: "the skill it was made from", **offered}, against),
         choice("view", "Shown", _VIEWS, view),
     )
-    before, name = (one.base, "before") if other is None else (other.text, other.name)
-    return {"filter": wanted, "text": card("What changed", *_text(one, before, name, view))}
+    before, name = (facts.base_of(one), "before") if other is None else (other, other.name)
+    said = soft(_named(facts, one))
+    return {"filter": wanted, "text": card("What changed", said, *_text(one, before.text, name, view))}
 
 
-def _named(one: SkillVersion) -> str:
+def _named(facts: Facts, one: SkillVersion) -> str:
     if one.short == "seed":
-        return f"the seed · val {score(one.score)}"
-    return f"{one.name} · {outcome(one.action)} · val {score(one.score)}{' · best' if one.is_best else ''}"
+        return f"the seed · val {score(one.candidate)}"
+    best = " · best" if facts.is_best(one) else ""
+    return f"{one.name} · {outcome(one.action)} · val {score(one.candidate)}{best}"
 
 
 def _text(one: SkillVersion, before: str, name: str, view: str) -> list[Markup]:
-    said = soft(_named(one))
     if view == "text":
-        return [said, verbatim(one.text or "The log does not hold this text.", f"The skill of {one.name}")]
+        return [verbatim(one.text or "The log does not hold this text.", f"The skill of {one.name}")]
     if before == one.text:
         same = "The run began with this skill."
         if one.short != "seed":
             same = f"{one.name} reads the same as {name}."
-        return [said, soft(same), verbatim(one.text, f"The skill of {one.name}")]
+        return [soft(same), verbatim(one.text, f"The skill of {one.name}")]
     if view == "sides":
         label = f"{name} on the left, {one.name} on the right"
-        return [said, region(label, *side_by_side(before, one.text), cls="columns")]
+        return [region(label, *side_by_side(before, one.text), cls="columns")]
     label = f"Difference between {name} and {one.name}"
-    return [said, diff(unified(before, one.text, name, one.name), label)]
+    return [diff(unified(before, one.text, name, one.name), label)]
 
 
 def side_by_side(before: str, after: str) -> list[Markup]:

@@ -9,8 +9,7 @@ from skillopt.dashboard._page import Page, Parts, Visit
 from skillopt.render.markup import card, empty, tag
 from skillopt.render.run import heat
 from skillopt.runs.answers import stored_tasks
-from skillopt.runs.matrix import MARKS, TaskMatrix, matrix
-from skillopt.runs.values import Facts
+from skillopt.runs.tasks import MARKS, TaskMatrix, matrix
 
 TASKS = 50
 VERSIONS = 24
@@ -29,7 +28,8 @@ async def build(visit: Visit) -> Parts:
     facts = (await visit.look()).facts()
     if facts is None or not facts.tasks:
         return {"tasks": empty("No task was measured yet: the table begins with the baseline.")}
-    found, taken = matrix(facts), _taken(facts)
+    found = matrix(facts)
+    taken = [place for place, one in enumerate(found.versions) if one.is_taken]
     kinds = {one.id: one.kind for one in stored_tasks(visit.run.folder) if one.kind}
     show, words, kind = (visit.query.get(name, "") for name in ("show", "words", "kind"))
     only = bool(visit.query.get("only"))
@@ -43,7 +43,7 @@ async def build(visit: Visit) -> Parts:
         fields.insert(1, choice("kind", "Kind", named, kind))
     rows = [
         row
-        for row in _wanted(found, show, taken)
+        for row in _wanted(found, show, taken[-1])
         if words.lower() in found.tasks[row].lower() and kind in ("", kinds.get(found.tasks[row]))
     ]
     columns = taken if only else list(range(len(found.versions)))
@@ -59,15 +59,10 @@ async def build(visit: Visit) -> Parts:
     }
 
 
-def _taken(facts: Facts) -> list[int]:
-    """The columns of the skills that the run had, one after the other; the last is the current one."""
-    taken = {change.short for change in facts.changes if change.diff}
-    return [place for place, one in enumerate(facts.versions) if one.short in taken or not place]
-
-
-def _wanted(found: TaskMatrix, show: str, taken: list[int]) -> list[int]:
+def _wanted(found: TaskMatrix, show: str, last: int) -> list[int]:
+    """The rows of a filter; `last` is the column of the current skill."""
     rows = list(range(len(found.tasks)))
-    last, cells = taken[-1], found.cells
+    cells = found.cells
     if show == "changed":
         return [row for row in rows if len({column[row] for column in cells if column[row]}) > 1]
     if show == "invalid":
