@@ -11,11 +11,12 @@ from typing import Any
 
 from skillopt.changes.adoption import Adoption
 from skillopt.errors import UsageError
+from skillopt.files import expand_home
 from skillopt.skill.paths import SKILL_FILE
 from skillopt.transcripts import Homes
 from skillopt.transcripts.session import is_within
 from skillopt_sleep.job import NightJobs
-from skillopt_sleep.settings import NightSettings, Roles, expanded, find_settings, read_settings
+from skillopt_sleep.settings import NightSettings, Roles, find_settings, read_settings
 from skillopt_sleep.state import NightHome, ProjectHome
 from skillopt_sleep.targets import SkillPlaces, skill_places, target_of
 from skillopt_sleep.tasks_file import TasksFile, read_tasks
@@ -126,7 +127,7 @@ def with_tasks(context: NightContext, path: Path) -> NightContext:
                 f"{path} is for the skill {read.target_skill_path!r}, which is no path. Correct"
                 " target_skill_path."
             )
-        named = Path(os.path.realpath(context.project / expanded(read.target_skill_path)))
+        named = Path(os.path.realpath(context.project / expand_home(read.target_skill_path)))
         if not is_within(str(named), context.project):
             raise UsageError(
                 f"{path} is for the skill {named}, outside the project. If that is meant, name it:"

@@ -21,6 +21,7 @@ from skillopt.config.model_string import parse_model_string
 from skillopt.config.sections import Section
 from skillopt.config.validation import is_harmless, validation_messages
 from skillopt.errors import ConfigError, UnknownName, suggest
+from skillopt.files import expand_home
 from skillopt.models import PROVIDERS
 from skillopt.skill.spec import MAX_NAME
 
@@ -87,16 +88,8 @@ _DEFAULT_MODEL = {"claude-cli": "sonnet"}
 _SIMULATED = ("mock", "world")
 
 
-def expanded(text: str) -> Path:
-    """A path as a person writes it; the `~name` of nobody stays a name."""
-    try:
-        return Path(text).expanduser()
-    except RuntimeError:
-        return Path(text)
-
-
 def _path(value: Any) -> Any:
-    return (expanded(value) if value else None) if isinstance(value, str) else value
+    return (expand_home(value) if value else None) if isinstance(value, str) else value
 
 
 OptionalPath = Annotated[Path | None, BeforeValidator(_path)]

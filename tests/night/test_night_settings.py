@@ -131,6 +131,7 @@ def test_an_unknown_key_is_an_error_that_names_the_near_miss(tmp_path: Path) -> 
         ({"managed_skill_name": "../../etc"}, "is no name of a skill"),
         ({"managed_skill_name": "my--skill"}, "with single dashes between"),
         ({"managed_skill_name": "a" * 65}, "is no name of a skill"),
+        ({"target_skill_path": "~nobody-of-this-name/SKILL.md"}, "home folder of '~nobody-of-this-name'"),
         ({"lookback_hours": 1e12}, "expected at most 1000000"),
         ({"max_dollars_per_night": float("inf")}, "expected a number"),
     ],

@@ -21,12 +21,12 @@ from skillopt.cli._options import option, parameter, with_options
 from skillopt.config.files import read_dotenv
 from skillopt.errors import UsageError
 from skillopt.events import Sink
-from skillopt.files import as_usage_error, make_private_folder
+from skillopt.files import as_usage_error, expand_home, make_private_folder
 from skillopt.process import Finished, own_program
 from skillopt.run import Job, OpenRun
 from skillopt_sleep import NightContext, open_context, with_tasks
 from skillopt_sleep.schedulers import system
-from skillopt_sleep.settings import DEAD, PATHS, REFUSED, NightSettings, expanded
+from skillopt_sleep.settings import DEAD, PATHS, REFUSED, NightSettings
 
 FLAGS: Mapping[str, str] = {
     "project": "invoked_project",
@@ -227,5 +227,5 @@ def _absolute(field: str, value: Any) -> Any:
     if field not in PATHS:
         return value
     if isinstance(value, list):
-        return [str(expanded(one).absolute()) for one in value]
-    return str(expanded(value).absolute())
+        return [str(expand_home(one).absolute()) for one in value]
+    return str(expand_home(value).absolute())
