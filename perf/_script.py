@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from _graph import Graph
-from skillopt.evaluation.runner import Row, rows_of
-from skillopt.events import Checkpoint, EpochEnded, Event, Judged, RowFact, StageClosed, TestMeasured, Updated
+from skillopt.evaluation.runner import PlannedRow, rows_of
+from skillopt.events import Checkpoint, EpochEnded, Event, Judged, Row, StageClosed, TestMeasured, Updated
 from skillopt.events.place import Place
 from skillopt.gate.decision import reading_order
 from skillopt.run import OpenRun, trainer_of
@@ -134,11 +134,11 @@ class Reader:
     def _batches(self, epoch: int) -> Iterable[Any]:
         return self._trainer.plan.batches_left(epoch, None)
 
-    def _rows(self, name: str) -> list[RowFact]:
+    def _rows(self, name: str) -> list[Row]:
         fact = self._facts.get(name)
         return list(fact.rows) if isinstance(fact, StageClosed) else []
 
-    def _keys(self, skill: Document, rows: Iterable[Row]) -> tuple[str, ...]:
+    def _keys(self, skill: Document, rows: Iterable[PlannedRow]) -> tuple[str, ...]:
         return tuple(self._opened.evaluator.key(skill.rendered, row) for row in rows)
 
     def _window(self, place: str, candidate: Document, incumbent: Document) -> Window | None:

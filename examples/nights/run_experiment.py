@@ -19,7 +19,7 @@ from _nights import Night, NightsInARow, limited, run_nights, work_on
 from _persona import PERSONAS, Persona
 from _simulated import models_for, of_persona
 
-from skillopt.events import Checkpoint, Judged, Reflected, RowFact, StageClosed, Updated
+from skillopt.events import Checkpoint, Judged, Reflected, Row, StageClosed, Updated
 from skillopt.events.place import Place
 from skillopt_sleep import Roles
 from skillopt_sleep.plan import NightTarget
@@ -32,7 +32,7 @@ class Trail:
     night: int
     verdict: Judged
     """The gate's on the step's candidate."""
-    measured: Sequence[RowFact]
+    measured: Sequence[Row]
     """Val rows on which the candidate was really measured."""
     taken: bool
     """Whether it stood in the skill after the step."""

@@ -16,7 +16,7 @@ from skillopt.changes.proposal import (
     mean_gain,
 )
 from skillopt.evaluation.compare import compare
-from skillopt.events import Checkpoint, EpochEnded, Event, Judged, RowFact, StageClosed, Updated
+from skillopt.events import Checkpoint, EpochEnded, Event, Judged, Row, StageClosed, Updated
 from skillopt.events.place import BASELINE, Place
 from skillopt.events.records import SlowUpdateRecord, StepRecord
 from skillopt.events.state import State
@@ -121,7 +121,7 @@ def _example(opened: OpenRun, history: Sequence[Event], target: NightTarget) -> 
     """The held-out request whose answer gained most, with its first answer and its best."""
     formal = target.formal
     held = {task.id: task.prompt for task in target.tasks if task.split == "val" and task.id not in formal}
-    rows: dict[str, list[RowFact]] = defaultdict(list)
+    rows: dict[str, list[Row]] = defaultdict(list)
     closed = [event for event in history if isinstance(event, StageClosed)]
     # The skill as it is comes first, also where what an earlier night proposed was measured before it.
     for event in sorted(closed, key=lambda event: event.place != BASELINE):

@@ -45,7 +45,8 @@ from skillopt.errors import (
     UserError,
 )
 from skillopt.evaluation.compare import compare
-from skillopt.evaluation.runner import Evaluator, Row, rows_of
+from skillopt.evaluation.runner import Evaluator, rows_of
+from skillopt.evaluation.runner import PlannedRow as Row
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events import (
     Arrived,

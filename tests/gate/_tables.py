@@ -10,7 +10,7 @@ from typing import Any
 
 from skillopt.config.schema import EvaluationConfig, GateConfig
 from skillopt.errors import Fault
-from skillopt.evaluation.runner import Evaluator, Row
+from skillopt.evaluation.runner import Evaluator, PlannedRow
 from skillopt.events import Event
 from skillopt.gate.decision import value
 from skillopt.gate.gate import Gate, Measured, Verdict
@@ -118,7 +118,7 @@ def judge(
         )
         tasks = {task: Task(id=task, prompt=f"question {task}") for task, _ in incumbent}
         rows = [
-            Row(task=tasks[task], draw=draw)
+            PlannedRow(task=tasks[task], draw=draw)
             for task, draw in incumbent
             if first_draws is None or draw < first_draws
         ]

@@ -21,7 +21,7 @@ import pytest
 import skillopt
 from skillopt.config.load import load
 from skillopt.errors import ConfigError, UsageError
-from skillopt.evaluation.runner import Row
+from skillopt.evaluation.runner import PlannedRow
 from skillopt.harnesses import harnesses
 from skillopt.harnesses._own_agent import answered
 from skillopt.harnesses.function import FunctionTarget
@@ -56,7 +56,7 @@ def run_of(tmp_path: Path, target: str, *options: str) -> Any:
 
 
 async def measure(made: OpenRun, number: int = 0) -> Rollout:
-    row = Row(task=made.job.splits.train[number])
+    row = PlannedRow(task=made.job.splits.train[number])
     skill = made.job.skill.rendered
     return await made.evaluator.measure(skill, row, stage="rollout")
 

@@ -13,7 +13,7 @@ import pytest
 from harnesses._stub import stub
 from skillopt.config.load import load
 from skillopt.errors import BudgetSpent, ConfigError
-from skillopt.evaluation.runner import Row
+from skillopt.evaluation.runner import PlannedRow
 from skillopt.events import Checkpoint
 from skillopt.run import OpenRun, open_run, prepare, train
 from skillopt.tasks.rollout import Scored
@@ -34,7 +34,7 @@ def run_of(tmp_path: Path, *options: str) -> AbstractAsyncContextManager[OpenRun
 
 
 async def measured(made: OpenRun, number: int) -> bool:
-    row = Row(task=made.job.splits.train[number])
+    row = PlannedRow(task=made.job.splits.train[number])
     return isinstance(await made.evaluator.measure(made.job.skill.rendered, row, stage="rollout"), Scored)
 
 

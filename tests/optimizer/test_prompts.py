@@ -24,7 +24,7 @@ from optimizer.test_stages import (
 )
 from skillopt.benchmarks.own import OwnBenchmark
 from skillopt.benchmarks.searchqa import PLUGIN as SEARCHQA
-from skillopt.evaluation.runner import Evaluator, Row
+from skillopt.evaluation.runner import Evaluator, PlannedRow
 from skillopt.events import Minibatch
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Request
@@ -180,7 +180,7 @@ async def test_rollout(name, prompts, tmp_path):
         workers=1,
         max_tokens=9,
     )
-    row = Row(task=benchmark.tasks("train")[0])
+    row = PlannedRow(task=benchmark.tasks("train")[0])
     outcome = await evaluator.measure(SKILL.rendered, row, stage="rollout")
     assert isinstance(outcome, Scored) and outcome.score.hard == 1.0
     asked = "".join(

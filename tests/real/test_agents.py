@@ -18,7 +18,7 @@ from _loopback import Answer, Call, LoopbackProvider
 from _needs import needs_bubblewrap
 from benchmarks._workbooks import DOUBLE, bench, make_data
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, agent_world, resolved, scripted
-from skillopt.evaluation.runner import Row
+from skillopt.evaluation.runner import PlannedRow
 from skillopt.run import open_run, prepare, train
 from skillopt.tasks.rollout import Score, Scored, Trajectory
 from skillopt.tasks.task import Split, Task
@@ -115,9 +115,9 @@ async def test_a_task_whose_result_is_an_edited_file(
         job = prepare(resolved(tmp_path, *options), benchmark=Ledgers(tmp_path))
         async with open_run(job, tmp_path / "run", {}) as opened:
             outcome = await opened.evaluator.measure(
-                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout"
+                job.skill.rendered, PlannedRow(task=job.splits.train[0]), stage="rollout"
             )
-            again = opened.evaluator.stored(job.skill.rendered, Row(task=job.splits.train[0]))
+            again = opened.evaluator.stored(job.skill.rendered, PlannedRow(task=job.splits.train[0]))
     assert isinstance(outcome, Scored), outcome
     assert (outcome.score.hard, list(outcome.trajectory.files)) == (1.0, ["table.csv"])
     assert again == outcome
@@ -154,7 +154,7 @@ async def test_a_spreadsheet_task_is_solved_with_a_file_and_references_and_other
         job = prepare(resolved(tmp_path, *options), benchmark=bench(data))
         async with open_run(job, tmp_path / "run", {}) as opened:
             outcome = await opened.evaluator.measure(
-                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout"
+                job.skill.rendered, PlannedRow(task=job.splits.train[0]), stage="rollout"
             )
     assert isinstance(outcome, Scored), outcome
     assert (outcome.score.hard, list(outcome.trajectory.files)) == (1.0, ["solution.py"]), outcome.score

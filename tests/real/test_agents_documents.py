@@ -18,7 +18,7 @@ from benchmarks._bulletins import QUESTIONS, figures
 from benchmarks._pages import draw, read
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, resolved
 from real.test_agents import Seen
-from skillopt.evaluation.runner import Row
+from skillopt.evaluation.runner import PlannedRow
 from skillopt.messages import ToolCall
 from skillopt.run import open_run, prepare
 from skillopt.tasks.rollout import Scored
@@ -121,7 +121,7 @@ async def test_an_agent_answers_from_documents_that_it_can_read_and_not_change(
         job = prepare(resolved(tmp_path, *options))
         async with open_run(job, tmp_path / "run", {}) as opened:
             outcome = await opened.evaluator.measure(
-                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout"
+                job.skill.rendered, PlannedRow(task=job.splits.train[0]), stage="rollout"
             )
     assert isinstance(outcome, Scored), outcome
     results = "\n".join(message.content for message in outcome.trajectory.messages if message.role == "tool")
@@ -193,7 +193,7 @@ async def test_an_agent_sees_the_page_that_it_is_asked_about(
         job = prepare(resolved(tmp_path, *options))
         async with open_run(job, tmp_path / "run", {}) as opened:
             outcome = await opened.evaluator.measure(
-                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout"
+                job.skill.rendered, PlannedRow(task=job.splits.train[0]), stage="rollout"
             )
     assert isinstance(outcome, Scored), outcome
     assert (outcome.trajectory.answer, outcome.score.hard) == ("<answer>4711</answer>", 1.0)

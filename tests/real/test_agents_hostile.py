@@ -17,7 +17,7 @@ from _loopback import LoopbackProvider
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, resolved, scripted
 from real.test_agents import Seen
 from skillopt.errors import ConfigError
-from skillopt.evaluation.runner import Row
+from skillopt.evaluation.runner import PlannedRow
 from skillopt.run import open_run, prepare
 from skillopt.tasks.rollout import Invalid, Rollout, Scored
 
@@ -61,7 +61,7 @@ async def rollout(
         job = prepare(resolved(folder, *data, f"env.skill_init={folder / skill}", *models, *more))
         async with open_run(job, folder / "run", {}) as opened:
             outcome = await opened.evaluator.measure(
-                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout"
+                job.skill.rendered, PlannedRow(task=job.splits.train[0]), stage="rollout"
             )
             return outcome, seen
 

@@ -16,7 +16,7 @@ from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, resolved, 
 from real._npm import cli
 from real.test_agents import Seen, searchqa
 from skillopt.errors import ModelError
-from skillopt.evaluation.runner import Row
+from skillopt.evaluation.runner import PlannedRow
 from skillopt.messages import Image, Message, Request
 from skillopt.models import PROVIDERS
 from skillopt.models.port import ModelSpec
@@ -118,7 +118,7 @@ async def test_a_rollout_is_scored_and_nothing_of_the_users_is_visible_to_it(
         job = prepare(resolved(tmp_path, *options))
         async with open_run(job, tmp_path / "run", {}) as opened:
             outcome = await opened.evaluator.measure(
-                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout"
+                job.skill.rendered, PlannedRow(task=job.splits.train[0]), stage="rollout"
             )
     assert isinstance(outcome, Scored), outcome
     assert outcome.score.hard == 1.0
@@ -189,7 +189,7 @@ async def test_what_the_provider_refuses_is_never_a_score(
         job = prepare(resolved(tmp_path, *options))
         async with open_run(job, tmp_path / "run", {}) as opened:
             outcome = await opened.evaluator.measure(
-                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout"
+                job.skill.rendered, PlannedRow(task=job.splits.train[0]), stage="rollout"
             )
     assert isinstance(outcome, Invalid)
     assert outcome.kind == kind, outcome
@@ -212,7 +212,7 @@ async def test_the_commands_of_codex_have_no_network(tmp_path: Path, machine_env
             async with open_run(job, tmp_path / "run", {}) as opened:
                 outcome = await opened.evaluator.measure(
                     job.skill.rendered,
-                    Row(task=job.splits.train[0]),
+                    PlannedRow(task=job.splits.train[0]),
                     stage="rollout",
                 )
     assert isinstance(outcome, Scored), outcome

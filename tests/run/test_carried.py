@@ -14,7 +14,7 @@ from cli._commands import run
 from harnesses._stub import stub
 from skillopt.config.load import load
 from skillopt.errors import RunConflict
-from skillopt.evaluation.runner import Row
+from skillopt.evaluation.runner import PlannedRow
 from skillopt.run import Job, evaluate, open_run, prepare
 from skillopt.skill.document import Document
 from skillopt.skill.folder import load_skill
@@ -112,7 +112,7 @@ async def test_a_run_inside_an_agent_belongs_to_the_files_that_its_skill_carries
     (seed / "assets" / "form.txt").write_text("one")
     job = job_of(tmp_path, f"env.skill_init={seed}", "train.num_epochs=1")
     async with open_run(job, tmp_path / "run") as opened:
-        row = Row(task=job.splits.train[0])
+        row = PlannedRow(task=job.splits.train[0])
         await opened.evaluator.measure(job.skill.rendered, row, stage="rollout")
     (seed / "assets" / "form.txt").write_text("another")
     with pytest.raises(RunConflict, match="skill_files"):

@@ -15,7 +15,7 @@ from _loopback import Call, LoopbackProvider, Misbehaviour, world_answers
 from claims.promises._runs import QUICK, make_job
 from skillopt.benchmarks.own import OwnBenchmark
 from skillopt.errors import ProviderDown
-from skillopt.events import RowFact
+from skillopt.events import Row
 from skillopt.models.stack.limited import Retry
 from skillopt.run import Evaluated, Job, Versus, comparisons, evaluate
 from skillopt.skill.document import Document
@@ -28,9 +28,9 @@ def scores(skill: str, *tasks: tuple[float | None, ...], soft: float | None = No
     """An evaluation with these hard scores, one tuple of draws a task; None is a lost row."""
     rows = [
         (
-            RowFact(task=f"t{number:02d}", draw=draw, invalid="parse")
+            Row(task=f"t{number:02d}", draw=draw, invalid="parse")
             if hard is None
-            else RowFact(task=f"t{number:02d}", draw=draw, hard=hard, soft=hard if soft is None else soft)
+            else Row(task=f"t{number:02d}", draw=draw, hard=hard, soft=hard if soft is None else soft)
         )
         for number, draws in enumerate(tasks)
         for draw, hard in enumerate(draws)

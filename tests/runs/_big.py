@@ -16,7 +16,7 @@ from skillopt.events import (
     Judged,
     Minibatch,
     Reflected,
-    RowFact,
+    Row,
     RunStarted,
     Selected,
     StageClosed,
@@ -132,10 +132,10 @@ def step_events(before: State, tasks: int, *, accepted: bool) -> Iterator[Event]
     yield Checkpoint(id=f"{place}/step", kind="step", state=after, record=told)
 
 
-def rows(key: str, count: int, passed: int, prefix: str = "V") -> list[RowFact]:
+def rows(key: str, count: int, passed: int, prefix: str = "V") -> list[Row]:
     """Rows of a stage, the first `passed` of them passed."""
     return [
-        RowFact(
+        Row(
             task=f"{prefix}{number:05d}",
             hard=float(number < passed),
             soft=float(number < passed),

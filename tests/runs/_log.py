@@ -11,7 +11,7 @@ from skillopt.events import (
     Judged,
     Minibatch,
     Reflected,
-    RowFact,
+    Row,
     RunStarted,
     StageClosed,
     TestMeasured,
@@ -43,13 +43,11 @@ def started(**changes: Any) -> RunStarted:
     return RunStarted(id="run", counts={"train": 4, "val": 6, "test": 6}, **{**about, **changes})
 
 
-def row(task: str, hard: float | None, **changes: Any) -> RowFact:
-    return RowFact(
-        task=task, hard=hard, soft=hard, **{"invalid": "timeout" if hard is None else None, **changes}
-    )
+def row(task: str, hard: float | None, **changes: Any) -> Row:
+    return Row(task=task, hard=hard, soft=hard, **{"invalid": "timeout" if hard is None else None, **changes})
 
 
-def closed(place: str, rows: list[RowFact], stage: str = "selection") -> StageClosed:
+def closed(place: str, rows: list[Row], stage: str = "selection") -> StageClosed:
     return StageClosed(id=f"{place}/{stage}", place=place, stage=stage, rows=rows)
 
 
@@ -122,7 +120,7 @@ def record(step: int = 1, **changes: Any) -> StepRecord:
     return StepRecord(**{**empty, **about, **changes})
 
 
-def baseline(rows: list[RowFact], **changes: Any) -> list[Event]:
+def baseline(rows: list[Row], **changes: Any) -> list[Event]:
     return [
         closed("baseline", rows),
         Checkpoint(id="baseline/baseline", kind="baseline", state=state(**changes)),
@@ -137,7 +135,7 @@ def proposal(said: dict[str, Any], id: str) -> Edit:
 
 def step(
     number: int,
-    rows: list[RowFact],
+    rows: list[Row],
     *,
     action: str = "accept_new_best",
     why: str = "better",
@@ -145,7 +143,7 @@ def step(
     score: float | None = 0.75,
     outcomes: list[dict[str, Any]] | None = None,
     candidates: Sequence[CandidateRecord] = (),
-    rollouts: list[RowFact] | None = None,
+    rollouts: list[Row] | None = None,
     studied: list[Minibatch] | None = None,
     verified: bool = True,
 ) -> list[Event]:
@@ -174,11 +172,11 @@ def step(
     ]
 
 
-def look(seed: list[RowFact], best: list[RowFact], number: int = 1) -> TestMeasured:
+def look(seed: list[Row], best: list[Row], number: int = 1) -> TestMeasured:
     return TestMeasured(
         id=f"test/{number}", look=number, skills={"seed": "a", "best": "b"}, rows={"seed": seed, "best": best}
     )
 
 
-def six(*hard: float | None) -> list[RowFact]:
+def six(*hard: float | None) -> list[Row]:
     return [row(f"t{number}", one) for number, one in enumerate(hard)]

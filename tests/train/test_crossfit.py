@@ -14,7 +14,7 @@ import skillopt
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.errors import BudgetSpent, ConfigError, UsageError
 from skillopt.evaluation.compare import compare
-from skillopt.events import Event, Notice, RowFact, Spending, TestMeasured
+from skillopt.events import Event, Notice, Row, Spending, TestMeasured
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
 from skillopt.money import Amount, Budget
 from skillopt.run.crossfit import middle_rows
@@ -280,12 +280,10 @@ def test_interval_and_p_never_contradict_each_other() -> None:
 
 
 def test_of_several_draws_of_a_task_the_middle_one_counts() -> None:
-    def row(task: str, hard: float | None, draw: int) -> RowFact:
-        return RowFact(
-            task=task, draw=draw, hard=hard, soft=hard, invalid=None if hard is not None else "outage"
-        )
+    def row(task: str, hard: float | None, draw: int) -> Row:
+        return Row(task=task, draw=draw, hard=hard, soft=hard, invalid=None if hard is not None else "outage")
 
-    def drawn(task: str, *hard: float | None) -> list[RowFact]:
+    def drawn(task: str, *hard: float | None) -> list[Row]:
         return [row(task, one, draw) for draw, one in enumerate(hard)]
 
     rows = [

@@ -11,7 +11,7 @@ import pytest
 from _loopback import Call, LoopbackProvider, Misbehaviour, world_answers
 from claims.promises._runs import assert_same_run, in_world, make_job, run
 from skillopt.errors import BudgetSpent, ConfigError, ProviderDown
-from skillopt.evaluation.runner import Row
+from skillopt.evaluation.runner import PlannedRow
 from skillopt.events import Aggregated, Blamed, Judged, Proved, Reflected, Selected, StageClosed, Updated
 from skillopt.models.world.rules import HARMFUL, needs_of
 from skillopt.skill.edits import Edit
@@ -152,7 +152,7 @@ class Truth:
     def __init__(self, breaks: dict[str, set[str]], flaky: Sequence[str] = ()) -> None:
         self.breaks, self.flaky, self.rows = breaks, set(flaky), 0
 
-    async def run(self, edits: Sequence[Edit], rows: Sequence[Row]) -> EditTrial:
+    async def run(self, edits: Sequence[Edit], rows: Sequence[PlannedRow]) -> EditTrial:
         self.rows += len(rows)
         return EditTrial(edits=tuple(edits), rows=tuple(row.task.id for row in rows))  # type: ignore[arg-type]
 
@@ -164,8 +164,8 @@ class Truth:
         return {(task, 0): Fraction(task not in broken) for task in trial.rows}
 
 
-def rows_named(*names: str) -> dict[tuple[str, int], Row]:
-    return {(name, 0): Row(task=Task(id=name, prompt=name)) for name in names}
+def rows_named(*names: str) -> dict[tuple[str, int], PlannedRow]:
+    return {(name, 0): PlannedRow(task=Task(id=name, prompt=name)) for name in names}
 
 
 @pytest.mark.parametrize("broken", [("1", "2", "3"), tuple("123456789")], ids=["by thirds", "one by one"])

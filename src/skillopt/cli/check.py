@@ -20,7 +20,7 @@ from skillopt.cli._options import Json, Plain, Quiet, argument, option
 from skillopt.cli._progress import View
 from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.evaluation.compare import Comparison, PairedRows, compare_rows
-from skillopt.events import RowFact
+from skillopt.events import Row
 from skillopt.files import check_writable, temporary_folder, write_text
 from skillopt.redact.printable import printable
 from skillopt.run import Job, Target, eval_splits, matrix, prepare
@@ -124,7 +124,7 @@ def _measured(job: Job, skill: Skill, check: Check, folder: Path, view: View) ->
     sizes: Any = {"targets": targets, "against": check.ref, "repeats": check.repeats, "sinks": [view]}
     versions, splits = {check.ref: before, "changed": skill}, eval_splits("all", job)
     measured = _run.measured(matrix(job, versions, splits, folder, in_pairs=True, **sizes), folder, view)
-    rows: dict[str, list[RowFact]] = {name: [] for name in versions}
+    rows: dict[str, list[Row]] = {name: [] for name in versions}
     for one in (*measured.evaluations, *measured.missing):
         rows[one.skill] += one.rows
     old, new = rows.values()

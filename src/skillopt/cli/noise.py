@@ -15,7 +15,7 @@ from skillopt.cli._options import Json, Plain, Quiet, option
 from skillopt.errors import UsageError
 from skillopt.evaluation.noise import Noise
 from skillopt.evaluation.noise import noise as noise_of
-from skillopt.events import RowFact
+from skillopt.events import Row
 from skillopt.events.state import Metric
 from skillopt.gate.decision import worth_of
 from skillopt.run import Job, matrix, prepare
@@ -75,7 +75,7 @@ def noise(
 add = flagged(noise, _KEYS, short=("target",), epilog=EXIT_CODES)
 
 
-def _scores(rows: Sequence[RowFact], draws: int, job: Job) -> tuple[dict[str, list[float]], list[str]]:
+def _scores(rows: Sequence[Row], draws: int, job: Job) -> tuple[dict[str, list[float]], list[str]]:
     """What the gate would read of each draw, by task; and the tasks of which a draw is missing."""
     evaluation = job.config.evaluation
     metric: Metric = evaluation.gate_metric or ("soft" if job.benchmark.graded else "hard")

@@ -11,7 +11,7 @@ from typing import Literal
 
 from skillopt.evaluation.stage import too_many_lost
 from skillopt.evaluation.unconditional import improvement_interval, improvement_p
-from skillopt.events import RowFact
+from skillopt.events import Row
 from skillopt.significance import SMALL, Significance, significance
 from skillopt.tasks.rollout import Means
 
@@ -71,9 +71,9 @@ class PairedRows:
 
 
 def compare_rows(
-    before: Sequence[RowFact],
-    after: Sequence[RowFact],
-    worth: Callable[[RowFact], float | None],
+    before: Sequence[Row],
+    after: Sequence[Row],
+    worth: Callable[[Row], float | None],
     *,
     split: str,
     one_sided: bool = False,
@@ -94,12 +94,12 @@ def compare_rows(
     return PairedRows(comparison=compare(*kept, one_sided=one_sided), left_out=lost)
 
 
-def lost_tasks(*arms: Iterable[RowFact]) -> tuple[str, ...]:
+def lost_tasks(*arms: Iterable[Row]) -> tuple[str, ...]:
     """The tasks of which a row could not be measured in any of the arms."""
     return tuple(sorted({row.task for rows in arms for row in rows if row.invalid is not None}))
 
 
-def row_means(rows: Iterable[RowFact]) -> Means:
+def row_means(rows: Iterable[Row]) -> Means:
     """Mean scores of the rows that were measured."""
     scored = [(row.hard, row.soft) for row in rows if row.hard is not None and row.soft is not None]
     n = len(scored)
@@ -107,7 +107,7 @@ def row_means(rows: Iterable[RowFact]) -> Means:
     return Means(hard=hard, soft=soft, n=n)
 
 
-def by_task(rows: Iterable[RowFact], worth: Callable[[RowFact], float | None]) -> dict[str, float]:
+def by_task(rows: Iterable[Row], worth: Callable[[Row], float | None]) -> dict[str, float]:
     """Each task's mean over the draws that were measured."""
     draws: dict[str, list[float]] = {}
     for row in rows:

@@ -50,7 +50,7 @@ class Rollouts(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class PlannedRow:
     """One measurement to make: a task and the number of the independent draw."""
 
     task: Task
@@ -63,9 +63,9 @@ def _dumped(text: str) -> str:
     return json.dumps(text)
 
 
-def rows_of(tasks: Iterable[Task], draws: int = 1) -> list[Row]:
+def rows_of(tasks: Iterable[Task], draws: int = 1) -> list[PlannedRow]:
     """Every task, `draws` times."""
-    return [Row(task=task, draw=draw) for task in tasks for draw in range(draws)]
+    return [PlannedRow(task=task, draw=draw) for task in tasks for draw in range(draws)]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -103,13 +103,13 @@ class Evaluator:
         settings = [dict(model.fingerprint), *asked]
         self._settings = json.dumps(settings, sort_keys=True)
 
-    def key(self, skill: str, row: Row) -> str:
+    def key(self, skill: str, row: PlannedRow) -> str:
         """Identity of a rollout: all that could change what the target does, but not how it is scored."""
         content, _ = self._known_as(row.task)
         text = f"[{_dumped(skill)}, {content}, {_dumped(self._settings)}, {row.draw}]"  # a list in JSON
         return hashlib.sha256(text.encode()).hexdigest()[:40]
 
-    def stored(self, skill: str, row: Row) -> Scored | None:
+    def stored(self, skill: str, row: PlannedRow) -> Scored | None:
         """A measurement that is already there, or None; costs nothing."""
         key = self.key(skill, row)
         found = self.rollouts.scored(key, self._scorer(row.task))
@@ -120,7 +120,7 @@ class Evaluator:
             task_id=row.task.id, draw=row.draw, attempt=attempt, key=key, trajectory=trajectory, score=score
         )
 
-    def known(self, skill: str, row: Row, stage: Place | None) -> Rollout | None:
+    def known(self, skill: str, row: PlannedRow, stage: Place | None) -> Rollout | None:
         """A rollout that need not be run: it was measured, or this very stage closed with it as invalid
         before the run was stopped. A stage without a place has no past.
         """
@@ -133,7 +133,7 @@ class Evaluator:
     async def measure(
         self,
         skill: str,
-        row: Row,
+        row: PlannedRow,
         *,
         stage: str,
         background: bool = False,
@@ -194,14 +194,14 @@ class Evaluator:
         while self._under_way:
             await asyncio.wait(list(self._under_way))
 
-    def close_invalid(self, skill: str, place: Place, rows: Iterable[tuple[Row, Rollout]]) -> None:
+    def close_invalid(self, skill: str, place: Place, rows: Iterable[tuple[PlannedRow, Rollout]]) -> None:
         """The stage there closes with these rows: those that are invalid stay so."""
         self.rollouts.close_invalid(
             str(place), [(self.key(skill, row), one) for row, one in rows if isinstance(one, Invalid)]
         )
 
     @asynccontextmanager
-    async def _environment(self, row: Row, background: bool) -> AsyncIterator[Environment | None]:
+    async def _environment(self, row: PlannedRow, background: bool) -> AsyncIterator[Environment | None]:
         """One of the workers, and the environment of a task meanwhile."""
         await self.slots.acquire(background=background)
         task = asyncio.current_task()
@@ -273,21 +273,21 @@ class SeveralTargets(Evaluator):
         self.workers = UNBOUNDED if UNBOUNDED in widths else max(widths)
         self.slots, self.rollouts = first.slots, first.rollouts
 
-    def key(self, skill: str, row: Row) -> str:
+    def key(self, skill: str, row: PlannedRow) -> str:
         _, target, own = self._of(row)
         return target.key(skill, own)
 
-    def stored(self, skill: str, row: Row) -> Scored | None:
+    def stored(self, skill: str, row: PlannedRow) -> Scored | None:
         name, target, own = self._of(row)
         found = target.stored(skill, own)
         return None if found is None else replace(found, draw=row.draw, target=name)
 
-    def known(self, skill: str, row: Row, stage: Place | None) -> Rollout | None:
+    def known(self, skill: str, row: PlannedRow, stage: Place | None) -> Rollout | None:
         name, target, own = self._of(row)
         found = target.known(skill, own, stage)
         return None if found is None else replace(found, draw=row.draw, target=name)
 
-    async def measure(self, skill: str, row: Row, **how: Any) -> Rollout:
+    async def measure(self, skill: str, row: PlannedRow, **how: Any) -> Rollout:
         name, target, own = self._of(row)
         return replace(await target.measure(skill, own, **how), draw=row.draw, target=name)
 
@@ -297,7 +297,7 @@ class SeveralTargets(Evaluator):
     async def drain(self) -> None:
         await together(*(target.drain() for _, target in self._targets))
 
-    def _of(self, row: Row) -> tuple[str, Evaluator, Row]:
+    def _of(self, row: PlannedRow) -> tuple[str, Evaluator, PlannedRow]:
         index = self._assigned.get(row.task.id)
         if index is not None:
             return (*self._targets[index], row)

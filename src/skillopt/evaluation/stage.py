@@ -12,8 +12,8 @@ from fractions import Fraction
 from typing import Any
 
 from skillopt.errors import SYSTEMIC_KINDS, ProviderDown, Stopped, UserError, root_of
-from skillopt.evaluation.runner import Evaluator, Row
-from skillopt.events import Arrived, RowFact, StageClosed, StageOpened
+from skillopt.evaluation.runner import Evaluator, PlannedRow
+from skillopt.events import Arrived, Row, StageClosed, StageOpened
 from skillopt.events.step import Step
 from skillopt.money import TEST_STAGE
 from skillopt.tasks.rollout import Invalid, Rollout
@@ -99,7 +99,7 @@ class Evaluation:
     evaluator: Evaluator
     step: Step
     skill: str
-    rows: Sequence[Row]
+    rows: Sequence[PlannedRow]
     _: KW_ONLY
     stage: str
     ahead: int | None = None
@@ -145,7 +145,7 @@ class Evaluation:
         ended = (one for one in self._futures if one.done() and not one.cancelled())
         return [one.result() for one in ended if one.exception() is None]
 
-    def extend(self, rows: Sequence[Row]) -> None:
+    def extend(self, rows: Sequence[PlannedRow]) -> None:
         """Further rows for the same stage, after those so far were read."""
         self._breaker.close(may_stay_open=True)
         self._open(rows)
@@ -198,7 +198,7 @@ class Evaluation:
         if self._futures:
             await asyncio.wait(self._futures)
 
-    def _open(self, rows: Sequence[Row]) -> None:
+    def _open(self, rows: Sequence[PlannedRow]) -> None:
         self.rows = (*self.rows, *rows)
         self._breaker = self.breaker or Breaker(self.stage)
         self._breaker.expect(len(rows))
@@ -229,11 +229,11 @@ class Evaluation:
         if is_measured and not self._is_over:
             self._send()
 
-    def _known(self, row: Row) -> Rollout | None:
+    def _known(self, row: PlannedRow) -> Rollout | None:
         place = self.step.place.at(self.stage) if self.resumes else None
         return self.evaluator.known(self.skill, row, place)
 
-    async def _one(self, row: Row, known: Rollout | None) -> Rollout:
+    async def _one(self, row: PlannedRow, known: Rollout | None) -> Rollout:
         if (known := known or self._known(row)) is not None:
             self._tell(known, resumed=True)
             self._breaker.note(known)
@@ -249,7 +249,7 @@ class Evaluation:
         self._breaker.note(outcome)
         return outcome
 
-    def _measure(self, row: Row, after: int | None) -> Coroutine[Any, Any, Rollout]:
+    def _measure(self, row: PlannedRow, after: int | None) -> Coroutine[Any, Any, Rollout]:
         return self.evaluator.measure(
             self.skill,
             row,
@@ -281,14 +281,14 @@ class Evaluation:
         return outcomes
 
 
-def fact(outcome: Rollout) -> RowFact:
+def fact(outcome: Rollout) -> Row:
     """A rollout as the log tells it."""
     about: dict[str, Any] = {"task": outcome.task_id, "draw": outcome.draw, "attempt": outcome.attempt}
     about["target"] = outcome.target
     if isinstance(outcome, Invalid):
-        return RowFact(**about, invalid=outcome.kind, detail=outcome.detail)
+        return Row(**about, invalid=outcome.kind, detail=outcome.detail)
     did = outcome.trajectory
-    return RowFact(
+    return Row(
         **about,
         hard=outcome.score.hard,
         soft=outcome.score.soft,

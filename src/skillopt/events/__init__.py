@@ -38,8 +38,8 @@ class _Event(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
-class RowFact:
-    """One row a stage used: a score, or the kind of its invalidity. With slots, as readers hold thousands."""
+class Row:
+    """One measured row: a score, or the kind of its invalidity. With slots, as readers hold thousands."""
 
     task: str
     draw: int = 0
@@ -80,7 +80,7 @@ class StageClosed(_Event):
     type: Literal["stage_closed"] = "stage_closed"
     place: Place
     stage: str
-    rows: list[RowFact]
+    rows: list[Row]
 
 
 class Minibatch(Fact):
@@ -109,7 +109,7 @@ class TrialFact(Fact):
 
     edits: list[str]
     """Ids of the edits; none is the skill as it is, drawn once more."""
-    rows: list[RowFact]
+    rows: list[Row]
 
 
 class Proved(_Event):
@@ -250,7 +250,7 @@ class Pruned(_Event):
     place: Place
     skill: str
     score: float
-    rows: list[RowFact] = Field(default_factory=list)
+    rows: list[Row] = Field(default_factory=list)
     """The val rows of that score."""
     lines: list[LineWorth]
 
@@ -271,7 +271,7 @@ class TestMeasured(_Event):
     kinds: dict[str, str] = Field(default_factory=dict)
     """The type of each task, where tasks have types."""
     skills: dict[str, str]
-    rows: dict[str, list[RowFact]]
+    rows: dict[str, list[Row]]
 
 
 class HandedOver(_Event):
@@ -284,7 +284,7 @@ class HandedOver(_Event):
     skill: str
     score: float
     incumbent: float
-    rows: list[RowFact] = Field(default_factory=list)
+    rows: list[Row] = Field(default_factory=list)
     """The val rows of that score."""
     edits: list[str]
     why: str

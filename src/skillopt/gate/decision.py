@@ -12,7 +12,7 @@ from skillopt.config.schema import GateConfig
 from skillopt.tasks.rollout import Score
 
 if TYPE_CHECKING:
-    from skillopt.events import RowFact
+    from skillopt.events import Row
     from skillopt.events.state import Metric
 
 RowId: TypeAlias = tuple[str, int]
@@ -44,12 +44,12 @@ def value(score: Score, metric: Metric, weight: float) -> Fraction:
     return _worth(score.hard, score.soft, metric, weight)
 
 
-def worth_of(row: RowFact, metric: Metric, weight: float) -> Fraction | None:
+def worth_of(row: Row, metric: Metric, weight: float) -> Fraction | None:
     """What a row of the log is worth to the gate; None for one that could not be measured."""
     return None if row.hard is None or row.soft is None else _worth(row.hard, row.soft, metric, weight)
 
 
-def worths_of(rows: Iterable[RowFact], metric: Metric, weight: float) -> dict[RowId, Fraction]:
+def worths_of(rows: Iterable[Row], metric: Metric, weight: float) -> dict[RowId, Fraction]:
     """What the rows of the log are worth that could be measured."""
     found = {(row.task, row.draw): worth_of(row, metric, weight) for row in rows}
     return {row: worth for row, worth in found.items() if worth is not None}

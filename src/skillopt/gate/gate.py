@@ -13,7 +13,7 @@ from typing import Literal
 from skillopt.config.schema import EvaluationConfig, GateConfig
 from skillopt.errors import ProviderDown, RunConflict
 from skillopt.evaluation.look import check_answers
-from skillopt.evaluation.runner import Evaluator, Row
+from skillopt.evaluation.runner import Evaluator, PlannedRow
 from skillopt.evaluation.stage import Evaluation, broken_code, too_many_lost
 from skillopt.events import Answered, Judged, Notice
 from skillopt.events.state import Metric
@@ -99,7 +99,7 @@ class Gate:
     def __init__(
         self,
         evaluator: Evaluator,
-        rows: Sequence[Row],
+        rows: Sequence[PlannedRow],
         settings: GateConfig | None = None,
         evaluation: EvaluationConfig | None = None,
         *,

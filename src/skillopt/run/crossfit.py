@@ -17,7 +17,7 @@ from skillopt.evaluation.look import check_answers
 from skillopt.evaluation.runner import rows_of
 from skillopt.evaluation.stage import Evaluation
 from skillopt.evaluation.unconditional import smallest_gain
-from skillopt.events import Answered, Arrived, Event, Notice, RowFact, StageOpened, TestMeasured
+from skillopt.events import Answered, Arrived, Event, Notice, Row, StageOpened, TestMeasured
 from skillopt.events.place import Place
 from skillopt.events.step import Outbox, Step
 from skillopt.money import Amount, account_of
@@ -121,7 +121,7 @@ def fold_of(job: Job, rounds: Sequence[Splits]) -> Job:
 async def pooled_rows(opened: OpenRun, train: Train) -> PooledRows:
     """Train and test every fold: the rows of the seed and of each fold's skill on tasks it never saw."""
     folds, kinds = opened.job.division.folds, dict[str, str]()
-    rows: dict[str, list[RowFact]] = {"seed": [], "best": []}
+    rows: dict[str, list[Row]] = {"seed": [], "best": []}
     for number, rounds in enumerate(folds, 1):
         fold = fold_of(opened.job, rounds)
         share = Fraction(1, len(folds) - number + 1)
@@ -141,9 +141,9 @@ async def pooled_rows(opened: OpenRun, train: Train) -> PooledRows:
     return PooledRows(folds=len(folds), draws=draws, seed=rows["seed"], best=rows["best"], kinds=kinds)
 
 
-def middle_rows(rows: Iterable[RowFact]) -> list[RowFact]:
+def middle_rows(rows: Iterable[Row]) -> list[Row]:
     """Of each task's draws the one in the middle by score: where tasks pass or fail, what most draws say."""
-    draws: dict[str, list[RowFact]] = {}
+    draws: dict[str, list[Row]] = {}
     for row in rows:
         draws.setdefault(row.task, []).append(row)
     found = []

@@ -14,7 +14,7 @@ from skillopt.config.model_string import parse_model_string
 from skillopt.errors import BudgetSpent, ConfigError, Interrupted, ProviderDown, Stopped, UsageError
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation, fact
-from skillopt.events import Notice, RowFact, Sink
+from skillopt.events import Notice, Row, Sink
 from skillopt.events.place import Place
 from skillopt.events.step import Outbox, Step
 from skillopt.models.stack.limited import Retry
@@ -169,7 +169,7 @@ class _Work:
     targets: Sequence[Target]
     emit: Sink
     in_pairs: bool
-    rows: dict[_Cell, tuple[RowFact, ...]] = field(default_factory=dict)
+    rows: dict[_Cell, tuple[Row, ...]] = field(default_factory=dict)
     partial: set[_Cell] = field(default_factory=set)
     reasons: dict[str, Stopped] = field(default_factory=dict)
     digests: dict[tuple[str, str], str] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from skillopt.errors import RunConflict
 from skillopt.evaluation.compare import Comparison, by_task, compare_rows
-from skillopt.events import RowFact
+from skillopt.events import Row
 from skillopt.files import write_json, write_text
 from skillopt.run.assembly import OpenRun
 from skillopt.run.job import Job, tasks_digest
@@ -40,7 +40,7 @@ class Evaluated:
     """Of what the target gets, the text and an agent's files: the same under every name."""
     split: Split
     repeats: int
-    rows: tuple[RowFact, ...] = field(repr=False)
+    rows: tuple[Row, ...] = field(repr=False)
     why: str = ""
     """Why it is not complete; the rows are then those that were in when it was stopped."""
 
@@ -107,7 +107,7 @@ def comparisons(
     ]
 
 
-def tells_grades(graded: bool | None, rows: Iterable[RowFact]) -> bool:
+def tells_grades(graded: bool | None, rows: Iterable[Row]) -> bool:
     """Whether a scorer gives partial credit: as the benchmark says, else as the scores tell."""
     if graded is not None:
         return graded

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from skillopt.errors import UsageError
-from skillopt.events import HandedOver, Judged, Pruned, RowFact, StageClosed, TestMeasured
+from skillopt.events import HandedOver, Judged, Pruned, Row, StageClosed, TestMeasured
 from skillopt.events.place import START
 from skillopt.files import write_text
 from skillopt.gate.gate import STAGE
@@ -117,7 +117,7 @@ def read_answers(
     seed, best = run.skills.get(state.seed).digest, run.skills.get(state.best).digest
     wanted = {seed, best} if skills is None else set(skills)
     sections = read_sections(run.folder)
-    found: dict[tuple[Split, str], dict[str, dict[tuple[int, str], RowFact]]] = {}
+    found: dict[tuple[Split, str], dict[str, dict[tuple[int, str], Row]]] = {}
     measured = [*sections.kept, sections.open_section, *sections.kept_of_handover]
     for split, skill, row in measured_rows(measured, run.skills):
         if skill in wanted and (not tasks or row.task in tasks):
@@ -127,7 +127,7 @@ def read_answers(
     rows = [row for skills_of in found.values() for draws in skills_of.values() for row in draws.values()]
     texts, scores = _answered(run.folder, [row.rollout for row in rows if row.rollout is not None])
 
-    def answer(row: RowFact) -> GivenAnswer:
+    def answer(row: Row) -> GivenAnswer:
         at = (row.rollout or "", row.attempt)
         said = [one.feedback for one in scores.get(at, ()) if one.hard == row.hard]
         names = ("draw", "hard", "soft", "failure", "invalid", "tokens", "seconds", "target")
@@ -154,7 +154,7 @@ def read_answers(
     return RunAnswers(seed=seed, best=best, folds=folds, tasks=told)
 
 
-def measured_rows(sections: Iterable[LogSection], skills: Skills) -> Iterator[tuple[Split, str, RowFact]]:
+def measured_rows(sections: Iterable[LogSection], skills: Skills) -> Iterator[tuple[Split, str, Row]]:
     """Every measured row with its split and the digest of the skill it was measured with."""
     for section in sections:
         before, after = section.before, section.after

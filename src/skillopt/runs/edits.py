@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, cast
 
-from skillopt.events import Aggregated, Blamed, Proved, RowFact, StageClosed, Updated
+from skillopt.events import Aggregated, Blamed, Proved, Row, StageClosed, Updated
 from skillopt.events.place import Place
 from skillopt.events.state import Metric
 from skillopt.gate.decision import worth_of, worths_of
@@ -73,7 +73,7 @@ def stored_proof(run: RunReader, found: FoundVerdict) -> StepProof | None:
             family = list(dict.fromkeys(each for id in ids for each in families.get(id, [id])))
             families |= dict.fromkeys(family, family)
 
-    def comes_right(row: RowFact) -> bool:
+    def comes_right(row: Row) -> bool:
         worth = worth_of(row, metric, weight)
         return worth is not None and is_fixed(before.get(row.task, worth), worth)
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from skillopt.config.schema import EvaluationConfig, GateConfig
 from skillopt.errors import UsageError
-from skillopt.events import Judged, RowFact, StageClosed, Updated
+from skillopt.events import Judged, Row, StageClosed, Updated
 from skillopt.events.place import Place
 from skillopt.events.records import CandidateRecord, StepRecord
 from skillopt.events.state import Metric
@@ -54,7 +54,7 @@ class FoundVerdict:
 class ReplayedRow:
     """One row as the policy read it. `upper` is U after it."""
 
-    row: RowFact
+    row: Row
     incumbent: Fraction
     candidate: Fraction | None
     upper: Fraction
@@ -222,8 +222,8 @@ def _read_again(
     recorded: Replay,
     config: Mapping[str, Any],
     seed_chars: int,
-    known: Sequence[RowFact],
-    rows: Sequence[RowFact],
+    known: Sequence[Row],
+    rows: Sequence[Row],
     incumbent: Document,
     candidate: Document,
 ) -> Replay:
@@ -310,7 +310,7 @@ def _policy(config: Mapping[str, Any], judged: Judged) -> str:
     return "paired" if own and told == "strict" and judged.policy == "paired" else told
 
 
-def _effort(rows: Sequence[RowFact]) -> dict[RowId, Effort]:
+def _effort(rows: Sequence[Row]) -> dict[RowId, Effort]:
     return {
         (row.task, row.draw): Effort(tokens=row.tokens, seconds=row.seconds)
         for row in rows

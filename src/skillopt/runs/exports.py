@@ -19,7 +19,7 @@ from skillopt.events import (
     Judged,
     Minibatch,
     Reflected,
-    RowFact,
+    Row,
     Selected,
     StageClosed,
     TestMeasured,
@@ -180,7 +180,7 @@ class Exports:
                 folder = {"older": "rollout_prev", "newer": "rollout_curr"}.get(arm, "selection_eval")
                 self._rows(f"{home}/{folder}{f'/topup/more-{sample}' if sample else ''}", event.rows)
 
-    def _rows(self, name: str, rows: Sequence[RowFact], kinds: Mapping[str, str] | None = None) -> None:
+    def _rows(self, name: str, rows: Sequence[Row], kinds: Mapping[str, str] | None = None) -> None:
         lines = public_rows(rows, self._run.database, self._tasks)
         self._text(f"{name}/results.jsonl", "".join(to_json(line).decode() + "\n" for line in lines))
         scored, mean = [row for row in rows if row.hard is not None], row_means(rows)
@@ -215,9 +215,7 @@ class Exports:
         return path
 
 
-def public_rows(
-    rows: Iterable[RowFact], database: Database, tasks: Mapping[str, Task]
-) -> list[dict[str, Any]]:
+def public_rows(rows: Iterable[Row], database: Database, tasks: Mapping[str, Task]) -> list[dict[str, Any]]:
     """What `results.jsonl` says of rows: score and reason, question and answer.
 
     Seconds are left out: they differ between equal runs; the log has them.
@@ -233,7 +231,7 @@ def public_rows(
     ]
 
 
-def _public(row: RowFact, answer: AnswerRow | None, task: Task | None) -> dict[str, Any]:
+def _public(row: Row, answer: AnswerRow | None, task: Task | None) -> dict[str, Any]:
     told: dict[str, Any] = {"id": row.task}
     if task is not None:
         told |= {"question": task.prompt, "task_type": task.kind}
@@ -243,7 +241,7 @@ def _public(row: RowFact, answer: AnswerRow | None, task: Task | None) -> dict[s
     return {**told, "agent_ok": row.invalid is None, "fail_reason": reason}
 
 
-def _by_kind(rows: Sequence[RowFact], kinds: Mapping[str, str]) -> dict[str, Any]:
+def _by_kind(rows: Sequence[Row], kinds: Mapping[str, str]) -> dict[str, Any]:
     """Total and mean per task type."""
     found: dict[str, list[float]] = {}
     for row in rows:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from skillopt.errors import UsageError
-from skillopt.events import RowFact
+from skillopt.events import Row
 from skillopt.runs.answers import StoredTask, stored_tasks
 from skillopt.runs.database import Database
 from skillopt.runs.log import DATABASE
@@ -55,7 +55,7 @@ class TaskSide:
     version: SkillVersion
     mark: Mark
     note: str
-    rows: Sequence[RowFact]
+    rows: Sequence[Row]
     rollouts: Sequence[tuple[int, Trajectory, Score | None]]
     """What is stored of its draws: the attempt that ended, what the target did, and what that was worth."""
 

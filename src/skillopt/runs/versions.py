@@ -19,7 +19,7 @@ from skillopt.events import (
     Minibatch,
     Pruned,
     Reflected,
-    RowFact,
+    Row,
     StageClosed,
     Updated,
 )
@@ -71,7 +71,7 @@ class SkillVersion:
     train: float | None = None
     """Mean of the step's rollouts, made with the skill before it."""
     train_rows: int = 0
-    rows: Mapping[str, Sequence[RowFact]]
+    rows: Mapping[str, Sequence[Row]]
     """The val rows by task, as far as the verdict needed them; empty where nothing was measured."""
     record: StepRecord | None = None
     ended: EpochEnded | None = None
@@ -79,7 +79,7 @@ class SkillVersion:
     """The verdict on the candidate that it closed on."""
     outcomes: Sequence[Outcome] = ()
     patches: Sequence[Minibatch] = ()
-    lost: Sequence[tuple[str, RowFact]] = ()
+    lost: Sequence[tuple[str, Row]] = ()
     """Rows that could not be measured, with their stages."""
 
     @property
@@ -265,20 +265,20 @@ def judged_skill(section: LogSection, place: Place, skills: Skills) -> Document 
     return skills.get(section.before.skill).with_region("slow_update", guidance)
 
 
-def _val_rows(section: LogSection, place: Place | None) -> Mapping[str, Sequence[RowFact]]:
+def _val_rows(section: LogSection, place: Place | None) -> Mapping[str, Sequence[Row]]:
     """The rows that the gate read at a place, or anywhere in the section."""
     stages = [one for one in section.of(StageClosed) if one.stage == STAGE]
     return _by_task(next((one.rows for one in stages if place is None or one.place == place), ()))
 
 
-def _by_task(rows: Sequence[RowFact]) -> Mapping[str, Sequence[RowFact]]:
-    found: dict[str, tuple[RowFact, ...]] = {}
+def _by_task(rows: Sequence[Row]) -> Mapping[str, Sequence[Row]]:
+    found: dict[str, tuple[Row, ...]] = {}
     for row in rows:
         found[row.task] = (*found.get(row.task, ()), row)
     return found
 
 
-def mark_of(rows: Sequence[RowFact], metric: Metric, weight: float) -> Mark:
+def mark_of(rows: Sequence[Row], metric: Metric, weight: float) -> Mark:
     """How a task went by the mean of its draws."""
     if any(row.invalid is not None for row in rows):
         return "invalid"
@@ -286,7 +286,7 @@ def mark_of(rows: Sequence[RowFact], metric: Metric, weight: float) -> Mark:
     return "pass" if mean >= 1 else "fail" if mean <= 0 else "partial"
 
 
-def note_of(rows: Sequence[RowFact], metric: Metric, weight: float) -> str:
+def note_of(rows: Sequence[Row], metric: Metric, weight: float) -> str:
     """What there is to say of how a task went: the error, the target's own failure, or the score between."""
     if lost := [f"{row.invalid}: {cut(row.detail)}" for row in rows if row.invalid is not None]:
         return "; ".join(lost)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from skillopt.events import Checkpoint, Event, Judged, RowFact, TestMeasured, Updated
+from skillopt.events import Checkpoint, Event, Judged, Row, TestMeasured, Updated
 from skillopt.events.records import StepRecord
 from skillopt.trackers.port import Opening
 
@@ -91,7 +91,7 @@ def _of_checkpoint(event: Checkpoint) -> Iterator[tuple[str, Any]]:
         yield "val/after_epoch", event.state.score
 
 
-def _of_rows(name: str, rows: Sequence[RowFact]) -> Iterator[tuple[str, Any]]:
+def _of_rows(name: str, rows: Sequence[Row]) -> Iterator[tuple[str, Any]]:
     for metric in ("hard", "soft"):
         found = [value for row in rows if (value := getattr(row, metric)) is not None]
         yield f"{name}/{metric}", sum(found) / len(found) if found else None

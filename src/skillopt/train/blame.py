@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, TypeVar
 
-from skillopt.evaluation.runner import Row
+from skillopt.evaluation.runner import PlannedRow
 from skillopt.events import Blamed
 from skillopt.events.place import Place
 from skillopt.gate.decision import RowId
@@ -33,7 +33,12 @@ class Blame:
 
 
 async def blame(
-    trials: Trials, edits: Sequence[Edit], rows: Mapping[RowId, Row], before: Worths, *, noise: float = 0
+    trials: Trials,
+    edits: Sequence[Edit],
+    rows: Mapping[RowId, PlannedRow],
+    before: Worths,
+    *,
+    noise: float = 0,
 ) -> Blame:
     """Which of these edits break more of these rows alone than `noise` explains: by thirds of them, or one by
     one where so many rows are broken that several edits must be guilty.
@@ -131,7 +136,7 @@ async def freed(
     trials: Trials,
     edits: Sequence[Edit],
     weak: Sequence[Edit],
-    rows: Mapping[RowId, Row],
+    rows: Mapping[RowId, PlannedRow],
     now: Worths,
     *,
     noise: float = 0,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from skillopt.evaluation.compare import Comparison, by_task, compare_rows, row_means
-from skillopt.events import RowFact, TestMeasured
+from skillopt.events import Row, TestMeasured
 from skillopt.events.state import Metric, State
 from skillopt.gate.decision import worth_of
 from skillopt.tasks.rollout import Means
@@ -69,7 +69,7 @@ class TrainingEnd:
     ended_early: str = ""
 
 
-def triggering(rows: Iterable[RowFact]) -> Triggering | None:
+def triggering(rows: Iterable[Row]) -> Triggering | None:
     """The figures of measured rows; None where the tasks are no such queries.
 
     A reply that shows no choice is a miss among the wanted loads, and no load among the unwanted.
@@ -90,7 +90,7 @@ def triggering(rows: Iterable[RowFact]) -> Triggering | None:
 def report_of(measured: TestMeasured, metric: Metric, weight: float) -> TestReport:
     """Figures of the tasks that seed and best were both measured on; the rest is left out by name."""
 
-    def worth(row: RowFact) -> float | None:
+    def worth(row: Row) -> float | None:
         exact = worth_of(row, metric, weight)
         return None if exact is None else float(exact)
 
@@ -125,7 +125,7 @@ def report_of(measured: TestMeasured, metric: Metric, weight: float) -> TestRepo
 
 
 def _by_target(
-    kept: Mapping[str, Sequence[RowFact]], worth: Callable[[RowFact], float | None]
+    kept: Mapping[str, Sequence[Row]], worth: Callable[[Row], float | None]
 ) -> dict[str, Comparison]:
     found = {}
     for name in dict.fromkeys(row.target for row in kept["seed"] if row.target is not None):

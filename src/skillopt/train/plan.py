@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from skillopt.evaluation.runner import Row, rows_of
+from skillopt.evaluation.runner import PlannedRow, rows_of
 from skillopt.events.place import Place
 from skillopt.events.state import State
 from skillopt.tasks.task import Task
@@ -22,7 +22,7 @@ class Batch:
     step: int
     step_in_epoch: int
     seed: int
-    rows: tuple[Row, ...]
+    rows: tuple[PlannedRow, ...]
     limit: int
     place: Place
 

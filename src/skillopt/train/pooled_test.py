@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from skillopt.events import RowFact, TestMeasured
+from skillopt.events import Row, TestMeasured
 from skillopt.events.step import Step
 from skillopt.skill.document import Document
 from skillopt.train.claim import TestReport, report_of
@@ -20,8 +20,8 @@ class PooledRows:
     folds: int
     draws: int
     """How often each task was asked; a row is the middle one of a task's draws."""
-    seed: list[RowFact]
-    best: list[RowFact]
+    seed: list[Row]
+    best: list[Row]
     kinds: Mapping[str, str]
 
 

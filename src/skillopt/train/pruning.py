@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from skillopt.evaluation.runner import Row, rows_of
+from skillopt.evaluation.runner import PlannedRow, rows_of
 from skillopt.evaluation.stage import Evaluation, fact
-from skillopt.events import LineWorth, Pruned, RowFact
+from skillopt.events import LineWorth, Pruned, Row
 from skillopt.events.state import State
 from skillopt.events.step import Step
 from skillopt.gate.decision import RowId
@@ -39,7 +39,7 @@ class PrunedSkill:
     """The score on val with all lines."""
     score: float
     """The score on val without those that were left out; never lower."""
-    rows: list[RowFact]
+    rows: list[Row]
     """The val rows of that score."""
     lines: list[LineWorth]
     """Those that stay, then those that were left out."""
@@ -131,26 +131,30 @@ class Pruner:
         needed = await self._needing(step, out, self._val) or await self._needing(step, out, self._train)
         return sum(lost, Fraction(0)) / max(1, len(lost)), needed
 
-    async def _needing(self, step: Step, out: Sequence[Edit], rows: Sequence[Row]) -> list[RowId]:
+    async def _needing(self, step: Step, out: Sequence[Edit], rows: Sequence[PlannedRow]) -> list[RowId]:
         """The rows that are worse without these lines, also when drawn again: worse only once is luck."""
         worse = await self._worse(step, out, rows)
         draws = 1 + max((row.draw for row in self._val), default=0)
         again = [replace(row, draw=row.draw + draws) for row in worse]
         return [(row.task.id, row.draw) for row in await self._worse(step, out, again)]
 
-    async def _worse(self, step: Step, out: Sequence[Edit], rows: Sequence[Row]) -> list[Row]:
+    async def _worse(self, step: Step, out: Sequence[Edit], rows: Sequence[PlannedRow]) -> list[PlannedRow]:
         with_lines, without = await together(*(self._worths(step, some, rows) for some in ((), out)))
         ids = [(row, (row.task.id, row.draw)) for row in rows]
         return [row for row, id in ids if without.get(id, Fraction(0)) < with_lines.get(id, Fraction(0))]
 
     @property
-    def _val(self) -> list[Row]:
+    def _val(self) -> list[PlannedRow]:
         return list(self._gate.rows.values())
 
-    async def _worths(self, step: Step, out: Sequence[Edit], rows: Sequence[Row]) -> Mapping[RowId, Fraction]:
+    async def _worths(
+        self, step: Step, out: Sequence[Edit], rows: Sequence[PlannedRow]
+    ) -> Mapping[RowId, Fraction]:
         return self._gate.worths(await self._outcomes(step, out, rows))
 
-    async def _outcomes(self, step: Step, out: Sequence[Edit], rows: Sequence[Row]) -> Sequence[Rollout]:
+    async def _outcomes(
+        self, step: Step, out: Sequence[Edit], rows: Sequence[PlannedRow]
+    ) -> Sequence[Rollout]:
         if not rows:
             return ()
         skill = apply(out, step.skill).document.rendered

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from skillopt.evaluation.runner import Evaluator, Row
+from skillopt.evaluation.runner import Evaluator, PlannedRow
 from skillopt.evaluation.stage import Evaluation, fact
 from skillopt.events import Notice, Sink, TestMeasured
 from skillopt.events.state import TestShare
@@ -31,7 +31,7 @@ class SealedTest:
     def __init__(
         self,
         evaluator: Evaluator,
-        rows: Sequence[Row],
+        rows: Sequence[PlannedRow],
         ledger: Ledger,
         gate: Gate,
         *,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
-from skillopt.evaluation.runner import Row
+from skillopt.evaluation.runner import PlannedRow
 from skillopt.evaluation.stage import Breaker, Evaluation, fact
 from skillopt.events import TrialFact
 from skillopt.events.step import Step
@@ -49,7 +49,7 @@ class Trials:
         self._breaker = Breaker(stage, 0)
         self._known: dict[str, asyncio.Future[Rollout]] = {}
 
-    async def run(self, edits: Sequence[Edit], rows: Sequence[Row]) -> EditTrial:
+    async def run(self, edits: Sequence[Edit], rows: Sequence[PlannedRow]) -> EditTrial:
         """Put the edits into the skill of the step, and run these rows."""
         skill = apply(edits, self._step.skill).document.rendered
         evaluator = self._gate.evaluator
@@ -73,7 +73,7 @@ class Trials:
                 self._step.tokens.add(self._stage, row.trajectory.calls, row.trajectory.usage)
         return EditTrial(edits=tuple(edits), rows=tuple(outcomes))
 
-    async def each(self, groups: Iterable[Sequence[Edit]], rows: Sequence[Row]) -> list[EditTrial]:
+    async def each(self, groups: Iterable[Sequence[Edit]], rows: Sequence[PlannedRow]) -> list[EditTrial]:
         """Several sets of edits on the same rows, side by side."""
         return await together(*(self.run(group, rows) for group in groups))
 

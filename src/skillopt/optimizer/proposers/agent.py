@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.errors import ConfigError
-from skillopt.evaluation.runner import Row
+from skillopt.evaluation.runner import PlannedRow
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events.step import Step
 from skillopt.files import temporary_folder, write_text
@@ -99,7 +99,7 @@ class AgentProposer:
             )
             self._work.shown[place] = sorted((root / "shown").iterdir())
             asked = Evaluation(
-                self._evaluator, step, "", [Row(task=task)], stage=STAGE, tries=TRIES, tells_rows=False
+                self._evaluator, step, "", [PlannedRow(task=task)], stage=STAGE, tries=TRIES, tells_rows=False
             )
             (outcome,) = await asked.close()
         assert isinstance(outcome, Scored), "a stage of one lost row does not close"

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from skillopt.evaluation.runner import Row
+from skillopt.evaluation.runner import PlannedRow
 from skillopt.events import Aggregated, Reflected, Selected
 from skillopt.gate.gate import Gate
 from skillopt.optimizer.proof import Joiner
@@ -182,7 +182,7 @@ class Choice:
         tasks = self._search.tasks
         order = sorted(passed)
         random.Random(self._step.seed).shuffle(order)
-        rows = {row: Row(task=tasks[row[0]]) for row in order[: self._control]}
+        rows = {row: PlannedRow(task=tasks[row[0]]) for row in order[: self._control]}
         edits = [edit for one in chosen for edit in one.edits]
         if not rows or not edits:
             return []

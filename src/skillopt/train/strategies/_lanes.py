@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 
 from skillopt.evaluation.leaks import LeakGuard, why
-from skillopt.evaluation.runner import Row
+from skillopt.evaluation.runner import PlannedRow
 from skillopt.events import Minibatch, Proved
 from skillopt.events.step import Step
 from skillopt.gate.decision import RowId
@@ -45,7 +45,7 @@ class Lane:
     ended: list[Outcome] = field(default_factory=list)
     dead: list[DeadEdit] = field(default_factory=list)
     studied: dict[str, Studied] = field(default_factory=dict)
-    rows: dict[str, Row] = field(default_factory=dict)
+    rows: dict[str, PlannedRow] = field(default_factory=dict)
     """One of each failed task."""
     before: dict[RowId, Fraction] = field(default_factory=dict)
     """What they are worth without any edit."""
@@ -60,7 +60,7 @@ class LaneSearch:
     """
 
     step: Step
-    batch: Sequence[Row]
+    batch: Sequence[PlannedRow]
     _: KW_ONLY
     analyst: LaneAnalyst | SmallLaneAnalyst | WholeBatch
     trials: Trials
@@ -94,7 +94,7 @@ class LaneSearch:
         return [*(trial for lane in self.lanes for trial in lane.trials), *self._joint_trials]
 
     @property
-    def rows(self) -> dict[str, Row]:
+    def rows(self) -> dict[str, PlannedRow]:
         """The rows of failed tasks, by task."""
         return {task: row for lane in self.lanes for task, row in lane.rows.items()}
 
@@ -136,7 +136,7 @@ class LaneSearch:
             proven = without_copies([one for lane in self.lanes for one in lane.proven])
             if left and proven:
                 edits = list({edit.id: edit for one in proven for edit in one.edits}.values())
-                trial = await self.trials.run(edits, [Row(task=one.task) for one in left])
+                trial = await self.trials.run(edits, [PlannedRow(task=one.task) for one in left])
                 self._joint_trials.append(trial)
                 self.shared |= {task for task, _ in fixed_in(self.before, self.trials.worths(trial))}
                 left = self._left()
@@ -175,7 +175,7 @@ class LaneSearch:
     ) -> Lane:
         lane = Lane(
             studied={one.task.id: one for one in chunk},
-            rows={one.task.id: Row(task=one.task) for one in chunk},
+            rows={one.task.id: PlannedRow(task=one.task) for one in chunk},
             before={(one.task.id, 0): self.trials.worth(one.tries[-1]) for one in chunk},
         )
         known = [one for one in dead if one.is_about(chunk)]
@@ -258,7 +258,7 @@ class LaneSearch:
         return edit
 
     async def _alone(
-        self, lane: Lane, edit: Edit, rows: Mapping[str, Row]
+        self, lane: Lane, edit: Edit, rows: Mapping[str, PlannedRow]
     ) -> tuple[list[EditTrial], list[str]]:
         """An edit on the first tasks that it names, as far as they still fail."""
         named = edit.evidence.get("tasks")
@@ -267,7 +267,7 @@ class LaneSearch:
         return await self._fixes(lane.before, (edit,), chosen) if chosen else ([], [])
 
     async def _fixes(
-        self, before: Worths, edits: tuple[Edit, ...], rows: Sequence[Row]
+        self, before: Worths, edits: tuple[Edit, ...], rows: Sequence[PlannedRow]
     ) -> tuple[list[EditTrial], list[str]]:
         """The trials of edits on rows that fail, and the tasks they fix.
 
@@ -285,7 +285,9 @@ class LaneSearch:
         flukes = {task for task, _ in fixed_in(failed, self.trials.worths(control))}
         return [trial, repeated, control], [task for task in fixed if task in held - flukes]
 
-    async def _together(self, lane: Lane, edits: tuple[Edit, ...], rows: Sequence[Row]) -> list[Proven]:
+    async def _together(
+        self, lane: Lane, edits: tuple[Edit, ...], rows: Sequence[PlannedRow]
+    ) -> list[Proven]:
         """Find the edits that fix some of these rows by halving, as few trials as that takes."""
         trials, fixed = await self._fixes(lane.before, edits, rows)
         lane.trials += trials
@@ -307,7 +309,7 @@ class LaneSearch:
         only = [row for row in rows if row.task.id not in covered]
         return proven + (await self._least(lane, edits, only) if only else [])
 
-    async def _least(self, lane: Lane, edits: tuple[Edit, ...], rows: Sequence[Row]) -> list[Proven]:
+    async def _least(self, lane: Lane, edits: tuple[Edit, ...], rows: Sequence[PlannedRow]) -> list[Proven]:
         """Edits that fix rows only together: each is left out in turn, for good where it is not missed. What
         is left must show it again, as one lucky row would make a set of anything.
         """
