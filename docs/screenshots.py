@@ -21,10 +21,10 @@ from playwright.sync_api import Page
 
 from dashboard._browser import Server, Tab, chromium, serving, tab
 from dashboard._places import staged
-from skillopt.dashboard._runs import Roots
-from skillopt.report import page as report
 from skillopt.runs.growth import growth
 from skillopt.runs.reader import read_facts
+from skillopt_webui._runs import Roots
+from skillopt_webui.report import page as report
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"

@@ -18,9 +18,9 @@ from playwright.sync_api import Browser, Page
 
 from dashboard._browser import CHROMIUM, Server, chromium, serving, tab
 from runs._big import big_run, keep_texts, step_events
-from skillopt.dashboard._runs import Roots
 from skillopt.events import Checkpoint
 from skillopt.runs.log import read_events
+from skillopt_webui._runs import Roots
 
 EVENTS_A_STEP = 8
 UPDATES = 5

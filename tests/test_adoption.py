@@ -11,7 +11,14 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from skillopt.adoption import AdoptionPlan, adopt, place_for_agent, plan_files, targets, undo_adoption
+from skillopt.changes.best_skill import (
+    AdoptionPlan,
+    adopt,
+    place_for_agent,
+    plan_files,
+    targets,
+    undo_adoption,
+)
 from skillopt.errors import SkillError, UsageError
 from skillopt.runs.best import BestSkill, read_best, slug
 from skillopt.runs.reader import RunReader, read_run

@@ -24,13 +24,13 @@ LONGEST = 400
 LAYERS = [
     "errors",
     "config.legacy",
-    "registry redact files process services significance",
+    "registry redact files process",
     "config.sections",
     "config.schema",
     "process.sandbox messages skill executors",
     "money events",
     "tasks",
-    "changes transcripts",
+    "transcripts",
     "programs",
     "agents",
     "models",
@@ -42,19 +42,18 @@ LAYERS = [
     "runs",
     "config",
     "run registry.kinds",
-    "render",
-    "report",
-    "adoption",
+    "changes",
     "skillopt_sleep",
     "doctor",
     "testing",
-    "dashboard mcp",
+    "skillopt_webui",
+    "mcp",
     "cli",
-    "__init__ __main__ run.__main__ skillopt_sleep.__main__ skillopt_webui",
+    "__init__ __main__ run.__main__ skillopt_sleep.__main__ skillopt_webui.app",
     "skillopt_sleep.experiments",
 ]
 LAYER_OF = {name: number for number, line in enumerate(LAYERS) for name in line.split()}
-FACES = ("doctor", "dashboard", "mcp", "cli", "skillopt_webui")
+FACES = ("doctor", "mcp", "cli", "skillopt_webui")
 PRIVATE = re.compile(rf"((?:{'|'.join(PACKAGES)})(?:\.[a-z]\w*)*)\._[a-z]")
 PLUGIN_FOLDERS = ("models/providers", "benchmarks", "executors", "harnesses", "trackers", "agents")
 
@@ -105,7 +104,7 @@ def test_every_file_of_a_plugin_folder_is_a_plugin() -> None:
             "from skillopt import optimize",
             "train imports __init__, which stands below it",
         ),
-        ("dashboard/app.py", "from skillopt.testing import World", "only cli may import testing"),
+        ("mcp/server.py", "from skillopt.testing import World", "only cli may import testing"),
         ("__main__.py", "import skillopt.testing", "only cli may import testing"),
         ("run/job.py", "import skillopt_sleep.plan", "run imports skillopt_sleep, which stands below it"),
         ("testing/world.py", "from skillopt_sleep import plan", "only faces may import skillopt_sleep"),
@@ -129,7 +128,7 @@ def test_an_import_that_points_down_is_named(tmp_path: Path, path: str, line: st
     [
         ("registry.py", "from skillopt.errors import UnknownName"),
         ("gate/policies.py", "from ._rows import rows\nfrom skillopt.tasks.task import Task\nimport json"),
-        ("report.py", "from skillopt import __version__, config\nfrom skillopt.run import open_run"),
+        ("changes/plan.py", "from skillopt import __version__, config\nfrom skillopt.run import open_run"),
         ("cli/demo.py", "from skillopt.testing import World"),
         ("gate/gate.py", "from skillopt.config.schema import GateConfig"),
         ("config/load.py", "from skillopt.config.schema import Config"),

@@ -13,7 +13,6 @@ import pytest
 
 from skillopt import files
 from skillopt.changes.safe_file import confined
-from skillopt.dashboard._launch import Launches
 from skillopt.errors import UsageError
 from skillopt.mcp.rights import paths_of
 from skillopt.process import _own, _reaper, minimal_env, own_group
@@ -21,6 +20,7 @@ from skillopt.process.sandbox import ProcessLimits
 from skillopt.process.sandbox import _run as sandbox_run
 from skillopt.programs.place import environment, fresh_place
 from skillopt.programs.port import Access
+from skillopt_webui._launch import Launches
 
 FLAGS = {"CREATE_NO_WINDOW": 1, "CREATE_NEW_PROCESS_GROUP": 2, "DETACHED_PROCESS": 4}
 

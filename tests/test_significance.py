@@ -12,17 +12,17 @@ import pytest
 
 from cli._commands import run
 from skillopt.evaluation.compare import compare
+from skillopt.evaluation.significance import TONES, significance
 from skillopt.models.world.rules import FAMILIES
-from skillopt.render.run import hero
-from skillopt.render.stairs import stairs
-from skillopt.report import page
-from skillopt.report.markdown import summary
 from skillopt.runs.growth import growth
 from skillopt.runs.listing import Listing
 from skillopt.runs.reader import read_facts
 from skillopt.runs.side_by_side import in_words, score_table
-from skillopt.significance import TONES, significance
 from skillopt.train.claim import TestReport
+from skillopt_webui.render.run import hero
+from skillopt_webui.render.stairs import stairs
+from skillopt_webui.report import page
+from skillopt_webui.report.markdown import summary
 
 FEW = ("env.train_cases=24", "env.val_cases=12", "env.test_cases=8", "train.num_epochs=1")
 COLOURS = {"good": "32", "warn": "33", "bad": "31", "plain": "2"}

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from skillopt.changes.proposal import Cost
 from skillopt.errors import BudgetSpent
 from skillopt.events import Event
 from skillopt.run import Job, Result, open_run, train
@@ -22,6 +21,7 @@ from skillopt.tasks.task import SPLITS, Split
 from skillopt_sleep import NightSettings, Roles
 from skillopt_sleep.job import NightJobs, advice_of, cost_of
 from skillopt_sleep.plan import NightTarget, total_cost
+from skillopt_sleep.proposal import Cost
 from skillopt_sleep.tasks import NightTask
 
 

@@ -19,10 +19,10 @@ from _nights import NightsInARow, limited, run_nights
 from _seeds import SCRIPTS, Script, find_seeds, of_script
 from _simulated import Answers, models_for
 
-from skillopt.changes.proposal import Cost
 from skillopt.errors import ConfigError, Stopped
 from skillopt_sleep import NightSettings
 from skillopt_sleep.plan import total_cost
+from skillopt_sleep.proposal import Cost
 
 
 class Repaired(NightsInARow):

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from skillopt.changes.status import decisions, status
 from skillopt.errors import RunConflict, UsageError
 from skillopt_sleep.context import NightContext
 from skillopt_sleep.plan import NightPlan
 from skillopt_sleep.state import ProjectHome
+from skillopt_sleep.status import decisions, status
 
 _LEAVING = ".removed-"
 

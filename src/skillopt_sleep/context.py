@@ -9,12 +9,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from skillopt.changes.adoption import Adoption
 from skillopt.errors import UsageError
 from skillopt.files import expand_home
 from skillopt.skill.paths import SKILL_FILE
 from skillopt.transcripts import Homes
 from skillopt.transcripts.session import is_within
+from skillopt_sleep.adoption import Adoption
 from skillopt_sleep.job import NightJobs
 from skillopt_sleep.settings import NightSettings, Roles, find_settings, read_settings
 from skillopt_sleep.state import NightHome, ProjectHome

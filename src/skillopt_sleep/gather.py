@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 from skillopt.agents import pick
-from skillopt.changes.proposal import Cost
 from skillopt.config.identity import run_identity
 from skillopt.errors import BudgetSpent
 from skillopt.evaluation.judge import ModelJudge
@@ -28,6 +27,7 @@ from skillopt_sleep.context import NightContext
 from skillopt_sleep.job import NightJobs, cost_of
 from skillopt_sleep.mining import Mined, home_of, lines_of, mine
 from skillopt_sleep.plan import NightTarget, PinnedSessions, total_cost
+from skillopt_sleep.proposal import Cost
 from skillopt_sleep.readings import (
     AT_ONCE,
     MOST_READ,

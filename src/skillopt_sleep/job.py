@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.changes.block import with_learned
-from skillopt.changes.proposal import Cost
-from skillopt.changes.status import Decision
 from skillopt.config.load import load
 from skillopt.errors import ConfigError, TaskError
 from skillopt.optimizer.ask import packaged
@@ -25,8 +23,10 @@ from skillopt.tasks.task import Task
 from skillopt.train.epoch_end import LookBack
 from skillopt_sleep.measures import NightScorer, has_rubric
 from skillopt_sleep.plan import NightTarget
+from skillopt_sleep.proposal import Cost
 from skillopt_sleep.readings import prompt_text
 from skillopt_sleep.settings import NightSettings, Roles
+from skillopt_sleep.status import Decision
 from skillopt_sleep.targets import without_frontmatter
 from skillopt_sleep.worktrees import WORKTREE, Checkout, Worktree
 

@@ -10,14 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from skillopt.changes.proposal import Cost, NightProposal, live_text
-from skillopt.changes.status import decisions
 from skillopt.runs.words import count
 from skillopt_sleep.context import NightContext
 from skillopt_sleep.gather import Gathered, ModelMining, gather, read_sessions, since_of
 from skillopt_sleep.job import advice_of, with_allowance, without_guesses
 from skillopt_sleep.origins import origins_of
 from skillopt_sleep.plan import NightPlan, NightTarget
+from skillopt_sleep.proposal import Cost, NightProposal, live_text
 from skillopt_sleep.settings import Roles
 from skillopt_sleep.state import (
     NightRecord,
@@ -27,6 +26,7 @@ from skillopt_sleep.state import (
     with_earlier_skill,
     with_open_proposal,
 )
+from skillopt_sleep.status import decisions
 from skillopt_sleep.suggestions import drafts_with, suggestions_for
 from skillopt_sleep.training import REFUSED, UNMEASURED, NightObserver, NightTraining, drafts_of
 

@@ -7,15 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from statistics import fmean
 
-from skillopt.changes.proposal import (
-    AnswerPair,
-    DraftStep,
-    EditEvidence,
-    Judgement,
-    TaskScores,
-    mean_gain,
-)
 from skillopt.evaluation.compare import compare
+from skillopt.evaluation.significance import significance
 from skillopt.events import Checkpoint, EpochEnded, Event, Judged, Row, StageClosed, Updated
 from skillopt.events.place import BASELINE, Place
 from skillopt.events.records import SlowUpdateRecord, StepRecord
@@ -23,12 +16,19 @@ from skillopt.events.state import State
 from skillopt.gate.gate import Measured
 from skillopt.run import OpenRun, Result
 from skillopt.runs.words import count
-from skillopt.significance import significance
 from skillopt.skill.document import Document
 from skillopt.skill.edits import OPS, apply
 from skillopt.skill.store import Skills
 from skillopt_sleep.job import cost_of
 from skillopt_sleep.plan import NightTarget, SkillOutcome
+from skillopt_sleep.proposal import (
+    AnswerPair,
+    DraftStep,
+    EditEvidence,
+    Judgement,
+    TaskScores,
+    mean_gain,
+)
 
 _TAKEN = ("accept", "accept_new_best", "force_accept")
 SUGGESTION = "suggestion"

@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from skillopt.changes.proposal import Cost, DraftStep, Judgement
 from skillopt.errors import UsageError
 from skillopt.files import write_bytes
 from skillopt.skill.steering import TextOrigins
 from skillopt.tasks.task import Split, Task
 from skillopt.transcripts.session import Harvest, RecordedSession
+from skillopt_sleep.proposal import Cost, DraftStep, Judgement
 from skillopt_sleep.tasks import NightTask
 
 

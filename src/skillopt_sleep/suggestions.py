@@ -8,13 +8,13 @@ from pathlib import Path
 
 from skillopt.agents import is_memory_file
 from skillopt.changes.block import learned
-from skillopt.changes.proposal import DraftStep, EditEvidence, Judgement, TargetDraft, proposed
-from skillopt.changes.status import Decision
 from skillopt.errors import UsageError
 from skillopt_sleep.kinds import folded
 from skillopt_sleep.mining import MinedSuggestion
 from skillopt_sleep.plan import NightTarget, UnmeasuredWish
+from skillopt_sleep.proposal import DraftStep, EditEvidence, Judgement, TargetDraft, proposed
 from skillopt_sleep.settings import NightSettings
+from skillopt_sleep.status import Decision
 from skillopt_sleep.targets import SkillPlaces, path_for, target_of
 
 MOST = 12

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from skillopt.agents import agents, is_memory_file, memory_files, skill_folders
 from skillopt.changes.block import learned, with_learned
-from skillopt.changes.proposal import live_text
 from skillopt.errors import SkillError, UsageError
 from skillopt.runs.words import count
 from skillopt.skill.document import Document
@@ -20,6 +19,7 @@ from skillopt.skill.folder import load_skill
 from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import violations
 from skillopt_sleep.plan import NightTarget
+from skillopt_sleep.proposal import live_text
 from skillopt_sleep.settings import NightSettings
 from skillopt_sleep.tasks import NightTask
 

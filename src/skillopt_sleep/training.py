@@ -10,7 +10,6 @@ from typing import Protocol
 
 from skillopt import run
 from skillopt.agents import is_memory_file
-from skillopt.changes.proposal import Cost, DraftStep, Judgement, TargetDraft, proposed
 from skillopt.errors import BudgetSpent, UsageError
 from skillopt.events import Sink
 from skillopt.run import Job, OpenRun, open_run
@@ -20,6 +19,7 @@ from skillopt_sleep.context import NightContext
 from skillopt_sleep.job import NightJobs, cost_of
 from skillopt_sleep.outcome import outcome_of
 from skillopt_sleep.plan import NightPlan, NightTarget, SkillOutcome, total_cost
+from skillopt_sleep.proposal import Cost, DraftStep, Judgement, TargetDraft, proposed
 
 UNMEASURED, REFUSED = "not measured", "refused"
 """Actions beside the gate's: nothing was measured, or what it accepted may not be staged."""

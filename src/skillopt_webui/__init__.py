@@ -1,1 +1,1 @@
-"""A door to the dashboard; the dashboard itself is `skillopt.dashboard`."""
+"""Pages in a browser: a run (live, report, replay), home, comparison, nights, and starting a run."""

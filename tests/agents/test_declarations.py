@@ -6,7 +6,6 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from skillopt.adoption import targets
 from skillopt.agents import (
     AGENTS,
     SOURCES,
@@ -20,6 +19,7 @@ from skillopt.agents import (
     source,
 )
 from skillopt.agents.port import Agent
+from skillopt.changes.best_skill import targets
 from skillopt.errors import UnknownName
 from skillopt.harnesses import harnesses
 from skillopt.models import PROVIDERS

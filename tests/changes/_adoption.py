@@ -8,8 +8,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from skillopt.agents import is_memory_file
-from skillopt.changes.adoption import Adoption
-from skillopt.changes.proposal import (
+from skillopt_sleep.adoption import Adoption
+from skillopt_sleep.proposal import (
     Cost,
     DraftStep,
     EditEvidence,
@@ -18,7 +18,7 @@ from skillopt.changes.proposal import (
     TargetDraft,
     TaskScores,
 )
-from skillopt.changes.store import Store
+from skillopt_sleep.store import Store
 
 SKILL = (
     "---\nname: notes\ndescription: Writes release notes. Use it for releases.\n---\n# Notes\n\n- Be"

@@ -15,9 +15,9 @@ import pytest
 from changes._adoption import FIRST, MEMORY, SKILL, THIRD, World
 from skillopt.changes.block import with_learned
 from skillopt.changes.journal import LOCK
-from skillopt.changes.status import decisions
 from skillopt.errors import RunConflict, UnknownName, UsageError
 from skillopt.files import lock
+from skillopt_sleep.status import decisions
 
 REMEMBERED = with_learned(MEMORY, "- Run make.").encode()
 CLOSING = "- Close with the date.\n"

@@ -11,10 +11,10 @@ import pytest
 
 from changes._adoption import FIRST, JUDGED, MEMORY, SECOND, SKILL, THIRD, World
 from skillopt.agents import is_memory_file
-from skillopt.changes.proposal import DraftStep, EditEvidence, TargetDraft, live_text
-from skillopt.changes.status import decisions
-from skillopt.changes.store import MANIFEST, Store
 from skillopt.errors import SkillError, UsageError
+from skillopt_sleep.proposal import DraftStep, EditEvidence, TargetDraft, live_text
+from skillopt_sleep.status import decisions
+from skillopt_sleep.store import MANIFEST, Store
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillopt.changes.block import END, START, learned, with_learned
-from skillopt.changes.merged import merge
 from skillopt.errors import SkillError
 from skillopt.skill.document import to_lf
+from skillopt_sleep.merged import merge
 
 LINES = st.sampled_from(["", "a", "b", "- rule", "  indented", "```py\n\n\ncode\n```", "日本", "x\r"])
 TEXTS = st.builds(

@@ -23,7 +23,6 @@ from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.own import OwnBenchmark
 from skillopt.benchmarks.world import PLUGIN as WORLD
 from skillopt.benchmarks.world import WorldBenchmark, WorldSettings
-from skillopt.changes.proposal import NightProposal
 from skillopt.cli import _run, app
 from skillopt.config.load import load
 from skillopt.config.roles import RoleSpec, resolve_role
@@ -117,6 +116,7 @@ from skillopt.train.closing import adopt
 from skillopt.train.plan import Plan
 from skillopt.train.schedule import cosine
 from skillopt.transcripts import Homes, harvest
+from skillopt_sleep.proposal import NightProposal
 from skillopt_sleep.settings import NightSettings, read_settings
 from skillopt_sleep.tasks_file import read_tasks
 

@@ -11,11 +11,11 @@ import skillopt
 from _loopback import Call, LoopbackProvider
 from cli._commands import Command
 from skillopt.messages import Request
-from skillopt.render.run import screen
 from skillopt.runs.flagged import flagged_lines
 from skillopt.runs.growth import growth
 from skillopt.runs.reader import read_run
 from skillopt.testing import FunctionModel
+from skillopt_webui.render.run import screen
 
 SEED = "# Sums\n\n- Answer with a number.\n- Check with `python -m calc`.\n"
 HONEST = "- Count twice, then check with `python -m calc`."

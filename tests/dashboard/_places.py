@@ -14,11 +14,11 @@ from pathlib import Path
 
 from _loopback import Answer, Call, LoopbackProvider
 from changes._adoption import FIRST, SECOND, SKILL, THIRD, World
-from skillopt.changes.proposal import DraftStep, EditEvidence, NightProposal
 from skillopt.config.load import load
 from skillopt.events import Notice
 from skillopt.run import open_run, prepare, train
 from skillopt_sleep import NightHome, NightRecord, NightSettings, ProjectState
+from skillopt_sleep.proposal import DraftStep, EditEvidence, NightProposal
 
 SCRIPT = "<script>alert('ran')</script><img src=x onerror=\"alert('ran')\">"
 """Text that would make itself known if a browser took it for markup."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from skillopt.dashboard._launch import Launches
-from skillopt.dashboard._page import Surroundings, Visit
-from skillopt.dashboard._runs import Roots
-from skillopt.dashboard.pages import pages
+from skillopt_webui._launch import Launches
+from skillopt_webui._page import Surroundings, Visit
+from skillopt_webui._runs import Roots
+from skillopt_webui.pages import pages
 
 
 def visit_of(folder: Path) -> Visit:

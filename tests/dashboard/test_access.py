@@ -16,8 +16,8 @@ from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
 from dashboard._browser import Server, serving
-from skillopt.dashboard._access import Gatekeeper, RequestHead, is_loopback
-from skillopt.dashboard.app import Settings, application
+from skillopt_webui._access import Gatekeeper, RequestHead, is_loopback
+from skillopt_webui.server import Settings, application
 
 TOKEN = "t0ken-that-nobody-guesses"
 LOCAL = Gatekeeper(loopback=True, token=None, cookie="skillopt_1")

@@ -9,10 +9,10 @@ import pytest
 
 from changes._adoption import SKILL
 from dashboard._places import staged
-from skillopt.dashboard._launch import Launches
-from skillopt.dashboard._page import Surroundings, Visit
-from skillopt.dashboard._runs import Roots
-from skillopt.dashboard.pages import sleep
+from skillopt_webui._launch import Launches
+from skillopt_webui._page import Surroundings, Visit
+from skillopt_webui._runs import Roots
+from skillopt_webui.pages import sleep
 
 
 async def test_a_flagged_edit_shows_its_words_and_is_not_ticked(

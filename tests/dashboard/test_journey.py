@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 from changes._adoption import SKILL, THIRD
 from dashboard._browser import serving, tab
 from dashboard._places import SCRIPT, hostile_run, staged
-from skillopt.dashboard._runs import Roots
+from skillopt_webui._runs import Roots
 
 RUN_PAGES = ("Overview", "Versions", "Steps", "Tasks")
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from cli._commands import run
-from skillopt.dashboard._launch import KEPT, Launched, Launches, LaunchRequest, chosen_options, split_options
-from skillopt.dashboard._runs import Roots
 from skillopt.errors import ConfigError, UsageError
 from skillopt.files import holder, lock
 from skillopt.process import start_detached
+from skillopt_webui._launch import KEPT, Launched, Launches, LaunchRequest, chosen_options, split_options
+from skillopt_webui._runs import Roots
 
 NOW = datetime(2026, 3, 1, 2, 15, tzinfo=timezone.utc)
 TINY = (

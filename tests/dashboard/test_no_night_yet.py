@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from skillopt.dashboard._launch import Launches
-from skillopt.dashboard._page import Surroundings, Visit
-from skillopt.dashboard._runs import Roots
-from skillopt.dashboard.pages import sleep
+from skillopt_webui._launch import Launches
+from skillopt_webui._page import Surroundings, Visit
+from skillopt_webui._runs import Roots
+from skillopt_webui.pages import sleep
 
 
 async def test_commands_are_shown_as_code_where_no_night_was_yet(tmp_path: Path) -> None:

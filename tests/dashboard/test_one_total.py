@@ -14,12 +14,12 @@ from rich.console import Console
 from cli._commands import run
 from dashboard._visits import visit_of
 from skillopt.cli._progress import panel
-from skillopt.dashboard._page import Parts
 from skillopt.files import lock
 from skillopt.mcp.resources import RUNS, read
 from skillopt.money import Amount
 from skillopt.runs.database import Database
 from skillopt.runs.reader import RunReader
+from skillopt_webui._page import Parts
 from train._world import train
 
 

@@ -22,21 +22,21 @@ from dashboard._browser import Server, serving, tab
 from dashboard._visits import visit_of
 from runs._big import big_run
 from runs._log import baseline, fold, row, started, step
-from skillopt.dashboard._page import Parts
-from skillopt.dashboard._runs import Roots
-from skillopt.dashboard.pages.skill import side_by_side
 from skillopt.files import lock
 from skillopt.models.world.rules import SEED_SKILL
 from skillopt.money import Amount
-from skillopt.render.markup import joined, tag
-from skillopt.render.stairs import stairs
-from skillopt.report import page as report
 from skillopt.runs.answers import stored_tasks
 from skillopt.runs.database import Database
 from skillopt.runs.growth import growth
 from skillopt.runs.reader import RunReader, read_facts
 from skillopt.runs.values import Facts
 from skillopt.train.claim import TestReport
+from skillopt_webui._page import Parts
+from skillopt_webui._runs import Roots
+from skillopt_webui.pages.skill import side_by_side
+from skillopt_webui.render.markup import joined, tag
+from skillopt_webui.render.stairs import stairs
+from skillopt_webui.report import page as report
 
 SCRIPT = '<img src=x onerror="alert(1)">"\'&'
 

@@ -11,13 +11,13 @@ from multidict import MultiDict
 
 from changes._adoption import JUDGED, World
 from cli._commands import run
-from skillopt.changes.page import page as proposal_page
-from skillopt.changes.proposal import Judgement
-from skillopt.dashboard._launch import Launches
-from skillopt.dashboard._page import Page, Surroundings, Visit
-from skillopt.dashboard._runs import Roots
-from skillopt.dashboard.pages import compare, runs, sleep
-from skillopt.dashboard.pages import run as run_page
+from skillopt_sleep.proposal import Judgement
+from skillopt_sleep.proposal_page import page as proposal_page
+from skillopt_webui._launch import Launches
+from skillopt_webui._page import Page, Surroundings, Visit
+from skillopt_webui._runs import Roots
+from skillopt_webui.pages import compare, runs, sleep
+from skillopt_webui.pages import run as run_page
 
 PAGES = {"runs": runs.PLUGIN, "run": run_page.PLUGIN, "compare": compare.PLUGIN}
 CHANCE = '<span class="chip warn">could be chance</span>'

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.dashboard._runs import Roots
 from skillopt.errors import UsageError
+from skillopt_webui._runs import Roots
 
 
 def make_run(folder: Path) -> Path:

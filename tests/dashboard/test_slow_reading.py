@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from skillopt.dashboard import _page
-from skillopt.dashboard._access import Gatekeeper
-from skillopt.dashboard._runs import Roots
-from skillopt.dashboard.app import Settings, application
 from skillopt.runs.reader import RunReader
+from skillopt_webui import _page
+from skillopt_webui._access import Gatekeeper
+from skillopt_webui._runs import Roots
+from skillopt_webui.server import Settings, application
 
 
 @pytest.fixture

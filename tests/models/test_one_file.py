@@ -26,7 +26,7 @@ from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.money import per_million
 from skillopt.models.wires.chat import ChatModel
 from skillopt.models.wires.http import Wire
-from skillopt.services import Options
+from skillopt.registry.services import Options
 
 
 class ZebraOptions(Options):

@@ -12,8 +12,8 @@ import pytest
 from _loopback import LoopbackProvider
 from cli._commands import run
 from night._nights import LEARNT, NOW, RULE, SKILL, Person, clock, scripted
-from skillopt.changes.adoption import Adoption
 from skillopt_sleep import Roles, clean, run_night
+from skillopt_sleep.adoption import Adoption
 
 LATER = NOW + timedelta(days=100)
 

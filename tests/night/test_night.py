@@ -20,12 +20,12 @@ from night._nights import HARM, LEARNT, NOW, RULE, SKILL, Person, clock, scripte
 from night._reader import keep_readings
 from night._sessions import BAD, GOOD, SUBJECTS
 from night._transcripts import WRITERS, Talk
-from skillopt.changes.adoption import Adoption
 from skillopt.errors import AnswersWanted, ConfigError, Interrupted, RunConflict, UsageError
 from skillopt.events import Event, Judged, Sink, StageClosed, Updated
 from skillopt.optimizer.ask import packaged
 from skillopt.run import Job, OpenRun
 from skillopt_sleep import REMEDY, NightResult, Roles, preview, roles_of, run_night
+from skillopt_sleep.adoption import Adoption
 from skillopt_sleep.gather import gather
 from skillopt_sleep.job import advice_of, benchmark_of
 from skillopt_sleep.state import earlier_nights

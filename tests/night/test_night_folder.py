@@ -9,8 +9,8 @@ import pytest
 
 from _loopback import Call, LoopbackProvider
 from night._nights import RULE, SKILL, Person, clock, scripted
-from skillopt.changes.adoption import Adoption
 from skillopt_sleep import Roles, run_night
+from skillopt_sleep.adoption import Adoption
 
 ENDINGS, MADE = "references/endings.md", "references/risks.md"
 MAIN = SKILL + "\nHow briefs end stands in references/endings.md.\n"

@@ -15,11 +15,11 @@ from _loopback import Call, LoopbackProvider
 from night._nights import HARM, LEARNT, NOW, RULE, SKILL, Person, clock, scripted
 from night._sessions import BAD, SUBJECTS
 from night.test_night import Ear, desk, night, with_memos
-from skillopt.changes.adoption import Adoption
 from skillopt.errors import AnswersWanted
 from skillopt.events import Judged, Reflected, StageClosed
 from skillopt.runs.log import EVENTS, read_events
 from skillopt_sleep import NightContext, NightHome, Roles, run_night
+from skillopt_sleep.adoption import Adoption
 from skillopt_sleep.job import NightJobs, with_allowance
 from skillopt_sleep.plan import NightPlan, NightTarget
 from skillopt_sleep.state import ProjectState

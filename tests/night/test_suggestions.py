@@ -14,9 +14,9 @@ from _loopback import Call, LoopbackProvider
 from cli._commands import run
 from night._nights import NOW, RULE, SKILL, Person, clock, scripted
 from night._reader import by_first_word
-from skillopt.changes.status import decisions
 from skillopt.errors import SkillError, UsageError
 from skillopt_sleep import NightContext, NightResult, Roles, run_night
+from skillopt_sleep.status import decisions
 
 WISH = "Wrong: we always use conventional commits, feat: or fix: in front."
 OTHER = "And never commit without running the tests first."

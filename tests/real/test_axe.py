@@ -14,10 +14,10 @@ from cli._commands import SMALL
 from dashboard._browser import PHONE, chromium, serving, tab
 from dashboard._places import staged
 from real._npm import installed
-from skillopt.dashboard._runs import Roots
-from skillopt.report import page as report
 from skillopt.runs.reader import read_facts
 from skillopt.runs.tasks import compare_tasks
+from skillopt_webui._runs import Roots
+from skillopt_webui.report import page as report
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 VERSION = "4.14.0"

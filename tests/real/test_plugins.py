@@ -23,9 +23,9 @@ from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent
 from real._npm import cli
 from real._recorder import recording
 from skillopt.agents import is_memory_file
-from skillopt.changes.proposal import Cost, DraftStep, EditEvidence, Judgement, TargetDraft
-from skillopt.changes.store import Store
 from skillopt.cli.plugin import plugin_folder
+from skillopt_sleep.proposal import Cost, DraftStep, EditEvidence, Judgement, TargetDraft
+from skillopt_sleep.store import Store
 
 pytestmark = [
     pytest.mark.real,

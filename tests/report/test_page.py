@@ -21,15 +21,15 @@ from report._page import Page
 from runs._log import SEED, baseline, fold, look, row, six, started, state, step
 from skillopt.cli.replay import frame
 from skillopt.events import Checkpoint, Event, Minibatch
-from skillopt.render.document import SCRIPT
-from skillopt.render.markup import diff, sentence
-from skillopt.render.stairs import stairs
-from skillopt.report import Facts, page, summary
 from skillopt.runs.growth import growth
 from skillopt.runs.reader import read_facts
 from skillopt.runs.tasks import compare_tasks
 from skillopt.runs.words import interval
 from skillopt.train.claim import TestReport
+from skillopt_webui.render.document import SCRIPT
+from skillopt_webui.render.markup import diff, sentence
+from skillopt_webui.render.stairs import stairs
+from skillopt_webui.report import Facts, page, summary
 from train._world import Trained
 
 MARKED = ("pass", "partial", "fail", "invalid", "not-evaluated")

@@ -23,10 +23,10 @@ from skillopt.harnesses.port import NotAsked
 from skillopt.models import PROVIDERS, provider
 from skillopt.models.port import ModelSpec
 from skillopt.models.world.rules import SEED_SKILL, WorldRules
+from skillopt.registry.services import plain_address
 from skillopt.run import Job, open_run, prepare
 from skillopt.run.addresses import asked_by, at_kept, kept_addresses
 from skillopt.run.job import Target, distinct_targets
-from skillopt.services import plain_address
 from skillopt.skill.document import Document
 
 CASES = ("env.train_cases=16", "env.val_cases=12", "env.test_cases=0", "evaluation.repeats=1")

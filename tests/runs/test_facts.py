@@ -14,9 +14,6 @@ from skillopt.events import Checkpoint, Event, Judged, Minibatch, StageClosed, U
 from skillopt.events.records import CandidateRecord, ReopenedRecord
 from skillopt.messages import Usage
 from skillopt.money import Amount, Entry, Settlement, account_of
-from skillopt.render.steps import edit_parts
-from skillopt.render.steps import step as drawn
-from skillopt.report import Facts
 from skillopt.runs.database import Database
 from skillopt.runs.lines import line_of
 from skillopt.runs.log import read_events
@@ -25,6 +22,9 @@ from skillopt.runs.versions import note_of, patterns_of
 from skillopt.runs.words import outcomes
 from skillopt.skill.edits import REWRITE, Edit
 from skillopt.skill.store import Skills
+from skillopt_webui.render.steps import edit_parts
+from skillopt_webui.render.steps import step as drawn
+from skillopt_webui.report import Facts
 from train._world import Trained
 
 

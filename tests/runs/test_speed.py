@@ -67,8 +67,8 @@ def test_ten_thousand_events_and_five_thousand_tasks_are_read_at_once_and_update
 MEASURED = """
 import sys
 from pathlib import Path
-from skillopt.dashboard.app import registry
-from skillopt.render.run import screen
+from skillopt_webui.server import registry
+from skillopt_webui.render.run import screen
 from skillopt.runs.growth import growth
 from skillopt.runs.reader import RunReaders
 for name in registry.names():

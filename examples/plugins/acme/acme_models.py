@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from skillopt.models import ModelSpec, Provider, per_million, provider
-from skillopt.services import Options
+from skillopt.registry.services import Options
 
 
 class AcmeOptions(Options):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from skillopt.config.legacy import PublicNames
-from skillopt.services import Service
+from skillopt.registry.services import Service
 
 if TYPE_CHECKING:
     from skillopt.programs.port import AgentDriver

@@ -16,8 +16,8 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
+from skillopt.evaluation.significance import TONES, Significance
 from skillopt.redact.printable import printable
-from skillopt.significance import TONES, Significance
 
 COLOURS = {"good": "green", "warn": "yellow", "bad": "red", "plain": ""}
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from skillopt.changes.page import flag_lines, plain
-from skillopt.changes.status import ProposalStatus
 from skillopt.cli import _sleep
 from skillopt.cli import _sleep_show as show
 from skillopt.cli._console import echo
 from skillopt.errors import UsageError
 from skillopt.runs import words
+from skillopt_sleep.proposal_page import flag_lines, plain
+from skillopt_sleep.status import ProposalStatus
 
 if TYPE_CHECKING:
-    from skillopt.changes.adoption import Adoption, AdoptionResult
-    from skillopt.changes.proposal import ProposedFile
+    from skillopt_sleep.adoption import Adoption, AdoptionResult
+    from skillopt_sleep.proposal import ProposedFile
 
 _ASKED = "adopt what is shown to help, asked about the rest (a), some by number (s), later (l), no (n)"
 _LINES = 12

@@ -9,16 +9,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from skillopt.changes.adoption import AdoptionResult
-from skillopt.changes.page import plain
-from skillopt.changes.proposal import NightProposal
-from skillopt.changes.status import ProposalsStatus
 from skillopt.cli._console import echo
 from skillopt.runs import words
 from skillopt.skill.diff import print_coloured
 from skillopt.transcripts.session import Harvest, RecordedSession
 from skillopt_sleep import Cleaned, NightContext, NightResult, Preview, project_id
+from skillopt_sleep.adoption import AdoptionResult
+from skillopt_sleep.proposal import NightProposal
+from skillopt_sleep.proposal_page import plain
 from skillopt_sleep.schedulers.port import Schedule
+from skillopt_sleep.status import ProposalsStatus
 
 _MOST = 10
 _OF_TASK = {"id", "split", "outcome", "kind", "prompt", "checks", "rubric", "skills", "sessions"}

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from skillopt.adoption import ZIP, AdoptionPlan, backups_of, plan_adoption, undo_adoption
-from skillopt.adoption import adopt as carry_out
+from skillopt.changes.best_skill import ZIP, AdoptionPlan, backups_of, plan_adoption, undo_adoption
+from skillopt.changes.best_skill import adopt as carry_out
 from skillopt.changes.journal import AppliedChange
 from skillopt.cli._console import echo, print_json, tell
 from skillopt.cli._options import Json, NewestRun, TakeFlagged, option, simple

@@ -20,6 +20,7 @@ from skillopt.cli._options import Json, Plain, Quiet, argument, option
 from skillopt.cli._progress import View
 from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.evaluation.compare import Comparison, PairedRows, compare_rows
+from skillopt.evaluation.significance import Significance
 from skillopt.events import Row
 from skillopt.files import check_writable, temporary_folder, write_text
 from skillopt.redact.printable import printable
@@ -27,7 +28,6 @@ from skillopt.run import Job, Target, eval_splits, matrix, prepare
 from skillopt.run.evaluation import eval_folder, skill_digest, skill_named, target_only
 from skillopt.run.results import tells_grades
 from skillopt.runs import words
-from skillopt.significance import Significance
 from skillopt.skill.folder import Skill, load_skill
 from skillopt.skill.in_git import CommittedSkill, skill_at
 from skillopt.tasks.splits import listed

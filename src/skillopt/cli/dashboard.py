@@ -51,7 +51,7 @@ def dashboard(
     """
     if share and host != "127.0.0.1":
         raise UsageError("--share listens on all addresses and --host names one. Keep one of them.")
-    from skillopt.dashboard.app import ANY, Settings, serve
+    from skillopt_webui.server import ANY, Settings, serve
 
     cwd, home = Path.cwd(), Path.home()
     for folder in root or ():

@@ -13,19 +13,19 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from skillopt.adoption import is_adopted
+from skillopt.changes.best_skill import is_adopted
 from skillopt.cli._console import SafeConsole, coloured, echo, open_console
 from skillopt.cli._options import NewestRun, option, simple
 from skillopt.errors import UsageError
 from skillopt.files import as_usage_error, check_links_stay, write_text
-from skillopt.render.stairs import told
-from skillopt.report import page as whole_page
 from skillopt.runs.growth import GrownLine, Growth, growth
 from skillopt.runs.reader import find_run, read_facts
 from skillopt.runs.side_by_side import tested
 from skillopt.runs.tasks import MARK_SIGNS, compare_tasks
 from skillopt.runs.values import Facts
 from skillopt.runs.words import NOT_MEASURED, SIGNS, count, interval, outcome, score
+from skillopt_webui.render.stairs import told
+from skillopt_webui.report import page as whole_page
 
 PANEL, PLACE = "Look at runs", 3
 PAGE = "replay.html"

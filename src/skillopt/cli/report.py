@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from skillopt.adoption import is_adopted
+from skillopt.changes.best_skill import is_adopted
 from skillopt.cli._console import tell
 from skillopt.cli._options import Json, NewestRun, option, simple
 from skillopt.errors import UsageError
 from skillopt.files import as_usage_error, check_links_stay, write_text
-from skillopt.report import page, summary
 from skillopt.runs.reader import find_run, read_facts
 from skillopt.runs.tasks import compare_tasks
+from skillopt_webui.report import page, summary
 
 PANEL, PLACE = "Look at runs", 3
 _OURS = "SkillOpt report"

@@ -10,7 +10,6 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from skillopt.changes.adoption import Adoption, AdoptionResult
 from skillopt.cli import EXIT_CODES, _sleep
 from skillopt.cli import _sleep_show as show
 from skillopt.cli._console import echo, tell
@@ -31,6 +30,7 @@ from skillopt_sleep import (
     since_of,
 )
 from skillopt_sleep import clean as take_away
+from skillopt_sleep.adoption import Adoption, AdoptionResult
 from skillopt_sleep.notices import give_notices
 from skillopt_sleep.schedulers import PRINTED, Scheduler, available, scheduler_for
 from skillopt_sleep.schedulers import unschedule as take_out

@@ -26,7 +26,7 @@ from skillopt.errors import ConfigError, suggest
 from skillopt.harnesses import located
 from skillopt.models.port import DEFAULT_MAX_TOKENS
 from skillopt.redact import without_password
-from skillopt.services import Service
+from skillopt.registry.services import Service
 
 _APART = ("name", "base_url", "api_key")
 """Parts that are decided one by one; the others are simply taken over."""

@@ -16,7 +16,7 @@ from pydantic_core import to_jsonable_python
 
 from skillopt.config import yaml_file
 from skillopt.errors import ConfigError
-from skillopt.services import WRITES
+from skillopt.registry.services import WRITES
 
 PATH_KEYS = frozenset({"env.split_dir", "env.data_path", "env.data_root", "env.data_dirs"})
 """Public keys that are paths whatever type a benchmark gives them."""

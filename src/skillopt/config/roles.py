@@ -15,7 +15,7 @@ from skillopt.config.sections import PriceConfig, RoleName
 from skillopt.config.services import declared
 from skillopt.errors import ConfigError
 from skillopt.models.port import DEFAULT_MAX_TOKENS, ModelSpec
-from skillopt.services import is_loopback
+from skillopt.registry.services import is_loopback
 
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[^{}]*\}|\(.*\))|%\w+%|\{\{.*\}\}")
 """What stands for a variable of the environment where something fills it in, which nothing does here."""

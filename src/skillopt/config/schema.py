@@ -19,7 +19,7 @@ from skillopt.config.sections import (
     TriggersConfig,
 )
 from skillopt.errors import ConfigError
-from skillopt.services import WRITES
+from skillopt.registry.services import WRITES
 
 Metric = Literal["hard", "soft", "mixed"]
 

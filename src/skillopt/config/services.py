@@ -19,7 +19,7 @@ from skillopt.config.sections import ROLES, RoleConfig, RoleName
 from skillopt.errors import ConfigError, suggest
 from skillopt.models import PROVIDERS, provider
 from skillopt.registry import while_known
-from skillopt.services import Service
+from skillopt.registry.services import Service
 
 CHAT = "chat"
 SENTINELS = frozenset({"gpt-5.4", "gpt-5.5"})

@@ -36,7 +36,7 @@ from skillopt.gate.policies import POLICIES
 from skillopt.optimizer.proposers import PROPOSERS
 from skillopt.redact import looks_secret
 from skillopt.registry import Registry
-from skillopt.services import EXPECTED
+from skillopt.registry.services import EXPECTED
 from skillopt.train.strategies import STRATEGIES
 
 M = TypeVar("M", bound=BaseModel)

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 
 from skillopt.agents import present
-from skillopt.changes.status import status
 from skillopt.config.files import read_dotenv
 from skillopt.config.load import load
 from skillopt.config.sections import RoleName
@@ -28,6 +27,7 @@ from skillopt_sleep.schedulers import PRINTED, available, scheduler_for, system
 from skillopt_sleep.schedulers.port import Schedule
 from skillopt_sleep.settings import NightSettings, Roles, find_settings, read_settings, roles_of
 from skillopt_sleep.state import NightHome
+from skillopt_sleep.status import status
 
 AREA = "nights"
 _result = partial(CheckResult, AREA)

@@ -12,7 +12,7 @@ import math
 from bisect import bisect_left
 from functools import lru_cache
 
-from skillopt.significance import SMALL
+from skillopt.evaluation.significance import SMALL
 
 _SHARES = 200
 """Shares of changing tasks that are tried; ten times as many move no p near `SMALL` by 0.0001."""

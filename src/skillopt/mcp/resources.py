@@ -14,10 +14,10 @@ import mcp_types as types
 
 from skillopt.agents import skill_folders
 from skillopt.errors import UnknownName, UsageError
-from skillopt.report import summary
 from skillopt.runs.listing import Listing
 from skillopt.runs.reader import is_part, is_run, read_facts
 from skillopt.skill.paths import SKILL_FILE
+from skillopt_webui.report import summary
 
 RUNS = "skillopt://runs"
 JSON, MARKDOWN = "application/json", "text/markdown"

@@ -21,7 +21,7 @@ from skillopt.config.model_string import parse_model_string
 from skillopt.config.sections import RoleName
 from skillopt.config.services import declared
 from skillopt.errors import ConfigError, UsageError
-from skillopt.services import is_loopback
+from skillopt.registry.services import is_loopback
 
 PACKAGE = Path(os.path.realpath(__file__)).parents[1]
 

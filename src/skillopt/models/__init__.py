@@ -11,7 +11,7 @@ from skillopt.agents import agent, agents
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.money import Price, per_million
 from skillopt.registry import Offer, Registry
-from skillopt.services import AnyOptions
+from skillopt.registry.services import AnyOptions
 
 __all__ = ["PROVIDERS", "Model", "ModelSpec", "Price", "Provider", "per_million", "price_of", "provider"]
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from skillopt.errors import ConfigError, suggest
 from skillopt.messages import Reply, Request
 from skillopt.money import PriceOf
-from skillopt.services import EXPECTED, Service
+from skillopt.registry.services import EXPECTED, Service
 
 DEFAULT_MAX_TOKENS = 16384
 UNBOUNDED = 1_000_000

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from skillopt.messages import Usage
-from skillopt.services import is_loopback
+from skillopt.registry.services import is_loopback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

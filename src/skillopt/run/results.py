@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from skillopt.errors import RunConflict
 from skillopt.evaluation.compare import Comparison, by_task, compare_rows
+from skillopt.evaluation.significance import significance
 from skillopt.events import Row
 from skillopt.files import write_json, write_text
 from skillopt.run.assembly import OpenRun
@@ -22,7 +23,6 @@ from skillopt.runs.log import DATABASE
 from skillopt.runs.looks import Look, MeasuredSkill, note_look, read_looks
 from skillopt.runs.reader import read_figures
 from skillopt.runs.stored import task_digests
-from skillopt.significance import significance
 from skillopt.tasks.task import SPLITS, Split
 
 Compared: TypeAlias = Literal["hard", "soft"]

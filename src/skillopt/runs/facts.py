@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from skillopt.errors import UsageError
+from skillopt.evaluation.significance import Significance, significance
 from skillopt.gate.gate import SMALLEST_VERIFIED
 from skillopt.money import Account
 from skillopt.redact import looks_secret, without_password
@@ -15,7 +16,6 @@ from skillopt.runs.fold import Fold
 from skillopt.runs.values import Facts
 from skillopt.runs.versions import SkillVersion
 from skillopt.runs.words import START_NAME, count, origin
-from skillopt.significance import Significance, significance
 from skillopt.skill.diff import unified
 from skillopt.train.claim import TestReport, claim, report_of
 

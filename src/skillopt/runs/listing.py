@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.errors import SkillOptError
+from skillopt.evaluation.significance import Significance
 from skillopt.runs.facts import significance_of
 from skillopt.runs.log import EVENTS
 from skillopt.runs.looks import read_looks
 from skillopt.runs.reader import RunReader
-from skillopt.significance import Significance
 from skillopt.skill.paths import SKILL_FILE
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from skillopt.evaluation.significance import Significance
 from skillopt.events.state import Metric
 from skillopt.messages import Role
 from skillopt.money import Account, Total
 from skillopt.runs.versions import Mark, SkillVersion, mark_of
-from skillopt.significance import Significance
 from skillopt.train.claim import TestReport
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from skillopt.evaluation.significance import significance
 from skillopt.events.records import StepRecord
 from skillopt.gate.gate import Gate, Measured
-from skillopt.significance import significance
 from skillopt.tasks.rollout import Means
 from skillopt.train.claim import TrainingEnd
 

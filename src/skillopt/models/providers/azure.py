@@ -19,7 +19,7 @@ from skillopt.models.providers._entra import (
 from skillopt.models.providers._openai import Api, OpenAIModel
 from skillopt.models.wires.http import Wire
 from skillopt.money import by_vendor
-from skillopt.services import Options, is_loopback
+from skillopt.registry.services import Options, is_loopback
 
 API_VERSION = "2024-12-01-preview"
 

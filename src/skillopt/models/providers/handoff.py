@@ -13,7 +13,7 @@ from skillopt.files import expand_home
 from skillopt.messages import Reply, Request
 from skillopt.models.handoff.folder import QuestionFolder
 from skillopt.models.port import UNBOUNDED, Model, ModelSpec, Provider
-from skillopt.services import WRITES, Options
+from skillopt.registry.services import WRITES, Options
 
 FOLDER = "handoff"
 

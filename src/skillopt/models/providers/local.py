@@ -26,7 +26,7 @@ from skillopt.models.wires.chat import calls_made, finish_of, tools_on_offer
 from skillopt.models.wires.http import usage_of
 from skillopt.money import per_million
 from skillopt.redact.printable import clean_text
-from skillopt.services import Options
+from skillopt.registry.services import Options
 
 N_CTX = 4096
 LONGEST_REPLY = 1024

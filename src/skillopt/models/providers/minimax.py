@@ -12,7 +12,7 @@ from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.wires.chat import ChatModel
 from skillopt.models.wires.http import Wire
 from skillopt.models.wires.structured import Form, Structure
-from skillopt.services import Options
+from skillopt.registry.services import Options
 
 REGIONS = {"global_en": "https://api.minimax.io/v1", "cn_zh": "https://api.minimaxi.com/v1"}
 # platform.minimax.io/docs/api-reference/errorcode: these arrive as `base_resp.status_code` under HTTP 200.

@@ -8,7 +8,7 @@ from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.providers._openai import Api, OpenAIModel, default_api
 from skillopt.models.wires.http import Wire
 from skillopt.money import by_address
-from skillopt.services import Options
+from skillopt.registry.services import Options
 
 BASE_URL = "https://api.openai.com/v1"
 

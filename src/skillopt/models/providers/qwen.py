@@ -7,7 +7,7 @@ from pydantic import Field
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.wires.chat import ChatModel
 from skillopt.models.wires.http import Wire
-from skillopt.services import Options
+from skillopt.registry.services import Options
 
 BASE_URL = "http://localhost:8000/v1"
 

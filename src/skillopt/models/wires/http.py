@@ -20,7 +20,7 @@ from skillopt.models.stack.rate_limits import RateLimits
 from skillopt.models.wires.client import HttpClient, OversizedAnswer, open_client
 from skillopt.redact import Scrubber, redact_patterns
 from skillopt.redact.printable import clean_text
-from skillopt.services import is_loopback
+from skillopt.registry.services import is_loopback
 
 PLACE_HEADER = "x-skillopt-place"
 MAX_DETAIL = 500

@@ -1,0 +1,232 @@
+"""Adoption: how a proposed edit reaches a live file, and how it is taken back.
+
+Nothing is written but by `adopt` and `undo`, and only where the file is byte for byte what the proposal was
+made for. Every method that changes something first settles what a killed process left behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+from skillopt.changes.apply import FileChange
+from skillopt.changes.journal import Action, AppliedChange, ChangeJournal
+from skillopt.changes.safe_file import confined
+from skillopt.errors import UsageError
+from skillopt_sleep.proposal_page import flag_lines
+from skillopt_sleep.status import ProposalsStatus, status
+from skillopt_sleep.store import OpenedProposal, Store, subject_of
+
+_PUT_IN_BY_HAND = (
+    "Look at the diff and put it in by hand, or discard it: the next night starts from your text."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptionResult:
+    """What adopting, undoing or discarding did."""
+
+    proposal: str
+    action: Action
+    edits: tuple[int, ...]
+    written: tuple[Path, ...] = ()
+    backups: Path | None = None
+    """The folder in which every replaced text lies."""
+    left_out: tuple[str, ...] = ()
+    """Targets that somebody else changed at the last moment; they are as that somebody left them."""
+    recovered: tuple[str, ...] = ()
+    """What an earlier crash had left behind, in words."""
+    findings: tuple[str, ...] = ()
+    """What the held-out tasks say of each target, in words."""
+    left: tuple[int, ...] = ()
+    """Of an adoption the edits that are still open and only taken by their number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adoption:
+    """What a person does with proposals. `roots` are the folders they named: nothing else is ever written."""
+
+    store: Store
+    roots: tuple[Path, ...]
+    now: Callable[[], datetime]
+    project: str | None = None
+    """Whose proposals are meant where none is named, so that none is decided on by chance; None: all."""
+    patience: float = 10.0
+    """Seconds to wait for another process that adopts at this moment."""
+    hook: Callable[[str], None] = field(default=lambda step: None, repr=False)
+    """Told of every step once it is on the disk; a test may end the process there."""
+
+    def adopt(
+        self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()
+    ) -> AdoptionResult:
+        """Write the chosen edits (else those that are shown to help) of a proposal (else the newest) to the
+        live files.
+
+        Raises `UsageError`, with nothing written, for a changed file, a link or a forged proposal.
+        """
+        with self._alone() as recovered:
+            opened = self.opened(id)
+            proposal, adopted = opened.proposal, opened.history.adopted
+            chosen = opened.chosen("adopt", targets, edits)
+            for edit in proposal.edits:
+                if edit.id in chosen and (missing := set(edit.needs) - chosen - adopted):
+                    raise UsageError(
+                        f"Edit {edit.id} stands inside edit {', '.join(map(str, missing))} and cannot go"
+                        " alone. Adopt both, or neither; nothing was written."
+                    )
+            changes = []
+            for target in proposal.touched(chosen):
+                file = confined(Path(target.path), self.roots)
+                changes.append(
+                    FileChange(
+                        name=target.name,
+                        file=file,
+                        before=target.data(adopted),
+                        after=target.checked(adopted | chosen),
+                        made=file.missing(),
+                        edits=tuple(sorted(chosen & set(target.merged.edits))),
+                    )
+                )
+            return self._carry_out(opened, "adopt", chosen, changes, recovered)
+
+    def undo(self, id: str | None = None, *, force: bool = False) -> AdoptionResult:
+        """Take the last adoption of a proposal (the project's last, unless told) back, byte for byte.
+
+        A file that was edited since is refused; with `force` its text is kept among the backups.
+        """
+        with self._alone() as recovered:
+            opened = self._last_adopted() if id is None else self.store.load(id)
+            proposal, standing = opened.proposal, opened.history.standing
+            if not standing:
+                raise UsageError(f"Nothing of proposal {proposal.id} is adopted: there is nothing to undo.")
+            for file in standing[-1].files:
+                confined(file.path, self.roots)
+            change = self._journal.undo(
+                subject_of(proposal.id), reason=f"Proposal {proposal.id}", time=self.now(), force=force
+            )
+            return self._result(opened, change, recovered)
+
+    def discard(
+        self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()
+    ) -> AdoptionResult:
+        """Decide against the chosen edits (all that are still open, unless told); no live file is touched."""
+        with self._alone() as recovered:
+            opened = self.opened(id)
+            chosen = opened.chosen("discard", targets, edits)
+            return self._carry_out(opened, "discard", chosen, [], recovered)
+
+    def recover(self) -> tuple[str, ...]:
+        """Finish or drop what a killed process left behind, and say what was done."""
+        with self._alone() as recovered:
+            return recovered
+
+    def diff(self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()) -> str:
+        """The chosen edits as a unified diff; all edits of a proposal on which everything is decided."""
+        opened = self.opened(id)
+        chosen, over = _shown(opened, targets, edits)
+        return "".join(target.diff(chosen, over=over) for target in opened.proposal.touched(chosen))
+
+    def findings(
+        self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()
+    ) -> tuple[str, ...]:
+        """What the held-out tasks say of what `diff` shows, a line for each target, and what of it is
+        flagged.
+        """
+        opened = self.opened(id)
+        chosen = _shown(opened, targets, edits)[0]
+        flagged = (edit for edit in opened.proposal.edits if edit.id in chosen)
+        lines = (f"edit {edit.id}: {line}" for edit in flagged for line in flag_lines(edit))
+        return (*opened.proposal.findings(chosen), *lines)
+
+    def status(self) -> ProposalsStatus:
+        """Where everything stands, without changing anything."""
+        return status(self.store, self.roots)
+
+    @property
+    def _journal(self) -> ChangeJournal:
+        return replace(self.store.journal, patience=self.patience, hook=self.hook)
+
+    @contextmanager
+    def _alone(self) -> Iterator[tuple[str, ...]]:
+        """Hold the lock, with everything settled that a killed process left behind."""
+        self.store.refuse_inside(self.roots)
+        with self._journal.alone():
+            recovered = self._journal.recover()
+            refused = self.store.load_all()[1].items()
+            yield (*recovered, *(f"Proposal {id} was left as it is: {error}" for id, error in refused))
+
+    def opened(self, id: str | None = None) -> OpenedProposal:
+        """The named proposal, else the newest of the project with something to decide, else its newest."""
+        if id is not None:
+            return self.store.load(id)
+        found, refused = self.store.load_all()
+        meant = [one for one in found if self.project in (None, one.proposal.project)]
+        if not meant:
+            whose = "" if self.project is None else f" for {self.project}"
+            why = next((f" {error}" for error in refused.values()), "")
+            other = " Those of other projects are named by their id; `skillopt sleep status` lists them."
+            raise UsageError(
+                f"There is no proposal{whose} in {self.store.home} yet.{why}{other if found else ''}"
+                " `skillopt sleep run` makes one."
+            )
+        return next((one for one in meant if one.pending), meant[0])
+
+    def _last_adopted(self) -> OpenedProposal:
+        adopted = [
+            (one.history.standing[-1].time, one)
+            for one in self.store.load_all()[0]
+            if one.history.standing and self.project in (None, one.proposal.project)
+        ]
+        if not adopted:
+            whose = "" if self.project is None else f" of {self.project}"
+            raise UsageError(f"Nothing{whose} is adopted, so there is nothing to undo.")
+        return max(adopted, key=lambda pair: pair[0])[1]
+
+    def _carry_out(
+        self,
+        opened: OpenedProposal,
+        action: Action,
+        chosen: Collection[int],
+        changes: Sequence[FileChange],
+        recovered: tuple[str, ...],
+    ) -> AdoptionResult:
+        id = opened.proposal.id
+        change = self._journal.apply(
+            subject_of(id),
+            action,
+            changes,
+            reason=f"Proposal {id}",
+            time=self.now(),
+            edits=chosen,
+            remedy=_PUT_IN_BY_HAND,
+        )
+        return self._result(opened, change, recovered)
+
+    def _result(
+        self, opened: OpenedProposal, change: AppliedChange, recovered: tuple[str, ...]
+    ) -> AdoptionResult:
+        proposal, named_only = opened.proposal, opened.pending - opened.free_to_adopt - change.taken
+        return AdoptionResult(
+            proposal=proposal.id,
+            action=change.action,
+            edits=tuple(sorted(change.taken)),
+            written=change.written,
+            backups=self._journal.backups(subject_of(proposal.id)) if change.files else None,
+            left_out=change.left_out,
+            recovered=recovered,
+            findings=proposal.findings(change.taken),
+            left=tuple(sorted(named_only)) if change.action == "adopt" else (),
+        )
+
+
+def _shown(
+    opened: OpenedProposal, targets: Sequence[str], edits: Sequence[int]
+) -> tuple[frozenset[int], frozenset[int]]:
+    """The edits a person looks at, and those that the text holds already."""
+    if not (targets or edits) and not opened.pending:
+        return frozenset(edit.id for edit in opened.proposal.edits), frozenset()
+    chosen = opened.chosen(None, targets, edits)
+    return chosen, opened.history.adopted - chosen

@@ -1,0 +1,294 @@
+"""Draws the parts of the run page: figures, the skill with its gutter, the wall of tasks, money, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import urlencode
+
+from skillopt.evaluation.significance import TONES
+from skillopt.messages import Role
+from skillopt.money import Total
+from skillopt.runs.flagged import FlaggedLine
+from skillopt.runs.growth import GrownLine, Growth
+from skillopt.runs.side_by_side import tested
+from skillopt.runs.spending import HEADS, UNKNOWN_IS_NOT_ZERO
+from skillopt.runs.spending import table as spending_table
+from skillopt.runs.tasks import MARK_SIGNS, MARKS, TaskMatrix
+from skillopt.runs.values import Facts
+from skillopt.runs.versions import patterns_of, studies_behind
+from skillopt.runs.words import NOT_MEASURED, SIGNS, amount, count, interval, money, outcome, outcomes, score
+from skillopt_webui.render.markup import (
+    Markup,
+    chip,
+    diff,
+    fold,
+    joined,
+    listed,
+    pairs,
+    region,
+    soft,
+    table,
+    tag,
+)
+from skillopt_webui.render.stairs import legend, stairs, told
+
+SQUARES = 500
+"""Tasks on the wall; of more those that changed most often, and the page of tasks has all."""
+LONGEST_LIST = 24
+"""Tasks that are named in a line; of more only the number is told."""
+_BARS = 12
+"""Blocks in the gutter of a line, at most, for what its step fixed and broke."""
+_WORDS = {
+    "pass": "passed",
+    "partial": "partly",
+    "fail": "failed",
+    "invalid": "invalid: could not be measured, no score",
+    "not evaluated": "not evaluated: the verdict was fixed without it",
+}
+
+
+def hero(facts: Facts) -> Markup:
+    """Seed and best in large figures, on the test or before it on val, what they prove, and the claim."""
+    compared, paid, proven = facts.test.comparison, facts.spent, chip(facts.significance)
+    if compared is not None:
+        before, after = score(compared.before), score(compared.after)
+        moved = f"{len(compared.fixed)} fixed, {len(compared.broken)} broken"
+        boxes = [
+            (proven, f"{compared.delta:+.3f}, {interval(compared)}"),
+            (f"{compared.n} tasks", f"{tested(facts)} ({facts.test.metric})"),
+            (moved, f"p = {compared.p:.2g}, {compared.test}"),
+        ]
+    else:
+        before, after = score(facts.baseline), score(facts.best)
+        is_open = facts.status != "finished"
+        sealed = "not opened yet" if is_open else NOT_MEASURED
+        origin = f"seed to best, {facts.best_origin}" if facts.best_origin else ""
+        boxes = [(proven, f"{tested(facts)}: {sealed}"), (f"val ({facts.metric})", origin)]
+    boxes += [
+        (f"{len(facts.steps)} of {facts.planned} steps", outcomes(one.action for one in facts.steps)),
+        (f"{amount(paid.calls)} calls", f"{amount(paid.tokens)} tokens, cost {money(paid.dollars)}"),
+    ]
+    scores = [
+        before,
+        tag("span", " → ", cls="soft"),
+        tag("span", after, cls=f"after {TONES[facts.significance]}"),
+    ]
+    figure = tag("p", *([NOT_MEASURED] if facts.baseline is None else scores), cls="figure")
+    facts_ = pairs(boxes, cls="boxes")
+    claim = tag("p", facts.claim or "The run has made no claim yet.", cls="claim")
+    remarks = listed(facts.remarks, cls="remarks") if facts.remarks else ""
+    return joined([tag("div", figure, facts_, cls="hero"), claim, Markup(remarks)])
+
+
+def subject(facts: Facts, *, is_adopted: bool) -> Markup:
+    """What was trained, on what, with whom; and whether its best skill is in use."""
+    sizes = ", ".join(f"{number} {name}" for name, number in facts.counts.items())
+    words = [facts.status, *["simulated"] * facts.simulated, *["adopted"] * is_adopted]
+    told = f"{facts.benchmark} · target {facts.target} · optimizer {facts.optimizer} · tasks: {sizes}"
+    return joined([*map(chip, words), tag("span", told, cls="soft")])
+
+
+def screen(facts: Facts, grown: Growth, flagged: Sequence[FlaggedLine] = ()) -> Markup:
+    """One moment of the run: the stairs as a scrubber, the skill as it grew, and the wall of val tasks."""
+    if facts.baseline is None:
+        return tag("p", "Nothing is measured yet: the stairs begin with the baseline of the seed.")
+    last = len(grown.moments) - 1
+    shown = last if facts.status == "running" else grown.best
+    scrubber = tag(
+        "input",
+        type="range",
+        id="scrubber",
+        min=0,
+        max=last,
+        value=shown,
+        aria_label="Moment of the run; arrow keys go from step to step",
+        aria_valuetext=told(grown.moments[shown]),
+    )
+    play = tag("button", "Play", id="play", type="button")
+    scores = tag(
+        "section",
+        tag("h2", "Val score: ", tag("span", told(grown.moments[shown]), id="moment", role="status")),
+        region("Chart of the val score", stairs(facts, grown), cls="wide"),
+        tag("div", play, scrubber, cls="player"),
+        cls="card",
+        aria_label="Scores",
+        id="scores",
+    )
+    both = tag("div", _skill(facts, grown, shown, flagged), _wall(facts, grown, shown), cls="two")
+    return joined([tag("div", scores, both, cls="screen"), _meaning(facts)])
+
+
+def _meaning(facts: Facts) -> Markup:
+    """What the shapes of the stairs mean, and which tasks of the sealed test changed."""
+    found = facts.test.comparison
+    folds = [fold("What the shapes mean", legend(facts), key="legend")]
+    if found is not None:
+        folds += [
+            fold(f"{title}: {len(tasks)}", tag("p", ", ".join(tasks)), key=title)
+            for title, tasks in (("Fixed tasks", found.fixed), ("Broken tasks", found.broken))
+            if tasks
+        ]
+        if facts.test.final is not None:
+            folds.append(soft(f"The last skill: {score(facts.test.final)}."))
+    return tag("div", *folds, cls="folds")
+
+
+def _skill(facts: Facts, grown: Growth, shown: int, flagged: Sequence[FlaggedLine]) -> Markup:
+    marks = {one.line: one for one in flagged}
+    keys = [tag("i", cls="fixed"), tag("span", " fixed "), tag("i", cls="broke"), tag("span", " broke")]
+    body = tag("ol", *(_line(grown, line, shown, marks.get(line.text)) for line in grown.lines), cls="skill")
+    changed = soft("The best skill is the seed.")
+    if facts.best_diff:
+        changed = fold("Seed against best", diff(facts.best_diff, "Seed against best"), key="best")
+    note = tag("span", "the step that wrote each line, and what it did to the val tasks: ", *keys, cls="soft")
+    head = tag("div", tag("h2", "SKILL.md"), note, cls="row-of")
+    warned = listed([str(one) for one in flagged], cls="remarks") if flagged else ""
+    return tag("section", head, Markup(warned), body, changed, cls="card", id="skill", aria_label="Skill")
+
+
+def _line(grown: Growth, line: GrownLine, shown: int, flagged: FlaggedLine | None) -> Markup:
+    is_there = line.first <= shown and (line.gone is None or shown < line.gone)
+    moment = grown.moments[line.first]
+    text = tag("code", line.text or " ")
+    gutter = [tag("span", moment.name if line.first else "", cls="step")]
+    if line.first:
+        gutter.append(_bars(len(grown.fixed[line.first]), len(grown.broke[line.first])))
+    if flagged is not None:
+        gutter.append(chip(f"flagged {flagged.number}: {flagged.flags[0].reason}", "bad"))
+    inside = tag("span", *gutter, text, cls="row")
+    if line.first and line.text.strip():
+        behind = pairs(_behind(grown, line), cls="behind")
+        inside = tag("details", tag("summary", *gutter, text, cls="row"), behind)
+    return tag(
+        "li",
+        inside,
+        data_first=line.first,
+        data_gone=line.gone,
+        hidden=not is_there,
+        cls=" ".join(["blank"] * (not line.text.strip()) + ["new"] * (line.first == shown > 0)),
+    )
+
+
+def _bars(fixed: int, broke: int) -> Markup:
+    scale = max(1.0, (fixed + broke) / _BARS)
+    blocks = [tag("i", cls="fixed")] * round(fixed / scale) + [tag("i", cls="broke")] * round(broke / scale)
+    return tag("span", *blocks, cls="bars", title=f"fixed {fixed}, broke {broke}")
+
+
+def _behind(grown: Growth, line: GrownLine) -> Iterator[tuple[str, str]]:
+    moment, edit = grown.moments[line.first], line.edit
+    yield "verdict", f"{outcome(moment.action)}: {moment.why}"
+    if edit is not None:
+        studies, support = studies_behind(edit, moment), edit.evidence.get("support_count", "")
+        yield "edit", edit.id + (f", supported by {support}" if support != "" else "")
+        if rationale := str(edit.evidence.get("rationale", "")):
+            yield "rationale", rationale
+        is_success = edit.evidence.get("source_type") == "success"
+        tasks = dict.fromkeys(task for study in studies for task in study.tasks)
+        yield "from successes" if is_success else "from failures", named(list(tasks))
+        if patterns := dict.fromkeys(seen for study in studies for seen in patterns_of(study)):
+            yield "seen in them", "; ".join(patterns)
+    yield "fixed on val", named(grown.fixed[line.first])
+    yield "broke on val", named(grown.broke[line.first])
+
+
+def named(tasks: Sequence[str]) -> str:
+    """Tasks by name, or how many there are."""
+    if not tasks:
+        return "none"
+    more = len(tasks) - LONGEST_LIST
+    return ", ".join(tasks[:LONGEST_LIST]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _wall(facts: Facts, grown: Growth, shown: int) -> Markup:
+    tasks = grown.most_changed(facts.tasks, SQUARES)
+    squares = [_square(grown, task, shown, place) for place, task in enumerate(tasks)]
+    counted = tag("span", f"{grown.passing[shown]:,} of {len(facts.tasks):,} pass", id="passing")
+    most = f" · {len(tasks)} most changed shown" if len(tasks) < len(facts.tasks) else ""
+    label = "Val tasks; arrow keys walk, Enter opens"
+    wall = tag("div", *squares, cls="wall", role="group", aria_label=label)
+    note = soft("Framed is what this step changed. Press a square to see what the target did.")
+    empty = tag("div", id="task", data_part="task")
+    return tag(
+        "section",
+        tag("h2", "Val tasks: ", counted, most),
+        note,
+        wall,
+        empty,
+        cls="card",
+        id="wall",
+        aria_label="Val tasks",
+        data_taken=" ".join(str(k) for k, one in enumerate(grown.moments) if one.is_taken),
+        data_passing=" ".join(map(str, grown.passing)),
+        data_tasks=len(facts.tasks),
+        data_shorts=" ".join(one.short for one in grown.moments),
+    )
+
+
+def _square(grown: Growth, task: str, shown: int, place: int) -> Markup:
+    found, mark = grown.marks.get(task, ()), grown.mark(task, shown)
+    return tag(
+        "button",
+        MARK_SIGNS[mark],
+        type="button",
+        cls=mark.replace(" ", "-"),
+        data_task=task,
+        data_marks=" ".join(f"{first}:{MARKS.index(mark)}" for first, mark in found),
+        tabindex=-1 if place else 0,
+        title=f"{task}: {mark}",
+    )
+
+
+def heat(found: TaskMatrix, rows: Sequence[int], columns: Sequence[int], base: str = "") -> Markup:
+    """The table of tasks and versions. With `base`, an address that ends in a query, cells are links."""
+    head = [tag("th", "task", scope="col")]
+    for column in columns:
+        version, counts = found.versions[column], found.counts(column)
+        word = outcome(version.action)
+        title = f"{version.name}, {word}: {counts['pass']} of {len(found.tasks)} passed"
+        mark = joined([tag("br"), tag("span", SIGNS.get(word, " "))])
+        head.append(tag("th", version.short, mark, scope="col", title=title))
+    body = []
+    for row in rows:
+        name = found.tasks[row]
+        cells = []
+        for column in columns:
+            mark_ = MARKS[found.cells[column][row]]
+            version = found.versions[column]
+            label = f"{name}, {version.name}: {mark_}"
+            inside: str = MARK_SIGNS[mark_]
+            if base:
+                href = f"{base}&{urlencode({'task': name, 'version': version.short})}"
+                is_first = row == rows[0] and column == columns[0]
+                inside = tag("a", inside, href=href, aria_label=label, tabindex=0 if is_first else -1)
+            cells.append(tag("td", inside, cls=mark_.replace(" ", "-")))
+        body.append(tag("tr", tag("th", name, scope="row"), *cells))
+    made = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body))
+    keys = (
+        tag("li", tag("span", MARK_SIGNS[mark], cls=f"swatch {mark.replace(' ', '-')}"), words)
+        for mark, words in _WORDS.items()
+    )
+    box = region("Every val task with every version", made, cls="scroll heat")
+    return joined([tag("ul", *keys, cls="legend"), box])
+
+
+def spending(groups: Mapping[tuple[Role, str], Total], whole: Total) -> Markup:
+    """What each role spent in each stage, as a table and as bars."""
+    if not groups:
+        return tag("p", "Nothing is spent yet.")
+    most = max(1, *(one.tokens for one in groups.values()))
+    bars = []
+    for (role, stage), one in groups.items():
+        name, tokens = f"{role}, {stage}", count(one.tokens, "token")
+        meter = tag("meter", value=one.tokens, max=most, aria_label=f"{name}: {tokens}")
+        bars.append(tag("li", tag("span", name), meter, tag("span", tokens, cls="soft")))
+    made = table("Spending by role and stage", HEADS, spending_table(groups, whole), numbers=2, sums=True)
+    kept = "A call without a usage report stays charged at what was reserved for it."
+    return joined([made, tag("ul", *bars, cls="meters"), soft(f"{UNKNOWN_IS_NOT_ZERO} {kept}")])
+
+
+def configuration(facts: Facts) -> Markup:
+    """Every setting of the run; credentials are never shown."""
+    if not facts.config:
+        return tag("p", "The run's settings.json is not there.")
+    return table("Every key; credentials are never shown", ("key", "value"), facts.config)
