@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skillopt import files
-from skillopt.changes.safe_file import confined
+from skillopt.changes.files import confined
 from skillopt.errors import UsageError
 from skillopt.mcp.rights import paths_of
 from skillopt.process import _own, _reaper, minimal_env, own_group

@@ -7,8 +7,7 @@ transcripts -> requests -> kinds -> mining (labels, measures) -> tasks -> target
 
 from __future__ import annotations
 
-from skillopt_sleep.cleaning import Cleaned, clean
-from skillopt_sleep.context import NightContext, open_context, with_tasks
+from skillopt_sleep.context import Cleaned, NightContext, clean, open_context, with_tasks
 from skillopt_sleep.gather import check_night, gather, read_sessions, since_of
 from skillopt_sleep.night import NightResult, find_tasks, run_night
 from skillopt_sleep.preview import Preview, preview

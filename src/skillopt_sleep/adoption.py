@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from skillopt.changes.apply import FileChange
+from skillopt.changes.files import FileChange, confined
 from skillopt.changes.journal import Action, AppliedChange, ChangeJournal
-from skillopt.changes.safe_file import confined
 from skillopt.errors import UsageError
 from skillopt_sleep.proposal_page import flag_lines
 from skillopt_sleep.status import ProposalsStatus, status

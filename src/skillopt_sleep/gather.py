@@ -21,8 +21,7 @@ from skillopt.redact import redact_transcript
 from skillopt.run import Job, OpenRun, open_run
 from skillopt.runs.words import count
 from skillopt.transcripts import MOST_SESSIONS, Homes, harvest
-from skillopt.transcripts.port import TranscriptSource
-from skillopt.transcripts.session import Harvest, RecordedSession, is_within
+from skillopt.transcripts.session import Harvest, RecordedSession, TranscriptSource, is_within
 from skillopt_sleep.context import NightContext
 from skillopt_sleep.job import NightJobs, cost_of
 from skillopt_sleep.mining import Mined, home_of, lines_of, mine
@@ -39,8 +38,7 @@ from skillopt_sleep.readings import (
 from skillopt_sleep.settings import NightSettings, Roles
 from skillopt_sleep.state import earlier_nights, remembered_tasks
 from skillopt_sleep.targets import SkillPlaces, check_skills, near_agents, targets_for
-from skillopt_sleep.tasks import NightTask, standing_of
-from skillopt_sleep.tasks_file import TasksFile
+from skillopt_sleep.tasks import NightTask, TasksFile, standing_of
 from skillopt_sleep.worktrees import Worktrees
 
 SHARE = 4

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from skillopt.changes.block import with_learned
 from skillopt.config.load import load
 from skillopt.errors import ConfigError, TaskError
 from skillopt.optimizer.ask import packaged
@@ -21,13 +20,14 @@ from skillopt.tasks.protected import Protected
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
 from skillopt.train.epoch_end import LookBack
-from skillopt_sleep.measures import NightScorer, has_rubric
 from skillopt_sleep.plan import NightTarget
 from skillopt_sleep.proposal import Cost
 from skillopt_sleep.readings import prompt_text
+from skillopt_sleep.scorer import NightScorer, has_rubric
 from skillopt_sleep.settings import NightSettings, Roles
 from skillopt_sleep.status import Decision
 from skillopt_sleep.targets import without_frontmatter
+from skillopt_sleep.texts import with_learned
 from skillopt_sleep.worktrees import WORKTREE, Checkout, Worktree
 
 BATCH = 10

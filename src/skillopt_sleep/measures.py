@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from skillopt.errors import Fault, ProviderDown, ScoringError, TaskError
-from skillopt.process.waiting import together
-from skillopt.tasks.judge import Judge
-from skillopt.tasks.rollout import Score, Trajectory
-from skillopt.tasks.scorers import extract_answer
-from skillopt.tasks.scorers.checks import MOST_CHECKS, Checks, kept_rules, read_rules
-from skillopt.tasks.scorers.judge import judged_score
-from skillopt.tasks.scorers.rules import CheckedWork, ContainsRule, NoRefusal, Rule
-from skillopt.tasks.task import Task
-from skillopt_sleep.demands import Label, demands, work_demands
-from skillopt_sleep.requests import PastRequest
-from skillopt_sleep.substance import Guards, lazy_answers
-from skillopt_sleep.worktrees import TESTS, WORKTREE, record_of_rollout
+from pydantic import BaseModel, ConfigDict, Field
 
-MOST_CRITERIA = 8
-_REVISION = 4
-_BULLET = re.compile(r"^[\s>*•+-]*(?:\d{1,2}[.)]\s+)?")
+from skillopt.errors import Fault, ProviderDown, ScoringError
+from skillopt.messages import Message
+from skillopt.models.port import Model
+from skillopt.process.waiting import together
+from skillopt.redact import redact_transcript
+from skillopt.tasks.judge import Judge
+from skillopt.tasks.rollout import Trajectory
+from skillopt.tasks.scorers.checks import MOST_CHECKS, kept_rules, read_rules
+from skillopt.tasks.scorers.rules import CheckedWork, ContainsRule, Rule
+from skillopt.tasks.task import Task
+from skillopt_sleep.readings import ask, messages_of, one_line, tagged
+from skillopt_sleep.requests import PastRequest, normal, opening
+from skillopt_sleep.scorer import criteria_of, is_no_answer, lazy_answers
+from skillopt_sleep.tasks import NightTask
+from skillopt_sleep.worktrees import RUNS_TESTS
+
 NO_ANSWERS = ("", "I'm sorry, I can't help with that.", "Sure! I will do that right away.")
 """Answers that no check of worth may be content with."""
 _TRIED = 6
@@ -175,93 +176,209 @@ def _new(rules: Sequence[Rule]) -> tuple[Rule, ...]:
     return tuple(dict.fromkeys(rules))
 
 
-class NightScorer:
-    """Scores a night's tasks. Their reference is `{"checks": [...], "rubric": "..."}`, one of them given;
-    `formal` in their data are the points of the rubric that see form alone.
+_QUOTE = r"[\"“'`]([^\"”'`\n]{2,80})[\"”'`]"
+_AT_MOST = (
+    r"\b(?:at most|no more than|not more than|under|within|max(?:imum)?(?: of)?|up to|less than|fewer"
+    r" than|below)\s{1,3}"
+)
+_AT_LEAST = r"\b(?:at least|no less than|not less than|min(?:imum)?(?: of)?|more than|over)\s{1,3}"
+_COUNT = r"(\d{1,3}(?:,\d{3}){1,2}|\d{1,6})\s{1,3}"
+_EMOJI = r"\A[^\U0001F300-\U0001FAFF\u2600-\u27BF]*\Z"
+SAMPLES = 4
+"""Requests of a kind that a model is shown."""
+_CAP = 2_048
+_SHORTEST = 8
+"""Characters below which a text is no request."""
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+_MEANS = re.compile(
+    r"\d|^(?:not?|nor|never|none|neither|without|unless|except|only|but|if|whether|instead|avoid|all|any|each|every|both)$|n['’]t$"
+)
+"""Words that a request cannot lose without asking for something else."""
+_MARKS = frozenset(" .,:;?!\n")
+
+
+def _number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def _most_words(text: str) -> str:
+    # Words and spaces have no character in common, so this pattern never looks twice.
+    return rf"\A\s*(?:\S+\s+){{0,{max(0, _number(text) - 1)}}}\S*\s*\Z"
+
+
+_Demand = tuple[str, str, "Callable[[str], Any] | str"]
+_DEMANDS: tuple[_Demand, ...] = (
+    (_AT_MOST + _COUNT + r"(?:characters|chars)\b", "max_chars", _number),
+    (_AT_LEAST + _COUNT + r"(?:characters|chars)\b", "min_chars", _number),
+    (_AT_MOST + _COUNT + r"words\b", "regex", _most_words),
+    (rf"\b(?:section|heading)\s{{1,3}}(?:called\s|named\s|titled\s|for\s)?{_QUOTE}", "section_present", str),
+    (rf"{_QUOTE}\s{{1,3}}(?:section|heading)\b", "section_present", str),
+    (
+        r"\b(?:don'?t|do not|never|without|avoid|stop)\s{1,3}(?:us(?:e|ing)|includ(?:e|ing)|mention(?:ing)?"
+        r"|say(?:ing)?|writ(?:e|ing)|add(?:ing)?)?"
+        rf"\s{{0,3}}(?:the\s(?:word|words|phrase|text)\s)?{_QUOTE}",
+        "not_contains",
+        str,
+    ),
+    (
+        r"(?<!n't )(?<!not )(?<!never )\b(?:include|mention|contain|end with|start with|say)s?\s{1,3}"
+        rf"(?:the\s(?:word|phrase|line|text)\s)?{_QUOTE}",
+        "contains",
+        str,
+    ),
+    (r"\b(?:as|in|with|use) (?:a )?bullet(?:ed)?(?: points?| list)?\b", "regex", r"(?m)^\s*[-*•]\s+\S"),
+    (r"\bas an? (?:markdown )?table\b", "regex", r"(?m)^\s*\|.+\|"),
+    (
+        r"\b(?:as|in|return|output|reply with|only) (?:valid )?json\b",
+        "regex",
+        r"\A\s*(?:```(?:json)?\s*)?[\[{]",
+    ),
+    (r"\b(?:no|without|avoid|don'?t use) emojis?\b", "regex", _EMOJI),
+)
+"""How a demand reads, the check it asks for, and the check's argument: a text, or made of what was quoted."""
+_CONVENTIONAL = r"(?:feat|fix|docs|style|refactor|perf|test|build|ci|chore|revert)(?:\([^)\n]*\))?!?: "
+_TESTED = rf"(?m)^\$ (?:[^\n]*(?:&&|;)\s*)?{RUNS_TESTS}"
+_FILE = r"[`\"']?((?:[\w-]+/)*[\w.-]+\.\w{1,8})\b"
+_WORK: tuple[_Demand, ...] = (
+    (
+        r"\bconventional[ -]commits?\b",
+        "regex",
+        rf"(?m)\A(?![\s\S]*^\* (?!{_CONVENTIONAL}))[\s\S]*^\* ",
+    ),
+    (r"\b(?:run|running|execute) (?:all |the )*(?:unit )?tests?\b", "regex", _TESTED),
+    (
+        rf"\b(?:add|update|write|put|note|mention|record)\b[^.!?\n]{{0,60}}\b(?:in|to|into|of)\s{{1,3}}(?:the\s)?{_FILE}",
+        "regex",
+        lambda name: rf"(?m)^~ (?:.*/)?{re.escape(name)}$",
+    ),
+    (
+        r"\b(?:don'?t|do not|never|without|stop)\s{1,3}(?:touch|edit|chang|modify)\w*\s{1,3}(?:the\s)?"
+        rf"{_FILE}",
+        "regex",
+        lambda name: rf"(?m)\A(?![\s\S]*^~ (?:.*/)?{re.escape(name)}$)",
+    ),
+    (
+        r"(?<!n't )(?<!not )(?<!never )\b(?:use|run)\s{1,3}[`\"']([^`\"'\n]{2,80})[`\"']",
+        "regex",
+        lambda command: rf"(?m)^\$ .*{re.escape(command)}",
+    ),
+)
+"""The same of work: what a line of its record must, or must not, be."""
+
+
+def demands(text: str) -> tuple[Rule, ...]:
+    """The checks that a text asks for in so many words, each once, in the order of the table."""
+    return _found(text, _DEMANDS)
+
+
+def work_demands(text: str) -> tuple[Rule, ...]:
+    """The checks on a work record that a text asks for."""
+    return _found(text, _WORK)
+
+
+def _found(text: str, table: tuple[_Demand, ...]) -> tuple[Rule, ...]:
+    text = text[:8_000].replace("’", "'")
+    checks = [
+        {"op": op, "arg": arg if isinstance(arg, str) else arg(match[1])}
+        for pattern, op, arg in table
+        for match in re.finditer(pattern, text, re.IGNORECASE)
+    ]
+    return read_rules(checks)[0]
+
+
+class Label(BaseModel):
+    """What a model says about a kind. Its lists are read one by one later; a bad entry costs only itself."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    title: str = Field(default="", max_length=200)
+    self_contained: bool
+    needs: str = Field(default="", max_length=400)
+    requests: list[Any] = Field(default_factory=list, max_length=50)
+    checks: list[Any] = Field(default_factory=list, max_length=50)
+    rubric: str = Field(default="", max_length=4_000)
+
+
+async def label(model: Model, title: str, examples: Sequence[PastRequest]) -> Label | None:
+    """A model's view of a kind, by train examples; None where its reply cannot be used twice."""
+    said = await ask(
+        model, label_messages(examples), Label, stage="mine", max_tokens=_CAP, about=f"about {title!r}"
+    )
+    if said is None:
+        return None
+    # A model may repeat what it read; what it wrote passes the same redaction.
+    return said.model_copy(
+        update={
+            "title": one_line(redact_transcript(said.title), 100),
+            "needs": one_line(redact_transcript(said.needs), 200) or "a model judged so",
+            "checks": [_redacted(check) for check in said.checks],
+            "rubric": redact_transcript(said.rubric).strip(),
+        }
+    )
+
+
+def earlier_label(group: Sequence[PastRequest], remembered: Sequence[NightTask]) -> Label | None:
+    """What a model said of this kind in an earlier night, for one of which tonight's requests are all held
+    out; None where none of it is remembered. It is tried on tonight's answers like any other.
     """
-
-    name = "mined"
-    graded = False
-
-    def __init__(self) -> None:
-        self._by_rule = Checks()
-
-    @property
-    def version(self) -> str:
-        """Changes with this module's rules and with the scorers behind it; the evaluator adds the judge's."""
-        return json.dumps([self.name, _REVISION, self._by_rule.version])
-
-    def check_task(self, task: Task) -> None:
-        """The task has checks that can be read, or a rubric."""
-        checks, criteria = _read(task)
-        if not checks and not criteria:
-            raise TaskError(f"Task {task.id!r} has neither checks nor a rubric. Give it one of them.")
-
-    async def score(self, task: Task, trajectory: Trajectory) -> Score:
-        """Score by checks alone; a rubric without a judge is no score."""
-        return await self.score_with(None, task, trajectory)
-
-    async def score_with(self, judge: Judge | None, task: Task, trajectory: Trajectory) -> Score:
-        """Hard when all checks hold and all points of the rubric are met. Soft is the share of what sees form
-        or the share of what tells, whichever is less: form alone earns nothing.
-        """
-        checks, criteria = _read(task)
-        if WORKTREE in task.data:
-            if failing := trajectory.outcome.get(TESTS):
-                return Score(hard=0.0, soft=0.0, feedback=f"The tests fail after the work: {failing}")
-            record = record_of_rollout(trajectory)
-            trajectory = replace(trajectory, answer=record, messages=(), files={})
-        guards = Guards.model_validate(task.data.get("guards") or {})
-        if failing := guards.failing(task.prompt, extract_answer(trajectory.answer)):
-            return Score(hard=0.0, soft=0.0, feedback=failing)
-        # The reference of a mined task is how it is measured, not a result that a judge should see.
-        measured = replace(task, reference=None, data={"checks": checks, "rubric": criteria})
-        form: list[tuple[Score, int]] = []
-        if checks:
-            form.append((await self._by_rule.score(measured, trajectory), len(checks)))
-        substance: Score | None = None
-        if criteria:
-            if judge is None:
-                raise ScoringError("judge", f"task {task.id!r} has a rubric and there is no judge")
-            if is_no_answer(trajectory.answer):  # whoever judges, that meets no point
-                return Score(hard=0.0, soft=0.0, feedback="There is no answer to judge.")
-            found = list(zip(criteria, await judge.check(measured, trajectory, criteria), strict=True))
-            formal = [one for one in found if one[0] in task.data.get("formal", ())]
-            form += [(judged_score(formal), len(formal))] if formal else []
-            telling = [one for one in found if one not in formal]
-            substance = judged_score(telling) if telling else None
-        every = [*(score for score, _ in form), *([substance] if substance is not None else [])]
-        shares = [substance.soft] if substance is not None else []
-        if form:
-            shares.append(sum(score.soft * count for score, count in form) / sum(count for _, count in form))
-        return Score(
-            hard=min(score.hard for score in every),
-            soft=min(shares),
-            feedback=" ".join(score.feedback for score in every if score.feedback),
-        )
+    begins = {opening(one.form) for one in group} - {""}
+    same = (task for task in remembered if task.rubric and opening(normal(task.prompt)) in begins)
+    told = (Label(title=task.kind, self_contained=True, rubric=task.rubric) for task in same)
+    return next(told, None)
 
 
-def criteria_of(rubric: str) -> list[str]:
-    """The points of a rubric, one a line, each once."""
-    lines = (_BULLET.sub("", line, count=1).strip() for line in rubric.splitlines())
-    return list(dict.fromkeys(line for line in lines if line))[:MOST_CRITERIA]
+def label_messages(examples: Sequence[PastRequest]) -> tuple[Message, ...]:
+    """What a model is asked about a kind; everything inside the tags is data."""
+    parts: list[str] = []
+    for number, request in enumerate(_shown(examples), start=1):
+        parts.append(tagged("request", request.turn.text, 1_500, f' number="{number}"'))
+        parts += [tagged("rejected", text, 1_500) for text in request.rejected[:1]]
+        parts += [tagged("said", one.said, 500) for one in request.corrections[:4]]
+        parts += [tagged("accepted", text, 1_500) for text in request.accepted[-1:]]
+    return messages_of("mine", parts)
 
 
-def has_rubric(task: Task) -> bool:
-    """Whether an answer to a mined task needs a judge."""
-    return bool(_read(task)[1])
+def clean_requests(told: Label, examples: Sequence[PastRequest]) -> dict[str, str]:
+    """Requests that the model cleaned by leaving words out, by their normal form."""
+    shown = dict(enumerate(_shown(examples), start=1))
+    found: dict[str, str] = {}
+    for item in told.requests:
+        said = item if isinstance(item, Mapping) else {}
+        number, clean = said.get("number"), str(said.get("intent", "")).strip()
+        request = shown.get(number) if isinstance(number, int) else None
+        if (
+            request is not None
+            and clean != request.turn.text
+            and only_removes_words(clean, request.turn.text)
+        ):
+            found[request.form] = clean
+    return found
 
 
-def is_no_answer(answer: str) -> bool:
-    """Nothing at all, or a short text that opens as refusals do."""
-    return not NoRefusal(None).keeps(CheckedWork(answer=extract_answer(answer)))
+def only_removes_words(clean: str, request: str) -> bool:
+    """Whether a text is a request with words left out and nothing else: none added, moved or changed, and
+    none lost that turns its sense.
+
+    So neither a model's fancy nor an instruction hidden in a transcript can become something that was never
+    asked.
+    """
+    said, kept = _WORD.findall(request.casefold()), _WORD.findall(clean.casefold())
+    if (
+        len(clean) < _SHORTEST
+        or 2 * len(kept) < len(said)
+        or not set(clean.casefold()) <= {*request.casefold(), *_MARKS}
+    ):
+        return False
+    left = iter(said)
+    in_order = all(word in left for word in kept)
+    means = [Counter(word for word in words if _MEANS.search(word)) for words in (said, kept)]
+    return in_order and means[0] == means[1] and demands(clean) == demands(request)
 
 
-def _read(task: Task) -> tuple[list[dict[str, Any]], list[str]]:
-    reference = task.reference
-    if not isinstance(reference, Mapping):
-        raise TaskError(f"Task {task.id!r}: the reference is no object with checks or a rubric. Correct it.")
-    rules, problems = read_rules(reference.get("checks") or [])
-    if problems:
-        raise TaskError(f"Task {task.id!r}: {'; '.join(problems)}. Correct it.")
-    return [rule.as_json() for rule in rules], criteria_of(str(reference.get("rubric") or ""))
+def _shown(examples: Sequence[PastRequest]) -> list[PastRequest]:
+    return sorted(examples, key=lambda one: (not one.corrections, not one.accepted, one.form))[:SAMPLES]
+
+
+def _redacted(check: Any) -> Any:
+    arg = check.get("arg") if isinstance(check, Mapping) else None
+    return {**check, "arg": redact_transcript(arg)} if isinstance(arg, str) else check

@@ -22,20 +22,29 @@ from skillopt.runs.words import count
 from skillopt.tasks.judge import Judge
 from skillopt.tasks.task import Split
 from skillopt.transcripts.session import RecordedSession
-from skillopt_sleep.demands import Label, clean_requests, earlier_label, label
-from skillopt_sleep.kinds import kinds, normal, opening
-from skillopt_sleep.measures import Measure, measure_kind, measure_task
+from skillopt_sleep.measures import (
+    Label,
+    Measure,
+    clean_requests,
+    earlier_label,
+    label,
+    measure_kind,
+    measure_task,
+)
 from skillopt_sleep.readings import SessionReading, reading_of
 from skillopt_sleep.requests import (
     FindWorktree,
     PastRequest,
     RequestOutcome,
     in_worktree,
+    kinds,
+    normal,
+    opening,
     requests_of,
     wishes_of,
 )
+from skillopt_sleep.scorer import Guards, guards_of, lines_of_work
 from skillopt_sleep.settings import NightSettings
-from skillopt_sleep.substance import Guards, guards_of, lines_of_work
 from skillopt_sleep.tasks import NightTask, Standing, balanced, split_of, standing_of
 
 MIN_SESSIONS = 2

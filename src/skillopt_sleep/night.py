@@ -12,10 +12,10 @@ from datetime import datetime
 
 from skillopt.runs.words import count
 from skillopt_sleep.context import NightContext
+from skillopt_sleep.drafts import drafts_of, drafts_with, suggestions_for
 from skillopt_sleep.gather import Gathered, ModelMining, gather, read_sessions, since_of
 from skillopt_sleep.job import advice_of, with_allowance, without_guesses
-from skillopt_sleep.origins import origins_of
-from skillopt_sleep.plan import NightPlan, NightTarget
+from skillopt_sleep.plan import NightPlan, NightTarget, origins_of
 from skillopt_sleep.proposal import Cost, NightProposal, live_text
 from skillopt_sleep.settings import Roles
 from skillopt_sleep.state import (
@@ -27,8 +27,7 @@ from skillopt_sleep.state import (
     with_open_proposal,
 )
 from skillopt_sleep.status import decisions
-from skillopt_sleep.suggestions import drafts_with, suggestions_for
-from skillopt_sleep.training import REFUSED, UNMEASURED, NightObserver, NightTraining, drafts_of
+from skillopt_sleep.training import REFUSED, UNMEASURED, NightObserver, NightTraining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

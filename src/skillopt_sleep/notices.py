@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 
-from skillopt.changes.block import with_learned
 from skillopt.errors import Fault
 from skillopt.files import temporary_folder
 from skillopt.process import ask_process, minimal_env
 from skillopt_sleep.context import NightContext
 from skillopt_sleep.night import NightResult
+from skillopt_sleep.texts import with_learned
 
 _SECONDS = 20.0
 _DESKTOP = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -17,6 +19,7 @@ from skillopt.skill.steering import TextOrigins
 from skillopt.tasks.task import Split, Task
 from skillopt.transcripts.session import Harvest, RecordedSession
 from skillopt_sleep.proposal import Cost, DraftStep, Judgement
+from skillopt_sleep.requests import PASTED, pasted
 from skillopt_sleep.tasks import NightTask
 
 
@@ -217,3 +220,53 @@ def total_cost(costs: Iterable[Cost]) -> Cost:
         return None if any(value is None for value in values) else sum(values)
 
     return Cost(**{name: added([getattr(cost, name) for cost in every]) for name in Cost.model_fields})
+
+
+_QUOTED = re.compile(
+    r"^[ \t]*>[^\n]*$|\"[^\"\n]{40,}\"|“[^”\n]{40,}”|<!--.*?(?:-->|\Z)", re.MULTILINE | re.DOTALL
+)
+_INTRODUCED = re.compile(
+    r"(?:\b(?-i:[A-Z]{3,}(?:[ -][A-Z]{3,})+)|\b(?:says?|said|reads?|output|message|error|note|log|file|readme"
+    r"|doc\w*|text|this|following|result|page|ticket|issue|comment|mail|diff|from \w+))\s*:(?!/)",
+    re.IGNORECASE,
+)
+_TYPED_LINE = 400
+"""Characters of a line that a person types; a longer one was written elsewhere."""
+
+
+def own_words(text: str) -> tuple[str, str]:
+    """The words of a turn that the person surely typed, and the rest of it."""
+    words, material = pasted(text)
+    foreign = [material, *_QUOTED.findall(words)]
+    typed: list[str] = []
+    is_introduced = False
+    for line in _QUOTED.sub("\n", words).splitlines():
+        found = _INTRODUCED.search(line)
+        if is_introduced or PASTED.match(line) or len(line) > _TYPED_LINE:
+            foreign.append(line)
+        elif found is not None:
+            typed.append(line[: found.start()])
+            foreign.append(line[found.start() :])
+            is_introduced = True
+        else:
+            typed.append(line)
+            is_introduced = line.rstrip().endswith(":")
+    return "\n".join(typed), "\n".join(filter(None, foreign))
+
+
+def origins_of(
+    sessions: Iterable[RecordedSession], tasks: Iterable[NightTask], targets: Iterable[NightTarget]
+) -> TextOrigins:
+    """Where the edits of a night may have words from: skills as they are, what the person typed, and beside
+    them what was pasted and what tools gave back.
+    """
+    own = [text for one in targets for text in (one.before or "", one.seed, one.beside, *one.files.values())]
+    foreign: list[str] = []
+    asked = (text for task in tasks for text in (task.prompt, *task.said))
+    for text in chain(asked, (turn.text for session in sessions for turn in session.prompts)):
+        for kept, part in zip((own, foreign), own_words(text), strict=True):
+            kept.append(part)
+    foreign += (turn.text for session in sessions for turn in session.turns if turn.role == "tool")
+    return TextOrigins(
+        own=tuple(filter(None, dict.fromkeys(own))), foreign=tuple(filter(None, dict.fromkeys(foreign)))
+    )

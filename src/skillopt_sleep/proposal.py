@@ -15,9 +15,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import Field
 
 from skillopt.changes import StoredRecord
-from skillopt.changes.apply import digest
-from skillopt.changes.block import learned, with_learned
-from skillopt.changes.safe_file import confined
+from skillopt.changes.files import confined, digest
 from skillopt.errors import SkillError, UsageError
 from skillopt.evaluation.significance import Significance, significance
 from skillopt.files import as_usage_error
@@ -26,7 +24,7 @@ from skillopt.skill.document import Document, to_lf
 from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import new_violations, violations
 from skillopt.skill.steering import SteeringCheck, SteeringFlag, TextOrigins
-from skillopt_sleep.merged import MergedText, merge
+from skillopt_sleep.texts import MergedText, learned, merge, with_learned
 
 Kind = Literal["skill", "memory"]
 _NOTHING = " Nothing is written."

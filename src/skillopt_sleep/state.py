@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from skillopt.agents import is_memory_file
 from skillopt.errors import UsageError
 from skillopt.files import lock_privately, write_json
-from skillopt_sleep.kinds import normal
 from skillopt_sleep.plan import EarlierSkill, NightPlan, NightTarget
 from skillopt_sleep.readings import Readings
+from skillopt_sleep.requests import normal
 from skillopt_sleep.settings import NightSettings
 from skillopt_sleep.status import Decision
 from skillopt_sleep.store import Store

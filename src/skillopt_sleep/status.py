@@ -8,9 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from skillopt.changes.apply import digest
+from skillopt.changes.files import confined, digest
 from skillopt.changes.journal import Action, History
-from skillopt.changes.safe_file import confined
 from skillopt.errors import UsageError
 from skillopt_sleep.proposal import EditEvidence, Kind, NightProposal, ProposedFile
 from skillopt_sleep.store import Store

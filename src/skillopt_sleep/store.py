@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from skillopt.changes.apply import digest
+from skillopt.changes.files import digest
 from skillopt.changes.journal import Action, ChangeJournal, History
 from skillopt.errors import UnknownName, UsageError
 from skillopt.files import make_private_folder, write_bytes

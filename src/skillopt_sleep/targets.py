@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from skillopt.agents import agents, is_memory_file, memory_files, skill_folders
-from skillopt.changes.block import learned, with_learned
 from skillopt.errors import SkillError, UsageError
 from skillopt.runs.words import count
 from skillopt.skill.document import Document
@@ -22,6 +21,7 @@ from skillopt_sleep.plan import NightTarget
 from skillopt_sleep.proposal import live_text
 from skillopt_sleep.settings import NightSettings
 from skillopt_sleep.tasks import NightTask
+from skillopt_sleep.texts import learned, with_learned
 
 PINNED, LEARNED = 40, 10
 """Tasks a skill decides with at most, and those it learns from before earlier ones are left out."""

@@ -17,7 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from changes._adoption import MEMORY, SKILL, THIRD, World
-from skillopt.changes.block import with_learned
+from skillopt_sleep.texts import with_learned
 
 NEW = {"notes": THIRD.encode(), "CLAUDE.md": with_learned(MEMORY, "- Run make.").encode()}
 OLD = {"notes": SKILL.encode(), "CLAUDE.md": MEMORY.encode()}

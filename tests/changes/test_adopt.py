@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from changes._adoption import FIRST, MEMORY, SKILL, THIRD, World
-from skillopt.changes.block import with_learned
 from skillopt.changes.journal import LOCK
 from skillopt.errors import RunConflict, UnknownName, UsageError
 from skillopt.files import lock
 from skillopt_sleep.status import decisions
+from skillopt_sleep.texts import with_learned
 
 REMEMBERED = with_learned(MEMORY, "- Run make.").encode()
 CLOSING = "- Close with the date.\n"

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillopt.changes.block import END, START, learned, with_learned
 from skillopt.errors import SkillError
 from skillopt.skill.document import to_lf
-from skillopt_sleep.merged import merge
+from skillopt_sleep.texts import END, START, learned, merge, with_learned
 
 LINES = st.sampled_from(["", "a", "b", "- rule", "  indented", "```py\n\n\ncode\n```", "日本", "x\r"])
 TEXTS = st.builds(

@@ -118,7 +118,7 @@ from skillopt.train.schedule import cosine
 from skillopt.transcripts import Homes, harvest
 from skillopt_sleep.proposal import NightProposal
 from skillopt_sleep.settings import NightSettings, read_settings
-from skillopt_sleep.tasks_file import read_tasks
+from skillopt_sleep.tasks import read_tasks
 
 SkillAware, OptimizerSettings, Optimizer = (
     aware,

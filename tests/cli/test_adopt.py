@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli._commands import SMALL, Command, run
-from skillopt.changes.apply import digest
+from skillopt.changes.files import digest
 from skillopt.files import person_folder
 from skillopt.models.world.rules import SEED_SKILL
 from skillopt.runs.origin import note_origin, origin_folder

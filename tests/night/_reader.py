@@ -11,8 +11,8 @@ from skillopt.transcripts.session import RecordedSession
 from skillopt_sleep import mining, requests
 from skillopt_sleep.context import NightContext
 from skillopt_sleep.gather import read_sessions
-from skillopt_sleep.kinds import pasted
 from skillopt_sleep.readings import Reaction, ReadTurn, SessionReading
+from skillopt_sleep.requests import pasted
 
 _WORDS: Mapping[Reaction, str] = {
     "abandoned": r"never ?mind|forget it",

@@ -28,7 +28,8 @@ from skillopt.tasks.scorers.rules import (
 )
 from skillopt.tasks.task import Task
 from skillopt.testing import FunctionModel, ScriptedModel
-from skillopt_sleep.measures import NightScorer, criteria_of, telling_rules
+from skillopt_sleep.measures import telling_rules
+from skillopt_sleep.scorer import NightScorer, criteria_of
 
 
 async def kept(checks: object, answer: str) -> list[bool]:

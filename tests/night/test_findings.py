@@ -12,8 +12,8 @@ from night._nights import LEARNT, RULE, SKILL, Person, clock, scripted
 from night._sessions import SUBJECTS
 from night.test_memory import night, sessions
 from skillopt.errors import UsageError
-from skillopt_sleep.outcome import chance_of
 from skillopt_sleep.proposal import Judgement, TaskScores
+from skillopt_sleep.training import chance_of
 
 
 def rows(better: int, worse: int = 0, same: int = 0, telling: bool = True) -> tuple[TaskScores, ...]:

@@ -28,10 +28,9 @@ from skillopt.tasks.splits import Splits
 from skillopt.testing import FunctionModel
 from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
-from skillopt_sleep.demands import demands, label_messages, only_removes_words
-from skillopt_sleep.kinds import kinds, normal
+from skillopt_sleep.measures import demands, label_messages, only_removes_words
 from skillopt_sleep.mining import Mined
-from skillopt_sleep.requests import RequestOutcome
+from skillopt_sleep.requests import RequestOutcome, kinds, normal
 from skillopt_sleep.settings import NightSettings
 from skillopt_sleep.tasks import NightTask, split_of
 

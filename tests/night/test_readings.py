@@ -17,10 +17,9 @@ from skillopt.errors import BudgetSpent
 from skillopt.messages import Reply, Request
 from skillopt.testing import FunctionModel
 from skillopt_sleep import Roles, gather, mining, preview, run_night
-from skillopt_sleep.kinds import normal, pasted
 from skillopt_sleep.mining import lines_of
 from skillopt_sleep.readings import Readings, read_with_model, unread
-from skillopt_sleep.requests import requests_of
+from skillopt_sleep.requests import normal, pasted, requests_of
 
 CORPUS = Path(__file__).with_name("data") / "reactions.tsv"
 DIFF = "diff --git a/{0}.py b/{0}.py\n@@ -1 +1 @@\n-def {0}(): ...\n+def {0}(value): ...\n"

@@ -22,12 +22,17 @@ from night._windows import split
 from skillopt.errors import ConfigError, Fault, UnknownName, UsageError
 from skillopt.process import Finished
 from skillopt_sleep import project_id
-from skillopt_sleep.schedulers import PRINTED, available, scheduler_for, unschedule
-from skillopt_sleep.schedulers import cron as _cron
-from skillopt_sleep.schedulers import launchd as _launchd
-from skillopt_sleep.schedulers import systemd as _systemd
-from skillopt_sleep.schedulers import task_scheduler as _task_scheduler
-from skillopt_sleep.schedulers.port import Schedule
+from skillopt_sleep.schedule import PRINTED, Schedule
+from skillopt_sleep.schedulers import (
+    Cron,
+    Systemd,
+    available,
+    crontab_lines,
+    scheduler_for,
+    unit_name,
+    units,
+    unschedule,
+)
 from skillopt_sleep.state import ProjectHome
 
 NASTY = (
@@ -136,19 +141,19 @@ def test_every_scheduler_gives_back_what_it_was_given(
     assert windows_command(replace(schedule, environment=(), log=None)) == command
     if "\\%" not in " ".join((*command, value)):
         crontab = Crontab(OTHERS)
-        _cron.Cron(crontab).install(replace(schedule, log=None))
-        assert _cron.Cron(crontab).entries() == (replace(schedule, log=None),)
+        Cron(crontab).install(replace(schedule, log=None))
+        assert Cron(crontab).entries() == (replace(schedule, log=None),)
 
 
 def agent(schedule: Schedule) -> dict[str, Any]:
     """What launchd reads."""
-    read: dict[str, Any] = plistlib.loads(_launchd.render(schedule))
+    read: dict[str, Any] = plistlib.loads(PRINTED["launchd"].definition(schedule).encode())
     return read
 
 
 def windows_command(schedule: Schedule) -> tuple[str, ...]:
     """What the Task Scheduler starts, as a program there reads it."""
-    task = ET.fromstring(_task_scheduler.render(schedule))
+    task = ET.fromstring(PRINTED["task_scheduler"].definition(schedule))
     program, words = (task.findtext(f".//{{*}}{name}") or "" for name in ("Command", "Arguments"))
     return program, *split(words)
 
@@ -165,7 +170,7 @@ def test_the_line_that_cron_hands_to_a_shell_runs_exactly_the_command(tmp_path: 
         log=log,
         environment=(("NIGHT", "50% $x"),),
     )
-    line = _cron.render(schedule).split("\n")[2]
+    line = crontab_lines(schedule).split("\n")[2]
     command = as_cron_reads(line.split(" ", 5)[5])
     subprocess.run([shell, "-c", command], env={"PATH": "/usr/bin:/bin"}, check=True, timeout=20)
     assert json.loads(log.read_text()) == [str(folder), "50% $x", list(NASTY)]
@@ -192,7 +197,7 @@ def test_nothing_in_a_unit_has_a_meaning_to_systemd_that_the_command_did_not_hav
     schedule = replace(
         PLAIN, command=("/bin/x", "$HOME %h a\\b \"q\" 's'", ""), environment=(("A", "$HOME %h"),)
     )
-    service, _ = _systemd.render(schedule)
+    service, _ = units(schedule)
     assert 'ExecStart="/bin/x" "$$HOME %%h a\\\\b \\"q\\" \'s\'" ""\n' in service
     # Environment= knows specifiers but expands no variables.
     assert 'Environment="A=$HOME %%h"\n' in service
@@ -205,10 +210,10 @@ def test_systemd_itself_finds_no_fault_with_the_units(tmp_path: Path) -> None:
     schedule = replace(
         FULL, command=("/bin/echo", *FULL.command[1:]), folder=folder, log=tmp_path / "n ight%.log"
     )
-    for kind, text in zip(("service", "timer"), _systemd.render(schedule), strict=True):
-        (tmp_path / f"{_systemd.unit(ID)}.{kind}").write_text(text)
+    for kind, text in zip(("service", "timer"), units(schedule), strict=True):
+        (tmp_path / f"{unit_name(ID)}.{kind}").write_text(text)
     env = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
-    argv = ["systemd-analyze", "--user", "verify", str(tmp_path / f"{_systemd.unit(ID)}.timer")]
+    argv = ["systemd-analyze", "--user", "verify", str(tmp_path / f"{unit_name(ID)}.timer")]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -229,15 +234,15 @@ def test_an_entry_is_added_to_a_crontab_and_every_other_line_stays(tmp_path: Pat
     schedule = replace(PLAIN, log=tmp_path / "logs" / "night.log")
     scheduler_for("cron", crontab, tmp_path).install(schedule)
     assert crontab.content is not None and crontab.content.startswith(OTHERS + b"\n# >>> skillopt-sleep")
-    assert _cron.Cron(crontab).entries() == (schedule,)
+    assert Cron(crontab).entries() == (schedule,)
     assert schedule.log is not None and schedule.log.parent.is_dir()
-    assert _cron.Cron(crontab).uninstall(ID)
+    assert Cron(crontab).uninstall(ID)
     assert crontab.content == OTHERS + b"\n"
 
 
 def test_scheduling_again_replaces_the_entry_where_it_stands_and_other_projects_stay() -> None:
     crontab = Crontab(b"a\n")
-    timer = _cron.Cron(crontab)
+    timer = Cron(crontab)
     other = replace(PLAIN, id=project_id("/other"))
     timer.install(PLAIN)
     timer.install(other)
@@ -252,8 +257,8 @@ def test_scheduling_again_replaces_the_entry_where_it_stands_and_other_projects_
 
 def test_a_person_without_a_crontab_gets_one(tmp_path: Path) -> None:
     crontab = Crontab(None)
-    _cron.Cron(crontab).install(PLAIN)
-    assert crontab.content == _cron.render(PLAIN).encode()
+    Cron(crontab).install(PLAIN)
+    assert crontab.content == crontab_lines(PLAIN).encode()
 
 
 @pytest.mark.parametrize(
@@ -263,9 +268,9 @@ def test_a_person_without_a_crontab_gets_one(tmp_path: Path) -> None:
 def test_a_crontab_that_cannot_be_read_is_never_overwritten(broken: bytes) -> None:
     crontab = Crontab(OTHERS, broken=broken or b" ")
     for act in (
-        lambda: _cron.Cron(crontab).install(PLAIN),
-        lambda: _cron.Cron(crontab).uninstall(ID),
-        _cron.Cron(crontab).entries,
+        lambda: Cron(crontab).install(PLAIN),
+        lambda: Cron(crontab).uninstall(ID),
+        Cron(crontab).entries,
     ):
         with pytest.raises(UsageError, match=r"cannot be read.*so it is not changed"):
             act()
@@ -278,12 +283,12 @@ def test_a_crontab_of_which_only_a_part_was_read_is_never_overwritten() -> None:
         return Finished(code=0, stdout=OTHERS, stderr=b"", cut=True)
 
     with pytest.raises(UsageError, match="too long"):
-        _cron.Cron(cut).install(PLAIN)
+        Cron(cut).install(PLAIN)
 
 
 @pytest.mark.parametrize("damage", ["start", "end", "line", "twice"])
 def test_damaged_marks_are_never_guessed_at(damage: str) -> None:
-    start, comment, line, end, _ = _cron.render(PLAIN).split("\n")
+    start, comment, line, end, _ = crontab_lines(PLAIN).split("\n")
     lines = {
         "start": [comment, line, end],
         "end": [start, comment, line],
@@ -292,10 +297,10 @@ def test_damaged_marks_are_never_guessed_at(damage: str) -> None:
     }[damage]
     crontab = Crontab("".join(f"{one}\n" for one in ("x", *lines)).encode())
     with pytest.raises(UsageError, match="crontab -e"):
-        _cron.Cron(crontab).entries()
+        Cron(crontab).entries()
     if damage != "line":
         with pytest.raises(UsageError, match="crontab -e"):
-            _cron.Cron(crontab).install(PLAIN)
+            Cron(crontab).install(PLAIN)
         assert crontab.writes == 0
 
 
@@ -311,7 +316,7 @@ def test_a_command_that_cron_would_not_keep_is_refused_before_anything_is_writte
 ) -> None:
     crontab = Crontab(OTHERS)
     with pytest.raises(UsageError, match=complaint):
-        _cron.Cron(crontab).install(replace(PLAIN, command=command))
+        Cron(crontab).install(replace(PLAIN, command=command))
     assert crontab.writes == 0
 
 
@@ -321,12 +326,12 @@ def test_a_command_that_cron_would_not_keep_is_refused_before_anything_is_writte
 def test_a_systemd_timer_is_written_started_stopped_and_removed(tmp_path: Path) -> None:
     run = Recorder()
     timer = scheduler_for("systemd", run, tmp_path)
-    units = tmp_path / ".config" / "systemd" / "user"
+    folder = tmp_path / ".config" / "systemd" / "user"
     schedule = replace(FULL, log=tmp_path / "night.log")
     timer.install(schedule)
     assert timer.entries() == (schedule,)
-    assert "Persistent=true" in (units / f"skillopt-sleep-{ID}.timer").read_text()
-    (units / "mine.timer").write_text("x")
+    assert "Persistent=true" in (folder / f"skillopt-sleep-{ID}.timer").read_text()
+    (folder / "mine.timer").write_text("x")
     assert timer.uninstall(ID) and not timer.uninstall(ID)
     name = f"skillopt-sleep-{ID}.timer"
     reload = ["systemctl", "--user", "daemon-reload"]
@@ -336,11 +341,11 @@ def test_a_systemd_timer_is_written_started_stopped_and_removed(tmp_path: Path) 
         ["systemctl", "--user", "disable", "--now", name],
         reload,
     ]
-    assert [path.name for path in units.iterdir()] == ["mine.timer"]
+    assert [path.name for path in folder.iterdir()] == ["mine.timer"]
 
 
 def test_a_systemd_that_does_not_take_the_timer_leaves_no_unit_that_looks_like_one(tmp_path: Path) -> None:
-    timer = _systemd.Systemd(Recorder(enable=said(1, err=b"Failed to connect to bus")), tmp_path)
+    timer = Systemd(Recorder(enable=said(1, err=b"Failed to connect to bus")), tmp_path)
     with pytest.raises(UsageError, match="Failed to connect to bus"):
         timer.install(PLAIN)
     assert list(tmp_path.iterdir()) == []
@@ -349,7 +354,7 @@ def test_a_systemd_that_does_not_take_the_timer_leaves_no_unit_that_looks_like_o
 def test_a_unit_of_somebody_else_is_neither_overwritten_nor_removed(tmp_path: Path) -> None:
     for kind in ("service", "timer"):
         (tmp_path / f"skillopt-sleep-{ID}.{kind}").write_text("[Unit]\nDescription=mine\n")
-    timer = _systemd.Systemd(Recorder(), tmp_path)
+    timer = Systemd(Recorder(), tmp_path)
     for act in (lambda: timer.install(PLAIN), lambda: timer.uninstall(ID), timer.entries):
         with pytest.raises(UsageError, match="left alone"):
             act()
@@ -367,7 +372,7 @@ def test_a_unit_of_somebody_else_is_neither_overwritten_nor_removed(tmp_path: Pa
 )
 def test_what_systemd_would_read_differently_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
     with pytest.raises(UsageError, match="systemd"):
-        _systemd.Systemd(Recorder(), tmp_path).install(replace(PLAIN, **change))  # type: ignore[arg-type]
+        Systemd(Recorder(), tmp_path).install(replace(PLAIN, **change))  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -383,7 +388,7 @@ def test_a_systemd_that_is_not_there_leaves_nothing_behind_that_looks_like_a_sch
 
 @pytest.mark.parametrize("change", ["oneshot", "OnCalendar", "# {"])
 def test_a_unit_that_somebody_changed_is_left_alone(tmp_path: Path, change: str) -> None:
-    scheduler = _systemd.Systemd(Recorder(), tmp_path)
+    scheduler = Systemd(Recorder(), tmp_path)
     scheduler.install(PLAIN)
     for path in tmp_path.iterdir():
         path.write_text(path.read_text().replace(change, "x"))
@@ -400,7 +405,7 @@ def test_a_launchd_agent_is_printed_with_the_commands_that_load_and_remove_it(tm
     assert read["StandardOutPath"] == read["StandardErrorPath"] == str(FULL.log)
     path = tmp_path / "Library" / "LaunchAgents" / f"skillopt.night.{ID}.plist"
     told = PRINTED["launchd"].how_to_install(FULL, tmp_path)
-    assert _launchd.render(FULL).decode() in told and f"launchctl bootstrap gui/$(id -u) {path}" in told
+    assert PRINTED["launchd"].definition(FULL) in told and f"launchctl bootstrap gui/$(id -u) {path}" in told
     assert PRINTED["launchd"].how_to_look(ID) == f"launchctl print gui/$(id -u)/skillopt.night.{ID}"
     assert PRINTED["launchd"].how_to_remove(ID, tmp_path) == (
         f"launchctl bootout gui/$(id -u)/skillopt.night.{ID}; rm {path}"
@@ -411,7 +416,7 @@ def test_a_launchd_agent_is_printed_with_the_commands_that_load_and_remove_it(tm
 def test_a_windows_task_is_printed_without_a_script_or_a_shell(tmp_path: Path) -> None:
     schedule = replace(FULL, log=None, environment=())
     assert windows_command(schedule) == FULL.command
-    definition = _task_scheduler.render(schedule)
+    definition = PRINTED["task_scheduler"].definition(schedule)
     assert "<StartWhenAvailable>true" in definition and "LeastPrivilege" in definition
     told = PRINTED["task_scheduler"].how_to_install(schedule, tmp_path)
     assert definition in told and f"Register-ScheduledTask -TaskName SkillOpt-Sleep-{ID} " in told
@@ -421,7 +426,7 @@ def test_a_windows_task_is_printed_without_a_script_or_a_shell(tmp_path: Path) -
         == f"schtasks /delete /tn SkillOpt-Sleep-{ID} /f"
     )
     with pytest.raises(UsageError, match="log option of its own"):
-        _task_scheduler.render(FULL)
+        PRINTED["task_scheduler"].definition(FULL)
 
 
 # --- common

@@ -17,7 +17,7 @@ from night._reader import answers, mine
 from night._sessions import session
 from skillopt.transcripts import Homes
 from skillopt_sleep import NightContext, NightHome, NightResult, NightSettings, Roles, run_night
-from skillopt_sleep.substance import Guards, guards_of, has_empty_section, is_echo, lazy_answers
+from skillopt_sleep.scorer import Guards, guards_of, has_empty_section, is_echo, lazy_answers
 
 HONEST = "- Open every review with a section `Blockers` that names what must change, then the rest."
 CONSTANT = "- Answer every review with `Blockers: ok`."

@@ -21,9 +21,8 @@ from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
 from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
-from skillopt_sleep.demands import work_demands
-from skillopt_sleep.measures import NightScorer, telling_rules
-from skillopt_sleep.substance import Guards, lines_of_work
+from skillopt_sleep.measures import telling_rules, work_demands
+from skillopt_sleep.scorer import Guards, NightScorer, lines_of_work
 from skillopt_sleep.worktrees import Checkout, Worktree, Worktrees, record_of_rollout, record_of_tools
 
 NOW = datetime(2026, 11, 15, 2, 0, tzinfo=timezone.utc)

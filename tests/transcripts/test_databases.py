@@ -15,8 +15,7 @@ import pytest
 from night._transcripts import START, WRITERS, Talk, copilot_cli, opencode
 from skillopt.agents import present, source
 from skillopt.transcripts import Homes, harvest
-from skillopt.transcripts.port import HarvestTally
-from skillopt.transcripts.session import RecordedSession
+from skillopt.transcripts.session import HarvestTally, RecordedSession
 
 DATABASES = ("copilot_cli", "opencode")
 TALK = Talk()

@@ -17,8 +17,7 @@ from night._transcripts import LINES, WRITERS, Talk
 from skillopt.agents import SOURCES, present, source
 from skillopt.redact import MARK
 from skillopt.transcripts import Homes, harvest
-from skillopt.transcripts.port import HarvestTally
-from skillopt.transcripts.session import RecordedSession
+from skillopt.transcripts.session import HarvestTally, RecordedSession
 
 SECRET = "ghp_0123456789abcdefABCDEF0123456789abcd"
 

@@ -32,9 +32,8 @@ from night._transcripts import (
 )
 from skillopt.agents import source
 from skillopt.transcripts import Homes
-from skillopt.transcripts.port import HarvestTally
 from skillopt.transcripts.records import LimitedStream
-from skillopt.transcripts.session import RecordedSession
+from skillopt.transcripts.session import HarvestTally, RecordedSession
 
 TALK = Talk()
 PLAIN = Talk(skill=None, tool=None, odd=False)

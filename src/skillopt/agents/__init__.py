@@ -12,7 +12,7 @@ from skillopt.registry import Offer, Registry
 
 if TYPE_CHECKING:
     from skillopt.programs.port import AgentDriver
-    from skillopt.transcripts.port import Homes, TranscriptSource
+    from skillopt.transcripts.session import Homes, TranscriptSource
 
 AGENTS = Registry("agent", "skillopt.agents")
 

@@ -13,7 +13,7 @@ from skillopt.registry.services import Service
 
 if TYPE_CHECKING:
     from skillopt.programs.port import AgentDriver
-    from skillopt.transcripts.port import Homes, TranscriptSource
+    from skillopt.transcripts.session import Homes, TranscriptSource
 
 _NO_KEYS = PublicNames(keys={}, target_only=True)
 _LOGIN = Service(needs_name=False, uses_own_login=True, default_model="", names=PublicNames(keys={}))

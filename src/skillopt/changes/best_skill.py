@@ -17,9 +17,8 @@ from datetime import datetime, timezone
 from pathlib import Path, PurePath, PurePosixPath
 
 from skillopt.agents import agents
-from skillopt.changes.apply import FileChange
+from skillopt.changes.files import FileChange, followed
 from skillopt.changes.journal import AppliedChange, ChangeJournal
-from skillopt.changes.safe_file import followed
 from skillopt.errors import UsageError
 from skillopt.files import as_usage_error, check_links_stay, person_folder
 from skillopt.runs.best import BestSkill, advice, installable, read_best

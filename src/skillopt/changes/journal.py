@@ -20,8 +20,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from skillopt.changes import StoredRecord
-from skillopt.changes.apply import FileChange, apply, changed_meanwhile, digest, put_back
-from skillopt.changes.safe_file import confined
+from skillopt.changes.files import FileChange, apply, changed_meanwhile, confined, digest, put_back
 from skillopt.errors import UsageError
 from skillopt.files import as_usage_error, lock_privately, write_bytes
 

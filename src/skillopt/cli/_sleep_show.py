@@ -17,7 +17,7 @@ from skillopt_sleep import Cleaned, NightContext, NightResult, Preview, project_
 from skillopt_sleep.adoption import AdoptionResult
 from skillopt_sleep.proposal import NightProposal
 from skillopt_sleep.proposal_page import plain
-from skillopt_sleep.schedulers.port import Schedule
+from skillopt_sleep.schedule import Schedule
 from skillopt_sleep.status import ProposalsStatus
 
 _MOST = 10

@@ -32,10 +32,10 @@ from skillopt_sleep import (
 from skillopt_sleep import clean as take_away
 from skillopt_sleep.adoption import Adoption, AdoptionResult
 from skillopt_sleep.notices import give_notices
-from skillopt_sleep.schedulers import PRINTED, Scheduler, available, scheduler_for
+from skillopt_sleep.schedule import PRINTED, Schedule
+from skillopt_sleep.schedulers import Scheduler, available, scheduler_for
 from skillopt_sleep.schedulers import unschedule as take_out
-from skillopt_sleep.schedulers.port import Schedule
-from skillopt_sleep.tasks_file import check_new, write_tasks
+from skillopt_sleep.tasks import check_new, write_tasks
 
 PANEL, PLACE = "Train and measure", 6
 HELP = "Learn from your own sessions at night, and decide in the morning."

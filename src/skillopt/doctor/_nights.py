@@ -23,8 +23,8 @@ from skillopt.errors import Fault, SkillOptError, UsageError
 from skillopt.redact import Scrubber
 from skillopt.transcripts import Homes, harvest
 from skillopt_sleep.gather import since_of, sources_of
-from skillopt_sleep.schedulers import PRINTED, available, scheduler_for, system
-from skillopt_sleep.schedulers.port import Schedule
+from skillopt_sleep.schedule import PRINTED, Schedule
+from skillopt_sleep.schedulers import available, scheduler_for, system
 from skillopt_sleep.settings import NightSettings, Roles, find_settings, read_settings, roles_of
 from skillopt_sleep.state import NightHome
 from skillopt_sleep.status import status

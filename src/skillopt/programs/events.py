@@ -13,8 +13,7 @@ from skillopt.messages import Message, ToolCall, Usage
 from skillopt.process import Finished
 from skillopt.programs.port import AgentPlace
 from skillopt.redact import redact_patterns
-from skillopt.transcripts.blocks import mapping, objects
-from skillopt.transcripts.records import decoded
+from skillopt.transcripts.records import decoded, mapping, objects
 
 _SHOWN = 500
 # What CLIs say, in the order in which it is believed. A number counts only where it is called a status.

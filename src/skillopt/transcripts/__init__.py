@@ -8,8 +8,14 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from skillopt.redact import redact_transcript
-from skillopt.transcripts.port import HarvestTally, Homes, Redact, TranscriptSource
-from skillopt.transcripts.session import Harvest, RecordedSession
+from skillopt.transcripts.session import (
+    Harvest,
+    HarvestTally,
+    Homes,
+    RecordedSession,
+    Redact,
+    TranscriptSource,
+)
 
 __all__ = ["Homes", "TranscriptSource", "harvest"]
 

@@ -16,7 +16,7 @@ from skillopt.process import Finished
 from skillopt.programs import events
 from skillopt.programs.port import OWN, AgentDriver, AgentPlace, AgentReport, AgentRun, AgentWork, Ask, Launch
 from skillopt.programs.settings import refuse_sdk, text_setting
-from skillopt.transcripts.blocks import mapping, objects, string
+from skillopt.transcripts.records import mapping, objects, string
 
 _TOOLS = "Bash,Read,Edit,Write,Glob,Grep,Skill"
 _RETRIES = "3"

@@ -12,10 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from skillopt.transcripts.blocks import calls_of, mapping, results_of, string, text_of
-from skillopt.transcripts.draft import SessionDraft
-from skillopt.transcripts.prompts import command_arguments, injected_skills
-from skillopt.transcripts.records import records, when
+from skillopt.transcripts.draft import SessionDraft, command_arguments, injected_skills
+from skillopt.transcripts.records import calls_of, mapping, records, results_of, string, text_of, when
 from skillopt.transcripts.source import FileSource, SourceReader, listed
 
 

@@ -23,8 +23,7 @@ from skillopt.programs.port import (
     Launch,
 )
 from skillopt.programs.settings import choice, refuse_sdk, switch, text_setting
-from skillopt.transcripts.blocks import mapping, objects
-from skillopt.transcripts.records import decoded
+from skillopt.transcripts.records import decoded, mapping, objects
 
 KEY_VARIABLE = "SKILLOPT_AGENT_KEY"
 _PROVIDER = "skillopt"

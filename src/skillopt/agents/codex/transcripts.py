@@ -17,11 +17,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from skillopt.transcripts.blocks import mapping, string, text_of
-from skillopt.transcripts.draft import SessionDraft
-from skillopt.transcripts.port import Homes
-from skillopt.transcripts.prompts import injected_skills, person_text
-from skillopt.transcripts.records import records, when
+from skillopt.transcripts.draft import SessionDraft, injected_skills, person_text
+from skillopt.transcripts.records import mapping, records, string, text_of, when
+from skillopt.transcripts.session import Homes
 from skillopt.transcripts.source import FileSource, SourceReader, listed
 
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_search_call")

@@ -15,7 +15,7 @@ from skillopt.programs import events
 from skillopt.programs.place import UNPACKED, unpacked
 from skillopt.programs.port import OWN, AgentDriver, AgentPlace, AgentReport, AgentRun, AgentWork, Ask, Launch
 from skillopt.programs.settings import switch
-from skillopt.transcripts.blocks import mapping, objects
+from skillopt.transcripts.records import mapping, objects
 
 _COMMON = (
     *("--output-format", "json", "--stream", "off", "--no-color", "--log-level", "none"),

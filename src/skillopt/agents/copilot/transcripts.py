@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from skillopt.transcripts.blocks import string
-from skillopt.transcripts.draft import Call, SessionDraft
-from skillopt.transcripts.records import records, when
-from skillopt.transcripts.source import FileSource, SourceReader
-from skillopt.transcripts.sqlite import bounded, columns, or_null, read_only, written_with_log
+from skillopt.transcripts.draft import SessionDraft
+from skillopt.transcripts.records import Call, records, string, when
+from skillopt.transcripts.source import (
+    FileSource,
+    SourceReader,
+    bounded,
+    columns,
+    or_null,
+    read_only,
+    written_with_log,
+)
 
 _SESSION = ("id", "cwd", "created_at", "updated_at")
 _STATES = "session-state"

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from skillopt.transcripts.blocks import mapping, objects, string
-from skillopt.transcripts.draft import Call, SessionDraft
-from skillopt.transcripts.records import decoded, records, when
+from skillopt.transcripts.draft import SessionDraft
+from skillopt.transcripts.records import Call, decoded, mapping, objects, records, string, when
 from skillopt.transcripts.source import FileSource, SourceReader, listed
 
 _EDITORS = ("Code", "Code - Insiders")

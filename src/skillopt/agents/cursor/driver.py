@@ -23,7 +23,7 @@ from skillopt.programs.port import (
     Launch,
 )
 from skillopt.programs.settings import choice
-from skillopt.transcripts.blocks import mapping, objects
+from skillopt.transcripts.records import mapping, objects
 
 _DENY_ALL = {
     "version": 1,

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from skillopt.transcripts.blocks import calls_of, mapping, string, text_of
 from skillopt.transcripts.draft import SessionDraft
-from skillopt.transcripts.records import decoded, records, when
+from skillopt.transcripts.records import calls_of, decoded, mapping, records, string, text_of, when
 from skillopt.transcripts.source import FileSource, SourceReader, listed, written_at
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from skillopt.transcripts.blocks import mapping, objects, string, text_of
-from skillopt.transcripts.draft import Call, SessionDraft
-from skillopt.transcripts.records import document, when
+from skillopt.transcripts.draft import SessionDraft
+from skillopt.transcripts.records import Call, document, mapping, objects, string, text_of, when
 from skillopt.transcripts.source import FileSource, SourceReader, listed
 
 _FOLDERS = ("cwd", "workspace", "working_directory", "working_dir")

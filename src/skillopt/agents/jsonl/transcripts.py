@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from skillopt.transcripts.blocks import calls_of, string, text_of
-from skillopt.transcripts.draft import Call, SessionDraft
-from skillopt.transcripts.records import records, when
+from skillopt.transcripts.draft import SessionDraft
+from skillopt.transcripts.records import Call, calls_of, records, string, text_of, when
 from skillopt.transcripts.source import FileSource, SourceReader, listed
 
 

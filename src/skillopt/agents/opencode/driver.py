@@ -15,7 +15,7 @@ from skillopt.messages import Finish, Message, Usage
 from skillopt.process import Finished
 from skillopt.programs import events
 from skillopt.programs.port import Access, AgentDriver, AgentPlace, AgentReport, AgentWork, Ask, Launch
-from skillopt.transcripts.blocks import mapping, objects
+from skillopt.transcripts.records import mapping, objects
 
 KEY_VARIABLE = "SKILLOPT_AGENT_KEY"
 _PROVIDER = "skillopt"

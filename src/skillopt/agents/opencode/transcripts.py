@@ -11,12 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from skillopt.transcripts.blocks import mapping, string
-from skillopt.transcripts.draft import Call, SessionDraft
-from skillopt.transcripts.prompts import injected_skills, without_skill_body
-from skillopt.transcripts.records import decoded, when
-from skillopt.transcripts.source import FileSource, SourceReader
-from skillopt.transcripts.sqlite import bounded, columns, or_null, read_only, written_with_log
+from skillopt.transcripts.draft import SessionDraft, injected_skills, without_skill_body
+from skillopt.transcripts.records import Call, decoded, mapping, string, when
+from skillopt.transcripts.source import (
+    FileSource,
+    SourceReader,
+    bounded,
+    columns,
+    or_null,
+    read_only,
+    written_with_log,
+)
 
 _FILE = "opencode.db"
 _SESSION = ("id", "parent_id", "directory", "agent", "time_created", "time_updated")

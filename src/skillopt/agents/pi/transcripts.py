@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from skillopt.transcripts.blocks import calls_of, string, text_of
 from skillopt.transcripts.draft import SessionDraft
-from skillopt.transcripts.port import HarvestTally
-from skillopt.transcripts.records import records, when
+from skillopt.transcripts.records import calls_of, records, string, text_of, when
+from skillopt.transcripts.session import HarvestTally
 from skillopt.transcripts.source import FileSource, SourceReader, listed
 
 

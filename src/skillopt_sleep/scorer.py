@@ -1,20 +1,124 @@
-"""Whether an answer is one to this very request: about it, in words of its own, and with its sections filled.
-
-Checks of form can be kept by a constant, by the request said back, or by bare headings. Each guard here is
-used where most of the person's accepted answers to the kind keep it, but not for a request whose own do not,
-and the one on subject only where an answer to another request of the kind does not.
-"""
+"""The scorer of a night's tasks."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import cycle
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from skillopt_sleep.kinds import words_of
+from skillopt.errors import ScoringError, TaskError
+from skillopt.tasks.judge import Judge
+from skillopt.tasks.rollout import Score, Trajectory
+from skillopt.tasks.scorers import extract_answer
+from skillopt.tasks.scorers.checks import Checks, read_rules
+from skillopt.tasks.scorers.judge import judged_score
+from skillopt.tasks.scorers.rules import CheckedWork, NoRefusal
+from skillopt.tasks.task import Task
+from skillopt_sleep.requests import words_of
+from skillopt_sleep.worktrees import TESTS, WORKTREE, record_of_rollout
+
+MOST_CRITERIA = 8
+_REVISION = 4
+_BULLET = re.compile(r"^[\s>*•+-]*(?:\d{1,2}[.)]\s+)?")
+
+
+class NightScorer:
+    """Scores a night's tasks. Their reference is `{"checks": [...], "rubric": "..."}`, one of them given;
+    `formal` in their data are the points of the rubric that see form alone.
+    """
+
+    name = "mined"
+    graded = False
+
+    def __init__(self) -> None:
+        self._by_rule = Checks()
+
+    @property
+    def version(self) -> str:
+        """Changes with this module's rules and with the scorers behind it; the evaluator adds the judge's."""
+        return json.dumps([self.name, _REVISION, self._by_rule.version])
+
+    def check_task(self, task: Task) -> None:
+        """The task has checks that can be read, or a rubric."""
+        checks, criteria = _read(task)
+        if not checks and not criteria:
+            raise TaskError(f"Task {task.id!r} has neither checks nor a rubric. Give it one of them.")
+
+    async def score(self, task: Task, trajectory: Trajectory) -> Score:
+        """Score by checks alone; a rubric without a judge is no score."""
+        return await self.score_with(None, task, trajectory)
+
+    async def score_with(self, judge: Judge | None, task: Task, trajectory: Trajectory) -> Score:
+        """Hard when all checks hold and all points of the rubric are met. Soft is the share of what sees form
+        or the share of what tells, whichever is less: form alone earns nothing.
+        """
+        checks, criteria = _read(task)
+        if WORKTREE in task.data:
+            if failing := trajectory.outcome.get(TESTS):
+                return Score(hard=0.0, soft=0.0, feedback=f"The tests fail after the work: {failing}")
+            record = record_of_rollout(trajectory)
+            trajectory = replace(trajectory, answer=record, messages=(), files={})
+        guards = Guards.model_validate(task.data.get("guards") or {})
+        if failing := guards.failing(task.prompt, extract_answer(trajectory.answer)):
+            return Score(hard=0.0, soft=0.0, feedback=failing)
+        # The reference of a mined task is how it is measured, not a result that a judge should see.
+        measured = replace(task, reference=None, data={"checks": checks, "rubric": criteria})
+        form: list[tuple[Score, int]] = []
+        if checks:
+            form.append((await self._by_rule.score(measured, trajectory), len(checks)))
+        substance: Score | None = None
+        if criteria:
+            if judge is None:
+                raise ScoringError("judge", f"task {task.id!r} has a rubric and there is no judge")
+            if is_no_answer(trajectory.answer):  # whoever judges, that meets no point
+                return Score(hard=0.0, soft=0.0, feedback="There is no answer to judge.")
+            found = list(zip(criteria, await judge.check(measured, trajectory, criteria), strict=True))
+            formal = [one for one in found if one[0] in task.data.get("formal", ())]
+            form += [(judged_score(formal), len(formal))] if formal else []
+            telling = [one for one in found if one not in formal]
+            substance = judged_score(telling) if telling else None
+        every = [*(score for score, _ in form), *([substance] if substance is not None else [])]
+        shares = [substance.soft] if substance is not None else []
+        if form:
+            shares.append(sum(score.soft * count for score, count in form) / sum(count for _, count in form))
+        return Score(
+            hard=min(score.hard for score in every),
+            soft=min(shares),
+            feedback=" ".join(score.feedback for score in every if score.feedback),
+        )
+
+
+def criteria_of(rubric: str) -> list[str]:
+    """The points of a rubric, one a line, each once."""
+    lines = (_BULLET.sub("", line, count=1).strip() for line in rubric.splitlines())
+    return list(dict.fromkeys(line for line in lines if line))[:MOST_CRITERIA]
+
+
+def has_rubric(task: Task) -> bool:
+    """Whether an answer to a mined task needs a judge."""
+    return bool(_read(task)[1])
+
+
+def is_no_answer(answer: str) -> bool:
+    """Nothing at all, or a short text that opens as refusals do."""
+    return not NoRefusal(None).keeps(CheckedWork(answer=extract_answer(answer)))
+
+
+def _read(task: Task) -> tuple[list[dict[str, Any]], list[str]]:
+    reference = task.reference
+    if not isinstance(reference, Mapping):
+        raise TaskError(f"Task {task.id!r}: the reference is no object with checks or a rubric. Correct it.")
+    rules, problems = read_rules(reference.get("checks") or [])
+    if problems:
+        raise TaskError(f"Task {task.id!r}: {'; '.join(problems)}. Correct it.")
+    return [rule.as_json() for rule in rules], criteria_of(str(reference.get("rubric") or ""))
+
 
 _MOST_WORDS = 60
 _ACCIDENT = 0.2

@@ -7,15 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from skillopt.agents import is_memory_file
-from skillopt.changes.block import learned
 from skillopt.errors import UsageError
-from skillopt_sleep.kinds import folded
+from skillopt.skill.document import unpack
+from skillopt.skill.paths import SKILL_FILE
 from skillopt_sleep.mining import MinedSuggestion
-from skillopt_sleep.plan import NightTarget, UnmeasuredWish
+from skillopt_sleep.plan import NightTarget, SkillOutcome, UnmeasuredWish
 from skillopt_sleep.proposal import DraftStep, EditEvidence, Judgement, TargetDraft, proposed
+from skillopt_sleep.requests import folded
 from skillopt_sleep.settings import NightSettings
 from skillopt_sleep.status import Decision
 from skillopt_sleep.targets import SkillPlaces, path_for, target_of
+from skillopt_sleep.texts import learned
 
 MOST = 12
 """Suggestions of a night, those from most sessions first."""
@@ -57,6 +59,40 @@ def suggestions_for(
                 sessions=sessions,
             )
     return tuple(sorted(found.values(), key=lambda one: (-len(one.sessions), one.wish))[:MOST])
+
+
+def drafts_of(target: NightTarget, outcome: SkillOutcome) -> list[TargetDraft]:
+    """What is handed in for one skill: a draft of each file that changes."""
+    if target.kind == "memory":
+        return [_draft(target, outcome, target.path, target.before, outcome.edits)]
+    after = [(edit, unpack(edit.text)) for edit in outcome.edits]
+    drafts = []
+    for name in (SKILL_FILE, *sorted({path for _, (_, files) in after for path in files})):
+        before = target.before if name == SKILL_FILE else target.files.get(name)
+        steps, last = [], before
+        for edit, (main, files) in after:
+            text = main if name == SKILL_FILE else files.get(name)
+            if text is not None and text != last:
+                steps.append(DraftStep(text=text, evidence=edit.evidence))
+                last = text
+        if last != before:
+            path = target.path if name == SKILL_FILE else target.path.parent / name
+            drafts.append(_draft(target, outcome, path, before, steps))
+    return drafts
+
+
+def _draft(
+    target: NightTarget, outcome: SkillOutcome, path: Path, before: str | None, steps: Sequence[DraftStep]
+) -> TargetDraft:
+    is_other = path != target.path
+    return TargetDraft(
+        name=f"{target.name}/{path.relative_to(target.path.parent).as_posix()}" if is_other else target.name,
+        kind=target.kind,
+        path=path,
+        before=before,
+        steps=steps,
+        judgement=outcome.judgement,
+    )
 
 
 def drafts_with(
