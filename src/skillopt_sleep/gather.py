@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ from skillopt.transcripts import MOST_SESSIONS, Homes, harvest
 from skillopt.transcripts.session import Harvest, RecordedSession, TranscriptSource, is_within
 from skillopt_sleep.context import NightContext
 from skillopt_sleep.job import NightJobs, cost_of
-from skillopt_sleep.mining import Mined, home_of, lines_of, mine
+from skillopt_sleep.mining import Mined, home_of, mine
 from skillopt_sleep.plan import NightTarget, PinnedSessions, total_cost
 from skillopt_sleep.proposal import Cost
 from skillopt_sleep.readings import (
@@ -35,6 +35,7 @@ from skillopt_sleep.readings import (
     read_with_model,
     unread,
 )
+from skillopt_sleep.requests import requests_of
 from skillopt_sleep.settings import NightSettings, Roles
 from skillopt_sleep.state import earlier_nights, remembered_tasks
 from skillopt_sleep.targets import SkillPlaces, check_skills, near_agents, targets_for
@@ -247,7 +248,7 @@ async def _mine_with_model(
         async with asked(reader, "reading", doing) as (model, opened):
             read, notes = await read_with_model(model, wanted, context.home.readings, at_once(opened.job))
             known = {**known, **read}
-    if len(lines := lines_of(sessions, known)) > 1:
+    if len(lines := _lines_of(sessions, known)) > 1:
         doing = f"sorting {len(lines)} sorts of requests into kinds {with_reader}"
         async with asked(reader, "kinds", doing) as (model, _):
             try:
@@ -266,6 +267,13 @@ async def _mine_with_model(
         judge = ModelJudge(opened.models.of("judge", spec), max_tokens=spec.max_tokens, stage="mine")
         mined = await mining(readings=known, titles=titles, model=model, judge=judge)
     return replace(mined, notes=(*notes, *mined.notes)), paid
+
+
+def _lines_of(sessions: Iterable[RecordedSession], readings: Mapping[str, SessionReading]) -> list[str]:
+    """What the requests are about, as far as a model read them, each once."""
+    read = ((session, readings.get(session.name)) for session in sessions)
+    found = (one.about for session, reading in read if reading for one in requests_of(session, reading))
+    return sorted({about for about in found if about})
 
 
 def at_once(job: Job) -> int:

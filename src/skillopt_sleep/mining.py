@@ -175,13 +175,6 @@ class _SessionStates(dict[str, str]):
         return {state: counts[state] for state in dict.fromkeys((*STATES, *sorted(counts))) if counts[state]}
 
 
-def lines_of(sessions: Iterable[RecordedSession], readings: Mapping[str, SessionReading]) -> list[str]:
-    """What the requests are about, as far as a model read them, each once."""
-    read = ((session, readings.get(session.name)) for session in sessions)
-    found = (one.about for session, reading in read if reading for one in requests_of(session, reading))
-    return sorted({about for about in found if about})
-
-
 def _kinds(
     sessions: Iterable[tuple[RecordedSession, SessionReading]],
     titles: Mapping[str, str],
