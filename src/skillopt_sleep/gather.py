@@ -248,7 +248,7 @@ async def _mine_with_model(
         async with asked(reader, "reading", doing) as (model, opened):
             read, notes = await read_with_model(model, wanted, context.home.readings, at_once(opened.job))
             known = {**known, **read}
-    if len(lines := _lines_of(sessions, known)) > 1:
+    if len(lines := lines_of(sessions, known)) > 1:
         doing = f"sorting {len(lines)} sorts of requests into kinds {with_reader}"
         async with asked(reader, "kinds", doing) as (model, _):
             try:
@@ -269,7 +269,7 @@ async def _mine_with_model(
     return replace(mined, notes=(*notes, *mined.notes)), paid
 
 
-def _lines_of(sessions: Iterable[RecordedSession], readings: Mapping[str, SessionReading]) -> list[str]:
+def lines_of(sessions: Iterable[RecordedSession], readings: Mapping[str, SessionReading]) -> list[str]:
     """What the requests are about, as far as a model read them, each once."""
     read = ((session, readings.get(session.name)) for session in sessions)
     found = (one.about for session, reading in read if reading for one in requests_of(session, reading))

@@ -232,29 +232,26 @@ def _splits(
 ) -> _SplitOf:
     """The splits of the night's requests by form; of any other form by its hash."""
     pins = {task.id: task.split for task in remembered}
-    by_skill: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+    by_skill: dict[str, dict[str, str]] = defaultdict(dict)
     for group in groups:
-        for one in group:
-            if not one.needs:
-                by_skill[_alone(one.session.skills)][one.form] = _id(one)
+        for request in group:
+            if not request.needs:
+                by_skill[_only_skill(request.session.skills)][request.form] = _id(request)
     known: dict[str, Split] = {}
-    for skills, forms in sorted(by_skill.items()):
-        others = [
-            task.split
-            for task in remembered
-            if _alone(task.skills) == skills and task.id not in forms.values()
-        ]
+    for skill, forms in sorted(by_skill.items()):
+        asked_before = (task for task in remembered if task.id not in forms.values())
+        others = [task.split for task in asked_before if _only_skill(task.skills) == skill]
         pinned = {form: pins[id] for form, id in forms.items() if id in pins}
         known |= balanced(forms, {**pinned, **known}, others, settings)
     return lambda form: known.get(form) or split_of(form, settings)
 
 
+def _only_skill(skills: tuple[str, ...]) -> str:
+    return skills[0] if len(skills) == 1 else ""
+
+
 def _train(group: Sequence[PastRequest], split: _SplitOf) -> list[PastRequest]:
     return [one for one in group if split(one.form) == "train"]
-
-
-def _alone(skills: tuple[str, ...]) -> tuple[str, ...]:
-    return skills if len(skills) == 1 else ()
 
 
 def _id(one: PastRequest) -> str:

@@ -17,7 +17,7 @@ from skillopt.errors import BudgetSpent
 from skillopt.messages import Reply, Request
 from skillopt.testing import FunctionModel
 from skillopt_sleep import Roles, gather, mining, preview, run_night
-from skillopt_sleep.mining import lines_of
+from skillopt_sleep.gather import lines_of
 from skillopt_sleep.readings import Readings, read_with_model, unread
 from skillopt_sleep.requests import normal, pasted, requests_of
 
