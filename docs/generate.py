@@ -14,7 +14,7 @@ from _tables import with_tables
 from skillopt.benchmarks import benchmarks
 from skillopt.cli import app
 from skillopt.config.fields import Leaf
-from skillopt.config.names import (
+from skillopt.config.keys import (
     ALIASES,
     IGNORED_KEYS,
     IGNORED_VARIABLES,
@@ -22,10 +22,10 @@ from skillopt.config.names import (
     ROLE_VARIABLES,
     SHORT_NAMES,
     VALUE_ALIASES,
+    describe,
     flat_name,
 )
 from skillopt.config.services import declared
-from skillopt.config.show import describe
 from skillopt.mcp import SWITCHES, Toolbox
 from skillopt.mcp.tools import TOOLS
 

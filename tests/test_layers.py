@@ -23,7 +23,7 @@ LONGEST = 400
 # is one of `skillopt`; nights are a package of their own, between it and its faces.
 LAYERS = [
     "errors",
-    "config.legacy",
+    "config.service",
     "registry redact files process",
     "config.sections",
     "config.schema",

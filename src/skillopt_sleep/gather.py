@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from skillopt.agents import pick
-from skillopt.config.identity import run_identity
+from skillopt.config.record import run_identity
 from skillopt.errors import BudgetSpent
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.models.port import Model

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from skillopt.agents import agents
-from skillopt.config import yaml_file
+from skillopt.config.check import is_harmless, validation_messages
 from skillopt.config.fields import leaves
+from skillopt.config.files import read_yaml
 from skillopt.config.layers import ConfigEntry, Source
-from skillopt.config.model_string import parse_model_string
+from skillopt.config.roles import parse_model_string
 from skillopt.config.sections import Section
-from skillopt.config.validation import is_harmless, validation_messages
 from skillopt.errors import ConfigError, UnknownName, suggest
 from skillopt.files import expand_home
 from skillopt.models import PROVIDERS
@@ -251,7 +251,7 @@ def read_settings(path: Path | None, flags: Mapping[str, Any] | None = None) -> 
     """The settings of a file with flags over them (None: not given). Names all problems at once."""
     entries: dict[str, ConfigEntry] = {}
     if path is not None:
-        values, lines = yaml_file.read(path, str(path))
+        values, lines = read_yaml(path, str(path))
         for key, value in values.items():
             source = Source(layer="config", where=f"{path}:{lines[key,]}")
             entries[key] = ConfigEntry(key=key, value=value, source=source, written=key)

@@ -9,7 +9,7 @@ import pytest
 
 from cli._commands import Command
 from skillopt.cli._flags import MEANT, spelled_out
-from skillopt.config.names import flat_names
+from skillopt.config.keys import flat_names
 
 AZURE = ("endpoint", "api_version", "api_key", "auth_mode", "ad_scope", "managed_identity_client_id")
 QWEN = (

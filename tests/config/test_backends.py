@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillopt.config.identity import run_identity
+from skillopt.config.record import run_identity
 from skillopt.config.services import declared
 from skillopt.errors import ConfigError
 

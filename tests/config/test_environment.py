@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skillopt.config.files import read_dotenv
-from skillopt.config.names import IGNORED_VARIABLES
+from skillopt.config.keys import IGNORED_VARIABLES
 from skillopt.config.roles import resolve_role
 
 OPENAI, ANTHROPIC, AZURE, COMPATIBLE = "sk-openai-key", "sk-ant-key", "azure-key-1", "compat-key-1"

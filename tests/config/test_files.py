@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skillopt.config.files import packaged_names, resolve_path
-from skillopt.config.names import FLAT_NAMES
+from skillopt.config.keys import FLAT_NAMES
 from skillopt.errors import ConfigError
 
 

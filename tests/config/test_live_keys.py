@@ -22,8 +22,8 @@ import pytest
 from _comparable import comparable
 from _loopback import Answer, Call, LoopbackProvider, world_answers
 from config._spec_keys import SPEC_KEYS
+from skillopt.config.keys import describe
 from skillopt.config.load import load
-from skillopt.config.show import describe
 from skillopt.errors import SkillOptError
 from skillopt.events import Event
 from skillopt.models.stack.limited import Retry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillopt.config.model_string import parse_model_string
+from skillopt.config.roles import parse_model_string
 from skillopt.errors import ConfigError
 
 

@@ -9,7 +9,7 @@ import yaml
 
 from config._public_files import FILES
 from skillopt.config.load import Resolved, load
-from skillopt.config.show import render
+from skillopt.config.record import render
 from skillopt.errors import SkillOptError
 
 AZURE = {"AZURE_OPENAI_ENDPOINT": "https://mine.openai.azure.com", "AZURE_OPENAI_API_KEY": "azure-key-1"}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillopt.config.model_string import parse_model_string
-from skillopt.config.roles import resolve_role
+from skillopt.config.roles import parse_model_string, resolve_role
 from skillopt.errors import ConfigError, UnknownName
 
 

@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from skillopt.config.identity import run_identity
+from skillopt.config.record import as_json, render, run_identity
 from skillopt.config.roles import resolve_role
-from skillopt.config.show import as_json, render
 
 SECRET = "sk-very-secret-value"
 

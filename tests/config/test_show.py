@@ -7,9 +7,8 @@ import json
 import pytest
 
 from skillopt.benchmarks import benchmarks
-from skillopt.config.identity import run_identity
-from skillopt.config.layers import tree
-from skillopt.config.show import as_json, describe, render, setting
+from skillopt.config.keys import describe, flag_leaf, tree
+from skillopt.config.record import as_json, render, run_identity
 
 BASE = {"env": "toy", "target_model": "openai:t", "optimizer_model": "openai:o"}
 
@@ -87,7 +86,7 @@ def test_every_key_says_what_it_means():
     for row in describe():
         assert row.description.endswith("."), row.key
         json.dumps(row.default)
-    assert [setting(name).type for name in ("batch_size", "gate_metric")] == ["int", "hard | soft | mixed"]
+    assert [flag_leaf(name).type for name in ("batch_size", "gate_metric")] == ["int", "hard | soft | mixed"]
 
 
 @pytest.mark.parametrize("name", benchmarks.names())

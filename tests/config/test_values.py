@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skillopt.config.fields import Leaf
-from skillopt.config.names import VALUE_ALIASES
+from skillopt.config.keys import VALUE_ALIASES
 from skillopt.config.schema import Config
 
 SPELLINGS = [

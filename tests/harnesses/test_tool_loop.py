@@ -13,8 +13,8 @@ import pytest
 
 from _loopback import Answer, Call, LoopbackProvider
 from skillopt.benchmarks import benchmarks
-from skillopt.config.identity import run_identity
 from skillopt.config.load import load
+from skillopt.config.record import run_identity
 from skillopt.errors import Fault, ModelError
 from skillopt.harnesses import harnesses
 from skillopt.harnesses.chat import Chat

@@ -21,12 +21,12 @@ FILE = '''"""Zebra: a vendor that is one file."""
 
 from pydantic import Field
 
-from skillopt.config.legacy import ENDPOINT, PublicNames
+from skillopt.config.service import ENDPOINT, PublicNames
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.money import per_million
 from skillopt.models.wires.chat import ChatModel
 from skillopt.models.wires.http import Wire
-from skillopt.registry.services import Options
+from skillopt.config.service import Options
 
 
 class ZebraOptions(Options):
@@ -55,8 +55,8 @@ import json, os, pathlib
 from skillopt.run.models import known_price
 from skillopt.config.load import load
 from skillopt.config.roles import resolve_role
-from skillopt.config.names import flat_names
-from skillopt.config.show import describe
+from skillopt.config.keys import flat_names
+from skillopt.config.keys import describe
 from skillopt.config.services import declared
 from skillopt.models import PROVIDERS, provider
 

@@ -18,12 +18,12 @@ from cli._commands import Ran, run
 from skillopt import run as api
 from skillopt.config.load import load
 from skillopt.config.roles import resolve_role
+from skillopt.config.service import plain_address
 from skillopt.errors import RunConflict, UsageError
 from skillopt.harnesses.port import NotAsked
 from skillopt.models import PROVIDERS, provider
 from skillopt.models.port import ModelSpec
 from skillopt.models.world.rules import SEED_SKILL, WorldRules
-from skillopt.registry.services import plain_address
 from skillopt.run import Job, open_run, prepare
 from skillopt.run.addresses import asked_by, at_kept, kept_addresses
 from skillopt.run.job import Target, distinct_targets

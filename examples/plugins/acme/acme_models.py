@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from skillopt.config.service import Options
 from skillopt.models import ModelSpec, Provider, per_million, provider
-from skillopt.registry.services import Options
 
 
 class AcmeOptions(Options):

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from skillopt.config.legacy import PublicNames
-from skillopt.registry.services import Service
+from skillopt.config.service import PublicNames, Service
 
 if TYPE_CHECKING:
     from skillopt.programs.port import AgentDriver

@@ -18,9 +18,8 @@ import typer
 from typer.core import TyperCommand
 
 from skillopt.cli._options import Add, argument, option, parameter, with_options
+from skillopt.config.keys import dotted, flag_leaf, flag_names
 from skillopt.config.load import Resolved, load
-from skillopt.config.names import dotted
-from skillopt.config.show import setting, setting_names
 from skillopt.errors import ConfigError, UsageError
 
 _LISTS, _SETTING = ("--cfg_options", "-o"), "--setting"
@@ -182,7 +181,7 @@ def _usual_settings(keys: tuple[str, ...]) -> list[inspect.Parameter]:
     made = []
     for panel, names in _PANELS.items():
         for name in names:
-            leaf = setting(name)
+            leaf = flag_leaf(name)
             if leaf is not None and leaf.key.startswith(keys):
                 metavar = _METAVARS.get(leaf.type, leaf.type.replace(" | ", "|"))
                 told = option(f"--{name}", leaf.description, metavar, rich_help_panel=panel)
@@ -255,10 +254,10 @@ def _check_setting(name: str, options: Mapping[str, bool], keys: tuple[str, ...]
     """Raise where a word is neither an option of the command nor a setting that it takes."""
     if name in MEANT:
         raise UsageError(f"There is no option --{name}: {MEANT[name]}.")
-    if "." in name or (name in setting_names() and dotted(name).startswith(keys)):
+    if "." in name or (name in flag_names() and dotted(name).startswith(keys)):
         return  # whether there is such a key is said with all else that is wrong
     known = [one.lstrip("-") for one in options if one.startswith("--")]
-    known += [one for one in setting_names() if dotted(one).startswith(keys)]
+    known += [one for one in flag_names() if dotted(one).startswith(keys)]
     close = difflib.get_close_matches(name, known, n=1)
     near = f"Did you mean '--{close[0]}'?" if close else "'skillopt config show' lists all settings."
     raise UsageError(f"No such option: --{name}. {near}")

@@ -7,7 +7,7 @@ import json as json_format
 from skillopt.cli._console import echo, open_console, print_json
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, group
-from skillopt.config.show import as_json, render
+from skillopt.config.record import as_json, render
 
 PANEL, PLACE = "Look things up", 0
 

@@ -10,8 +10,9 @@ from typing import Any
 from skillopt.agents.port import Agent
 from skillopt.config.files import resolve_path
 from skillopt.config.layers import CHOSEN, DEFAULT, ConfigEntry, Source
-from skillopt.config.model_string import ModelString, parse_model_string
+from skillopt.config.roles import ModelString, parse_model_string
 from skillopt.config.sections import DEFAULT_MODEL, WORKERS, RoleName
+from skillopt.config.service import Service
 from skillopt.config.services import (
     CHAT,
     SENTINELS,
@@ -26,7 +27,6 @@ from skillopt.errors import ConfigError, suggest
 from skillopt.harnesses import located
 from skillopt.models.port import DEFAULT_MAX_TOKENS
 from skillopt.redact import without_password
-from skillopt.registry.services import Service
 
 _APART = ("name", "base_url", "api_key")
 """Parts that are decided one by one; the others are simply taken over."""
@@ -286,6 +286,20 @@ class RoleConnection:
             )
         is_nearer = switch is not None and not agrees and _nearness(switch) > _nearness(mode)
         return switch if is_nearer else replace(mode, value=wanted)
+
+
+def role_defaults(role: RoleName, entries: Mapping[str, ConfigEntry]) -> dict[str, Any]:
+    """What the provider of a role sets where nobody does, by key; nothing where no model is named."""
+    prefix, section = f"model.{role}.", f"model.{role}.options."
+    try:
+        parts = parse_model_string(str(entries[f"{prefix}name"].value), role)
+    except (KeyError, ConfigError):
+        return {}
+    options = {
+        key.removeprefix(section): one.value for key, one in entries.items() if key.startswith(section)
+    }
+    filled = declared().service(parts.provider).role_defaults(parts.name, options)
+    return {f"{prefix}{part}": value for part, value in filled.items()}
 
 
 def _given(entry: ConfigEntry | None) -> ConfigEntry | None:

@@ -14,9 +14,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, SecretStr, TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from skillopt.config import yaml_file
+from skillopt.config.files import yaml_value
+from skillopt.config.service import WRITES
 from skillopt.errors import ConfigError
-from skillopt.registry.services import WRITES
 
 PATH_KEYS = frozenset({"env.split_dir", "env.data_path", "env.data_root", "env.data_dirs"})
 """Public keys that are paths whatever type a benchmark gives them."""
@@ -119,7 +119,7 @@ class Leaf:
 
 def _yaml(text: str) -> Any:
     try:
-        return yaml_file.value_of(text)
+        return yaml_value(text)
     except yaml.YAMLError:
         raise ConfigError("cannot read the value as YAML; quote it") from None
 

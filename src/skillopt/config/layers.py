@@ -4,7 +4,6 @@ its source.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,17 +11,21 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from skillopt.agents import AGENTS
-from skillopt.config.fields import Leaf, leaves, sections
 from skillopt.config.files import BASE_KEY, ConfigFile
-from skillopt.config.names import ALIASES, FLAT_NAMES, canonical, dotted, variables
-from skillopt.config.schema import Config
-from skillopt.config.sections import RARE_ROLES, ROLES, parse_budget
+from skillopt.config.keys import (
+    ALIASES,
+    FLAT_NAMES,
+    ROLE_KEYS,
+    canonical,
+    dotted,
+    tracker_settings,
+    tree,
+    tree_sections,
+    variables,
+)
+from skillopt.config.sections import parse_budget
 from skillopt.config.services import declared
 from skillopt.errors import ConfigError, suggest
-from skillopt.models import PROVIDERS
-from skillopt.registry import while_known
-from skillopt.trackers import trackers
 
 Layer = Literal["flag", "cfg-options", "config", "environment", ".env", "default"]
 LAYERS: tuple[Layer, ...] = ("default", ".env", "environment", "config", "cfg-options", "flag")
@@ -31,8 +34,6 @@ CHOSEN: frozenset[Layer] = frozenset({"config", "cfg-options", "flag"})
 """Layers in which the user wrote this run's own settings."""
 SET = "[set]"
 """Stands for a credential where settings are shown or kept."""
-_ROLES = tuple(f"model.{role}" for role in (*ROLES, *RARE_ROLES))
-_OPTIONS = tuple(f"{role}.options" for role in _ROLES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,57 +81,6 @@ class ConfigEntry:
 
 
 Entries = dict[str, ConfigEntry]
-
-
-# The keys there are
-
-
-@while_known(trackers)
-def tracker_settings() -> Mapping[str, type[BaseModel]]:
-    """The settings that trackers declare, by name; one whose package fails says so when it is used."""
-    found = {}
-    for name in trackers.names():
-        with contextlib.suppress(Exception):
-            found[name] = trackers.get(name).Settings
-    return found
-
-
-@while_known(PROVIDERS, AGENTS, trackers)
-def tree() -> Mapping[str, Leaf]:
-    """Every key: those of the schema, with all providers' options and all trackers' settings."""
-    found: dict[str, Leaf] = {}
-    for leaf in leaves(Config):
-        options = declared().options.values() if leaf.key in _OPTIONS else ()
-        each = [replace(option, key=f"{leaf.key}.{option.key}") for option in options]
-        found |= {one.key: one for one in (each if leaf.key in _OPTIONS else [leaf])}
-    for name, settings in tracker_settings().items():
-        found |= {leaf.key: leaf for leaf in leaves(settings, f"tracking.{name}.")}
-    return found
-
-
-@while_known(trackers)
-def tree_sections() -> tuple[str, ...]:
-    """Every dotted key that holds further keys."""
-    return (*sections(Config), *_OPTIONS, *(f"tracking.{name}" for name in tracker_settings()))
-
-
-def settings_leaves(settings: type[BaseModel] | None) -> list[Leaf]:
-    """The keys a benchmark adds to `env`; one that the tree already has stays the tree's."""
-    return [] if settings is None else [leaf for leaf in leaves(settings, "env.") if leaf.key not in tree()]
-
-
-def leaf_of(key: str, settings: type[BaseModel] | None) -> Leaf | None:
-    """The key of the tree, of a provider or of the benchmark, or None."""
-    if key in tree():
-        return tree()[key]
-    if key in declared().keys:
-        return declared().keys[key].leaf
-    if settings is None or key.removeprefix("env.") not in settings.model_fields:
-        return None
-    return next((leaf for leaf in settings_leaves(settings) if leaf.key == key), None)
-
-
-# The layers
 
 
 def file_layer(document: ConfigFile, problems: list[str]) -> Entries:
@@ -260,7 +210,7 @@ def _layer(entries: Iterable[ConfigEntry], problems: list[str]) -> Entries:
 
 def _spell_out(entry: ConfigEntry) -> list[ConfigEntry]:
     key, value = _real_key(entry.key), entry.value
-    if key in _ROLES and not isinstance(value, dict):
+    if key in ROLE_KEYS and not isinstance(value, dict):
         key = f"{key}.name"
     if key == "budget":
         if not isinstance(value, str):

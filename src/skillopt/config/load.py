@@ -12,13 +12,14 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from skillopt.benchmarks import benchmarks
-from skillopt.config.connect import RoleConnection
+from skillopt.config.check import check_keys, typed, validation_messages
+from skillopt.config.connect import RoleConnection, role_defaults
 from skillopt.config.fields import Leaf, file_in
-from skillopt.config.files import ConfigFile, read_chain, read_dotenv, resolve_path
+from skillopt.config.files import read_chain, read_dotenv, resolve_path
+from skillopt.config.keys import IGNORED_VARIABLES, keys_with, leaf_of, tree
 from skillopt.config.layers import (
     CHOSEN,
     DEFAULT,
-    SET,
     ConfigEntry,
     Entries,
     Layer,
@@ -26,33 +27,19 @@ from skillopt.config.layers import (
     default_layer,
     file_layer,
     flag_layer,
-    leaf_of,
     option_layer,
-    settings_leaves,
-    tree,
     variable_layer,
 )
-from skillopt.config.model_string import in_harness, parse_model_string, passwords_in, provider_of
-from skillopt.config.names import IGNORED_VARIABLES
+from skillopt.config.roles import in_harness, passwords_in, provider_of
+from skillopt.config.run_settings import chosen_for_run, is_of_a_stranger, run_of
 from skillopt.config.schema import Config
-from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
+from skillopt.config.sections import RARE_ROLES, ROLES
 from skillopt.config.services import CHAT, declared
-from skillopt.config.validation import check_keys, typed, validation_messages
 from skillopt.errors import ConfigError, SkillOptError
 from skillopt.redact import Scrubber, looks_secret, secret_variables
 from skillopt.registry import Registry
-from skillopt.runs.origin import SETTINGS, is_made_here
 from skillopt.tasks.benchmark import BenchmarkPlugin, ChoosesHarness
 
-_DIVIDING = {"env.name", "evaluation.sel_env_num", "evaluation.test_env_num", "train.folds", "train.part"} | {
-    "triggers.path",
-    "triggers.split_ratio",
-}
-"""Keys beside those of a benchmark that say which tasks there are, and how they are divided."""
-_OF_ANSWERS = {f"env.{name}" for name in ("scorer", "scorer_options", "pass_at", "graded")} | {
-    f"env.{name}" for name in ("reference_field", "kind_field", "prompt", "system", "prompts")
-}
-"""Keys of a benchmark that change how its tasks are asked and scored, and not which they are."""
 Variables = Mapping[Layer, Mapping[str, str]]
 """The variables of the environment and of `.env`."""
 
@@ -72,7 +59,9 @@ class Resolved:
     or how they are divided.
     """
     stranger: Path | None = None
-    """The run of somebody else whose settings these are, until a person has agreed to them (`foreign`)."""
+    """The run of somebody else whose settings these are, until a person has agreed to them
+    (`run_settings.refuse_foreign`).
+    """
 
     def __repr__(self) -> str:
         return f"Resolved({len(self.provenance)} keys)"
@@ -88,7 +77,7 @@ def load(
     dotenv: bool = True,
     registry: Registry = benchmarks,
 ) -> Resolved:
-    """Read and check everything; all that is wrong is said at once, without any credential.
+    """Read and check everything; all that is wrong is raised at once, without any credential.
 
     `config` is a path or a packaged name; `flags` go by flat name or dotted key; `options` are `a.b=c`.
     """
@@ -98,117 +87,68 @@ def load(
     problems: list[str] = []
     warnings = _ignored_variables(variables)
     written = [file_layer(document, problems) for document in documents]
-    plugin, name = _benchmark(
-        [*written, option_layer(options, None, []), flag_layer(flags, None, [])], registry, problems
-    )
+    # The benchmark decides which `env` keys exist, so it is known before the layers are read for good.
+    naming = [*written, option_layer(options, None, []), flag_layer(flags, None, [])]
+    plugin, benchmark = _benchmark(naming, registry, problems)
     settings = plugin.Settings if plugin is not None else None
     layers: list[Entries] = [
-        default_layer(plugin.defaults, name or "", problems) if plugin is not None else {},
+        default_layer(plugin.defaults, benchmark or "", problems) if plugin is not None else {},
         variable_layer(variables[".env"], ".env", problems, warnings),
         variable_layer(variables["environment"], "environment", problems, warnings),
-        *(_as_written(document, layer, plugin) for document, layer in zip(documents, written, strict=True)),
+        *(
+            chosen_for_run(document, layer, plugin)
+            for document, layer in zip(documents, written, strict=True)
+        ),
         option_layer(options, settings, problems),
         flag_layer(flags, settings, problems),
     ]
     secrets = _secrets(layers, variables)
+    loading = _Loading(plugin, benchmark, registry, cwd, problems, warnings)
     try:
-        loading = _Loading(plugin, name, registry, cwd, problems, warnings)
-        config_tree, provenance = loading.resolve(layers)
+        tree_of_values, provenance = loading.resolve(layers)
     except SkillOptError as error:
         raise ConfigError(Scrubber(secrets).scrub(str(error))) from None
-    found = Resolved(
-        config=config_tree,
+    resolved = Resolved(
+        config=tree_of_values,
         provenance=MappingProxyType(provenance),
         secrets=secrets,
         warnings=tuple(dict.fromkeys(warnings)),
-        run=_run(documents, layers[-2:], settings),
-        stranger=next((one.path.parent for one in documents if _is_of_a_stranger(one.path)), None),
+        run=run_of(documents, layers[-2:], settings),
+        stranger=next((each.path.parent for each in documents if is_of_a_stranger(each.path)), None),
     )
-    names = [name.strip() for name in (config_tree.model.targets or "").split(",") if name.strip()]
-    if not names:
-        return found
+    targets = [name.strip() for name in (resolved.config.model.targets or "").split(",") if name.strip()]
+    if not targets:
+        return resolved
     again = partial(load, config, options=options, environ=environ, cwd=cwd, dotenv=dotenv, registry=registry)
-    each = [again(flags={**flags, "target_model": name, "targets": ""}) for name in names]
-    return _together(found, each)
+    each = [again(flags={**flags, "target_model": name, "targets": ""}) for name in targets]
+    return _together(resolved, each)
 
 
-def _as_written(document: ConfigFile, layer: Entries, plugin: BenchmarkPlugin | None) -> Entries:
-    """A file's entries; of those that a run keeps only what somebody set: no credential or endpoint that it
-    does not tell, nothing that its models set by themselves, as another model has its own, and no default of
-    the benchmark, as how tasks are divided may rest on whether a setting was set.
-    """
-    if document.path.name != SETTINGS:
-        return layer
-    by_model = {
-        key: value for role in (*ROLES, *RARE_ROLES) for key, value in _role_defaults(role, layer).items()
-    }
-    defaults = {} if plugin is None else plugin.defaults
-    leaves = settings_leaves(None if plugin is None else plugin.Settings)
-    unset = {leaf.key: leaf.default for leaf in leaves if leaf.key not in defaults} | by_model
-    return {
-        key: entry
-        for key, entry in layer.items()
-        if entry.value != SET
-        and not (entry.value is None and key.startswith("model."))
-        and not (key in unset and entry.value == unset[key])
-    }
-
-
-def _role_defaults(role: RoleName, entries: Mapping[str, ConfigEntry]) -> dict[str, Any]:
-    """What the provider of a role sets where nobody does, by key; nothing where no model is named."""
-    prefix, section = f"model.{role}.", f"model.{role}.options."
-    try:
-        parts = parse_model_string(str(entries[f"{prefix}name"].value), role)
-    except (KeyError, ConfigError):
-        return {}
-    options = {
-        key.removeprefix(section): one.value for key, one in entries.items() if key.startswith(section)
-    }
-    filled = declared().service(parts.provider).role_defaults(parts.name, options)
-    return {f"{prefix}{part}": value for part, value in filled.items()}
-
-
-def _run(
-    documents: Sequence[ConfigFile], said: list[Entries], settings: type[BaseModel] | None
-) -> Path | None:
-    """The run that was named as the config, unless what was said beside it divides or changes its tasks."""
-    path = documents[-1].path if documents else None
-    if path is None or path.name != SETTINGS or not path.with_name("run.db").is_file():
-        return None
-    decisive = {*_DIVIDING, *(leaf.key for leaf in settings_leaves(settings))} - _OF_ANSWERS
-    return None if any(decisive & layer.keys() for layer in said) else path.parent
-
-
-def _is_of_a_stranger(path: Path) -> bool:
-    """Whether a file is part of a run that was not made here; it may be a `train.yaml` in its folder."""
-    is_of_a_run = path.name == SETTINGS or path.with_name("run.db").is_file()
-    return is_of_a_run and not is_made_here(path.parent)
-
-
-def _together(asked: Resolved, found: Sequence[Resolved]) -> Resolved:
+def _together(resolved: Resolved, each: Sequence[Resolved]) -> Resolved:
     """One configuration of several targets, which is that of the first beside their list."""
-    check_shared(found)
+    check_shared(each)
     return replace(
-        asked,
-        config=found[0].config.having({"model.targets": asked.config.model.targets}),
-        provenance={**found[0].provenance, "model.targets": asked.provenance["model.targets"]},
-        secrets=tuple(dict.fromkeys(secret for one in found for secret in one.secrets)),
-        warnings=tuple(dict.fromkeys(told for one in found for told in one.warnings)),
-        targets=tuple(one.config for one in found) if len(found) > 1 else (),
+        resolved,
+        config=each[0].config.having({"model.targets": resolved.config.model.targets}),
+        provenance={**each[0].provenance, "model.targets": resolved.provenance["model.targets"]},
+        secrets=tuple(dict.fromkeys(secret for target in each for secret in target.secrets)),
+        warnings=tuple(dict.fromkeys(warning for target in each for warning in target.warnings)),
+        targets=tuple(target.config for target in each) if len(each) > 1 else (),
     )
 
 
-def check_shared(found: Sequence[Resolved]) -> None:
+def check_shared(targets: Sequence[Resolved]) -> None:
     """Refuse what is one target's own and written for all of several: a key would leave its home."""
-    for one in found if len(found) > 1 else ():
-        in_name = one.provenance["model.target.name"]  # an endpoint inside the name is that target's own
+    for target in targets if len(targets) > 1 else ():
+        in_name = target.provenance["model.target.name"]  # an endpoint inside the name is that target's own
         for key in ("base_url", "api_key", "price"):
-            source = one.provenance.get(f"model.target.{key}")
+            source = target.provenance.get(f"model.target.{key}")
             if source is not None and source.layer in CHOSEN and source != in_name:
                 raise ConfigError(
-                    f"model.target.{key} ({source}) belongs to one target, and {len(found)} are named. Write"
-                    " endpoints into the targets (compatible:NAME@URL) and keep keys in the environment, or"
-                    " measure this target by itself with the same --out_root: a folder adds up."
+                    f"model.target.{key} ({source}) belongs to one target, and {len(targets)} are named."
+                    " Write endpoints into the targets (compatible:NAME@URL) and keep keys in the"
+                    " environment, or measure this target by itself with the same --out_root: a folder adds"
+                    " up."
                 )
 
 
@@ -229,51 +169,46 @@ class _Loading:
 
     def resolve(self, layers: list[Entries]) -> tuple[Config, dict[str, Source]]:
         """The tree and where each value comes from; everything that is wrong is raised at once."""
-        problems, settings = self.problems, self.settings
         every = [entry for layer in layers for entry in layer.values()]
-        self.warnings.extend(check_keys(every, settings, self.benchmark, self.registry, problems))
+        self.warnings.extend(check_keys(every, self.settings, self.benchmark, self.registry, self.problems))
         merged = self._read(_merge(layers))
         self._set_what_follows(merged, layers)
         merged |= self._connected(merged)
         values = {key: entry.value for key, entry in merged.items() if key not in declared().keys}
-        config = typed(values, merged, settings, problems)
-        if config is None or problems:
-            raise ConfigError("\n".join(dict.fromkeys(problems)))
+        config = typed(values, merged, self.settings, self.problems)
+        if config is None or self.problems:
+            raise ConfigError("\n".join(dict.fromkeys(self.problems)))
         chosen = self.plugin.harness(config.env.settings) if isinstance(self.plugin, ChoosesHarness) else CHAT
         config = config.having({"model.target.name": in_harness(config.model.target.name, chosen)})
-        own = [leaf.key for leaf in settings_leaves(settings)]
-        found = {key: entry.source for key, entry in merged.items() if key in values}
-        return config, dict.fromkeys([*tree(), *own], DEFAULT) | found
+        sources = {key: entry.source for key, entry in merged.items() if key in values}
+        return config, {leaf.key: DEFAULT for leaf in keys_with(self.settings)} | sources
 
     def _read(self, entries: Mapping[str, ConfigEntry]) -> Entries:
         """Known entries with values in the types of their keys; a wrong value is a problem and left out."""
-        found = {}
+        read = {}
         for key, entry in entries.items():
             leaf = leaf_of(key, self.settings)
             if leaf is None:
                 continue
             try:
-                found[key] = replace(entry, value=leaf.read(self._placed(entry, leaf), is_text=entry.is_text))
+                read[key] = replace(entry, value=leaf.read(self._placed(entry, leaf), is_text=entry.is_text))
             except ConfigError as error:
                 self.problems.append(f"{entry}: {error}")
             except ValidationError as error:
                 if key in declared().keys and entry.source.layer not in CHOSEN:
-                    found[key] = entry  # a variable of a provider that nobody uses stops nobody
+                    read[key] = entry  # a variable of a provider that nobody uses stops nobody
                 else:
                     self.problems.append(validation_messages(error, {key: entry}, {key: leaf}.get, key)[0])
-        return found
+        return read
 
     def _placed(self, entry: ConfigEntry, leaf: Leaf) -> Any:
         """The value; a written path, or the file that a text names, where it points."""
-        if (
-            not isinstance(entry.value, str)
-            or not entry.value
-            or (entry.is_text and leaf.is_list(entry.value))
-        ):
-            return entry.value
-        file, rest = (entry.value, "") if leaf.path else file_in(entry.key, entry.value)
+        text = entry.value
+        if not isinstance(text, str) or not text or (entry.is_text and leaf.is_list(text)):
+            return text
+        file, rest = (text, "") if leaf.path else file_in(entry.key, text)
         if not file:
-            return entry.value
+            return text
         path = resolve_path(file, folder=entry.folder, cwd=self.cwd, output=leaf.writes)
         return path if Path in leaf.options else f"{path}{rest}"
 
@@ -302,22 +237,22 @@ class _Loading:
 
     def _connected(self, merged: Mapping[str, ConfigEntry]) -> Entries:
         """What the roles' settings become once their providers are known."""
-        found: Entries = {}
+        connected: Entries = {}
         named = {".".join(key.split(".")[:2]) for key, entry in merged.items() if entry.value is not None}
         for role in (*ROLES, *(role for role in RARE_ROLES if f"model.{role}" in named)):
             try:
-                role_entries = RoleConnection(role=role, entries=merged, cwd=self.cwd, warnings=self.warnings)
-                found |= role_entries.connect()
+                connection = RoleConnection(role=role, entries=merged, cwd=self.cwd, warnings=self.warnings)
+                connected |= connection.connect()
             except SkillOptError as error:
                 message = str(error)
                 self.problems.append(message if message.startswith("model.") else f"model.{role}: {message}")
                 continue
-            known = {**merged, **found}
+            known = {**merged, **connected}
             where = f"of {provider_of(str(known[f'model.{role}.name'].value))}"
-            for key, value in _role_defaults(role, known).items():
+            for key, value in role_defaults(role, known).items():
                 if key in tree() and (key not in known or known[key].value is None):
-                    found[key] = ConfigEntry.by_default(key, value, where)
-        return found
+                    connected[key] = ConfigEntry.by_default(key, value, where)
+        return connected
 
 
 def _benchmark(
@@ -349,29 +284,29 @@ def _merge(layers: list[Entries]) -> Entries:
 
 def _ignored_variables(variables: Variables) -> list[str]:
     """A warning for every variable that somebody set and that changes nothing here."""
-    given = {name: value for names in variables.values() for name, value in names.items() if value}
+    values = {name: value for names in variables.values() for name, value in names.items() if value}
     return [
         f"The variable {name} has no effect here: {why}."
         for name, (why, harmless) in IGNORED_VARIABLES.items()
-        if name in given and given[name] not in harmless
+        if name in values and values[name] not in harmless
     ]
 
 
 def _secrets(layers: list[Entries], variables: Variables) -> tuple[str, ...]:
     """Every credential in reach, whether it is used or not, also under a misspelt or unsupported key."""
-    found: list[str] = []
+    secrets: list[str] = []
     for entry in (entry for layer in layers for entry in layer.values()):
         if not isinstance(entry.value, str):
             continue
         leaf = leaf_of(entry.key, None)
         if (leaf is not None and leaf.secret) or looks_secret(entry.key):
-            found.append(entry.value)
+            secrets.append(entry.value)
         else:
-            found += passwords_in(entry.value)
+            secrets += passwords_in(entry.value)
     tables = declared()
-    secret = [name for name, key in tables.variables.items() if tables.keys[key].leaf.secret]
+    of_providers = [name for name, key in tables.variables.items() if tables.keys[key].leaf.secret]
     for names in variables.values():
-        found += [*secret_variables(names), *(names.get(name, "") for name in secret)]
+        secrets += [*secret_variables(names), *(names.get(name, "") for name in of_providers)]
         urls = (url for name, url in names.items() if name.endswith(("BASE_URL", "ENDPOINT")))
-        found += [password for url in urls for password in passwords_in(url)]
-    return tuple(dict.fromkeys(secret for secret in found if secret and secret.lower() != "none"))
+        secrets += [password for url in urls for password in passwords_in(url)]
+    return tuple(dict.fromkeys(secret for secret in secrets if secret and secret.lower() != "none"))

@@ -18,8 +18,8 @@ from skillopt.config.sections import (
     TrainConfig,
     TriggersConfig,
 )
+from skillopt.config.service import WRITES
 from skillopt.errors import ConfigError
-from skillopt.registry.services import WRITES
 
 Metric = Literal["hard", "soft", "mixed"]
 

@@ -14,12 +14,11 @@ from pydantic import BaseModel
 from skillopt.agents import AGENTS, agent, driven
 from skillopt.agents.port import Agent
 from skillopt.config.fields import Leaf, leaves
-from skillopt.config.legacy import PublicNames, ValueAliases, public_names
 from skillopt.config.sections import ROLES, RoleConfig, RoleName
+from skillopt.config.service import PublicNames, Service, ValueAliases, public_names
 from skillopt.errors import ConfigError, suggest
 from skillopt.models import PROVIDERS, provider
 from skillopt.registry import while_known
-from skillopt.registry.services import Service
 
 CHAT = "chat"
 SENTINELS = frozenset({"gpt-5.4", "gpt-5.5"})

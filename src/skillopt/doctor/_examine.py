@@ -12,7 +12,7 @@ from pathlib import Path
 from skillopt.agents import driven
 from skillopt.benchmarks import benchmarks
 from skillopt.config.load import Resolved
-from skillopt.config.model_string import parse_model_string
+from skillopt.config.roles import parse_model_string
 from skillopt.config.schema import Config
 from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
 from skillopt.config.services import declared

@@ -227,9 +227,9 @@ def _is_setting(parameter: ParamMeta) -> bool:
 
 def _setting(name: str) -> Any:
     """The key of a setting: on the command line all of them are text, here they have their own types."""
-    from skillopt.config.show import setting
+    from skillopt.config.keys import flag_leaf
 
-    return setting(name)
+    return flag_leaf(name)
 
 
 def _fault_of(text: str) -> str:

@@ -8,10 +8,10 @@ from datetime import datetime, timezone
 from functools import partial
 
 from skillopt.agents import agent, agents
+from skillopt.config.service import AnyOptions
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.money import Price, per_million
 from skillopt.registry import Offer, Registry
-from skillopt.registry.services import AnyOptions
 
 __all__ = ["PROVIDERS", "Model", "ModelSpec", "Price", "Provider", "per_million", "price_of", "provider"]
 

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ValidationError
 
+from skillopt.config.service import EXPECTED, Service
 from skillopt.errors import ConfigError, suggest
 from skillopt.messages import Reply, Request
 from skillopt.money import PriceOf
-from skillopt.registry.services import EXPECTED, Service
 
 DEFAULT_MAX_TOKENS = 16384
 UNBOUNDED = 1_000_000

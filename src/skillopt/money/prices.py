@@ -10,8 +10,8 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, TypeAlias
 
+from skillopt.config.service import is_loopback
 from skillopt.messages import Usage
-from skillopt.registry.services import is_loopback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from skillopt.config.model_string import parse_model_string
-from skillopt.config.roles import RoleSpec, address_of
+from skillopt.config.roles import RoleSpec, address_of, parse_model_string
 from skillopt.config.sections import RoleName
 from skillopt.config.services import declared
 from skillopt.errors import RunConflict, Stopped, UsageError

@@ -17,7 +17,7 @@ from skillopt.agents import agent, driven
 from skillopt.agents.port import Agent
 from skillopt.benchmarks import benchmarks
 from skillopt.config.load import Resolved
-from skillopt.config.model_string import parse_model_string
+from skillopt.config.roles import parse_model_string
 from skillopt.config.schema import Config
 from skillopt.errors import (
     ConfigError,

@@ -15,8 +15,8 @@ from pydantic import BaseModel, Field
 
 from skillopt.benchmarks.own import DRAFTED_BY, OwnBenchmark
 from skillopt.config.load import Resolved
+from skillopt.config.record import as_json
 from skillopt.config.roles import resolve_role
-from skillopt.config.show import as_json
 from skillopt.errors import Fault, ProviderDown, TaskError, UnusableReplies
 from skillopt.events import Notice, Sink
 from skillopt.files import read_text, write_text

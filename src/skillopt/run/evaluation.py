@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 
 from skillopt.config.load import Resolved
-from skillopt.config.model_string import parse_model_string
+from skillopt.config.roles import parse_model_string
 from skillopt.errors import BudgetSpent, ConfigError, Interrupted, ProviderDown, Stopped, UsageError
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation, fact

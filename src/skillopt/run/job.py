@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from skillopt.config.identity import run_identity
+from skillopt.config.record import run_identity
 from skillopt.config.roles import RoleSpec, resolve_role
 from skillopt.config.schema import Config
 from skillopt.config.sections import RoleName

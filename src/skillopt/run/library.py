@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict
 
 from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
-from skillopt.config.legacy import PublicNames
 from skillopt.config.load import Resolved, load
+from skillopt.config.service import PublicNames
 from skillopt.errors import ConfigError, UsageError, stopped_once_paid
 from skillopt.events import Sink
 from skillopt.harnesses import Harness, harnesses

@@ -7,12 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from skillopt.benchmarks import benchmarks
-from skillopt.config.foreign import refuse_foreign
 from skillopt.config.load import Resolved
-from skillopt.config.model_string import provider_of
-from skillopt.config.roles import RoleSpec, resolve_role
+from skillopt.config.record import as_json
+from skillopt.config.roles import RoleSpec, provider_of, resolve_role
+from skillopt.config.run_settings import refuse_foreign
 from skillopt.config.schema import Config
-from skillopt.config.show import as_json
 from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.files import read_text
 from skillopt.harnesses import works_alone

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skillopt.benchmarks import benchmarks
-from skillopt.config.names import flat
+from skillopt.config.keys import flat
 from skillopt.config.schema import Config
 from skillopt.evaluation.compare import Comparison
 from skillopt.events import Notice, RunStarted

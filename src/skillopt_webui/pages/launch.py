@@ -9,8 +9,9 @@ from typing import Any
 from multidict import MultiMapping
 
 from skillopt.config.files import packaged_names
+from skillopt.config.keys import describe
 from skillopt.config.load import Resolved
-from skillopt.config.show import describe, render
+from skillopt.config.record import render
 from skillopt.errors import SkillOptError
 from skillopt.runs.reader import is_run
 from skillopt_webui._forms import actions, button, choice, field, hidden, stop_button, stop_or_resume

@@ -7,6 +7,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import Field
 
+from skillopt.config.service import Options, is_loopback
 from skillopt.errors import ConfigError
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.providers._entra import (
@@ -19,7 +20,6 @@ from skillopt.models.providers._entra import (
 from skillopt.models.providers._openai import Api, OpenAIModel
 from skillopt.models.wires.http import Wire
 from skillopt.money import by_vendor
-from skillopt.registry.services import Options, is_loopback
 
 API_VERSION = "2024-12-01-preview"
 

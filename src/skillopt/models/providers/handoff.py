@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import Field
 
+from skillopt.config.service import WRITES, Options
 from skillopt.errors import AnswersWanted, ConfigError
 from skillopt.files import expand_home
 from skillopt.messages import Reply, Request
 from skillopt.models.handoff.folder import QuestionFolder
 from skillopt.models.port import UNBOUNDED, Model, ModelSpec, Provider
-from skillopt.registry.services import WRITES, Options
 
 FOLDER = "handoff"
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
+from skillopt.config.service import Options
 from skillopt.errors import ConfigError, Kind, ModelError, suggest
 from skillopt.files import expand_home
 from skillopt.messages import Message, Reply, Request, Role, ToolCall, Usage
@@ -26,7 +27,6 @@ from skillopt.models.wires.chat import calls_made, finish_of, tools_on_offer
 from skillopt.models.wires.http import usage_of
 from skillopt.money import per_million
 from skillopt.redact.printable import clean_text
-from skillopt.registry.services import Options
 
 N_CTX = 4096
 LONGEST_REPLY = 1024

@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from skillopt.config.service import Options
 from skillopt.errors import ConfigError, Kind
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.wires.chat import ChatModel
 from skillopt.models.wires.http import Wire
 from skillopt.models.wires.structured import Form, Structure
-from skillopt.registry.services import Options
 
 REGIONS = {"global_en": "https://api.minimax.io/v1", "cn_zh": "https://api.minimaxi.com/v1"}
 # platform.minimax.io/docs/api-reference/errorcode: these arrive as `base_resp.status_code` under HTTP 200.

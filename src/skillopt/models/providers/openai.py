@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from skillopt.config.service import Options
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.providers._openai import Api, OpenAIModel, default_api
 from skillopt.models.wires.http import Wire
 from skillopt.money import by_address
-from skillopt.registry.services import Options
 
 BASE_URL = "https://api.openai.com/v1"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from skillopt.config.service import Options
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.wires.chat import ChatModel
 from skillopt.models.wires.http import Wire
-from skillopt.registry.services import Options
 
 BASE_URL = "http://localhost:8000/v1"
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
+from skillopt.config.service import is_loopback
 from skillopt.errors import ConfigError, Kind, ModelError
 from skillopt.messages import Request, Usage
 from skillopt.models.port import ModelSpec
@@ -20,7 +21,6 @@ from skillopt.models.stack.rate_limits import RateLimits
 from skillopt.models.wires.client import HttpClient, OversizedAnswer, open_client
 from skillopt.redact import Scrubber, redact_patterns
 from skillopt.redact.printable import clean_text
-from skillopt.registry.services import is_loopback
 
 PLACE_HEADER = "x-skillopt-place"
 MAX_DETAIL = 500

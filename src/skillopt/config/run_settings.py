@@ -1,21 +1,82 @@
-"""What the settings of somebody else's run would start, and where they would send: asked about first."""
+"""A run that stands in the place of a config: which of its settings count, and what those of somebody else's
+run would start or send, which a person is asked about first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from skillopt.config.layers import DEFAULT, Source
-from skillopt.config.load import Resolved
-from skillopt.config.model_string import ModelString, parse_model_string
+from pydantic import BaseModel
+
+from skillopt.config.connect import role_defaults
+from skillopt.config.files import ConfigFile
+from skillopt.config.keys import settings_leaves
+from skillopt.config.layers import DEFAULT, SET, Entries, Source
+from skillopt.config.roles import ModelString, parse_model_string
 from skillopt.config.schema import Config
 from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
 from skillopt.config.services import declared
 from skillopt.errors import ConfigError, UsageError
 from skillopt.redact import without_password
+from skillopt.runs.origin import SETTINGS, is_made_here
+from skillopt.tasks.benchmark import BenchmarkPlugin
 
+if TYPE_CHECKING:
+    from skillopt.config.load import Resolved
+
+_DIVIDING = {"env.name", "evaluation.sel_env_num", "evaluation.test_env_num", "train.folds", "train.part"} | {
+    "triggers.path",
+    "triggers.split_ratio",
+}
+"""Keys beside those of a benchmark that say which tasks there are, and how they are divided."""
+_OF_ANSWERS = {f"env.{name}" for name in ("scorer", "scorer_options", "pass_at", "graded")} | {
+    f"env.{name}" for name in ("reference_field", "kind_field", "prompt", "system", "prompts")
+}
+"""Keys of a benchmark that change how its tasks are asked and scored, and not which they are."""
 _OF_A_PERSON = ("flag", "cfg-options", "environment", ".env")
 _LOGINS = ("auth_mode", "ad_scope", "managed_identity_client_id", "folder")
 """Options of a provider that say which login is used, or where questions are written."""
+
+
+def chosen_for_run(document: ConfigFile, layer: Entries, plugin: BenchmarkPlugin | None) -> Entries:
+    """A file's entries; of those that a run keeps only what somebody set: no credential or endpoint that it
+    does not tell, nothing that its models set by themselves, as another model has its own, and no default of
+    the benchmark, as how tasks are divided may rest on whether a setting was set.
+    """
+    if document.path.name != SETTINGS:
+        return layer
+    by_model = {
+        key: value for role in (*ROLES, *RARE_ROLES) for key, value in role_defaults(role, layer).items()
+    }
+    defaults = {} if plugin is None else plugin.defaults
+    leaves = settings_leaves(None if plugin is None else plugin.Settings)
+    unset = {leaf.key: leaf.default for leaf in leaves if leaf.key not in defaults} | by_model
+    return {
+        key: entry
+        for key, entry in layer.items()
+        if entry.value != SET
+        and not (entry.value is None and key.startswith("model."))
+        and not (key in unset and entry.value == unset[key])
+    }
+
+
+def run_of(
+    documents: Sequence[ConfigFile], beside: list[Entries], settings: type[BaseModel] | None
+) -> Path | None:
+    """The run that was named as the config, unless what was said beside it divides or changes its tasks."""
+    path = documents[-1].path if documents else None
+    if path is None or path.name != SETTINGS or not path.with_name("run.db").is_file():
+        return None
+    decisive = {*_DIVIDING, *(leaf.key for leaf in settings_leaves(settings))} - _OF_ANSWERS
+    return None if any(decisive & layer.keys() for layer in beside) else path.parent
+
+
+def is_of_a_stranger(path: Path) -> bool:
+    """Whether a file is part of a run that was not made here; it may be a `train.yaml` in its folder."""
+    is_of_a_run = path.name == SETTINGS or path.with_name("run.db").is_file()
+    return is_of_a_run and not is_made_here(path.parent)
 
 
 def foreign_acts(resolved: Resolved) -> str:

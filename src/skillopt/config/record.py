@@ -1,17 +1,65 @@
-"""The identity of a run: what of its configuration can change a result."""
+"""What is shown and kept of a configuration: values with their sources, JSON without credentials, and the
+identity of a run.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from skillopt.config.fields import file_in, is_path
-from skillopt.config.model_string import provider_of
+from pydantic import SecretStr
+from pydantic_core import to_jsonable_python
+
+from skillopt.config.fields import file_in, is_path, nested
+from skillopt.config.keys import keys_with, tree
+from skillopt.config.layers import SET
+from skillopt.config.load import Resolved
+from skillopt.config.roles import provider_of, reasoning_effort
 from skillopt.config.schema import Config, OptimizerConfig, SkillConfig
-from skillopt.config.sections import RARE_ROLES, ROLES, Effort, RoleName
+from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
 from skillopt.config.services import declared
 from skillopt.harnesses import harness_of
+from skillopt.redact import Scrubber, looks_secret, without_password
+
+_RARE = re.compile(r"model\.((optimizer|target)\.(options|agent)|judge|proposer)\.")
+
+
+def render(resolved: Resolved) -> list[tuple[str, Any, str]]:
+    """Rows (dotted key, value as JSON, source) in the order of the tree; a credential is shown as `[set]`.
+
+    Of the many options and agent settings of a role, and of a judge or a proposer, only what is set is shown.
+    """
+    scrubber, settings = Scrubber(resolved.secrets), resolved.config.env.settings
+    rows = [
+        (leaf.key, scrubber.scrub_json(_value(resolved, leaf.key)), str(resolved.provenance[leaf.key]))
+        for leaf in keys_with(None if settings is None else type(settings))
+    ]
+    return [row for row in rows if row[1] is not None or not _RARE.match(row[0])]
+
+
+def as_json(resolved: Resolved) -> dict[str, Any]:
+    """The tree as nested JSON values, without credentials."""
+    return nested({key: value for key, value, _ in render(resolved)})
+
+
+def _value(resolved: Resolved, key: str) -> Any:
+    value: Any = resolved.config
+    section, _, rest = key.partition(".")
+    tracker = rest.partition(".")[0] if section == "tracking" else ""
+    if key not in tree() and section == "env":
+        value = getattr(value.env.settings, rest, None)
+    elif tracker in value.tracking.settings:
+        value = getattr(value.tracking.settings[tracker], rest.partition(".")[2], None)
+    else:
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
+    if value is not None and (isinstance(value, SecretStr) or looks_secret(key)):
+        return SET
+    if key.endswith(("base_url", "endpoint")) and isinstance(value, str):
+        return without_password(value)
+    return to_jsonable_python(value, fallback=str)
 
 
 def run_identity(config: Config, addresses: Mapping[RoleName, str] | None = None) -> dict[str, Any]:
@@ -47,14 +95,6 @@ def run_identity(config: Config, addresses: Mapping[RoleName, str] | None = None
             else {}
         ),
     }
-
-
-def reasoning_effort(config: Config, role: RoleName) -> Effort | None:
-    """The reasoning effort of a role: its own, else that of both roles where its provider takes it."""
-    own = config.role(role)
-    if own.reasoning_effort or not declared().service(provider_of(own.name)).takes_common_effort:
-        return own.reasoning_effort
-    return config.model.reasoning_effort
 
 
 def _role_identity(config: Config, role: RoleName, address: str | None) -> dict[str, Any]:

@@ -11,32 +11,30 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from skillopt.config.fields import Leaf, nested
-from skillopt.config.layers import (
-    ConfigEntry,
-    leaf_of,
-    settings_leaves,
-    tracker_settings,
-    tree,
-    tree_sections,
-)
-from skillopt.config.model_string import provider_of
-from skillopt.config.names import (
+from skillopt.config.keys import (
     FLAT_NAMES,
     IGNORED_KEYS,
     IGNORED_PREFIXES,
     OF_BENCHMARKS,
     REFUSED_KEYS,
     known_values,
+    leaf_of,
+    settings_leaves,
+    tracker_settings,
+    tree,
+    tree_sections,
 )
+from skillopt.config.layers import ConfigEntry
+from skillopt.config.roles import provider_of
 from skillopt.config.schema import Config
 from skillopt.config.sections import RARE_ROLES, ROLES
+from skillopt.config.service import EXPECTED
 from skillopt.config.services import declared
 from skillopt.errors import SkillOptError, suggest
 from skillopt.gate.policies import POLICIES
 from skillopt.optimizer.proposers import PROPOSERS
 from skillopt.redact import looks_secret
 from skillopt.registry import Registry
-from skillopt.registry.services import EXPECTED
 from skillopt.train.strategies import STRATEGIES
 
 M = TypeVar("M", bound=BaseModel)
