@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import product
 from math import comb
 
-from skillopt.evaluation.unconditional import improvement_p
+from skillopt.evaluation.significance import improvement_p
 
 GAINS = (0.0, 0.15, 0.2, 0.25, 0.3, 0.4)
 

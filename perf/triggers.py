@@ -15,7 +15,7 @@ from statistics import mean
 
 from skillopt.config.load import load
 from skillopt.run import open_run, prepare, train
-from skillopt.skill.description import with_description
+from skillopt.skill.install import with_description
 from skillopt.train.claim import Triggering
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))

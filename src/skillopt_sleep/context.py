@@ -13,7 +13,7 @@ from typing import Any
 
 from skillopt.errors import RunConflict, UsageError
 from skillopt.files import expand_home
-from skillopt.skill.paths import SKILL_FILE
+from skillopt.skill.document import SKILL_FILE
 from skillopt.transcripts import Homes
 from skillopt.transcripts.session import is_within
 from skillopt_sleep.adoption import Adoption

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from skillopt.agents import is_memory_file
 from skillopt.errors import UsageError
-from skillopt.skill.document import unpack
-from skillopt.skill.paths import SKILL_FILE
+from skillopt.skill.document import SKILL_FILE, unpack
 from skillopt_sleep.mining import MinedSuggestion
 from skillopt_sleep.plan import NightTarget, SkillOutcome, UnmeasuredWish
 from skillopt_sleep.proposal import DraftStep, EditEvidence, Judgement, TargetDraft, proposed

@@ -20,8 +20,7 @@ from skillopt.errors import SkillError, UsageError
 from skillopt.evaluation.significance import Significance, significance
 from skillopt.files import as_usage_error
 from skillopt.skill.diff import unified
-from skillopt.skill.document import Document, to_lf
-from skillopt.skill.paths import SKILL_FILE
+from skillopt.skill.document import SKILL_FILE, Document, to_lf
 from skillopt.skill.spec import new_violations, violations
 from skillopt.skill.steering import SteeringCheck, SteeringFlag, TextOrigins
 from skillopt_sleep.texts import MergedText, learned, merge, with_learned

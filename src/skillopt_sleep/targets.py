@@ -13,9 +13,8 @@ from pathlib import Path
 from skillopt.agents import agents, is_memory_file, memory_files, skill_folders
 from skillopt.errors import SkillError, UsageError
 from skillopt.runs.words import count
-from skillopt.skill.document import Document
+from skillopt.skill.document import SKILL_FILE, Document
 from skillopt.skill.folder import load_skill
-from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import violations
 from skillopt_sleep.plan import NightTarget
 from skillopt_sleep.proposal import live_text

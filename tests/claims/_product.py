@@ -113,8 +113,7 @@ from skillopt.tasks.triggers import load_queries
 from skillopt.testing import FunctionModel, WorldRules
 from skillopt.trackers.port import TrackerPlugin
 from skillopt.train.closing import adopt
-from skillopt.train.plan import Plan
-from skillopt.train.schedule import cosine
+from skillopt.train.plan import Plan, cosine
 from skillopt.transcripts import Homes, harvest
 from skillopt_sleep.proposal import NightProposal
 from skillopt_sleep.settings import NightSettings, read_settings

@@ -11,7 +11,7 @@ import pytest
 from cli._commands import Command
 from skillopt.benchmarks.own import OwnBenchmark
 from skillopt.errors import TaskError
-from skillopt.evaluation.look import common_cause, scorer_trouble
+from skillopt.evaluation.first_answers import common_cause, scorer_trouble
 from skillopt.tasks.rollout import Score, Scored, Trajectory
 from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import Task

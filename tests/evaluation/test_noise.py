@@ -8,8 +8,7 @@ import statistics
 
 import pytest
 
-from skillopt.evaluation.noise import noise
-from skillopt.evaluation.unconditional import improvement_p
+from skillopt.evaluation.significance import improvement_p, noise
 
 
 def drawn(chances: list[float], draws: int, seed: int) -> dict[str, list[float]]:

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from skillopt.evaluation.compare import compare
-from skillopt.evaluation.unconditional import improvement_interval, improvement_p, smallest_gain
+from skillopt.evaluation.significance import improvement_interval, improvement_p, smallest_gain
 
 
 def outcomes(tasks: int) -> list[tuple[int, int]]:

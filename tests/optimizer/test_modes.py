@@ -22,11 +22,10 @@ from optimizer.test_stages import (
 )
 from skillopt.events import Minibatch
 from skillopt.messages import Request
-from skillopt.optimizer.aggregate import Merged
-from skillopt.optimizer.appendix import notes_of, with_notes
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.replies import PAYLOADS, Candidates, Suggestions
-from skillopt.optimizer.update import halves
+from skillopt.optimizer.select import Merged
+from skillopt.optimizer.update import halves, notes_of, with_notes
 from skillopt.skill.document import Document
 from skillopt.testing import FunctionModel
 

@@ -28,12 +28,12 @@ from skillopt.evaluation.runner import Evaluator, PlannedRow
 from skillopt.events import Minibatch
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Request
-from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.epoch import EPOCH_AGO, TaskPair
 from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.proposers.port import Evidence
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.replies import PAYLOADS
+from skillopt.optimizer.select import Merged
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score, Scored, Trajectory
 from skillopt.tasks.task import Task

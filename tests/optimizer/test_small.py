@@ -14,9 +14,9 @@ from optimizer.test_stages import SKILL, evaluation, optimizer
 from skillopt.evaluation.leaks import LeakGuard
 from skillopt.events.place import Place
 from skillopt.optimizer.minibatches import Studied
+from skillopt.optimizer.proof import SHOWN, SmallLaneAnalyst, by_kind, is_small, worked_edits
 from skillopt.optimizer.proposers.port import DeadEdit, Evidence
 from skillopt.optimizer.replies import WorkedRule
-from skillopt.optimizer.small import SHOWN, SmallLaneAnalyst, by_kind, is_small, worked_edits
 from skillopt.skill.edits import Edit
 from skillopt.tasks.protected import Protected
 from skillopt.tasks.rollout import Score, Scored, Trajectory

@@ -15,9 +15,9 @@ from skillopt.events import Minibatch
 from skillopt.events.state import MemoryEntry
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request, Usage
-from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.reflect import Reflection
+from skillopt.optimizer.select import Merged
 from skillopt.skill.document import Document
 from skillopt.skill.edits import apply, parse_edit
 from skillopt.tasks.rollout import Score

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from skillopt.errors import SkillError
-from skillopt.skill.description import (
+from skillopt.skill.document import Document
+from skillopt.skill.folder import Skill
+from skillopt.skill.install import (
     ListedSkill,
     description_of,
     listed_in,
     problem_with,
     with_description,
 )
-from skillopt.skill.document import Document
-from skillopt.skill.folder import Skill
 from skillopt.skill.spec import frontmatter_fields
 
 HEADS = {

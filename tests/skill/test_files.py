@@ -5,9 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillopt.errors import SkillError
-from skillopt.skill.document import Document, as_prompt, pack, unpack
+from skillopt.skill.document import MOST_CHARS, MOST_FILES, Document, EditableFiles, as_prompt, pack, unpack
 from skillopt.skill.edits import Applied, Edit, apply, parse_edit
-from skillopt.skill.paths import MOST_CHARS, MOST_FILES, EditableFiles
 
 MAIN = "---\nname: demo\ndescription: d\n---\n# Demo\n\nFor dates read references/dates.md.\n"
 DATES = "# Dates\r\n\r\n- Day first.\r\n"

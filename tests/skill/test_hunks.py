@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from skillopt.errors import SkillError
 from skillopt.skill.document import Document
 from skillopt.skill.edits import apply
-from skillopt.skill.hunks import split
-from skillopt.skill.rewrite import rewritten
+from skillopt.skill.rewrite import rewritten, split
 
 HEAD = "---\nname: house\ndescription: House rules\n---\n"
 BODY = "# House\n\n- Write dates as DD.MM.\n- Use UTC.\n\n## Money\n\n- Round to cents.\n"

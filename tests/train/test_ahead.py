@@ -24,8 +24,7 @@ from skillopt.messages import Reply, Request, Usage
 from skillopt.run import open_run, trainer_of
 from skillopt.skill.document import Document
 from skillopt.tasks.task import Task
-from skillopt.train.ahead import Ahead
-from skillopt.train.plan import Batch
+from skillopt.train.plan import Ahead, Batch
 
 WORKERS = 4
 SMALL = ("env.train_cases=16", "env.val_cases=12", "env.test_cases=6", "train.batch_size=8")

@@ -13,7 +13,8 @@ import skillopt
 from skillopt.messages import Request
 from skillopt.skill.distinct import alike
 from skillopt.testing import FunctionModel
-from skillopt.train.strategies._proven import alike_groups, in_its_place
+from skillopt.train.strategies._choice import alike_groups
+from skillopt.train.strategies._lanes import in_its_place
 
 SAME = [
     ("Write dates as YYYY-MM-DD.", "- Always write dates as YYYY-MM-DD"),

@@ -7,7 +7,7 @@ import pytest
 from skillopt.skill.distinct import distinct
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit
-from skillopt.train.strategies._proven import wording
+from skillopt.train.strategies._lanes import wording
 
 
 @pytest.mark.parametrize(

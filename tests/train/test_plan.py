@@ -4,8 +4,7 @@ import random
 from types import SimpleNamespace
 
 from skillopt.tasks.task import Task
-from skillopt.train.plan import Plan
-from skillopt.train.schedule import constant
+from skillopt.train.plan import Plan, constant
 
 TASKS = [Task(id=f"t{number}", prompt=f"question {number}") for number in range(10)]
 

@@ -16,14 +16,20 @@ from skillopt.events import Aggregated, Blamed, Judged, Proved, Reflected, Selec
 from skillopt.models.world.rules import HARMFUL, needs_of
 from skillopt.skill.edits import Edit
 from skillopt.tasks.task import Task
-from skillopt.train.blame import MANY, Blame, beyond, blame, freed, not_worth_it, parts_of
-from skillopt.train.strategies._proven import (
-    Proven,
-    cover,
-    without_copies,
-    wording,
+from skillopt.train.strategies._choice import cover
+from skillopt.train.strategies._lanes import Proven, without_copies, wording
+from skillopt.train.trials import (
+    MANY,
+    Blame,
+    EditTrial,
+    beyond,
+    blame,
+    freed,
+    is_broken,
+    is_fixed,
+    not_worth_it,
+    parts_of,
 )
-from skillopt.train.trials import EditTrial, is_broken, is_fixed
 from train._world import Trained, train
 
 SMALL = ("env.train_cases=16", "env.val_cases=12", "env.test_cases=6", "train.num_epochs=1")

@@ -36,9 +36,8 @@ from skillopt.optimizer.proposers.agent import proposed
 from skillopt.optimizer.proposers.port import Evidence, ProposerSetup
 from skillopt.run import Job
 from skillopt.run.estimation import estimate
-from skillopt.skill.document import Document
+from skillopt.skill.document import Document, EditableFiles
 from skillopt.skill.edits import Edit, apply
-from skillopt.skill.paths import EditableFiles
 
 AGENTS = Path(__file__).parent / "_proposing.py"
 SMALL = (

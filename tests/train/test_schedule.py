@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillopt.train.schedule import SCHEDULES
+from skillopt.train.plan import SCHEDULES
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,9 @@ from skillopt.runs.best import BestSkill, advice, installable, read_best
 from skillopt.runs.flagged import FlaggedLine, flagged_lines, refuse_unnamed
 from skillopt.runs.origin import is_made_here, origin_folder
 from skillopt.runs.reader import RunReader, is_run, read_run
-from skillopt.skill.description import with_description
 from skillopt.skill.diff import unified
-from skillopt.skill.document import Document
-from skillopt.skill.paths import SKILL_FILE
+from skillopt.skill.document import SKILL_FILE, Document
+from skillopt.skill.install import with_description
 from skillopt.skill.steering import SteeringFlag
 
 ZIP = "zip"

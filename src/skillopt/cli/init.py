@@ -15,8 +15,8 @@ from skillopt.cli._options import Json, argument, option, simple
 from skillopt.errors import SkillError, UsageError
 from skillopt.files import check_no_link, write_text
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
+from skillopt.skill.document import SKILL_FILE
 from skillopt.skill.folder import load_skill
-from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import violations
 from skillopt.tasks.rows import DataRow, load_rows
 from skillopt.tasks.splits import told_bad_rows

@@ -13,8 +13,8 @@ from skillopt.cli._console import tell
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet, option
 from skillopt.errors import UsageError
-from skillopt.evaluation.noise import Noise
-from skillopt.evaluation.noise import noise as noise_of
+from skillopt.evaluation.significance import Noise
+from skillopt.evaluation.significance import noise as noise_of
 from skillopt.events import Row
 from skillopt.events.state import Metric
 from skillopt.gate.decision import worth_of

@@ -14,7 +14,7 @@ from skillopt.cli._answers import cut
 from skillopt.cli._console import tell
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet, option
-from skillopt.evaluation.look import common_cause, scorer_trouble
+from skillopt.evaluation.first_answers import common_cause, scorer_trouble
 from skillopt.harnesses.port import system_prompt
 from skillopt.run import Job, matrix, prepare
 from skillopt.run.evaluation import eval_folder, skill_named, target_only

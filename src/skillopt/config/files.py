@@ -13,7 +13,7 @@ import yaml
 from skillopt.errors import ConfigError, suggest
 from skillopt.files import expand_home
 from skillopt.runs.origin import SETTINGS
-from skillopt.skill.paths import SKILL_FILE
+from skillopt.skill.document import SKILL_FILE
 
 PACKAGED = Path(__file__).resolve().parent.parent / "configs"
 BASE_KEY = "_base_"

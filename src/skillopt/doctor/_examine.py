@@ -21,7 +21,7 @@ from skillopt.doctor._nights import Nights
 from skillopt.doctor._result import CheckResult
 from skillopt.doctor._role import Needs, RoleCheck, Spent
 from skillopt.errors import SkillOptError
-from skillopt.evaluation.look import scorer_trouble
+from skillopt.evaluation.first_answers import scorer_trouble
 from skillopt.redact import Scrubber, redact_patterns
 from skillopt.run.preparation import divide
 from skillopt.skill.document import Document

@@ -9,9 +9,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from skillopt.evaluation.significance import SMALL, Significance, significance
+from skillopt.evaluation.significance import (
+    SMALL,
+    Significance,
+    improvement_interval,
+    improvement_p,
+    significance,
+)
 from skillopt.evaluation.stage import too_many_lost
-from skillopt.evaluation.unconditional import improvement_interval, improvement_p
 from skillopt.events import Row
 from skillopt.tasks.rollout import Means
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from skillopt.config.schema import EvaluationConfig, GateConfig
 from skillopt.errors import ProviderDown, RunConflict
-from skillopt.evaluation.look import check_answers
+from skillopt.evaluation.first_answers import check_answers
 from skillopt.evaluation.runner import Evaluator, PlannedRow
 from skillopt.evaluation.stage import Evaluation, broken_code, too_many_lost
 from skillopt.events import Answered, Judged, Notice

@@ -20,9 +20,8 @@ from skillopt.programs.events import kind_of
 from skillopt.programs.place import fresh_place
 from skillopt.programs.port import AgentReport
 from skillopt.redact import Scrubber, looks_secret
-from skillopt.skill.document import as_prompt
+from skillopt.skill.document import SKILL_FILE, as_prompt
 from skillopt.skill.install import install_skill
-from skillopt.skill.paths import SKILL_FILE
 from skillopt.tasks.benchmark import Environment, Reading
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task

@@ -9,8 +9,8 @@ from dataclasses import replace
 from skillopt.errors import Fault
 from skillopt.harnesses.port import Harness, HarnessPlugin, Session, Setup, TurnByTurn
 from skillopt.messages import Tool
-from skillopt.skill.description import SkillListing, on_one_line
-from skillopt.skill.paths import SKILL_FILE
+from skillopt.skill.document import SKILL_FILE
+from skillopt.skill.install import SkillListing, on_one_line
 from skillopt.tasks.benchmark import Conversation, Environment
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task

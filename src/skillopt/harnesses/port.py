@@ -20,8 +20,8 @@ from skillopt.tasks.template import fill
 
 if TYPE_CHECKING:
     from skillopt.programs.port import AgentReport
-    from skillopt.skill.description import SkillListing
     from skillopt.skill.folder import Skill
+    from skillopt.skill.install import SkillListing
 
 
 @dataclass(eq=False)

@@ -16,7 +16,7 @@ from skillopt.agents import skill_folders
 from skillopt.errors import UnknownName, UsageError
 from skillopt.runs.listing import Listing
 from skillopt.runs.reader import is_part, is_run, read_facts
-from skillopt.skill.paths import SKILL_FILE
+from skillopt.skill.document import SKILL_FILE
 from skillopt_webui.report import summary
 
 RUNS = "skillopt://runs"

@@ -1,8 +1,13 @@
-"""Asks the optimizer model one question with at most one re-ask, and counts what was used."""
+"""What the optimizer sees of a run, and how it is asked: each thing once, stable parts first, evidence cut in
+its middle; one re-ask at most.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import html
+import json
+import re
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import TypeVar
 
@@ -10,14 +15,126 @@ from pydantic import BaseModel
 
 from skillopt.errors import Fault, ProviderDown
 from skillopt.events.place import Place
+from skillopt.events.state import MemoryEntry
 from skillopt.events.step import Step
 from skillopt.messages import Message, Reply, Request
 from skillopt.models.port import Model
 from skillopt.models.reading import asked_again, schema_of
-from skillopt.optimizer.render import memory_section, section, skill_section
+from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.replies import Unusable, read
+from skillopt.skill.edits import Edit
 from skillopt.tasks.benchmark import OPTIMIZER_STAGES
+from skillopt.tasks.rollout import Scored
+from skillopt.tasks.scorers import as_text
+from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
+
+_OURS = re.compile(r"<(?=/?(?:rollout|task|did|reference|feedback)\b)", re.IGNORECASE)
+
+
+def section(title: str, text: str) -> str:
+    """A part of a prompt, or nothing where there is nothing to say."""
+    return f"# {title}\n\n{text.strip()}\n\n" if text.strip() else ""
+
+
+def skill_section(text: str) -> str:
+    """The whole skill, once."""
+    empty = "(The skill is empty: this is a start from nothing.)"
+    return section("Current skill", f"<skill>\n{text}\n</skill>" if text.strip() else empty)
+
+
+def memory_section(memory: Sequence[MemoryEntry], room: int) -> str:
+    """What earlier steps tried and how the gate ruled; where there is no room for all of them, the latest."""
+    kept: list[str] = []
+    for entry in reversed(memory):
+        lines = [f"- Step {entry.step}: {entry.action}. {entry.why}"]
+        lines += [f"  - tried: {json.dumps(edit.as_json(), ensure_ascii=False)}" for edit in entry.edits]
+        lines += [f"  - failures seen: {pattern}" for pattern in entry.patterns]
+        text = "\n".join(lines)
+        room -= len(text) + 1
+        if room < 0:
+            break
+        kept.append(text)
+    return section("What earlier steps tried", "\n".join(reversed(kept)))
+
+
+def proposals_section(title: str, edits: Sequence[Edit]) -> str:
+    """Proposals as the JSON objects they are, in order."""
+    shown = json.dumps([edit.as_json() for edit in edits], ensure_ascii=False, indent=1)
+    return section(title, f"```json\n{shown}\n```")
+
+
+def studied_section(title: str, studied: Sequence[Studied], room: int, *, contrasts: bool) -> str:
+    """Tasks with what the target did; every rollout that is shown has an equal share of the room.
+
+    With `contrasts` each task was tried several times: the best is shown against the worst where they differ.
+    """
+    shown = sum(2 if contrasts and one.differs else 1 for one in studied)
+    # The parts of a trajectory add up to seven sixths of its room, and its tags take about 160 characters
+    # more, with what is said of several tries 220.
+    share = max(120, (room // max(1, shown) - (220 if contrasts else 160)) * 6 // 7)
+    parts: list[str] = []
+    for one in studied:
+        best = trajectory(one.task, one.tries[0], share)
+        counted = f"{len(one.tries)} tries, {sum(each.score.passed for each in one.tries)} passed."
+        if not contrasts:
+            parts.append(best)
+        elif one.differs:
+            worst = trajectory(one.task, one.tries[-1], share, with_task=False)
+            parts.append(f"{counted} The best try:\n{best}\nThe worst try:\n{worst}")
+        else:
+            parts.append(f"{counted}\n{best}")
+    return section(title, "\n\n".join(parts))
+
+
+def trajectory(task: Task, rollout: Scored, room: int, *, with_task: bool = True) -> str:
+    """One rollout: the task with its reference (unless they were just shown), what the target did and how it
+    was scored.
+
+    Everything inside the tags is data.
+    """
+    told = rollout.trajectory
+    verdict = f"hard {rollout.score.hard:g}, soft {rollout.score.soft:g}" + (
+        f", target's own failure: {told.failure}" if told.failure else ""
+    )
+    asked = f"<task>{_data(task.prompt, room // 3)}</task>\n"
+    if task.reference is not None:
+        asked += f"<reference>{_data(as_text(task.reference), room // 6)}</reference>\n"
+    feedback = (
+        f"<feedback>{_data(rollout.score.feedback, room // 6)}</feedback>\n" if rollout.score.feedback else ""
+    )
+    turns = "\n".join(
+        f"{one.role}: {one.content}"
+        + "".join(f"\n{one.role} calls {call.name}({call.arguments})" for call in one.tool_calls)
+        for one in told.messages
+    )
+    kind = f' kind="{html.escape(task.kind)}"' if task.kind else ""
+    head = f'<rollout task="{html.escape(task.id)}"{kind} score="{html.escape(verdict)}">\n'
+    return f"{head}{asked if with_task else ''}<did>\n{_data(turns, room // 2)}\n</did>\n{feedback}</rollout>"
+
+
+def told_answer(task: Task, rollout: Scored) -> str:
+    """What a target answered beside what was expected, on one line; both are data."""
+    expected = "" if task.reference is None else f", expected {_quoted(as_text(task.reference))}"
+    return f"task {task.id}: answered {_quoted(rollout.trajectory.answer)}{expected}"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(_data(text, 240), ensure_ascii=False)
+
+
+def _data(text: str, most: int) -> str:
+    """Text of a task or a target, cut to fit; it cannot close the tag it stands in."""
+    return _OURS.sub("&lt;", clipped(text, most))
+
+
+def clipped(text: str, most: int) -> str:
+    """A text of at most about so many characters, its head and its tail kept."""
+    if len(text) <= most:
+        return text
+    half = max(0, (most - 40) // 2)
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[len(text) - half :]}"
+
 
 R = TypeVar("R", bound=BaseModel)
 CHARACTERS = 3

@@ -13,8 +13,7 @@ from typing import Literal
 
 from skillopt.events.records import ArmRecord, PairRecord
 from skillopt.events.step import Step
-from skillopt.optimizer.ask import OptimizerModel
-from skillopt.optimizer.render import section, trajectory
+from skillopt.optimizer.ask import OptimizerModel, section, trajectory
 from skillopt.optimizer.replies import AdviceReply, MetaSkill, SlowUpdate, Unusable
 from skillopt.skill.document import Document, problem_with, to_lf
 from skillopt.tasks.rollout import Rollout, Scored, means

@@ -10,18 +10,16 @@ from skillopt.config.schema import GradientConfig, OptimizerConfig
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events.step import Step
 from skillopt.models.port import Model
-from skillopt.optimizer.aggregate import Aggregator, Merged
 from skillopt.optimizer.ask import OptimizerModel, packaged
 from skillopt.optimizer.epoch import EpochAdvisor
 from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
-from skillopt.optimizer.proof import ANALYST, Joiner, LaneAnalyst
+from skillopt.optimizer.proof import ANALYST, Joiner, LaneAnalyst, SmallLaneAnalyst, by_kind
 from skillopt.optimizer.proposers.port import Proposer
 from skillopt.optimizer.reflect import Reflection, Reflector, WholeBatch
 from skillopt.optimizer.replies import PAYLOADS, for_files
-from skillopt.optimizer.select import Selection, Selector, choose_limit
-from skillopt.optimizer.small import SmallLaneAnalyst, by_kind
+from skillopt.optimizer.select import Aggregator, Merged, Selection, Selector, choose_limit
 from skillopt.optimizer.update import Update, Updater
-from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
+from skillopt.skill.document import ONE_DOCUMENT, EditableFiles
 from skillopt.tasks.rollout import means
 from skillopt.tasks.template import fill
 

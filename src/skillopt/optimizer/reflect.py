@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Minibatch, Reflected
 from skillopt.events.step import Step
-from skillopt.optimizer.ask import OptimizerModel
+from skillopt.optimizer.ask import OptimizerModel, section, studied_section
 from skillopt.optimizer.minibatches import Side, Studied, all_studied, in_minibatches, minibatch_of
 from skillopt.optimizer.proposers.port import Evidence, Proposer
-from skillopt.optimizer.render import section, studied_section
 from skillopt.optimizer.replies import FailureAnalysis, Payload, SuccessAnalysis, Unusable, analysis_of
 from skillopt.process.waiting import together
 from skillopt.skill.edits import Patch

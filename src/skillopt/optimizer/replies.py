@@ -21,9 +21,8 @@ from skillopt.errors import suggest
 from skillopt.events.place import Place
 from skillopt.models.reading import Unusable as Unusable
 from skillopt.models.reading import read as read
-from skillopt.skill.document import Document
+from skillopt.skill.document import ONE_DOCUMENT, Document, EditableFiles
 from skillopt.skill.edits import OPS, REWRITE, SUGGEST, Edit, parse_edit
-from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 
 Mode = Literal["patch", "rewrite_from_suggestions", "full_rewrite_minibatch"]
 KINDS_OF_SUGGESTION = ("add_rule", "remove_rule", "merge_rules", "reorganize", "compress", "clarify")

@@ -154,7 +154,7 @@ async def open_run(
         if executor is not None and isinstance(job.benchmark, RunsPrograms):
             job = replace(job, benchmark=job.benchmark.programs_in(executor))
         if parent is None and isinstance(job.benchmark, Undivided) and not database.holds_answers():
-            from skillopt.evaluation.look import check_scorer
+            from skillopt.evaluation.first_answers import check_scorer
 
             await check_scorer(job.benchmark, job.splits.all[0])
         models = ModelStack(

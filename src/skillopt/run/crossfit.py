@@ -13,10 +13,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from skillopt.errors import BudgetSpent
-from skillopt.evaluation.look import check_answers
+from skillopt.evaluation.first_answers import check_answers
 from skillopt.evaluation.runner import rows_of
+from skillopt.evaluation.significance import smallest_gain
 from skillopt.evaluation.stage import Evaluation
-from skillopt.evaluation.unconditional import smallest_gain
 from skillopt.events import Answered, Arrived, Event, Notice, Row, StageOpened, TestMeasured
 from skillopt.events.place import Place
 from skillopt.events.step import Outbox, Step
@@ -25,7 +25,7 @@ from skillopt.run.assembly import OpenRun, ParentRun, open_run
 from skillopt.run.job import Job
 from skillopt.skill.document import Document
 from skillopt.tasks.splits import Splits
-from skillopt.train.pooled_test import PooledRows
+from skillopt.train.sealed_test import PooledRows
 
 if TYPE_CHECKING:
     from skillopt.run.training import Result

@@ -26,12 +26,10 @@ from skillopt.errors import (
     TaskError,
 )
 from skillopt.messages import Message
-from skillopt.optimizer.ask import packaged
-from skillopt.optimizer.render import clipped, section
+from skillopt.optimizer.ask import clipped, packaged, section
 from skillopt.run.assembly import open_run
-from skillopt.skill.description import SkillListing, description_of, listed_in, problem_with
 from skillopt.skill.folder import load_skill
-from skillopt.skill.install import installable
+from skillopt.skill.install import SkillListing, description_of, installable, listed_in, problem_with
 from skillopt.tasks.template import fill
 from skillopt.tasks.triggers import DRAFTED, TriggerBenchmark, load_queries
 

@@ -22,8 +22,7 @@ from skillopt.events import Notice, Sink
 from skillopt.files import read_text, write_text
 from skillopt.messages import Message
 from skillopt.models.reading import Unusable, read, tries
-from skillopt.optimizer.ask import packaged
-from skillopt.optimizer.render import clipped, section
+from skillopt.optimizer.ask import clipped, packaged, section
 from skillopt.redact import Scrubber
 from skillopt.run.assembly import OpenRun, open_run
 from skillopt.run.job import Division, Job

@@ -17,13 +17,11 @@ from skillopt.config.sections import RoleName
 from skillopt.errors import ConfigError
 from skillopt.harnesses import identity_of, works_alone
 from skillopt.models.world.rules import unanswerable
-from skillopt.optimizer.small import is_small
+from skillopt.optimizer.proof import is_small
 from skillopt.redact import Scrubber
-from skillopt.skill.description import SkillListing, description_of
-from skillopt.skill.document import Document
+from skillopt.skill.document import ONE_DOCUMENT, Document, EditableFiles
 from skillopt.skill.folder import Skill
-from skillopt.skill.install import carried_digest
-from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
+from skillopt.skill.install import SkillListing, carried_digest, description_of
 from skillopt.tasks.benchmark import Benchmark, TellsBadRows
 from skillopt.tasks.splits import Splits, told_bad_rows
 from skillopt.tasks.task import Task

@@ -20,9 +20,8 @@ from skillopt.run.job import Division, Job, Target, distinct_targets, tasks_dige
 from skillopt.runs.answers import TASKS, stored_tasks
 from skillopt.runs.log import DATABASE, EVENTS
 from skillopt.runs.stored import noted_identity
-from skillopt.skill.document import Document
+from skillopt.skill.document import SKILL_FILE, Document
 from skillopt.skill.folder import Skill, load_skill
-from skillopt.skill.paths import SKILL_FILE
 from skillopt.tasks.benchmark import Benchmark, Undivided, WantsJudge
 from skillopt.tasks.functions import own_code_blamed
 from skillopt.tasks.splits import FEWEST, FOLDS, MANY, Splits, in_folds, in_rounds, rounds_for

@@ -22,20 +22,19 @@ from skillopt.optimizer.proposers.port import Proposer, ProposerSetup
 from skillopt.run.assembly import OpenRun
 from skillopt.run.job import Job
 from skillopt.run.models import allowance_of, least_cap, price_for
-from skillopt.skill.description import problem_with
+from skillopt.skill.install import problem_with
 from skillopt.skill.store import SkillStore
 from skillopt.tasks.benchmark import SaysRule, Undivided
 from skillopt.tasks.protected import protected_by
-from skillopt.train.log import Log
-from skillopt.train.plan import Plan
-from skillopt.train.schedule import SCHEDULES
+from skillopt.train.closing import Log
+from skillopt.train.plan import SCHEDULES, Plan
 from skillopt.train.sealed_test import SealedTest
 from skillopt.train.strategies import STRATEGIES
 from skillopt.train.trainer import Trainer
 
 if TYPE_CHECKING:
-    from skillopt.train.pooled_test import PooledRows
     from skillopt.train.pruning import Pruner
+    from skillopt.train.sealed_test import PooledRows
 
 
 def trainer_of(opened: OpenRun, folds: Callable[[], Awaitable[PooledRows]] | None = None) -> Trainer:
@@ -104,7 +103,7 @@ def trainer_from(
 def _test_kind(folds: Callable[[], Awaitable[PooledRows]] | None) -> Callable[..., SealedTest]:
     if folds is None:
         return SealedTest
-    from skillopt.train.pooled_test import PooledTest
+    from skillopt.train.sealed_test import PooledTest
 
     return partial(PooledTest, folds)
 

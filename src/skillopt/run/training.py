@@ -30,12 +30,11 @@ from skillopt.runs.exports import Exports
 from skillopt.skill.document import Document
 from skillopt.skill.folder import copy_skill
 from skillopt.skill.spec import file_violations, violations
-from skillopt.train.claim import TrainingEnd, claim
-from skillopt.train.summary import summary
+from skillopt.train.claim import TrainingEnd, claim, summary
 from skillopt.train.trainer import Trainer
 
 if TYPE_CHECKING:
-    from skillopt.train.pooled_test import PooledRows
+    from skillopt.train.sealed_test import PooledRows
 
 _OF_PAPER = (
     *("train.batch_size", "train.accumulation", "gradient.merge_batch_size", "gradient.failure_only"),

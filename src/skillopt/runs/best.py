@@ -13,10 +13,9 @@ from pathlib import Path, PurePosixPath
 from skillopt.errors import SkillError, UsageError
 from skillopt.files import as_usage_error, read_text
 from skillopt.runs.reader import RunReader, is_in_rounds, is_part
-from skillopt.skill.description import with_description
-from skillopt.skill.document import Document
+from skillopt.skill.document import SKILL_FILE, Document
+from skillopt.skill.install import with_description
 from skillopt.skill.layout import BOM
-from skillopt.skill.paths import SKILL_FILE
 from skillopt.skill.spec import Violation, file_violations, frontmatter_fields, violations
 
 _BEST, _WHOLE = "best_skill.md", "best_skill"

@@ -11,7 +11,7 @@ from skillopt.redact.printable import printable
 from skillopt.runs.answers import stored_tasks
 from skillopt.runs.origin import is_made_here
 from skillopt.runs.reader import RunReader
-from skillopt.skill.paths import SKILL_FILE
+from skillopt.skill.document import SKILL_FILE
 from skillopt.skill.steering import SteeringCheck, SteeringFlag, TextOrigins
 from skillopt.tasks.protected import texts_of
 

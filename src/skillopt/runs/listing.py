@@ -15,7 +15,7 @@ from skillopt.runs.facts import significance_of
 from skillopt.runs.log import EVENTS
 from skillopt.runs.looks import read_looks
 from skillopt.runs.reader import RunReader
-from skillopt.skill.paths import SKILL_FILE
+from skillopt.skill.document import SKILL_FILE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,16 +13,18 @@ from typing import Any, Literal, TypeAlias
 
 from skillopt.errors import SkillError, suggest
 from skillopt.skill.assembly import Change, rebuild
-from skillopt.skill.document import Document, problem_with, to_lf
-from skillopt.skill.paths import (
+from skillopt.skill.document import (
     MOST_CHARS,
     MOST_CHARS_IN_ALL,
     MOST_FILES,
     ONE_DOCUMENT,
     SKILL_FILE,
+    Document,
     EditableFiles,
     clash,
     path_problem,
+    problem_with,
+    to_lf,
 )
 
 OPS: tuple[str, ...] = ("append", "insert_after", "replace", "delete")

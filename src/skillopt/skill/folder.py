@@ -10,9 +10,17 @@ from pathlib import Path
 
 from skillopt.errors import SkillError
 from skillopt.files import as_usage_error, read_text, write_bytes, write_text
-from skillopt.skill.document import Document, unpack
+from skillopt.skill.document import (
+    MOST_CHARS,
+    MOST_CHARS_IN_ALL,
+    MOST_FILES,
+    SKILL_FILE,
+    Document,
+    clash,
+    path_problem,
+    unpack,
+)
 from skillopt.skill.layout import BOM
-from skillopt.skill.paths import MOST_CHARS, MOST_CHARS_IN_ALL, MOST_FILES, SKILL_FILE, clash, path_problem
 from skillopt.skill.spec import frontmatter_fields, new_violations
 
 

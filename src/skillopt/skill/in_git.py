@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 
 from skillopt.errors import Fault, SkillError, UsageError, suggest
 from skillopt.process import ask_process, minimal_env
+from skillopt.skill.document import SKILL_FILE
 from skillopt.skill.folder import Skill, load_skill
-from skillopt.skill.paths import SKILL_FILE
 
 _SECONDS = 120.0
 

@@ -1,4 +1,4 @@
-"""Puts a skill where an agent finds it, with the files it carries."""
+"""A skill as agents meet it: the description by which they decide to load it, and the folder they load."""
 
 from __future__ import annotations
 
@@ -6,16 +6,125 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from skillopt.errors import Fault, SkillError
 from skillopt.files import write_text
-from skillopt.skill.description import ListedSkill
-from skillopt.skill.document import Document, pack, unpack
+from skillopt.skill.document import SKILL_FILE, Document, pack, unpack
 from skillopt.skill.folder import Skill, copy_skill, write_files
-from skillopt.skill.paths import SKILL_FILE
-from skillopt.skill.spec import frontmatter_fields
+from skillopt.skill.layout import frontmatter_end
+from skillopt.skill.spec import MAX_DESCRIPTION, frontmatter_fields
+
+_KEY = "description"
+_LINE = re.compile(r"^(\w[\w-]*):[ \t]*([^\r\n]*?)[ \t]*\r?$", re.MULTILINE)
+_LISTED_NAME = re.compile(r"[\w-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedSkill:
+    """A skill as far as an agent shows it before it loads one."""
+
+    name: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillListing:
+    """A skill whose description is trained, among the other skills that the agent lists."""
+
+    skill: Skill
+    others: tuple[ListedSkill, ...] = ()
+
+    def whole(self, description: str) -> str:
+        """The text of SKILL.md with that description."""
+        return with_description(self.skill.document.text, description)
+
+
+def on_one_line(description: str) -> str:
+    """A description as agents list it."""
+    return " ".join(description.split())
+
+
+def description_of(skill: Skill) -> str:
+    """The description, on one line. Raises `SkillError` where the skill has none."""
+    found = _fields(skill.document.text).get(_KEY)
+    if not isinstance(found, str) or not found.strip():
+        raise SkillError(
+            f"{skill.path or skill.name} has no description: an agent would never load it. Give it"
+            " frontmatter with name and description: a line `---`, both, and a line `---`."
+        )
+    return on_one_line(found)
+
+
+def with_description(text: str, description: str) -> str:
+    """The text of a skill with another description, byte for byte the same elsewhere."""
+    wanted = on_one_line(description)
+    start, end = _span(text)
+    end = start + len(text[start:end].rstrip())  # a block scalar ends behind its last line
+    # A line as YAML has it: as it is, or as a JSON text, which is a YAML text whatever is in it.
+    try:
+        is_plain = yaml.safe_load(f"{_KEY}: {wanted}") == {_KEY: wanted}
+    # A day that is none, 5,000 digits, `!!timestamp x`, `!!bool maybe`, brackets.
+    except (yaml.YAMLError, ValueError, AttributeError, LookupError, RecursionError):
+        is_plain = False
+    changed = text[:start] + (wanted if is_plain else json.dumps(wanted, ensure_ascii=False)) + text[end:]
+    before, after = frontmatter_fields(text), frontmatter_fields(changed)
+    if after.get(_KEY) != wanted or (before and after != {**before, _KEY: wanted}):
+        raise SkillError(
+            "The description cannot be replaced without changing how the rest of the frontmatter reads. Write"
+            " it as one line, `description: ...`."
+        )
+    return changed
+
+
+def problem_with(description: str) -> str:
+    """Which rule of Agent Skills a description breaks, in words; empty where none."""
+    shown = on_one_line(description)
+    if not shown:
+        return "a description may not be empty"
+    if len(shown) > MAX_DESCRIPTION:
+        return f"the description has {len(shown)} characters; {MAX_DESCRIPTION} are allowed"
+    return "a description may not hold < or >" if "<" in shown or ">" in shown else ""
+
+
+def listed_in(folders: Iterable[Path]) -> Iterator[ListedSkill]:
+    """The skills below these folders that an agent would list, by name; of one name the first counts."""
+    found: dict[str, ListedSkill] = {}
+    for file in (file for folder in folders for file in sorted(folder.glob(f"*/{SKILL_FILE}"))):
+        try:
+            fields = _fields(file.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError):
+            continue
+        name, description = fields.get("name"), fields.get(_KEY)
+        if isinstance(name, str) and isinstance(description, str):
+            listed = ListedSkill(name=name, description=on_one_line(description))
+            if _LISTED_NAME.fullmatch(name) and listed.description:
+                found.setdefault(name, listed)
+    yield from (found[name] for name in sorted(found))
+
+
+def _fields(text: str) -> dict[str, Any]:
+    """The frontmatter. What is no YAML, as a colon without quotes, is read line by line, as agents do."""
+    lines = _LINE.finditer(text, 0, frontmatter_end(text))
+    return frontmatter_fields(text) or {line[1]: line[2] for line in lines}
+
+
+def _span(text: str) -> tuple[int, int]:
+    """Where the value of the description stands."""
+    if not frontmatter_fields(text):
+        return next(one.span(2) for one in _LINE.finditer(text, 0, frontmatter_end(text)) if one[1] == _KEY)
+    begin = text.index("\n") + 1
+    inside = text[begin : frontmatter_end(text)].removesuffix("\n").rpartition("\n")[0]
+    node = yaml.compose(inside, Loader=yaml.BaseLoader)
+    assert isinstance(node, yaml.MappingNode), "a description was read"
+    value = next(value for key, value in node.value if key.value == _KEY)
+    return begin + value.start_mark.index, begin + value.end_mark.index
+
 
 SKILL_NAME = "skillopt-target"
 DESCRIPTION = "How tasks of this kind are done well. Use it for every task in this workspace."

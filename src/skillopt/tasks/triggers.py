@@ -12,8 +12,8 @@ from itertools import zip_longest
 from pathlib import Path
 
 from skillopt.errors import TaskError
-from skillopt.skill.description import SkillListing, description_of
-from skillopt.skill.paths import SKILL_FILE
+from skillopt.skill.document import SKILL_FILE
+from skillopt.skill.install import SkillListing, description_of
 from skillopt.tasks.benchmark import AGENT_PROMPT
 from skillopt.tasks.data import SplitBenchmark, TaskLoader
 from skillopt.tasks.protected import Protected

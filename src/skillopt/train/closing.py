@@ -1,15 +1,17 @@
-"""What a step leaves when it closes: the state after it, its record, and what later analysts are told."""
+"""What a step leaves when it closes: the state after it, its record and what later analysts are told; and the
+log that keeps them.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from skillopt.errors import BudgetSpent, UnusableReplies
 from skillopt.evaluation.stage import fact
-from skillopt.events import HandedOver, Notice, Updated
+from skillopt.events import Checkpoint, Event, HandedOver, Notice, Updated
 from skillopt.events.place import Place
 from skillopt.events.records import CandidateRecord, EditCounts, StepRecord
 from skillopt.events.state import MemoryEntry, State
@@ -287,3 +289,29 @@ def _about_notes(update: Update, reflection: Reflection) -> dict[str, Any]:
         "n_appendix_notes_total": 0 if appendix is None else len(appendix.notes),
         "n_appendix_notes_consolidated": appendix is not None and appendix.consolidated,
     }
+
+
+class Log(Protocol):
+    """Keeps what is decided, in order and once, and knows what was decided before."""
+
+    def emit(self, event: Event) -> None: ...
+
+    def last_checkpoint(self) -> Checkpoint | None:
+        """Where the run stands."""
+        ...
+
+    def checkpoint(self, id: str) -> Checkpoint:
+        """An earlier checkpoint."""
+        ...
+
+    def memory(self) -> tuple[MemoryEntry, ...]:
+        """What the checkpoints so far told later analysts, as far back as they are told."""
+        ...
+
+    def handed_over(self) -> HandedOver | None:
+        """What the budget's end handed over since the last checkpoint."""
+        ...
+
+    def looks(self, other_than: str) -> int:
+        """How often test was looked at, not counting the look of that id."""
+        ...

@@ -21,7 +21,7 @@ from skillopt.gate.gate import Gate
 from skillopt.process.waiting import together
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit, apply
-from skillopt.skill.hunks import split
+from skillopt.skill.rewrite import split
 from skillopt.skill.store import SkillStore
 from skillopt.tasks.rollout import Rollout
 from skillopt.tasks.task import Task

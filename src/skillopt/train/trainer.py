@@ -19,9 +19,9 @@ from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.update import Update
 from skillopt.skill.document import Document
 from skillopt.skill.store import SkillStore
-from skillopt.train.ahead import Ahead
 from skillopt.train.claim import TestReport, TrainingEnd
 from skillopt.train.closing import (
+    Log,
     baseline_notices,
     close_step,
     handed_over,
@@ -30,8 +30,7 @@ from skillopt.train.closing import (
     updated,
 )
 from skillopt.train.epoch_end import EpochEnd, LookBack
-from skillopt.train.log import Log
-from skillopt.train.plan import Batch, Plan
+from skillopt.train.plan import Ahead, Batch, Plan
 from skillopt.train.pruning import Pruner
 from skillopt.train.sealed_test import SealedTest
 from skillopt.train.strategies.paper import Paper

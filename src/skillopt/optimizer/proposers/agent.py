@@ -17,18 +17,16 @@ from skillopt.events.step import Step
 from skillopt.files import temporary_folder, write_text
 from skillopt.messages import Tool
 from skillopt.models.reading import Unusable
-from skillopt.optimizer.ask import packaged
+from skillopt.optimizer.ask import clipped, memory_section, packaged, section, told_answer, trajectory
 from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.proof import LONGEST_PROMPT, naming_tasks
 from skillopt.optimizer.proposers.port import Evidence, ProposerSetup
-from skillopt.optimizer.render import clipped, memory_section, section, told_answer, trajectory
 from skillopt.redact import MARK, redact_patterns
-from skillopt.skill.document import Document
+from skillopt.skill.document import SKILL_FILE, Document, EditableFiles
 from skillopt.skill.edits import Edit
 from skillopt.skill.folder import copy_skill
-from skillopt.skill.hunks import split
 from skillopt.skill.install import EVALS
-from skillopt.skill.paths import SKILL_FILE, EditableFiles
+from skillopt.skill.rewrite import split
 from skillopt.tasks.rollout import Score, Scored, Trajectory
 from skillopt.tasks.task import Split, Task
 

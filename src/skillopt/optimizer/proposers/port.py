@@ -10,9 +10,9 @@ from skillopt.evaluation.runner import Evaluator
 from skillopt.events.step import Step
 from skillopt.models.port import Model
 from skillopt.optimizer.minibatches import Studied
+from skillopt.skill.document import ONE_DOCUMENT, EditableFiles
 from skillopt.skill.edits import Edit
 from skillopt.skill.folder import Skill
-from skillopt.skill.paths import ONE_DOCUMENT, EditableFiles
 from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.rollout import Scored
 from skillopt.tasks.task import Task

@@ -19,8 +19,8 @@ from skillopt.harnesses.port import Session, rollout_prompt, system_prompt
 from skillopt.messages import Message, Reply, Request, Usage
 from skillopt.models.world.optimizer import ALL_RULES, propose, shown_skill
 from skillopt.models.world.rules import CASE, WorldRules, chance, code_of, is_solved
+from skillopt.optimizer.ask import trajectory
 from skillopt.optimizer.proposers.port import Evidence
-from skillopt.optimizer.render import trajectory
 from skillopt.run.estimation.counting import CHARS_A_TOKEN, CallCounter
 from skillopt.skill.edits import Edit, parse_edit
 from skillopt.tasks.benchmark import Benchmark, Environment

@@ -5,8 +5,9 @@ taken, controlled on tasks that passed.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from skillopt.evaluation.runner import PlannedRow
@@ -15,25 +16,18 @@ from skillopt.gate.gate import Gate
 from skillopt.optimizer.proof import Joiner
 from skillopt.optimizer.select import Selection
 from skillopt.process.waiting import together
+from skillopt.skill.distinct import gist
 from skillopt.skill.edits import Edit, Outcome
-from skillopt.train.blame import beyond, blame, blamed, not_worth_it
-from skillopt.train.strategies._lanes import LaneSearch
-from skillopt.train.strategies._proven import (
-    Proven,
-    alike_groups,
-    by_strength,
-    copies_of,
-    cover,
-    edits_of,
-    head,
-    without_copies,
-)
-from skillopt.train.trials import EditTrial, Trials, broken_in, fixed_in
+from skillopt.train.strategies._lanes import LaneSearch, Proven, by_strength, without_copies
+from skillopt.train.trials import EditTrial, Trials, beyond, blame, blamed, broken_in, fixed_in, not_worth_it
 
 SHARED = 2
 """Tasks of another edit on which one must show that it can stand for it."""
 ROUNDS = 3
 """How often a choice is controlled and mended before it goes to the gate as it is."""
+_EXAMPLE = re.compile(r"(?:\bfor )?\bexamples?\b|\be\.g\b|->|→", re.IGNORECASE)
+_FEWEST = 2
+"""Words that a rule must have to be compared without its example."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,3 +247,52 @@ class Choice:
     ) -> None:
         event = blamed(self._step.place, "control", trials, guilty, number=number, fixes=fixes)
         self._step.emit(event)
+
+
+def copies_of(one: Proven) -> list[list[str]]:
+    """Ids of each of its edits that has copies, with theirs."""
+    size = len(one.edits)
+    of_each = [(edit, one.copies[at::size]) for at, edit in enumerate(one.edits)]
+    return [[edit.id, *(copy.id for copy in copies)] for edit, copies in of_each if copies]
+
+
+def cover(proven: Sequence[Proven], covered: Collection[str] = ()) -> list[Proven]:
+    """The one that fixes most tasks which are not covered, then the one that fixes most of the others, until
+    none fixes a further task.
+    """
+    left, covered, chosen = list(proven), set(covered), list[Proven]()
+    while left:
+        best = max(left, key=lambda one: len(set(one.fixed) - covered))  # the first of equals
+        if not set(best.fixed) - covered:
+            break
+        chosen.append(best)
+        covered |= set(best.fixed)
+        left.remove(best)
+    return chosen
+
+
+def head(group: Sequence[Proven], whole: Sequence[Proven] = ()) -> Proven:
+    """The first of a group, with the evidence of all of it."""
+    fixed = tuple(dict.fromkeys(task for one in (whole or group) for task in one.fixed))
+    return replace(group[0], fixed=fixed)
+
+
+def edits_of(chosen: Sequence[Proven]) -> tuple[Edit, ...]:
+    """Each of their edits once, saying what it fixed where it stands first."""
+    found: dict[str, Edit] = {}
+    for one in chosen:
+        told = {"support_count": len(one.fixed), "source_type": "failure", "fixed": list(one.fixed)}
+        for edit in one.edits:
+            found.setdefault(edit.id, replace(edit, evidence={**edit.evidence, **told}))
+    return tuple(found.values())
+
+
+def alike_groups(texts: Sequence[str]) -> list[list[int]]:
+    """The places of texts whose rules, without their examples, have the same words in any order: only a trial
+    can tell which of them say the same.
+    """
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for at, text in enumerate(texts):
+        rule = gist(_EXAMPLE.split(text, maxsplit=1)[0])
+        groups.setdefault(tuple(sorted(rule if len(rule) >= _FEWEST else gist(text))), []).append(at)
+    return [group for group in groups.values() if len(group) > 1]

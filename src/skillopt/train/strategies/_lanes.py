@@ -12,17 +12,15 @@ from skillopt.events import Minibatch, Proved
 from skillopt.events.step import Step
 from skillopt.gate.decision import RowId
 from skillopt.optimizer.minibatches import Studied
-from skillopt.optimizer.proof import LaneAnalyst
+from skillopt.optimizer.proof import LaneAnalyst, SmallLaneAnalyst
 from skillopt.optimizer.proposers.port import DeadEdit, Evidence
 from skillopt.optimizer.reflect import WholeBatch
-from skillopt.optimizer.small import SmallLaneAnalyst
 from skillopt.process.waiting import together
-from skillopt.skill.distinct import distinct
+from skillopt.skill.distinct import MARKS, alike, distinct, plain
+from skillopt.skill.document import SKILL_FILE
 from skillopt.skill.edits import Edit, Outcome, apply
-from skillopt.skill.paths import SKILL_FILE
 from skillopt.tasks.rollout import Rollout, Scored
 from skillopt.tasks.task import Task
-from skillopt.train.strategies._proven import Proven, in_its_place, without_copies, wording
 from skillopt.train.trials import EditTrial, Trials, Worths, fixed_in
 
 HARDLY_ANY = 0.1
@@ -31,6 +29,27 @@ where a target is noisy.
 """
 AGAIN = 1
 """The draw that repeats a trial under noise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proven:
+    """Edits that fixed tasks: one edit, or several where only together they did."""
+
+    edits: tuple[Edit, ...]
+    fixed: tuple[str, ...]
+    """Train tasks, in planned order."""
+    copies: tuple[Edit, ...] = ()
+    """Edits that say the same, whose fixed tasks are counted here."""
+
+    @property
+    def id(self) -> str:
+        """That of its first edit."""
+        return self.edits[0].id
+
+    def with_copy(self, other: Proven) -> Proven:
+        """Both as one, with their evidence added up."""
+        fixed = tuple(dict.fromkeys((*self.fixed, *other.fixed)))
+        return replace(self, fixed=fixed, copies=(*self.copies, *other.edits, *other.copies))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -327,3 +346,40 @@ class LaneSearch:
         failed = {(row.task.id, AGAIN): lane.before[row.task.id, 0] for row in rows}
         held = fixed_in(failed, self.trials.worths(again))
         return [Proven(edits=edits, fixed=tuple(task for task, _ in held))] if held else []
+
+
+def wording(edit: Edit) -> tuple[str, ...]:
+    """What two edits share that differ in case, blanks, marks around words, list marks or the place of an
+    insertion alone.
+    """
+    inserts = edit.op in ("append", "insert_after")
+    texts = ("insert" if inserts else f"{edit.op} {edit.path}", "" if inserts else edit.target, edit.content)
+    return tuple(map(plain, texts))
+
+
+def without_copies(proven: Sequence[Proven]) -> list[Proven]:
+    """Copies and near-copies joined; the one that fixed most stands for them."""
+    found: dict[tuple[tuple[str, ...], ...], Proven] = {}
+    for one in by_strength(proven):
+        words = tuple(wording(edit) for edit in one.edits)
+        found[words] = found[words].with_copy(one) if words in found else one
+    return list(found.values())
+
+
+def by_strength(proven: Sequence[Proven]) -> list[Proven]:
+    """Those that fixed most first, else as they were."""
+    return sorted(proven, key=lambda one: -len(one.fixed))
+
+
+def in_its_place(content: str, text: str) -> tuple[str, str] | None:
+    """The line of a text that content of one line says nearly again, and what would stand in its place; None
+    where a line has the very words.
+    """
+    said = content.strip()
+    if "\n" in said or plain(said) in map(plain, text.splitlines()):
+        return None
+    line = next((line for line in text.splitlines() if alike(line, said)), None)
+    if line is None:
+        return None
+    mark = MARKS.match(line)
+    return line, (mark.group() if mark else "") + MARKS.sub("", said)

@@ -19,10 +19,8 @@ from skillopt.optimizer.update import Update, by_edits
 from skillopt.process.waiting import together
 from skillopt.skill.edits import Edit
 from skillopt.tasks.rollout import Rollout, Scored
-from skillopt.train.blame import blame, blamed, freed, not_worth_it
-from skillopt.train.strategies._choice import Choice, join
-from skillopt.train.strategies._lanes import Lane, LaneSearch
-from skillopt.train.strategies._proven import cover, edits_of, without_copies
+from skillopt.train.strategies._choice import Choice, cover, edits_of, join
+from skillopt.train.strategies._lanes import Lane, LaneSearch, without_copies
 from skillopt.train.strategies.port import (
     JudgedCandidate,
     StepFindings,
@@ -30,7 +28,7 @@ from skillopt.train.strategies.port import (
     StrategyContext,
     essentials,
 )
-from skillopt.train.trials import Trials, broken_in, is_broken, noise_in
+from skillopt.train.trials import Trials, blame, blamed, broken_in, freed, is_broken, noise_in, not_worth_it
 
 SMALLEST_PAIRED = 15
 """Val tasks below which no test of chance has the power to accept anything but miracles."""
