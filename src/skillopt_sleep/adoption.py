@@ -16,8 +16,7 @@ from skillopt.changes.files import FileChange, confined
 from skillopt.changes.journal import Action, AppliedChange, ChangeJournal
 from skillopt.errors import UsageError
 from skillopt_sleep.proposal_page import flag_lines
-from skillopt_sleep.status import ProposalsStatus, status
-from skillopt_sleep.store import OpenedProposal, Store, subject_of
+from skillopt_sleep.store import OpenedProposal, StagedProposals, Store, subject_of
 
 _PUT_IN_BY_HAND = (
     "Look at the diff and put it in by hand, or discard it: the next night starts from your text."
@@ -29,13 +28,10 @@ class AdoptionResult:
     """What adopting, undoing or discarding did."""
 
     proposal: str
-    action: Action
-    edits: tuple[int, ...]
-    written: tuple[Path, ...] = ()
+    change: AppliedChange
+    """Files in its `left_out` were changed by somebody else at the last moment, and stay so."""
     backups: Path | None = None
     """The folder in which every replaced text lies."""
-    left_out: tuple[str, ...] = ()
-    """Targets that somebody else changed at the last moment; they are as that somebody left them."""
     recovered: tuple[str, ...] = ()
     """What an earlier crash had left behind, in words."""
     findings: tuple[str, ...] = ()
@@ -140,9 +136,9 @@ class Adoption:
         lines = (f"edit {edit.id}: {line}" for edit in flagged for line in flag_lines(edit))
         return (*opened.proposal.findings(chosen), *lines)
 
-    def status(self) -> ProposalsStatus:
+    def status(self) -> StagedProposals:
         """Where everything stands, without changing anything."""
-        return status(self.store, self.roots)
+        return self.store.load_all()
 
     @property
     def _journal(self) -> ChangeJournal:
@@ -154,29 +150,29 @@ class Adoption:
         self.store.refuse_inside(self.roots)
         with self._journal.alone():
             recovered = self._journal.recover()
-            refused = self.store.load_all()[1].items()
+            refused = self.store.load_all().refused.items()
             yield (*recovered, *(f"Proposal {id} was left as it is: {error}" for id, error in refused))
 
     def opened(self, id: str | None = None) -> OpenedProposal:
         """The named proposal, else the newest of the project with something to decide, else its newest."""
         if id is not None:
             return self.store.load(id)
-        found, refused = self.store.load_all()
-        meant = [one for one in found if self.project in (None, one.proposal.project)]
+        staged = self.store.load_all()
+        meant = [one for one in staged.proposals if self.project in (None, one.proposal.project)]
         if not meant:
             whose = "" if self.project is None else f" for {self.project}"
-            why = next((f" {error}" for error in refused.values()), "")
-            other = " Those of other projects are named by their id; `skillopt sleep status` lists them."
+            why = next((f" {error}" for error in staged.refused.values()), "")
+            if staged.proposals:
+                why += " Those of other projects are named by their id; `skillopt sleep status` lists them."
             raise UsageError(
-                f"There is no proposal{whose} in {self.store.home} yet.{why}{other if found else ''}"
-                " `skillopt sleep run` makes one."
+                f"There is no proposal{whose} in {self.store.home} yet.{why} `skillopt sleep run` makes one."
             )
         return next((one for one in meant if one.pending), meant[0])
 
     def _last_adopted(self) -> OpenedProposal:
         adopted = [
             (one.history.standing[-1].time, one)
-            for one in self.store.load_all()[0]
+            for one in self.store.load_all().proposals
             if one.history.standing and self.project in (None, one.proposal.project)
         ]
         if not adopted:
@@ -210,11 +206,8 @@ class Adoption:
         proposal, named_only = opened.proposal, opened.pending - opened.free_to_adopt - change.taken
         return AdoptionResult(
             proposal=proposal.id,
-            action=change.action,
-            edits=tuple(sorted(change.taken)),
-            written=change.written,
+            change=change,
             backups=self._journal.backups(subject_of(proposal.id)) if change.files else None,
-            left_out=change.left_out,
             recovered=recovered,
             findings=proposal.findings(change.taken),
             left=tuple(sorted(named_only)) if change.action == "adopt" else (),

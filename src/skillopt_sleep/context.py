@@ -21,7 +21,6 @@ from skillopt_sleep.job import NightJobs
 from skillopt_sleep.plan import NightPlan
 from skillopt_sleep.settings import NightSettings, Roles, find_settings, read_settings
 from skillopt_sleep.state import NightHome, ProjectHome
-from skillopt_sleep.status import decisions, status
 from skillopt_sleep.targets import SkillPlaces, skill_places, target_of
 from skillopt_sleep.tasks import TasksFile, read_tasks
 
@@ -204,9 +203,9 @@ def _run_folders(kept: ProjectHome, before: datetime) -> Iterator[Path]:
 
 def _decided(context: NightContext, before: datetime) -> Iterator[str]:
     store = context.home.store
-    made = decisions(store, None)
-    last_adopted = {one.path: one.proposal for one in made if one.decision == "adopted"}.values()
-    for one in status(store, context.roots()).proposals:
+    made = store.decisions(None)
+    last_adopted = {one.target.path: one.proposal for one in made if one.decision == "adopted"}.values()
+    for one in store.load_all().proposals:
         times = [each.time for each in made if each.proposal == one.proposal.id]
         is_over = one.state in ("adopted", "discarded") and times and max(times) < before
         if is_over and one.proposal.id not in last_adopted:

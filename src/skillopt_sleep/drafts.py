@@ -14,7 +14,7 @@ from skillopt_sleep.plan import NightTarget, SkillOutcome, UnmeasuredWish
 from skillopt_sleep.proposal import DraftStep, EditEvidence, Judgement, TargetDraft, proposed
 from skillopt_sleep.requests import folded
 from skillopt_sleep.settings import NightSettings
-from skillopt_sleep.status import Decision
+from skillopt_sleep.store import Decision
 from skillopt_sleep.targets import SkillPlaces, path_for, target_of
 from skillopt_sleep.texts import learned
 
@@ -38,7 +38,7 @@ def suggestions_for(
         folded(str(evidence.edit.get("wish", "")))
         for one in decided
         if one.decision != "undone"
-        for evidence in one.evidence
+        for evidence in one.edit.evidence
         if evidence.edit.get("op") == _OP
     }
     found: dict[tuple[Path, str], UnmeasuredWish] = {}

@@ -25,7 +25,7 @@ from skillopt_sleep.proposal import Cost
 from skillopt_sleep.readings import prompt_text
 from skillopt_sleep.scorer import NightScorer, has_rubric
 from skillopt_sleep.settings import NightSettings, Roles
-from skillopt_sleep.status import Decision
+from skillopt_sleep.store import Decision
 from skillopt_sleep.targets import without_frontmatter
 from skillopt_sleep.texts import with_learned
 from skillopt_sleep.worktrees import WORKTREE, Checkout, Worktree
@@ -231,11 +231,12 @@ def advice_of(
     """
     lines = [f"- {' '.join(settings.preferences.split())}"] if settings.preferences.strip() else []
     for one in decisions[-_DECISIONS:]:
-        text = " ".join((one.added or one.cut).split())[:_SHOWN]
-        what = "adding" if one.added else "removing"
+        cut, added = one.target.merged.part(one.edit.id)
+        text = " ".join((added or cut).split())[:_SHOWN]
+        what = "adding" if added else "removing"
         verdict = "agreed to" if one.decision == "adopted" else "decided against"
         lines.append(
-            f"- The person {verdict} {what} this in {one.target}: {json.dumps(text, ensure_ascii=False)}"
+            f"- The person {verdict} {what} this in {one.target.name}: {json.dumps(text, ensure_ascii=False)}"
         )
     for skill, text in dict.fromkeys(refused[-_DECISIONS:]):
         quoted = json.dumps(" ".join(text.split())[:_SHOWN], ensure_ascii=False)

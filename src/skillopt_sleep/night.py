@@ -26,7 +26,6 @@ from skillopt_sleep.state import (
     with_earlier_skill,
     with_open_proposal,
 )
-from skillopt_sleep.status import decisions
 from skillopt_sleep.training import REFUSED, UNMEASURED, NightObserver, NightTraining
 
 
@@ -145,7 +144,7 @@ async def _begin(
     gathered = await gather(context, since, asking, replays=replays)
     settings, number = context.settings, state.night + 1
     earlier = earlier_nights(context.kept, number)
-    decided = decisions(context.home.store, str(context.project))
+    decided = context.home.store.decisions(str(context.project))
     refused = [
         (target.name, text)
         for night in earlier
@@ -213,7 +212,7 @@ def _stage(night: NightPlan, context: NightContext, now: datetime, cost: Cost) -
         return None
     store, project = context.home.store, str(context.project)
     name = f"night-{night.number}-{night.started:%Y%m%dT%H%M%S}"
-    for one in store.load_all()[0]:
+    for one in store.load_all().proposals:
         if (one.proposal.night, one.proposal.project) == (name, project):
             return one.proposal
     roots = context.places.roots

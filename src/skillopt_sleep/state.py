@@ -20,8 +20,7 @@ from skillopt_sleep.plan import EarlierSkill, NightPlan, NightTarget
 from skillopt_sleep.readings import Readings
 from skillopt_sleep.requests import normal
 from skillopt_sleep.settings import NightSettings
-from skillopt_sleep.status import Decision
-from skillopt_sleep.store import Store
+from skillopt_sleep.store import Decision, Store
 from skillopt_sleep.tasks import NightTask
 
 KEPT = 200
@@ -253,7 +252,7 @@ def with_earlier_skill(
 ) -> tuple[NightTarget, str]:
     """The target with what its slow update looks back to, or why there is nothing, in words."""
     path = str(target.path)
-    adopted = {one.proposal for one in decisions if one.decision == "adopted" and one.path == path}
+    adopted = {one.proposal for one in decisions if one.decision == "adopted" and one.target.path == path}
     recent = [night for night in earlier if tonight - window <= night.number < tonight]
     found = _proposed_for(target, recent, ended, adopted)
     if not found:

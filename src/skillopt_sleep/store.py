@@ -10,24 +10,38 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Literal
 
 from pydantic import ValidationError
 
-from skillopt.changes.files import digest
+from skillopt.changes.files import confined, digest
 from skillopt.changes.journal import Action, ChangeJournal, History
 from skillopt.errors import UnknownName, UsageError
 from skillopt.files import make_private_folder, write_bytes
 from skillopt.redact.printable import printable
 from skillopt.skill.steering import TextOrigins
-from skillopt_sleep.proposal import Cost, IsMemoryFile, NightProposal, TargetDraft, proposed
+from skillopt_sleep.proposal import (
+    Cost,
+    IsMemoryFile,
+    NightProposal,
+    ProposedEdit,
+    ProposedFile,
+    TargetDraft,
+    proposed,
+)
 from skillopt_sleep.proposal_page import page
 
 MANIFEST = "proposal.json"
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
+Disk = Literal["old", "new", "other", "missing", "refused"]
+"""What a file holds: the text before the last change, the text after it, somebody else's, or none."""
+Ruling = Literal["adopted", "undone", "discarded"]
+_RULINGS: Mapping[Action, Ruling] = {"adopt": "adopted", "undo": "undone", "discard": "discarded"}
+State = Literal["pending", "partly adopted", "adopted", "discarded", "replaced", "interrupted"]
 
 
 def subject_of(id: str) -> str:
@@ -36,11 +50,92 @@ def subject_of(id: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a person decided on one edit."""
+
+    proposal: str
+    target: ProposedFile
+    edit: ProposedEdit
+    decision: Ruling
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedProposal:
     """A proposal with what was decided on it."""
 
     proposal: NightProposal
     history: History
+
+    @property
+    def state(self) -> State:
+        """Where the proposal stands."""
+        every, history = {edit.id for edit in self.proposal.edits}, self.history
+        if history.open is not None:
+            return "interrupted"
+        if history.replaced_by:
+            return "replaced"
+        if every <= history.discarded:
+            return "discarded"
+        if every <= history.discarded | history.adopted:
+            return "adopted"
+        return "partly adopted" if history.adopted else "pending"
+
+    @property
+    def note(self) -> str:
+        """What else a person should know of where it stands."""
+        if self.history.replaced_by:
+            return f"by {self.history.replaced_by}"
+        if self.history.open is None:
+            return ""
+        return (
+            f"The last {self.history.open.action} was interrupted; the next adopt, undo or discard finishes"
+            " it, or drops it where no file had changed."
+        )
+
+    @property
+    def edits(self) -> dict[int, Literal["pending", "adopted", "discarded"]]:
+        """What was decided on each edit."""
+        adopted, discarded = self.history.adopted, self.history.discarded
+        return {
+            edit.id: "adopted" if edit.id in adopted else "discarded" if edit.id in discarded else "pending"
+            for edit in self.proposal.edits
+        }
+
+    def on_disk(self, target: ProposedFile, roots: Sequence[Path]) -> tuple[Disk, str]:
+        """What the live file of a target holds, and the reason in words.
+
+        Without an interrupted change *old* is the proposal's first text, *new* the one with all adopted edits.
+        """
+        try:
+            live = digest(confined(Path(target.path), roots).content())
+        except (UsageError, OSError) as error:
+            return "refused", str(error)
+        changing = self.history.open.files if self.history.open is not None else ()
+        file = next((file for file in changing if file.name == target.name), None)
+        has_adopted = file is None and bool(self.history.adopted & set(target.merged.edits))
+        old, new = (file.old, file.new) if file else (target.pin, digest(target.data(self.history.adopted)))
+        if live == old and not (live is None and has_adopted):
+            return "old", "" if live is not None else "It is not there yet."
+        if live == new:
+            return "new", ""
+        if live is None:
+            return "missing", "The file is not there any more."
+        return "other", "The file was edited since; adopt and undo would not overwrite it."
+
+    def decisions(self) -> Iterator[Decision]:
+        """The last decision on every edit that has one."""
+        last = {edit: change for change in self.history.changes for edit in change.taken}
+        for target in self.proposal.targets:
+            for edit in target.edits:
+                if (change := last.get(edit.id)) is not None:
+                    yield Decision(
+                        proposal=self.proposal.id,
+                        target=target,
+                        edit=edit,
+                        decision=_RULINGS[change.action],
+                        time=change.time,
+                    )
 
     @property
     def pending(self) -> frozenset[int]:
@@ -124,6 +219,14 @@ class OpenedProposal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StagedProposals:
+    """All proposals, the newest first; and why others are not the person's or cannot be read."""
+
+    proposals: tuple[OpenedProposal, ...]
+    refused: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
     """The person's proposals; `state` is the person's state folder."""
 
@@ -155,8 +258,8 @@ class Store:
             reverse=True,
         )
 
-    def load_all(self) -> tuple[list[OpenedProposal], dict[str, str]]:
-        """Every proposal of the person's, the newest first, and why the others are refused."""
+    def load_all(self) -> StagedProposals:
+        """Every proposal of the person's."""
         found: list[OpenedProposal] = []
         refused: dict[str, str] = {}
         for id in self.ids():
@@ -164,7 +267,17 @@ class Store:
                 found.append(self.load(id))
             except UsageError as error:
                 refused[id] = str(error)
-        return found, refused
+        return StagedProposals(proposals=tuple(found), refused=refused)
+
+    def decisions(self, project: str | None) -> tuple[Decision, ...]:
+        """Every decision that stands, for one project or for all, the oldest first."""
+        found = [
+            decision
+            for opened in self.load_all().proposals
+            if project in (None, opened.proposal.project)
+            for decision in opened.decisions()
+        ]
+        return tuple(sorted(found, key=lambda one: (one.time, one.proposal, one.edit.id)))
 
     def load(self, id: str) -> OpenedProposal:
         """A proposal, and what was decided on it.
@@ -254,7 +367,7 @@ class Store:
         paths = {target.path for target in newer.targets}
         gone = []
         with self.journal.alone():
-            for one in self.load_all()[0]:
+            for one in self.load_all().proposals:
                 older = one.proposal
                 is_open = older.project == newer.project and one.is_undecided
                 if older.id != newer.id and is_open and {target.path for target in older.targets} <= paths:
@@ -265,7 +378,7 @@ class Store:
 
     def undecided(self, project: str) -> set[str]:
         """The proposals of a project on which nothing at all was decided."""
-        found = (one for one in self.load_all()[0] if one.proposal.project == project)
+        found = (one for one in self.load_all().proposals if one.proposal.project == project)
         return {one.proposal.id for one in found if one.is_undecided}
 
     def forget(self, ids: Iterable[str]) -> None:

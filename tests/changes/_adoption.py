@@ -131,6 +131,11 @@ class World:
             cost=Cost(calls=12, tokens=3456, dollars=None, minutes=4.5),
         )
 
+    def disks(self) -> dict[str, str]:
+        """What `status` says each target of the newest proposal holds."""
+        shown = self.adoption().status().proposals[0]
+        return {target.name: shown.on_disk(target, self.roots)[0] for target in shown.proposal.targets}
+
     def files(self) -> dict[str, bytes]:
         """Everything below the roots, by name."""
         found = [path for root in self.roots for path in root.rglob("*") if path.is_file()]

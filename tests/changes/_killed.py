@@ -80,7 +80,7 @@ def main(folder: Path, how: str) -> None:
                 break
             row: dict[str, Any] = {"action": action, "number": number, "signal": -ended, "disk": look(world)}
             (shown,) = world.adoption().status().proposals
-            row["status"] = {target.name: target.disk for target in shown.targets}
+            row["status"] = world.disks()
             row["state"] = shown.state
             row["recovered"] = list(world.adoption().recover())
             row["after"] = look(world)

@@ -16,7 +16,6 @@ from changes._adoption import FIRST, MEMORY, SKILL, THIRD, World
 from skillopt.changes.journal import LOCK
 from skillopt.errors import RunConflict, UnknownName, UsageError
 from skillopt.files import lock
-from skillopt_sleep.status import decisions
 from skillopt_sleep.texts import with_learned
 
 REMEMBERED = with_learned(MEMORY, "- Run make.").encode()
@@ -32,9 +31,9 @@ def test_adopt_changes_exactly_the_staged_bytes_and_undo_restores_them_exactly(w
     before = world.files()
     proposal = world.stage()
     done = world.adoption().adopt()
-    assert (done.proposal, done.edits, done.written) == (
+    assert (done.proposal, done.change.taken, done.change.written) == (
         proposal.id,
-        (1, 2, 3, 4),
+        {1, 2, 3, 4},
         (world.skill, world.memory),
     )
     assert world.files() == {
@@ -42,7 +41,7 @@ def test_adopt_changes_exactly_the_staged_bytes_and_undo_restores_them_exactly(w
         ".claude/skills/notes/SKILL.md": THIRD.encode(),
         "project/CLAUDE.md": REMEMBERED,
     }
-    assert world.adoption().undo().edits == (1, 2, 3, 4)
+    assert world.adoption().undo().change.taken == {1, 2, 3, 4}
     assert world.files() == before
 
 
@@ -110,7 +109,7 @@ def test_a_folder_in_which_somebody_put_something_stays(world: World) -> None:
 
 def test_one_skill_can_be_adopted_by_its_name(world: World) -> None:
     world.stage()
-    assert world.adoption().adopt(targets=["CLAUDE.md"]).edits == (4,)
+    assert world.adoption().adopt(targets=["CLAUDE.md"]).change.taken == {4}
     assert (world.skill.read_bytes(), world.memory.read_bytes()) == (SKILL.encode(), REMEMBERED)
     with pytest.raises(UnknownName, match="Did you mean 'notes'"):
         world.adoption().adopt(targets=["note"])
@@ -170,9 +169,9 @@ def test_an_edit_that_cannot_be_adopted_is_named_and_nothing_happens(
 def test_discarding_touches_no_file_and_the_rest_can_still_be_adopted(world: World) -> None:
     world.stage()
     before = world.files()
-    assert world.adoption().discard(edits=[1, 3]).edits == (1, 3)
+    assert world.adoption().discard(edits=[1, 3]).change.taken == {1, 3}
     assert world.files() == before
-    assert world.adoption().adopt().edits == (2, 4)
+    assert world.adoption().adopt().change.taken == {2, 4}
     assert world.skill.read_text() == SKILL + CLOSING
     with pytest.raises(UsageError, match="all of it is decided"):
         world.adoption().adopt()
@@ -238,7 +237,7 @@ def test_a_file_that_changed_since_the_proposal_is_not_overwritten_and_neither_i
     with pytest.raises(UsageError, match=r"CLAUDE\.md was changed.*not overwritten.*discard it"):
         world.adoption().adopt()
     assert world.files() == before
-    assert world.adoption().adopt(targets=["notes"]).written == (world.skill,)
+    assert world.adoption().adopt(targets=["notes"]).change.written == (world.skill,)
 
 
 def test_a_file_that_went_away_or_appeared_since_is_refused(world: World) -> None:
@@ -305,10 +304,14 @@ def test_a_file_changed_once_the_move_is_written_down_is_left_out_and_said(world
             world.memory.write_bytes(b"somebody else's")
 
     done = world.adoption(hook=meddle).adopt()
-    assert (done.left_out, done.edits, done.written) == (("CLAUDE.md",), (1, 2, 3), (world.skill,))
+    assert (done.change.left_out, done.change.taken, done.change.written) == (
+        ("CLAUDE.md",),
+        {1, 2, 3},
+        (world.skill,),
+    )
     assert (world.skill.read_bytes(), world.memory.read_bytes()) == (THIRD.encode(), b"somebody else's")
     (shown,) = world.adoption().status().proposals
-    assert (shown.state, shown.edits[4], [target.disk for target in shown.targets]) == (
+    assert (shown.state, shown.edits[4], list(world.disks().values())) == (
         "partly adopted",
         "pending",
         ["new", "other"],
@@ -327,7 +330,7 @@ def test_a_target_that_turns_into_a_link_at_the_last_moment_is_not_followed(worl
             world.memory.symlink_to(secret)
 
     done = world.adoption(hook=meddle).adopt()
-    assert (done.left_out, secret.read_bytes()) == (("CLAUDE.md",), MEMORY.encode())
+    assert (done.change.left_out, secret.read_bytes()) == (("CLAUDE.md",), MEMORY.encode())
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes")
@@ -351,8 +354,9 @@ def test_a_symlinked_target_is_refused_and_what_it_leads_to_is_untouched(world: 
     with pytest.raises(UsageError, match=r"SKILL\.md is a symbolic link"):
         world.adoption().adopt()
     assert victim.read_bytes() == SKILL.encode() and world.skill.is_symlink()
-    shown = world.adoption().status().proposals[0].targets[0]
-    assert shown.disk == "refused" and "symbolic link" in shown.note
+    (shown,) = world.adoption().status().proposals
+    disk, note = shown.on_disk(shown.proposal.targets[0], world.roots)
+    assert disk == "refused" and "symbolic link" in note
     with pytest.raises(UsageError, match="symbolic link"):
         world.stage(world.skill_draft())
     assert world.store.ids() == [proposal.id]
@@ -463,14 +467,14 @@ def test_of_four_nights_in_parallel_one_is_adopted_and_the_others_are_refused_by
 def test_status_tells_where_everything_stands(world: World) -> None:
     world.stage()
     (shown,) = world.adoption().status().proposals
-    assert (shown.state, set(shown.edits.values()), [one.disk for one in shown.targets]) == (
+    assert (shown.state, set(shown.edits.values()), list(world.disks().values())) == (
         "pending",
         {"pending"},
         ["old", "old"],
     )
     world.adoption().adopt(edits=[1])
     (shown,) = world.adoption().status().proposals
-    assert (shown.state, shown.edits, [one.disk for one in shown.targets]) == (
+    assert (shown.state, shown.edits, list(world.disks().values())) == (
         "partly adopted",
         {1: "adopted", 2: "pending", 3: "pending", 4: "pending"},
         ["new", "old"],
@@ -478,7 +482,7 @@ def test_status_tells_where_everything_stands(world: World) -> None:
     world.skill.write_bytes(b"mine")
     world.memory.unlink()
     (shown,) = world.adoption().status().proposals
-    assert [one.disk for one in shown.targets] == ["other", "missing"]
+    assert list(world.disks().values()) == ["other", "missing"]
     world.adoption().discard()
     assert world.adoption().status().proposals[0].state == "adopted"
 
@@ -488,8 +492,8 @@ def test_status_of_a_new_skill_says_that_it_is_not_there_yet_and_when_it_went_aw
     world.stage(world.skill_draft(SKILL.replace(": notes", ": fresh"), name="fresh", path=fresh, before=None))
 
     def shown() -> tuple[str, str]:
-        (target,) = world.adoption().status().proposals[0].targets
-        return target.disk, target.note
+        (shown,) = world.adoption().status().proposals
+        return shown.on_disk(shown.proposal.targets[0], world.roots)
 
     assert shown() == ("old", "It is not there yet.")
     world.adoption().adopt()
@@ -503,7 +507,7 @@ def test_status_and_diff_write_nothing(world: World) -> None:
     before = {path: path.stat().st_mtime_ns for path in sorted(world.home.rglob("*"))}
     world.adoption().status()
     world.adoption().diff()
-    decisions(world.adoption().store, None)
+    world.adoption().store.decisions(None)
     assert {path: path.stat().st_mtime_ns for path in sorted(world.home.rglob("*"))} == before
 
 
@@ -511,21 +515,21 @@ def test_decisions_are_kept_for_the_next_night(world: World) -> None:
     proposal = world.stage()
     world.adoption().adopt(edits=[1, 4])
     world.adoption().discard(edits=[3])
-    told = decisions(world.adoption().store, str(world.project))
-    assert [(one.edit, one.decision, one.target) for one in told] == [
+    told = world.adoption().store.decisions(str(world.project))
+    assert [(one.edit.id, one.decision, one.target.name) for one in told] == [
         (1, "adopted", "notes"),
         (4, "adopted", "CLAUDE.md"),
         (3, "discarded", "notes"),
     ]
-    assert (told[0].cut, told[0].added) == ("- Be short.\n", "- Be short: three lines at most.\n")
-    assert told[2].added == "- Never list\n  internal changes.\n" and told[2].evidence[0].place == "e1/s3"
+    assert told[0].target.merged.part(1) == ("- Be short.\n", "- Be short: three lines at most.\n")
+    assert told[2].edit.evidence[0].place == "e1/s3"
     world.adoption().undo()
-    assert {one.edit: one.decision for one in decisions(world.adoption().store, None)} == {
+    assert {one.edit.id: one.decision for one in world.adoption().store.decisions(None)} == {
         1: "undone",
         4: "undone",
         3: "discarded",
     }
-    assert decisions(world.adoption().store, "/another/project") == ()
+    assert world.adoption().store.decisions("/another/project") == ()
     assert told[0].proposal == proposal.id
 
 

@@ -13,7 +13,6 @@ from changes._adoption import FIRST, JUDGED, MEMORY, SECOND, SKILL, THIRD, World
 from skillopt.agents import is_memory_file
 from skillopt.errors import SkillError, UsageError
 from skillopt_sleep.proposal import DraftStep, EditEvidence, TargetDraft, live_text
-from skillopt_sleep.status import decisions
 from skillopt_sleep.store import MANIFEST, Store
 
 
@@ -279,7 +278,7 @@ def test_a_whole_state_folder_of_a_cloned_repository_is_refused_and_writes_nothi
         with pytest.raises(UsageError, match=r"was made in .*attacker.*nothing of them is used"):
             act()
     assert list(victim.adoption().status().refused) == [forged.id]
-    assert victim.adoption().status().proposals == () and decisions(victim.adoption().store, None) == ()
+    assert victim.adoption().status().proposals == () and victim.adoption().store.decisions(None) == ()
     assert world.files() == before
     assert world.store.load(proposal.id).proposal == proposal
 

@@ -44,7 +44,7 @@ def taken_by_plain_adopt(context: NightContext, ended: NightResult) -> list[int]
     if ended.proposal is None:
         return []
     try:
-        return list(context.adoption(clock).adopt().edits)
+        return sorted(context.adoption(clock).adopt().change.taken)
     except UsageError:
         return []
 

@@ -16,7 +16,6 @@ from night._nights import NOW, RULE, SKILL, Person, clock, scripted
 from night._reader import by_first_word
 from skillopt.errors import SkillError, UsageError
 from skillopt_sleep import NightContext, NightResult, Roles, run_night
-from skillopt_sleep.status import decisions
 
 WISH = "Wrong: we always use conventional commits, feat: or fix: in front."
 OTHER = "And never commit without running the tests first."
@@ -83,9 +82,9 @@ async def test_suggestions_stand_beside_measured_edits_and_go_only_by_their_numb
     page = (person.around().home.store.folder(ended.proposal.id) / "proposal.md").read_text()
     assert "**Unmeasured suggestion**" in page and "you said: Wrong: we always use conventional" in page
     adoption = person.around().adoption(clock)
-    assert adoption.adopt().edits == (measured.id,)
+    assert adoption.adopt().change.taken == {measured.id}
     assert person.skill.read_text() == SKILL + RULE + "\n"
-    assert adoption.adopt(edits=[suggested.id]).edits == (suggested.id,)
+    assert adoption.adopt(edits=[suggested.id]).change.taken == {suggested.id}
     assert WISH in person.skill.read_text()
 
 
@@ -112,7 +111,7 @@ async def test_a_newer_proposal_takes_the_place_of_an_open_older_one(tmp_path: P
     with pytest.raises(UsageError, match="is replaced by proposal"):
         adoption.adopt(first.proposal.id, edits=[1])
     assert (
-        adoption.adopt(edits=[1]).proposal == second.proposal.id and not decisions(adoption.store, None)[:-1]
+        adoption.adopt(edits=[1]).proposal == second.proposal.id and not adoption.store.decisions(None)[:-1]
     )
 
 

@@ -14,11 +14,11 @@ from skillopt.cli._console import echo
 from skillopt.errors import UsageError
 from skillopt.runs import words
 from skillopt_sleep.proposal_page import flag_lines, plain
-from skillopt_sleep.status import ProposalStatus
 
 if TYPE_CHECKING:
     from skillopt_sleep.adoption import Adoption, AdoptionResult
     from skillopt_sleep.proposal import ProposedFile
+    from skillopt_sleep.store import OpenedProposal
 
 _ASKED = "adopt what is shown to help, asked about the rest (a), some by number (s), later (l), no (n)"
 _LINES = 12
@@ -75,7 +75,7 @@ def asked(adoption: Adoption, id: str | None, targets: Sequence[str] = ()) -> li
     return taken
 
 
-def told(one: ProposalStatus) -> Iterator[str]:
+def told(one: OpenedProposal) -> Iterator[str]:
     """What was learned and from which words, an answer before and after, and what it took."""
     proposal = one.proposal
     yield f"Proposal {proposal.id} of {proposal.created:%Y-%m-%d %H:%M} UTC, {proposal.cost}"
@@ -95,7 +95,7 @@ def told(one: ProposalStatus) -> Iterator[str]:
     yield ""
 
 
-def _learned(target: ProposedFile, one: ProposalStatus) -> Iterator[str]:
+def _learned(target: ProposedFile, one: OpenedProposal) -> Iterator[str]:
     for edit in target.edits:
         decided = one.edits[edit.id]
         mark = ("" if edit.is_measured else ", not measured") + (", flagged" if edit.flags else "")
@@ -109,7 +109,7 @@ def _added(target: ProposedFile, edit: int) -> str:
     return plain(" ".join(target.merged.part(edit)[1].split()))
 
 
-def _decide(adoption: Adoption, waiting: ProposalStatus) -> None:
+def _decide(adoption: Adoption, waiting: OpenedProposal) -> None:
     id = waiting.proposal.id
     answer = typer.prompt(_ASKED, default="l").strip().lower()[:1]
     done: AdoptionResult | None = None

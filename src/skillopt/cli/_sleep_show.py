@@ -18,7 +18,7 @@ from skillopt_sleep.adoption import AdoptionResult
 from skillopt_sleep.proposal import NightProposal
 from skillopt_sleep.proposal_page import plain
 from skillopt_sleep.schedule import Schedule
-from skillopt_sleep.status import ProposalsStatus
+from skillopt_sleep.store import StagedProposals
 
 _MOST = 10
 _OF_TASK = {"id", "split", "outcome", "kind", "prompt", "checks", "rubric", "skills", "sessions"}
@@ -211,10 +211,10 @@ def night(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def status_json(
-    context: NightContext, standing: ProposalsStatus, schedules: Sequence[Schedule], trouble: str
+    context: NightContext, standing: StagedProposals, schedules: Sequence[Schedule], trouble: str
 ) -> dict[str, Any]:
     """Nights, proposals and schedules."""
-    kept = context.kept
+    kept, roots = context.kept, context.roots()
     state = kept.load()
     ours = next((entry for entry in schedules if entry.id == project_id(context.project)), None)
     tail = None if ours is None else kept.log_tail()
@@ -236,14 +236,15 @@ def status_json(
                 "targets": [
                     {
                         "name": target.name,
-                        "path": str(target.path),
-                        "disk": target.disk,
-                        "note": target.note,
-                        "verified": staged.judgement.verified,
-                        "significance": staged.judgement.significance,
-                        "finding": staged.judgement.finding,
+                        "path": target.path,
+                        "disk": disk,
+                        "note": note,
+                        "verified": target.judgement.verified,
+                        "significance": target.judgement.significance,
+                        "finding": target.judgement.finding,
                     }
-                    for target, staged in zip(one.targets, one.proposal.targets, strict=True)
+                    for target in one.proposal.targets
+                    for disk, note in [one.on_disk(target, roots)]
                 ],
             }
             for one in standing.proposals
@@ -310,11 +311,11 @@ def done_json(result: AdoptionResult) -> dict[str, Any]:
     return {
         "ok": True,
         "proposal": result.proposal,
-        "action": result.action,
-        "changes": list(result.edits),
-        "updated_paths": [str(path) for path in result.written],
+        "action": result.change.action,
+        "changes": sorted(result.change.taken),
+        "updated_paths": [str(path) for path in result.change.written],
         "backups": None if result.backups is None else str(result.backups),
-        "left_out": list(result.left_out),
+        "left_out": list(result.change.left_out),
         "recovered": list(result.recovered),
         "findings": list(result.findings),
         "left": list(result.left),
@@ -324,18 +325,18 @@ def done_json(result: AdoptionResult) -> dict[str, Any]:
 def done(result: AdoptionResult) -> Iterator[str]:
     """What a decision did, in words."""
     yield from _lines("recovered", result.recovered)
-    verb = {"adopt": "Adopted", "undo": "Undone", "discard": "Discarded"}[result.action]
-    yield f"{verb}: {words.count(len(result.edits), 'change')} of proposal {result.proposal}."
-    for path in result.written:
+    verb = {"adopt": "Adopted", "undo": "Undone", "discard": "Discarded"}[result.change.action]
+    yield f"{verb}: {words.count(len(result.change.taken), 'change')} of proposal {result.proposal}."
+    for path in result.change.written:
         yield f"  {'wrote' if path.exists() else 'removed'} {path}"
-    if result.action == "adopt":
+    if result.change.action == "adopt":
         yield from (f"  {plain(said)}" for said in result.findings)
     if named := " ".join(f"--edit {edit}" for edit in result.left):
         left = f"{words.count(len(result.left), 'change')} left, flagged or not shown to help"
         yield f"  {left}: `skillopt sleep adopt {result.proposal} {named}`"
-    for name in result.left_out:
+    for name in result.change.left_out:
         yield f"  left {name} as it is: somebody else changed it at the last moment"
-    if result.backups is not None and result.action == "adopt":
+    if result.backups is not None and result.change.action == "adopt":
         yield f"  backups lie in {result.backups}; `skillopt sleep undo` puts everything back"
 
 

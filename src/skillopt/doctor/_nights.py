@@ -27,7 +27,6 @@ from skillopt_sleep.schedule import PRINTED, Schedule
 from skillopt_sleep.schedulers import available, scheduler_for, system
 from skillopt_sleep.settings import NightSettings, Roles, find_settings, read_settings, roles_of
 from skillopt_sleep.state import NightHome
-from skillopt_sleep.status import status
 
 AREA = "nights"
 _result = partial(CheckResult, AREA)
@@ -191,7 +190,7 @@ def _standing(state: NightHome) -> list[CheckResult]:
             remedy = "`skillopt sleep run` there goes on with it."
             findings.append(_result("nights", "note", f"night {number} of {project} is open", remedy))
     try:
-        standing = status(state.store, ())
+        standing = state.store.load_all()
     except (UsageError, OSError) as error:
         return [*findings, _result("proposals", "fix", "they cannot be read", str(error))]
     counts: Counter[str] = Counter(one.state for one in standing.proposals)

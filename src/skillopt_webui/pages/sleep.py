@@ -15,7 +15,7 @@ from skillopt.runs.words import count, money, score
 from skillopt_sleep import NightContext, ProjectState, open_context
 from skillopt_sleep.adoption import Adoption, AdoptionResult
 from skillopt_sleep.proposal import Judgement, ProposedEdit, ProposedFile
-from skillopt_sleep.status import ProposalsStatus, ProposalStatus
+from skillopt_sleep.store import OpenedProposal, StagedProposals
 from skillopt_webui._forms import actions, button, hidden
 from skillopt_webui._page import ActionReply, Page, Parts, Visit
 from skillopt_webui.render.markup import (
@@ -44,12 +44,13 @@ _UNDO = (
 async def build(visit: Visit) -> Parts:
     """The proposal that is decided on first, then the others and how the nights ended."""
     nights = _context(visit)
-    status = await asyncio.to_thread(_adoption(nights).status)
+    adoption = _adoption(nights)
+    status = await asyncio.to_thread(adoption.status)
     wanted = visit.query.get("proposal")
     if wanted is not None and all(one.proposal.id != wanted for one in status.proposals):
         raise UsageError(f"There is no proposal {wanted[:40]!r} here that is yours.")
     shown = wanted or next((one.proposal.id for one in status.proposals), None)
-    review = [_proposal(one) for one in status.proposals if one.proposal.id == shown]
+    review = [_proposal(one, adoption.roots) for one in status.proposals if one.proposal.id == shown]
     return {
         "review": joined(review),
         "proposals": _list(visit, status, shown),
@@ -84,17 +85,20 @@ async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
 
 
 def _told(done: AdoptionResult) -> str:
-    named = "edit" if len(done.edits) == 1 else "edits"
-    parts = [*done.recovered, f"{_VERBS[done.action]}: {named} {', '.join(map(str, done.edits))}."]
-    parts += [f"Wrote {path}." for path in done.written]
-    parts += [f"{finding}." for finding in done.findings if done.action == "adopt"]
+    action, edits = done.change.action, sorted(done.change.taken)
+    named = "edit" if len(edits) == 1 else "edits"
+    parts = [*done.recovered, f"{_VERBS[action]}: {named} {', '.join(map(str, edits))}."]
+    parts += [f"Wrote {path}." for path in done.change.written]
+    parts += [f"{finding}." for finding in done.findings if action == "adopt"]
     left = ", ".join(map(str, done.left))
     parts += [f"Left, flagged or not shown to help: {left}."] if left else []
-    parts += [f"Left {name} as it is: somebody else changed it at the last moment." for name in done.left_out]
+    parts += [
+        f"Left {name} as it is: somebody else changed it at the last moment." for name in done.change.left_out
+    ]
     return " ".join(parts)
 
 
-def _proposal(one: ProposalStatus) -> Markup:
+def _proposal(one: OpenedProposal, roots: Sequence[Path]) -> Markup:
     """Request, answer before, answer after, difference, and the decision, in this order."""
     proposal = one.proposal
     chips = [chip(one.state), *([chip("simulated")] if proposal.simulated else [])]
@@ -106,9 +110,7 @@ def _proposal(one: ProposalStatus) -> Markup:
         ("Cost", str(proposal.cost)),
     ]
     targets = [
-        part
-        for target, standing in zip(proposal.targets, one.targets, strict=True)
-        for part in _target(target, standing.disk, standing.note, one)
+        part for target in proposal.targets for part in _target(target, *one.on_disk(target, roots), one)
     ]
     return card(
         f"Proposal {proposal.id}",
@@ -120,7 +122,7 @@ def _proposal(one: ProposalStatus) -> Markup:
     )
 
 
-def _target(target: ProposedFile, disk: str, note: str, one: ProposalStatus) -> Iterator[Markup]:
+def _target(target: ProposedFile, disk: str, note: str, one: OpenedProposal) -> Iterator[Markup]:
     what = "The skill" if target.before is not None else "A new skill"
     if target.kind == "memory":
         what = "Our block in the memory file"
@@ -189,7 +191,7 @@ def _evidence(edit: ProposedEdit) -> Iterator[Markup]:
             yield soft("Evidence: " + "; ".join(filter(None, seen)) + ".")
 
 
-def _buttons(one: ProposalStatus) -> Markup:
+def _buttons(one: OpenedProposal) -> Markup:
     states = set(one.edits.values())
     asked = [
         ("pending", "adopt", "Adopt the chosen edits", _ADOPT),
@@ -209,7 +211,7 @@ def _buttons(one: ProposalStatus) -> Markup:
     return actions(hidden("proposal", one.proposal.id), *buttons)
 
 
-def _list(visit: Visit, status: ProposalsStatus, shown: str | None) -> Markup:
+def _list(visit: Visit, status: StagedProposals, shown: str | None) -> Markup:
     none = "No proposal is staged. A night makes one when a change holds up on tasks it was not made from."
     rows = []
     for one in status.proposals[:_SHOWN]:
@@ -217,7 +219,7 @@ def _list(visit: Visit, status: ProposalsStatus, shown: str | None) -> Markup:
         id = one.proposal.id
         is_shown = "true" if id == shown else None
         link = tag("a", id, href=visit.url("sleep", proposal=id), aria_current=is_shown)
-        rows.append((link, chip(one.state), edits, ", ".join(target.name for target in one.targets)))
+        rows.append((link, chip(one.state), edits, ", ".join(target.name for target in one.proposal.targets)))
     listed = table("All proposals", ("proposal", "state", "edits", "targets"), rows) if rows else None
     refused = (trouble(f"Refused {id}: {why}") for id, why in status.refused.items())
     return card("Proposals", listed or empty(none), *refused)
