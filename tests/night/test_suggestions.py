@@ -64,7 +64,7 @@ async def test_what_tools_did_is_suggested_in_the_persons_words_adopted_by_numbe
         adoption.adopt()
     skill = person.project / ".agents" / "skills" / "skillopt-sleep-learned" / "SKILL.md"
     number = next(edit.id for edit in ended.proposal.edits if WISH in edit.evidence[0].said)
-    (written,) = adoption.adopt(edits=[number]).written
+    (written,) = adoption.adopt(edits=[number]).change.written
     text = written.read_text()
     assert WISH in text and OTHER not in text and text.startswith("---\nname: skillopt-sleep-learned\n")
     adoption.undo()
