@@ -105,7 +105,7 @@ class OpenedProposal:
     def on_disk(self, target: ProposedFile, roots: Sequence[Path]) -> tuple[Disk, str]:
         """What the live file of a target holds, and the reason in words.
 
-        Without an interrupted change *old* is the proposal's first text, *new* the one with all adopted edits.
+        Unless a change was interrupted, *old* is the proposal's first text, *new* has all adopted edits.
         """
         try:
             live = digest(confined(Path(target.path), roots).content())
