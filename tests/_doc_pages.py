@@ -192,9 +192,9 @@ SURROUNDINGS: Mapping[str, Surroundings] = {
         answers=learner(*(f"```python\n{code}```" for code in (DOUBLE, DOUBLE.replace("* 2", "* 3")))),
         needs_sandbox=True,
     ),
-    "docs/chaos.md": Surroundings(furnish=own_tests),
-    "docs/descriptions.md": Surroundings(answers=router),
+    "docs/decisions/068-figures-of-chaos-and-fuzz.md": Surroundings(furnish=own_tests),
     "docs/paper.md": Surroundings(furnish=searchqa, answers=learner("<answer>Paris</answer>")),
+    "docs/skills.md": Surroundings(answers=router),
     "docs/sleep.md": Surroundings(
         furnish=sessions, answers=lambda: _nights.scripted(_nights.RULE), folder=f"{HOME}/shop"
     ),

@@ -165,7 +165,7 @@ def read_tasks(settings: OwnSettings) -> tuple[list[Task], list[str]]:
 
 class _Own:
     Settings: type[BaseModel] = OwnSettings
-    defaults: Mapping[str, Any] = {"train.strategy": "proof"}  # measured: docs/strategies.md
+    defaults: Mapping[str, Any] = {"train.strategy": "proof"}  # measured: docs/decisions/064
 
     def __call__(self, settings: OwnSettings) -> Benchmark:
         return OwnBenchmark.from_settings(settings)

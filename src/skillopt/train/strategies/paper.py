@@ -39,7 +39,7 @@ class Paper(Strategy):
         one is accepted.
 
         Clearly means before half of val was read. A near miss holds nothing worth separating: its halves
-        would be accepted by luck alone, and measuring them costs steps (docs/gate.md has the figures). When
+        would be accepted by luck alone, and measuring them costs steps (figures: docs/decisions/065). When
         the first half is accepted the second is not tried on top of it: both together are the bundle, and
         that was not even better than the skill before. Notes are no part of the limit and came along
         unchosen, so a bundle with notes is always taken apart.
