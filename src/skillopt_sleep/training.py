@@ -20,7 +20,7 @@ from skillopt.events import Checkpoint, EpochEnded, Event, Judged, Row, Sink, St
 from skillopt.events.place import BASELINE, Place
 from skillopt.events.records import SlowUpdateRecord, StepRecord
 from skillopt.events.state import State
-from skillopt.gate.gate import Measured
+from skillopt.gate.gate import SkillMeasurement
 from skillopt.run import Job, OpenRun, Result, open_run
 from skillopt.runs.words import count
 from skillopt.skill.document import Document
@@ -332,7 +332,7 @@ def _about(place: Place, failed: Sequence[str], target: NightTarget) -> EditEvid
     )
 
 
-def _pairs(seed: Measured, best: Measured, target: NightTarget) -> Iterator[TaskScores]:
+def _pairs(seed: SkillMeasurement, best: SkillMeasurement, target: NightTarget) -> Iterator[TaskScores]:
     """Each held-out task with both texts, the mean over its draws."""
     tasks = {task.id: task for task in target.tasks}
     before, after = _means(seed), _means(best)
@@ -346,7 +346,7 @@ def _mean(scores: Iterable[float | None]) -> float | None:
     return fmean(known) if known else None
 
 
-def _means(measured: Measured) -> dict[str, float]:
+def _means(measured: SkillMeasurement) -> dict[str, float]:
     rows: dict[str, list[Fraction]] = defaultdict(list)
     for (task, _), value in measured.values.items():
         rows[task].append(value)

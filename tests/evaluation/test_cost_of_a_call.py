@@ -52,7 +52,7 @@ def test_a_call_passes_few_functions_between_its_row_and_the_http_client(
     monkeypatch.setattr(HttpClient, "send", watched)
     asyncio.run(measure())
     names = [code.co_name for code in path if code.co_filename.startswith(OURS)]
-    passed = names[names.index(Evaluation._one.__name__) + 1 : names.index(Wire.post.__name__) + 1]
+    passed = names[names.index(Evaluation._roll_out.__name__) + 1 : names.index(Wire.post.__name__) + 1]
     assert passed[:1] == ["measure"]
     assert len(passed) <= MOST_FUNCTIONS, " -> ".join(passed)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from skillopt.evaluation.leaks import LeakGuard, why
+from skillopt.evaluation.leaks import LeakGuard, refusal_reason
 from skillopt.tasks.protected import Protected, protected_by
 from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.splits import Splits
@@ -167,7 +167,7 @@ def test_the_evidence_names_task_and_words_and_the_reason_gives_nothing_away() -
         "reference of val task 'v7': 'Lake Titicaca'",
         f"task of val task 'v7': {WORDS!r}",
     ]
-    reason = why(found)
+    reason = refusal_reason(found)
     assert (
         reason == "refused before measuring: it holds the answer of a held-out task and it repeats 8 or more"
         " consecutive words of a task; say it in general words instead"

@@ -13,7 +13,7 @@ from skillopt.errors import Fault
 from skillopt.evaluation.runner import Evaluator, PlannedRow
 from skillopt.events import Event
 from skillopt.gate.decision import value
-from skillopt.gate.gate import Gate, Measured, Verdict
+from skillopt.gate.gate import Gate, SkillMeasurement, Verdict
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Task
 from steps import step_at
@@ -127,7 +127,7 @@ def judge(
         gate = Gate(evaluator, rows, GateConfig(**settings), evaluation, **about)
         values = {row: value(score, metric, weight) for row, score in incumbent.items()}
         assert set(gate.rows) == set(values)
-        measured = Measured(skill="old skill", values=values, hard=0.0, soft=0.0)
+        measured = SkillMeasurement(skill="old skill", values=values, hard=0.0, soft=0.0)
         verdict = await gate.judge(step_at("e1/s1", events), candidate, measured, in_full=in_full)
         await asyncio.sleep(0)
         return verdict, events

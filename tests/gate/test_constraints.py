@@ -15,11 +15,11 @@ from _loopback import Answer, Call, LoopbackProvider, world_answers
 from claims.promises._runs import events_of, in_world, make_job, quick_folder, run
 from cli._commands import run as command
 from skillopt.events import Checkpoint, Event, Judged, StageClosed
-from skillopt.gate.constraints import Constraints, Effort, Ruled
+from skillopt.gate.constraints import Constraints, Effort, GateRuling
 from skillopt.models.world.rules import FAMILIES, WorldRules
 from skillopt.run import Job
 
-ACCEPT = Ruled(ruling="accept", why="0.9 > 0.5 on all 2 rows", by="score")
+ACCEPT = GateRuling(ruling="accept", why="0.9 > 0.5 on all 2 rows", by="score")
 ROWS = (("a", 0), ("b", 0))
 SMALL = (
     *(
@@ -76,7 +76,7 @@ def test_the_reason_names_both_figures_and_the_key() -> None:
 
 def test_a_candidate_that_is_not_better_is_never_saved_by_being_cheap() -> None:
     for ruling in ("reject", "inconclusive"):
-        ruled = Ruled(ruling=ruling, why="not better", by="score")
+        ruled = GateRuling(ruling=ruling, why="not better", by="score")
         assert Constraints(tokens=0.0, latency=0.0).apply(ruled, took(100, 100), took(1, 1)) == ruled
 
 

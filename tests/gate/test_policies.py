@@ -17,7 +17,7 @@ from skillopt.evaluation.compare import paired_p
 from skillopt.events import Judged, StageClosed
 from skillopt.gate.decision import Case
 from skillopt.gate.gate import digest
-from skillopt.gate.policies import POLICIES, accident, decide
+from skillopt.gate.policies import POLICIES, decide, sign_flip_p_value
 from skillopt.tasks.rollout import Score
 
 ONE, ZERO, HALF = Fraction(1), Fraction(0), Fraction(1, 2)
@@ -93,19 +93,19 @@ def test_the_draws_of_one_task_are_one_witness():
 
 @given(st.lists(st.integers(-4, 4), min_size=1, max_size=8))
 def test_the_chance_of_an_accident_counts_all_sign_patterns(moves):
-    assert accident(moves) == sign_flip_p([Fraction(move) for move in moves])
+    assert sign_flip_p_value(moves) == sign_flip_p([Fraction(move) for move in moves])
 
 
 @given(st.lists(st.integers(-1000, 1000), min_size=1, max_size=14).filter(lambda moves: sum(moves) > 0))
 def test_it_is_half_of_the_two_sided_figure_that_comparisons_report(moves):
-    assert float(2 * accident(moves)) == pytest.approx(min(1.0, paired_p(moves)[0]), abs=2e-12)
+    assert float(2 * sign_flip_p_value(moves)) == pytest.approx(min(1.0, paired_p(moves)[0]), abs=2e-12)
 
 
 @given(st.lists(st.integers(-50, 50), min_size=1, max_size=10), st.data())
 def test_a_better_row_never_makes_an_accident_likelier(moves, data):
     at, more = data.draw(st.integers(0, len(moves) - 1)), data.draw(st.integers(0, 60))
     better = [move + more if number == at else move for number, move in enumerate(moves)]
-    assert accident(better) <= accident(moves)
+    assert sign_flip_p_value(better) <= sign_flip_p_value(moves)
 
 
 @given(st.lists(st.integers(-20, 40), min_size=1, max_size=60), st.sampled_from([0.01, 0.05, 0.3]))
@@ -117,7 +117,7 @@ def test_far_ahead_is_never_said_of_a_possible_accident(moves, alpha):
         "paired", one_draw(*(bars[at] for at in order), alpha=alpha), [rows[at] for at in order]
     )
     unit = 10 if len(moves) <= 100 else 1
-    is_likely = accident([unit * move for move in moves]) > Fraction(str(alpha))
+    is_likely = sign_flip_p_value([unit * move for move in moves]) > Fraction(str(alpha))
     assert (reader.ruling == "accept") == (sum(moves) > 0 and not is_likely)
 
 

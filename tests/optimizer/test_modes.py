@@ -24,7 +24,7 @@ from skillopt.events import Minibatch
 from skillopt.messages import Request
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.replies import PAYLOADS, Candidates, Suggestions
-from skillopt.optimizer.select import Merged
+from skillopt.optimizer.select import MergedEdits
 from skillopt.optimizer.update import halves, notes_of, with_notes
 from skillopt.skill.document import Document
 from skillopt.testing import FunctionModel
@@ -64,8 +64,8 @@ def candidates(*texts) -> str:
     )
 
 
-def proposals(mode, *items) -> Merged:
-    return Merged(
+def proposals(mode, *items) -> MergedEdits:
+    return MergedEdits(
         edits=tuple(PAYLOADS[mode].edit_of(item, f"e#{n}") for n, item in enumerate(items)), ended=(), calls=0
     )
 

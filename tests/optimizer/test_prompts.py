@@ -29,11 +29,11 @@ from skillopt.events import Minibatch
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Request
 from skillopt.optimizer.epoch import EPOCH_AGO, TaskPair
-from skillopt.optimizer.minibatches import Studied
+from skillopt.optimizer.minibatches import TriedTask
 from skillopt.optimizer.proposers.port import Evidence
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.replies import PAYLOADS
-from skillopt.optimizer.select import Merged
+from skillopt.optimizer.select import MergedEdits
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score, Scored, Trajectory
 from skillopt.tasks.task import Task
@@ -124,7 +124,7 @@ async def test_analyst_of_a_lane(mode, prompts):
     look = await asked.lanes(evaluation({0}, set(), 1)).study(
         at("e1/s2"),
         "0",
-        Evidence(failed=(Studied(task=failed.task, tries=(failed.before,)),), kinds={"dates": 2}),
+        Evidence(failed=(TriedTask(task=failed.task, tries=(failed.before,)),), kinds={"dates": 2}),
     )
     assert "\n".join(map(shown, model.requests)) == prompts
     assert [edit.as_json() for edit in look.edits] == {
@@ -222,7 +222,9 @@ async def test_rewrite(prompts):
         "instruction": "Add it.",
         "priority_hint": "high",
     }
-    merged = Merged(edits=(PAYLOADS["rewrite_from_suggestions"].edit_of(item, "e#0"),), ended=(), calls=0)
+    merged = MergedEdits(
+        edits=(PAYLOADS["rewrite_from_suggestions"].edit_of(item, "e#0"),), ended=(), calls=0
+    )
     await asked.update(at("e1/s2"), reflected(), await asked.select(at("e1/s2"), reflected(), merged))
     assert shown(model.requests[0]) == prompts
 

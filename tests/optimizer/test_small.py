@@ -13,7 +13,7 @@ import pytest
 from optimizer.test_stages import SKILL, evaluation, optimizer
 from skillopt.evaluation.leaks import LeakGuard
 from skillopt.events.place import Place
-from skillopt.optimizer.minibatches import Studied
+from skillopt.optimizer.minibatches import TriedTask
 from skillopt.optimizer.proof import SHOWN, SmallLaneAnalyst, by_kind, is_small, worked_edits
 from skillopt.optimizer.proposers.port import DeadEdit, Evidence
 from skillopt.optimizer.replies import WorkedRule
@@ -30,9 +30,9 @@ HOUSE = Path(__file__).parents[2] / "examples" / "house-formats" / "tasks" / "tr
 PLACE = Place.parse("e1/s1/analyst_proof/0")
 
 
-def failed(task: Task, answer: str = "It is wrong.") -> Studied:
+def failed(task: Task, answer: str = "It is wrong.") -> TriedTask:
     told = Trajectory(messages=(), answer=answer, calls=1, usage=None)
-    return Studied(
+    return TriedTask(
         task=task,
         tries=(
             Scored(
@@ -47,7 +47,7 @@ def failed(task: Task, answer: str = "It is wrong.") -> Studied:
     )
 
 
-def dates(n: int = 6, kind: str = "date") -> list[Studied]:
+def dates(n: int = 6, kind: str = "date") -> list[TriedTask]:
     return [
         failed(
             Task(
@@ -85,7 +85,7 @@ def test_a_model_is_small_by_the_size_in_its_name_or_else_by_its_window(
     assert is_small(model, window) is small
 
 
-def house(kinds: bool) -> list[Studied]:
+def house(kinds: bool) -> list[TriedTask]:
     rows = [json.loads(line) for line in HOUSE.read_text().splitlines()]
     rows = [row for at in range(6) for row in rows[at::6]]  # families mixed
     return [
@@ -101,7 +101,7 @@ def house(kinds: bool) -> list[Studied]:
     ]
 
 
-def families(lane: Sequence[Studied]) -> set[str]:
+def families(lane: Sequence[TriedTask]) -> set[str]:
     return {one.task.id.split("-")[0] for one in lane}
 
 

@@ -17,7 +17,7 @@ from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request, Usage
 from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.reflect import Reflection
-from skillopt.optimizer.select import Merged
+from skillopt.optimizer.select import MergedEdits
 from skillopt.skill.document import Document
 from skillopt.skill.edits import apply, parse_edit
 from skillopt.tasks.rollout import Score
@@ -237,8 +237,10 @@ async def test_an_unknown_op_makes_that_edit_invalid_and_not_the_reply():
     assert [outcome.state for outcome in merged.ended] == ["invalid"]
 
 
-def merged_of(*edits) -> Merged:
-    return Merged(edits=tuple(parse_edit(edit, f"e#{n}") for n, edit in enumerate(edits)), ended=(), calls=0)
+def merged_of(*edits) -> MergedEdits:
+    return MergedEdits(
+        edits=tuple(parse_edit(edit, f"e#{n}") for n, edit in enumerate(edits)), ended=(), calls=0
+    )
 
 
 async def test_ranking_is_asked_only_above_the_limit_and_the_rest_is_over_limit():

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from skillopt.skill.document import Document
-from skillopt.skill.edits import OPS, Applied, Edit, apply, parse_edit
+from skillopt.skill.edits import OPS, Edit, PatchResult, apply, parse_edit
 
 S, E = "<!-- SLOW_UPDATE_START -->", "<!-- SLOW_UPDATE_END -->"
 A, Z = "<!-- APPENDIX_START -->", "<!-- APPENDIX_END -->"
@@ -13,7 +13,7 @@ HEAD = "---\nname: demo\n---\n"
 FENCED = "before\n```py\ncode one\ncode two\n```\nafter\n"
 
 
-def states(applied: Applied) -> list[str]:
+def states(applied: PatchResult) -> list[str]:
     return [outcome.state for outcome in applied.outcomes]
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from skillopt.errors import SkillError
 from skillopt.skill.document import MOST_CHARS, MOST_FILES, Document, EditableFiles, as_prompt, pack, unpack
-from skillopt.skill.edits import Applied, Edit, apply, parse_edit
+from skillopt.skill.edits import Edit, PatchResult, apply, parse_edit
 
 MAIN = "---\nname: demo\ndescription: d\n---\n# Demo\n\nFor dates read references/dates.md.\n"
 DATES = "# Dates\r\n\r\n- Day first.\r\n"
@@ -14,7 +14,7 @@ FOLDER = Document(MAIN, {"references/dates.md": DATES, "references/zones.md": "-
 TRAINED = EditableFiles(references=True)
 
 
-def states(applied: Applied) -> list[str]:
+def states(applied: PatchResult) -> list[str]:
     return [outcome.state for outcome in applied.outcomes]
 
 

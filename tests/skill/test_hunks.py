@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from skillopt.errors import SkillError
 from skillopt.skill.document import Document
 from skillopt.skill.edits import apply
-from skillopt.skill.rewrite import rewritten, split
+from skillopt.skill.rewrite import split, with_new_body
 
 HEAD = "---\nname: house\ndescription: House rules\n---\n"
 BODY = "# House\n\n- Write dates as DD.MM.\n- Use UTC.\n\n## Money\n\n- Round to cents.\n"
@@ -95,7 +95,7 @@ def test_all_edits_give_the_rewritten_text_and_each_can_be_applied_alone(old, ne
     except SkillError:
         assume(False)
     edits, problem = split(document, after)
-    wanted, no_skill = rewritten(document, after)
+    wanted, no_skill = with_new_body(document, after)
     assert bool(problem) >= bool(no_skill)
     # The whole body can be too short to be told from other text of the document: then there is no edit of it.
     assume(not problem)

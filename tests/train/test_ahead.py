@@ -24,7 +24,7 @@ from skillopt.messages import Reply, Request, Usage
 from skillopt.run import open_run, trainer_of
 from skillopt.skill.document import Document
 from skillopt.tasks.task import Task
-from skillopt.train.plan import Ahead, Batch
+from skillopt.train.plan import Batch, EarlyBatch
 
 WORKERS = 4
 SMALL = ("env.train_cases=16", "env.val_cases=12", "env.test_cases=6", "train.batch_size=8")
@@ -73,7 +73,7 @@ class Scene:
             place=Place.of_step(1, 1),
         )
         gate = Gate(self.evaluator, self.batch.rows, GateConfig(policy=policy))
-        self.ahead = Ahead(gate, is_on=is_on)
+        self.ahead = EarlyBatch(gate, is_on=is_on)
         self.events: list[Event] = []
 
     def step(self, skill: str) -> Step:

@@ -14,7 +14,7 @@ from skillopt.messages import Request
 from skillopt.skill.distinct import alike
 from skillopt.testing import FunctionModel
 from skillopt.train.strategies._choice import alike_groups
-from skillopt.train.strategies._lanes import in_its_place
+from skillopt.train.strategies._lanes import line_to_replace
 
 SAME = [
     ("Write dates as YYYY-MM-DD.", "- Always write dates as YYYY-MM-DD"),
@@ -40,12 +40,15 @@ OTHER = [
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_fillers_and_endings_make_no_other_line(one: str, other: str) -> None:
     assert alike(one, other)
-    assert in_its_place(other, f"# Head\n\n* {one}\nMore.\n") == (f"* {one}", f"* {other.removeprefix('- ')}")
+    assert line_to_replace(other, f"# Head\n\n* {one}\nMore.\n") == (
+        f"* {one}",
+        f"* {other.removeprefix('- ')}",
+    )
 
 
 @pytest.mark.parametrize(("one", "other"), OTHER)
 def test_a_number_a_negation_a_name_an_order_and_an_example_make_another_line(one: str, other: str) -> None:
-    assert not alike(one, other) and in_its_place(other, f"- {one}\n") is None
+    assert not alike(one, other) and line_to_replace(other, f"- {one}\n") is None
 
 
 def test_rules_that_differ_in_order_or_example_are_left_to_a_trial() -> None:

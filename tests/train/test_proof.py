@@ -17,18 +17,18 @@ from skillopt.models.world.rules import HARMFUL, needs_of
 from skillopt.skill.edits import Edit
 from skillopt.tasks.task import Task
 from skillopt.train.strategies._choice import cover
-from skillopt.train.strategies._lanes import Proven, without_copies, wording
+from skillopt.train.strategies._lanes import ProvenEdits, without_copies, wording
 from skillopt.train.trials import (
     MANY,
     Blame,
     EditTrial,
-    beyond,
     blame,
-    freed,
+    edits_to_drop,
+    fewest_beyond_chance,
     is_broken,
     is_fixed,
-    not_worth_it,
     parts_of,
+    rows_fixed_without,
 )
 from train._world import Trained, train
 
@@ -40,8 +40,8 @@ def edit(id: str, content: str = "", **about: object) -> Edit:
     return Edit(op="append", content=content or f"- rule {id}", id=id, evidence=about)
 
 
-def proven(id: str, *fixed: str, content: str = "") -> Proven:
-    return Proven(edits=(edit(id, content),), fixed=fixed)
+def proven(id: str, *fixed: str, content: str = "") -> ProvenEdits:
+    return ProvenEdits(edits=(edit(id, content),), fixed=fixed)
 
 
 # What is chosen: pure functions.
@@ -93,7 +93,7 @@ def test_thirds_are_in_order_and_hold_everything():
     ("noise", "rows", "least"), [(0, 12, 1), (0.1, 12, 4), (0.3, 12, 7), (0.3, 1, 2), (0.04, 1, 1)]
 )
 def test_under_noise_more_rows_must_change_than_accident_changes(noise, rows, least):
-    assert beyond(noise, rows) == least
+    assert fewest_beyond_chance(noise, rows) == least
 
 
 def test_a_row_is_fixed_or_broken_by_half_of_what_there_is_to_gain_or_lose():
@@ -194,7 +194,7 @@ async def test_a_row_that_every_part_breaks_speaks_against_nobody():
 async def test_pruning_finds_the_weak_edit_without_which_a_row_comes_right():
     rows = rows_named("1", "2")
     edits = [edit(name) for name in "abcde"]
-    found = await freed(
+    found = await rows_fixed_without(
         Truth({"d": {"1"}, "a": {"2"}}), edits, edits[1:], rows, dict.fromkeys(rows, Fraction(0))
     )  # type: ignore[arg-type]
     assert set(found.guilty) == {"d"}, "a breaks a row too, but was proven well"
@@ -202,8 +202,8 @@ async def test_pruning_finds_the_weak_edit_without_which_a_row_comes_right():
 
 def test_an_edit_that_fixes_more_than_it_breaks_stays():
     found = Blame(guilty={"a": [("1", 0)], "b": [("1", 0), ("2", 0)]}, rows={("1", 0), ("2", 0)})
-    assert not_worth_it(found, {"a": 3, "b": 1}, [("1", 0), ("2", 0)]) == ["b"]
-    assert not_worth_it(found, {"a": 3, "b": 5}, [("1", 0), ("2", 0)], scale=3) == ["a", "b"]
+    assert edits_to_drop(found, {"a": 3, "b": 1}, [("1", 0), ("2", 0)]) == ["b"]
+    assert edits_to_drop(found, {"a": 3, "b": 5}, [("1", 0), ("2", 0)], scale=3) == ["a", "b"]
 
 
 # Whole runs on the simulated world.

@@ -32,7 +32,7 @@ from skillopt.events.place import Place
 from skillopt.events.step import Outbox, Step
 from skillopt.models.world.rules import ANCHOR, CASE, needs_of
 from skillopt.optimizer.proposers import PROPOSERS
-from skillopt.optimizer.proposers.agent import proposed
+from skillopt.optimizer.proposers.agent import edits_of_files
 from skillopt.optimizer.proposers.port import Evidence, ProposerSetup
 from skillopt.run import Job
 from skillopt.run.estimation import estimate
@@ -129,7 +129,7 @@ def test_a_changed_folder_becomes_edits_by_file_and_place(tmp_path):
     files = {"skill/references/dates.md": text, "skill/SKILL.md": main, "skill/scripts/run.py": text}
     skill = Document(f"# Rules\n\n{ANCHOR}\n", {"references/dates.md": "# Dates\n\n- Use dots.\n"})
     step = Step(place=Place.of_step(1, 1), emit=Outbox(lambda event: None), skill=skill)
-    edits = proposed(step, "0", files, EditableFiles(references=True))
+    edits = edits_of_files(step, "0", files, EditableFiles(references=True))
     assert [(one.path, one.op, one.target, one.content) for one in edits[:3]] == [
         ("SKILL.md", "append", "", "- For dates read references/dates.md.\n"),
         ("references/dates.md", "replace", "- Use dots.", "- Use hyphens."),

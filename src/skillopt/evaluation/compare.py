@@ -52,7 +52,7 @@ class Comparison:
         return "worse" if significance(-self.delta, self.p) == "real" else "cannot tell"
 
     @property
-    def told(self) -> str:
+    def sentence(self) -> str:
         """The figures in a sentence."""
         low, high = self.interval
         figures = f"{self.level} % interval {low:+.3f} to {high:+.3f}, p = {self.p:.2g}, {self.test}"
@@ -93,7 +93,7 @@ def compare_rows(
         why = f"{len(lost)} of {len(tasks)} {split} tasks could not be measured{names}"
         return PairedRows(comparison=None, why=why, left_out=lost)
     kept = (
-        {task: one for task, one in by_task(arm, worth).items() if task not in lost}
+        {task: value for task, value in by_task(arm, worth).items() if task not in lost}
         for arm in (before, after)
     )
     return PairedRows(comparison=compare(*kept, one_sided=one_sided), left_out=lost)

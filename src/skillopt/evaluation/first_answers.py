@@ -87,8 +87,11 @@ def common_cause(rows: Sequence[tuple[Task, Scored]]) -> str:
             remedy = _REMEDIES.get(failure, "Look at the prompt with 'skillopt try'.")
             return f"{count} {of_all} are none: the target ended with {failure!r}. {remedy}"
     answers = [(given_references(task), extract_answer(row.trajectory.answer)) for task, row in failing]
-    loose = sum(any(_bare(one) == _bare(said) for one in wanted) for wanted, said in answers)
-    held = sum(any(_bare(one) and _bare(one) in _bare(said) for one in wanted) for wanted, said in answers)
+    loose = sum(any(_bare(reference) == _bare(answer) for reference in wanted) for wanted, answer in answers)
+    held = sum(
+        any(_bare(reference) and _bare(reference) in _bare(answer) for reference in wanted)
+        for wanted, answer in answers
+    )
     if loose >= most:
         return (
             f"{loose} {of_all} differ from the reference only in case, spaces or punctuation: score with"

@@ -128,7 +128,7 @@ class ModelJudge:
             Message(role="system", content=judge_prompt(prompt)),
             Message(role="user", content=user, images=task.images),
         )
-        asked = hashlib.sha256(
+        digest = hashlib.sha256(
             "\0".join([judge_prompt(prompt), user, *(image.data for image in task.images)]).encode()
         ).hexdigest()[:40]
         trouble = ""
@@ -138,7 +138,7 @@ class ModelJudge:
                 max_tokens=self._max_tokens,
                 role="judge",
                 stage=self._stage,
-                place=str(Place.named("judge", asked, attempt=attempt)),
+                place=str(Place.named("judge", digest, attempt=attempt)),
                 schema=schema_of(shape),
                 background=self._background,
             )
@@ -149,13 +149,13 @@ class ModelJudge:
                     "judge", f"the judge could not be asked about task {task.id!r}: {fault}"
                 ) from fault
             try:
-                found = read(reply, shape)
-                accept(found)
+                judged = read(reply, shape)
+                accept(judged)
             except Unusable as error:
                 trouble = str(error)
                 messages = asked_again(messages, reply.text[:4_000], error)
             else:
-                return found
+                return judged
         raise ScoringError("judge", f"the judge's replies about task {task.id!r} cannot be used: {trouble}")
 
 
@@ -173,19 +173,19 @@ def shown_work(trajectory: Trajectory) -> str:
 
 
 def _texts(left: Mapping[str, str]) -> dict[str, str]:
-    found = {}
+    texts = {}
     for name, content in left.items():
         try:
-            found[name] = base64.b64decode(content).decode()
+            texts[name] = base64.b64decode(content).decode()
         except UnicodeDecodeError:
-            found[name] = "(no text)"
-    return found
+            texts[name] = "(no text)"
+    return texts
 
 
 def _check_quote(quote: str, text: str, what: str) -> None:
     """A quotation stands in the text, apart from layout and from what it says to leave out."""
-    said = f"{_plain(text)} {_plain(_TAGS.sub('&lt;', text))}"
-    missing = [part for part in _LEFT_OUT.split(quote) if _plain(part) and _plain(part) not in said]
+    words = f"{_plain(text)} {_plain(_TAGS.sub('&lt;', text))}"
+    missing = [part for part in _LEFT_OUT.split(quote) if _plain(part) and _plain(part) not in words]
     if missing:
         raise Unusable(
             f"{what} is not in the work: {missing[0].strip()[:200]!r}; copy the words exactly, or leave it"

@@ -26,7 +26,7 @@ RUN = 8
 MOST_TASKS = 2
 """Tasks that may share an answer or a phrase; what more of them share is no secret of any."""
 LEFT_OUT = "[left out]"
-_SAID: dict[Kind, str] = {
+_REASONS: dict[Kind, str] = {
     "reference": "it holds the answer of a held-out task",
     "task": f"it repeats {RUN} or more consecutive words of a task",
     "pattern": "it holds the source of a pattern that scores answers",
@@ -54,16 +54,16 @@ class Leak:
         return f"{self.kind} of {self.split} task {self.task!r}: {' '.join(quoted.split())!r}"
 
 
-def why(leaks: Iterable[Leak]) -> str:
+def refusal_reason(leaks: Iterable[Leak]) -> str:
     """Which kinds of leak there are, in words that give none of them away."""
     kinds = dict.fromkeys(leak.kind for leak in leaks)
     return (
-        f"refused before measuring: {' and '.join(_SAID[kind] for kind in kinds)}; say it in general words"
+        f"refused before measuring: {' and '.join(_REASONS[kind] for kind in kinds)}; say it in general words"
         " instead"
     )
 
 
-def told(leaks: Sequence[Leak]) -> str:
+def format_leaks(leaks: Sequence[Leak]) -> str:
     """The first leaks with what they quote, for the person's eyes alone."""
     more = f"; and {len(leaks) - 3} more" if len(leaks) > 3 else ""
     return f"A candidate was refused, as it quotes a {'; '.join(map(str, leaks[:3]))}{more}."
@@ -80,10 +80,10 @@ class LeakGuard:
 
     def find(self, skill: str) -> list[Leak]:
         """Every quotation in a skill that the seed did not have; a text of several tasks once."""
-        found: dict[tuple[Kind, str], Leak] = {}
+        leaks: dict[tuple[Kind, str], Leak] = {}
         for leak in (*self._verbatim(skill), *self._repeated(skill)):
-            found.setdefault((leak.kind, leak.quoted), leak)
-        return list(found.values())
+            leaks.setdefault((leak.kind, leak.quoted), leak)
+        return list(leaks.values())
 
     def hide(self, text: str) -> str:
         """The text without its quotations, for whoever must not read them."""
@@ -140,7 +140,7 @@ class LeakGuard:
     @cached_property
     def _secrets(self) -> dict[tuple[Kind, str], tuple[Split, str]]:
         """Texts that may not stand in a skill at all, each with a task that has it."""
-        found: dict[tuple[Kind, str], tuple[Split, str]] = {}
+        secrets: dict[tuple[Kind, str], tuple[Split, str]] = {}
         answers: dict[str, list[tuple[Split, str, str]]] = {}
         for split, task in self._tasks:
             protected = self._protected(task)
@@ -149,16 +149,16 @@ class LeakGuard:
             for pattern in protected.patterns:
                 # a plain word as a pattern is a text to contain
                 if _SPECIAL.search(pattern) and len(pattern) > 3:
-                    found.setdefault(("pattern", pattern), (split, task.id))
+                    secrets.setdefault(("pattern", pattern), (split, task.id))
             for rubric in protected.rubrics:
                 if len(rubric.strip(_EDGES)) >= SHORTEST:
-                    found.setdefault(("rubric", rubric.strip(_EDGES)), (split, task.id))
+                    secrets.setdefault(("rubric", rubric.strip(_EDGES)), (split, task.id))
         for owners in answers.values():
             held_out = [owner for owner in owners if owner[0] != "train"]
             if held_out and len(owners) <= MOST_TASKS and len(held_out[0][2]) >= SHORTEST:
                 split, name, text = held_out[0]
-                found.setdefault(("reference", text), (split, name))
-        return found
+                secrets.setdefault(("reference", text), (split, name))
+        return secrets
 
 
 class _Index:

@@ -58,7 +58,7 @@ class PlannedRow:
 
 
 @lru_cache(maxsize=64)
-def _dumped(text: str) -> str:
+def _as_json(text: str) -> str:
     """A text as JSON; a skill is part of the key of every row."""
     return json.dumps(text)
 
@@ -99,14 +99,14 @@ class Evaluator:
         self._known_tasks: dict[str, tuple[str, str]] = {}
         self._under_way: set[asyncio.Future[Any]] = set()
         prompt = rollout_prompt(benchmark.prompts, own_tools=isinstance(model, NotAsked))
-        asked = (self.harness.name, self.harness.version, prompt, self.max_tokens)
-        settings = [dict(model.fingerprint), *asked]
+        identity = (self.harness.name, self.harness.version, prompt, self.max_tokens)
+        settings = [dict(model.fingerprint), *identity]
         self._settings = json.dumps(settings, sort_keys=True)
 
     def key(self, skill: str, row: PlannedRow) -> str:
         """Identity of a rollout: all that could change what the target does, but not how it is scored."""
-        content, _ = self._known_as(row.task)
-        text = f"[{_dumped(skill)}, {content}, {_dumped(self._settings)}, {row.draw}]"  # a list in JSON
+        content, _ = self._task_hashes(row.task)
+        text = f"[{_as_json(skill)}, {content}, {_as_json(self._settings)}, {row.draw}]"  # a list in JSON
         return hashlib.sha256(text.encode()).hexdigest()[:40]
 
     def stored(self, skill: str, row: PlannedRow) -> Scored | None:
@@ -185,7 +185,7 @@ class Evaluator:
             self.under_way -= 1
         return Scored(**about, key=key, trajectory=trajectory, score=score)
 
-    def works_on(self, task: asyncio.Future[Rollout]) -> bool:
+    def is_running(self, task: asyncio.Future[Rollout]) -> bool:
         """Whether that measurement has one of the workers now."""
         return task in self._under_way
 
@@ -197,7 +197,8 @@ class Evaluator:
     def close_invalid(self, skill: str, place: Place, rows: Iterable[tuple[PlannedRow, Rollout]]) -> None:
         """The stage there closes with these rows: those that are invalid stay so."""
         self.rollouts.close_invalid(
-            str(place), [(self.key(skill, row), one) for row, one in rows if isinstance(one, Invalid)]
+            str(place),
+            [(self.key(skill, row), rollout) for row, rollout in rows if isinstance(rollout, Invalid)],
         )
 
     @asynccontextmanager
@@ -247,9 +248,9 @@ class Evaluator:
         return clean_text(self.scrub(text))
 
     def _scorer(self, task: Task) -> str:
-        return f"{self._scored_by}:{self._known_as(task)[1]}"
+        return f"{self._scored_by}:{self._task_hashes(task)[1]}"
 
-    def _known_as(self, task: Task) -> tuple[str, str]:
+    def _task_hashes(self, task: Task) -> tuple[str, str]:
         """A task's part of a rollout's key and of a scorer's, computed once: hashing reads its files."""
         if task.id not in self._known_tasks:
             content = json.dumps([task.content_hash, task.prompt])[1:-1]
@@ -268,7 +269,7 @@ class SeveralTargets(Evaluator):
     def __init__(self, targets: Mapping[str, Evaluator], assigned: Mapping[str, int]) -> None:
         self._targets = tuple(targets.items())
         self._assigned = assigned
-        widths = [one.workers for one in targets.values()]
+        widths = [target.workers for target in targets.values()]
         first = next(iter(targets.values()))
         self.workers = UNBOUNDED if UNBOUNDED in widths else max(widths)
         self.slots, self.rollouts = first.slots, first.rollouts
@@ -284,15 +285,15 @@ class SeveralTargets(Evaluator):
 
     def known(self, skill: str, row: PlannedRow, stage: Place | None) -> Rollout | None:
         name, target, own = self._of(row)
-        found = target.known(skill, own, stage)
-        return None if found is None else replace(found, draw=row.draw, target=name)
+        rollout = target.known(skill, own, stage)
+        return None if rollout is None else replace(rollout, draw=row.draw, target=name)
 
     async def measure(self, skill: str, row: PlannedRow, **how: Any) -> Rollout:
         name, target, own = self._of(row)
         return replace(await target.measure(skill, own, **how), draw=row.draw, target=name)
 
-    def works_on(self, task: asyncio.Future[Rollout]) -> bool:
-        return any(target.works_on(task) for _, target in self._targets)
+    def is_running(self, task: asyncio.Future[Rollout]) -> bool:
+        return any(target.is_running(task) for _, target in self._targets)
 
     async def drain(self) -> None:
         await together(*(target.drain() for _, target in self._targets))

@@ -82,7 +82,7 @@ def _chance(z: float, tasks: int) -> float:
     """The largest chance of at least this z, above 0, where a changing task is fixed or broken by a coin."""
     coins, tails = [1.0], [0.0]
     for changed in range(1, tasks + 1):
-        coins = [(one + other) / 2 for one, other in zip([0.0, *coins], [*coins, 0.0], strict=True)]
+        coins = [(heads + other) / 2 for heads, other in zip([0.0, *coins], [*coins, 0.0], strict=True)]
         least = math.ceil((changed + z * math.sqrt(changed)) / 2 - 1e-9)
         tails.append(sum(coins[least:]))
     shares = (share / _SHARES for share in range(1, _SHARES))
@@ -181,10 +181,10 @@ def noise(scores: Mapping[str, Sequence[float]]) -> Noise:
     if len(counts) != 1 or min(counts) < 2:
         raise ValueError("a noise figure needs the same number of draws for every task, two at least")
     n, draws = len(scores), counts.pop()
-    within = fmean(variance(one) for one in scores.values())
-    means = [fmean(one) for one in scores.values()]
+    within = fmean(variance(score) for score in scores.values())
+    means = [fmean(score) for score in scores.values()]
     between = max(0.0, variance(means) - within / draws) if n > 1 else 0.0
-    values = sorted({value for one in scores.values() for value in one})
+    values = sorted({value for score in scores.values() for value in score})
     step = min((high - low for low, high in pairwise(values)), default=1.0) / n
     one_fixed = 1 - 0.2 ** (1 / n)  # below it no task at all is fixed more than once in five
     seen = max(step, one_fixed, _gain(n, 2 * within, _FOUR_IN_FIVE) + step / 2)
@@ -197,7 +197,7 @@ def noise(scores: Mapping[str, Sequence[float]]) -> Noise:
         step=step,
         sd=math.sqrt(within / n),
         sd_tasks=math.sqrt(between / n),
-        lucky=_lucky([one for one in scores.values() if len(set(one)) > 1], random.Random(0)),
+        lucky=_lucky([score for score in scores.values() if len(set(score)) > 1], random.Random(0)),
         seen=seen if seen <= room else None,
         sure=sure if sure <= room else None,
     )
@@ -225,8 +225,8 @@ def _lucky(moving: Sequence[Sequence[float]], chance: random.Random) -> float:
     wins = 0
     for _ in range(RESAMPLES):
         difference = 0.0
-        for one in moving:
-            first, second = chance.sample(range(len(one)), 2)
-            difference += one[second] - one[first]
+        for draws in moving:
+            first, second = chance.sample(range(len(draws)), 2)
+            difference += draws[second] - draws[first]
         wins += difference > 1e-9
     return wins / RESAMPLES

@@ -43,7 +43,7 @@ class Breaker:
         if not isinstance(outcome, Invalid):
             return
         self._lost.append(outcome)
-        systemic = sum(one.kind in SYSTEMIC_KINDS for one in self._lost)
+        systemic = sum(row.kind in SYSTEMIC_KINDS for row in self._lost)
         if systemic >= 2 and Fraction(systemic, self._total) > MOST_LOST:
             raise self._down()
 
@@ -52,14 +52,14 @@ class Breaker:
 
         A gate may stay open where the target's replies were to blame: its verdict is then inconclusive.
         """
-        lost = [one for one in self._lost if not may_stay_open or one.kind in SYSTEMIC_KINDS]
+        lost = [row for row in self._lost if not may_stay_open or row.kind in SYSTEMIC_KINDS]
         if lost and len(lost) >= self._total:
             raise self._down()
 
     def _down(self) -> Stopped:
         if own := broken_code(self._lost, f"{self._total} rows of stage {self._stage!r}"):
             return own
-        counted = Counter(f"{one.kind}: {one.detail}" for one in self._lost)
+        counted = Counter(f"{row.kind}: {row.detail}" for row in self._lost)
         listed = "\n".join(f"  {count} x {cause}" for cause, count in sorted(counted.items()))
         return ProviderDown(
             f"Stage {self._stage!r} cannot be measured: {len(self._lost)} of {self._total} rows were"
@@ -70,12 +70,12 @@ class Breaker:
 
 def broken_code(lost: Sequence[Invalid], measured: str) -> UserError | None:
     """The stop of a measurement that a person's own code spoils; None where anything else does so too."""
-    own = [one.error for one in lost if one.error is not None]
-    if not own or any(one.error is None and one.kind in SYSTEMIC_KINDS for one in lost):
+    own = [row.error for row in lost if row.error is not None]
+    if not own or any(row.error is None and row.kind in SYSTEMIC_KINDS for row in lost):
         return None
     places: dict[str, list[Invalid]] = {}
-    for one in lost:
-        places.setdefault(one.error.where if one.error else one.detail, []).append(one)
+    for row in lost:
+        places.setdefault(row.error.where if row.error else row.detail, []).append(row)
     listed = "\n".join(f"  {len(rows)} x {rows[0].kind}: {rows[0].detail}" for rows in places.values())
     error = UserError(
         f"Your own code does not work: {len(lost)} of {measured} were lost.\n{listed}\n"
@@ -142,7 +142,7 @@ class Evaluation:
 
     def arrived(self) -> list[Rollout]:
         """The rollouts that are in, in planned order, also of a stage that was stopped."""
-        ended = (one for one in self._futures if one.done() and not one.cancelled())
+        ended = (future for future in self._futures if future.done() and not future.cancelled())
         return [one.result() for one in ended if one.exception() is None]
 
     def extend(self, rows: Sequence[PlannedRow]) -> None:
@@ -186,7 +186,7 @@ class Evaluation:
         begun = {
             (row.task.id, row.draw): future
             for row, future in zip(self.rows, self._futures, strict=False)
-            if self.evaluator.works_on(future)
+            if self.evaluator.is_running(future)
         }
         self._is_over = True
         for future in set(self._futures) - set(begun.values()):
@@ -212,8 +212,8 @@ class Evaluation:
             known = None if self._has_to_ask else self._known(row)
             if known is None and not self._has_to_ask:
                 return
-            future = asyncio.ensure_future(self._one(row, known))
-            future.add_done_callback(self._heard)
+            future = asyncio.ensure_future(self._roll_out(row, known))
+            future.add_done_callback(self._after_row)
             self._futures.append(future)
 
     def _is_full(self) -> bool:
@@ -221,9 +221,9 @@ class Evaluation:
         if self.ahead is None:
             return False
         unread = self._futures[self._read :]  # read ones are done; of a done one nobody may have heard yet
-        return sum(not one.done() for one in unread) >= self.ahead or 2 * len(unread) >= 3 * self.ahead
+        return sum(not future.done() for future in unread) >= self.ahead or 2 * len(unread) >= 3 * self.ahead
 
-    def _heard(self, future: asyncio.Future[Rollout]) -> None:
+    def _after_row(self, future: asyncio.Future[Rollout]) -> None:
         # Who closes it hears of a failure.
         is_measured = not future.cancelled() and future.exception() is None
         if is_measured and not self._is_over:
@@ -233,16 +233,16 @@ class Evaluation:
         place = self.step.place.at(self.stage) if self.resumes else None
         return self.evaluator.known(self.skill, row, place)
 
-    async def _one(self, row: PlannedRow, known: Rollout | None) -> Rollout:
+    async def _roll_out(self, row: PlannedRow, known: Rollout | None) -> Rollout:
         if (known := known or self._known(row)) is not None:
-            self._tell(known, resumed=True)
+            self._emit_arrived(known, resumed=True)
             self._breaker.note(known)
             return known
         begun = (self.begun or {}).get((row.task.id, row.draw))
         after: int | None = None
         for _ in range(self.tries):
             outcome = await (begun or self._measure(row, after))
-            self._tell(outcome, resumed=False)
+            self._emit_arrived(outcome, resumed=False)
             if not isinstance(outcome, Invalid) or outcome.kind == "too_long":  # asking again helps nothing
                 break
             after, begun = outcome.attempt, None
@@ -259,7 +259,7 @@ class Evaluation:
             after=after,
         )
 
-    def _tell(self, outcome: Rollout, resumed: bool) -> None:
+    def _emit_arrived(self, outcome: Rollout, resumed: bool) -> None:
         """Tell watchers; of the sealed test they learn that a row is in, not how it went."""
         is_sealed = self.stage == TEST_STAGE
         self.step.emit(
@@ -276,12 +276,12 @@ class Evaluation:
         rows = zip(self.rows, outcomes, strict=False)  # a concluded stage has unread rows
         self.evaluator.close_invalid(self.skill, place, rows)
         if self.tells_rows:
-            facts = [fact(outcome) for outcome in outcomes]
+            facts = [logged_row(outcome) for outcome in outcomes]
             self.step.emit(StageClosed(id=str(place), place=self.step.place, stage=self.stage, rows=facts))
         return outcomes
 
 
-def fact(outcome: Rollout) -> Row:
+def logged_row(outcome: Rollout) -> Row:
     """A rollout as the log tells it."""
     about: dict[str, Any] = {"task": outcome.task_id, "draw": outcome.draw, "attempt": outcome.attempt}
     about["target"] = outcome.target

@@ -30,7 +30,7 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ruled:
+class GateRuling:
     """A ruling with its reason."""
 
     ruling: Ruling
@@ -38,11 +38,11 @@ class Ruled:
     by: Clause | None
 
 
-def too_long(task: str, detail: str) -> Ruled:
+def too_long(task: str, detail: str) -> GateRuling:
     """The ruling on a candidate that does not fit the target's window beside a task which the incumbent fits:
     no further row could save it.
     """
-    return Ruled(ruling="reject", why=f"the target cannot take it: {task}: {detail}", by="window")
+    return GateRuling(ruling="reject", why=f"the target cannot take it: {task}: {detail}", by="window")
 
 
 def outgrows(skill: str, window: int | None) -> str:
@@ -80,8 +80,8 @@ class Constraints:
         )
 
     def apply(
-        self, ruled: Ruled, incumbent: Mapping[RowId, Effort], candidate: Mapping[RowId, Effort]
-    ) -> Ruled:
+        self, ruled: GateRuling, incumbent: Mapping[RowId, Effort], candidate: Mapping[RowId, Effort]
+    ) -> GateRuling:
         """The ruling under the constraints; they speak only where the policy accepts."""
         for limit in self._limits():
             if ruled.ruling != "accept":
@@ -90,8 +90,11 @@ class Constraints:
         return ruled
 
     def none_worse(
-        self, ruled: Ruled, incumbent: Mapping[RowId, Fraction], candidate: Mapping[RowId, Fraction | None]
-    ) -> Ruled:
+        self,
+        ruled: GateRuling,
+        incumbent: Mapping[RowId, Fraction],
+        candidate: Mapping[RowId, Fraction | None],
+    ) -> GateRuling:
         """The ruling where every target is looked at by itself: an accept stands if none got worse."""
         for target in range(self.targets if self.targets > 1 and ruled.ruling == "accept" else 0):
             rows = [row for row in incumbent if row[1] % self.targets == target]
@@ -102,7 +105,7 @@ class Constraints:
                 why = (
                     f"{ruled.why}, but target {target + 1} of {self.targets} got worse, {fell} (gate.targets)"
                 )
-                return Ruled(ruling="reject", why=why, by="targets")
+                return GateRuling(ruling="reject", why=why, by="targets")
         return ruled
 
     def objection_to_all(self, incumbent: Mapping[RowId, Effort]) -> str:
@@ -156,12 +159,12 @@ class _Limit:
 
 
 def _constrained(
-    ruled: Ruled,
+    ruled: GateRuling,
     limit: _Limit,
     incumbent: Mapping[RowId, Effort],
     candidate: Mapping[RowId, Effort],
     unknown: Unknown,
-) -> Ruled:
+) -> GateRuling:
     pairs = [(limit.of(incumbent.get(row, Effort())), limit.of(effort)) for row, effort in candidate.items()]
     known = [(before, after) for before, after in pairs if before is not None and after is not None]
     missing = len(pairs) - len(known)
@@ -170,17 +173,19 @@ def _constrained(
             f"{ruled.why}, but {limit.key} cannot be checked: {missing} of {len(pairs)} rows do not say their"
             f" {limit.noun}{_REMEDY}"
         )
-        return Ruled(ruling="reject", why=why, by=limit.clause)
+        return GateRuling(ruling="reject", why=why, by=limit.clause)
     left = f" ({missing} of {len(pairs)} rows do not say, and are allowed)" if missing else ""
     if not known:
-        return Ruled(ruling="accept", why=f"{ruled.why}; {limit.key} could not be checked{left}", by=ruled.by)
+        return GateRuling(
+            ruling="accept", why=f"{ruled.why}; {limit.key} could not be checked{left}", by=ruled.by
+        )
     before = sum((one for one, _ in known), Fraction(0))
     after = sum((one for _, one in known), Fraction(0))
-    told = f"{_mean(after, known, limit)} {limit.noun} a row against {_mean(before, known, limit)}{left}"
+    taken = f"{_mean(after, known, limit)} {limit.noun} a row against {_mean(before, known, limit)}{left}"
     if after > (1 + limit.share) * before:
         most = f"at most {float(100 * limit.share):g} % more are allowed ({limit.key})"
-        return Ruled(ruling="reject", why=f"{ruled.why}, but it takes {told}: {most}", by=limit.clause)
-    return Ruled(ruling="accept", why=f"{ruled.why}, with {told}", by=ruled.by)
+        return GateRuling(ruling="reject", why=f"{ruled.why}, but it takes {taken}: {most}", by=limit.clause)
+    return GateRuling(ruling="accept", why=f"{ruled.why}, with {taken}", by=ruled.by)
 
 
 def _mean(total: Fraction, rows: list[tuple[Fraction, Fraction]], limit: _Limit) -> str:

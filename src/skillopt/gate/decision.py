@@ -51,8 +51,8 @@ def worth_of(row: Row, metric: Metric, weight: float) -> Fraction | None:
 
 def worths_of(rows: Iterable[Row], metric: Metric, weight: float) -> dict[RowId, Fraction]:
     """What the rows of the log are worth that could be measured."""
-    found = {(row.task, row.draw): worth_of(row, metric, weight) for row in rows}
-    return {row: worth for row, worth in found.items() if worth is not None}
+    worths = {(row.task, row.draw): worth_of(row, metric, weight) for row in rows}
+    return {row: worth for row, worth in worths.items() if worth is not None}
 
 
 @lru_cache(maxsize=4096)
@@ -151,6 +151,6 @@ class PolicyReader(Protocol):
 
 def _task_means(values: Mapping[RowId, Fraction]) -> dict[RowId, Fraction]:
     by_task: dict[str, list[Fraction]] = {}
-    for (task, _), each in values.items():
-        by_task.setdefault(task, []).append(each)
+    for (task, _), value in values.items():
+        by_task.setdefault(task, []).append(value)
     return {row: sum(by_task[row[0]], Fraction(0)) / len(by_task[row[0]]) for row in values}

@@ -18,7 +18,7 @@ from skillopt.evaluation.stage import Evaluation, broken_code, too_many_lost
 from skillopt.events import Answered, Judged, Notice
 from skillopt.events.state import Metric
 from skillopt.events.step import Step
-from skillopt.gate.constraints import Constraints, Effort, Ruled, effort_of, too_long
+from skillopt.gate.constraints import Constraints, Effort, GateRuling, effort_of, too_long
 from skillopt.gate.decision import Case, PolicyReader, RowId, value
 from skillopt.gate.policies import POLICIES
 from skillopt.money import GATE_STAGE
@@ -30,7 +30,7 @@ Action = Literal["accept", "reject", "inconclusive", "unchanged"]
 STAGE, RULE = GATE_STAGE, "rule"
 FIRST_ANSWERS = 3
 """Answers to the baseline that are told as they come."""
-_TOLD = (
+_LOGGED_FIELDS = (
     *("action", "why", "incumbent", "bound", "rows_total"),
     *("verified", "decided_by", "skill", "over"),
 )
@@ -40,7 +40,7 @@ SMALLEST_VERIFIED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class SkillMeasurement:
     """A skill with all of its gate rows: what an incumbent is."""
 
     skill: str
@@ -68,7 +68,7 @@ class Verdict:
     action: Action
     why: str
     incumbent: float | None
-    candidate: Measured | None = None
+    candidate: SkillMeasurement | None = None
     """Complete measurement; None for a candidate that was not fully measured."""
     bound: float | None = None
     rows: tuple[Rollout, ...] = ()
@@ -151,16 +151,16 @@ class Gate:
             if isinstance(row, Scored)
         }
 
-    def measured(self, skill: str, outcomes: Sequence[Rollout]) -> Measured:
+    def measured(self, skill: str, outcomes: Sequence[Rollout]) -> SkillMeasurement:
         """The gate's view of a complete set of rows; every one must be scored."""
         values = self.worths(outcomes)
         mean = means(outcomes)
         effort = {(row.task_id, row.draw): effort_of(row) for row in outcomes if isinstance(row, Scored)}
-        return Measured(
+        return SkillMeasurement(
             skill=skill, values=values, hard=mean.hard or 0.0, soft=mean.soft or 0.0, effort=effort
         )
 
-    def remembered(self, skill: str) -> Measured:
+    def remembered(self, skill: str) -> SkillMeasurement:
         """An incumbent again, from stored rows alone; it was measured in full when it was accepted."""
         outcomes = [self.evaluator.stored(skill, row) for row in self.rows.values()]
         if any(outcome is None for outcome in outcomes):
@@ -172,7 +172,7 @@ class Gate:
 
     async def baseline(
         self, step: Step, *, is_start: bool = True
-    ) -> tuple[Measured, tuple[Rollout, ...], list[str]]:
+    ) -> tuple[SkillMeasurement, tuple[Rollout, ...], list[str]]:
         """Measure the first skill in full. Tasks that cannot be measured leave the gate by name, at most a
         tenth of them. Of the skill that training starts from the answers are checked too.
 
@@ -182,11 +182,11 @@ class Gate:
         rows = list(self.rows.values())
         evaluation = Evaluation(self.evaluator, step, skill, rows, stage=STAGE)
         for index in [at for at, row in enumerate(rows) if row.draw == 0][:FIRST_ANSWERS]:
-            evaluation.arriving(index).add_done_callback(partial(_tell_answer, step, rows[index].task))
+            evaluation.arriving(index).add_done_callback(partial(_emit_answer, step, rows[index].task))
         outcomes = await evaluation.close(check=_check_losses)
         if is_start and self._evaluation.check_baseline:
-            asked = [(self.rows[row.task_id, row.draw].task, row) for row in outcomes]
-            if warning := check_answers(asked):
+            answered = [(self.rows[row.task_id, row.draw].task, row) for row in outcomes]
+            if warning := check_answers(answered):
                 step.emit(Notice(text=warning, level="warning"))
         lost = _lost(outcomes)
         self.leave_out(lost)
@@ -211,9 +211,9 @@ class Gate:
             decided_by=refused_by,
             refused=bool(refused_by),
         )
-        return self._told(step, verdict)
+        return self._logged(step, verdict)
 
-    def objection_to_all(self, incumbent: Measured) -> str:
+    def objection_to_all(self, incumbent: SkillMeasurement) -> str:
         """Why no candidate, however good and short, could be accepted against that incumbent; or nothing."""
         case = Case.of(
             incumbent.values, further=self._further, settings=self._settings, seed_chars=self._seed_chars
@@ -227,7 +227,7 @@ class Gate:
         self,
         step: Step,
         skill: str,
-        incumbent: Measured,
+        incumbent: SkillMeasurement,
         *,
         in_full: bool = False,
         over: bool = False,
@@ -290,18 +290,20 @@ class Gate:
         self,
         step: Step,
         skill: str,
-        incumbent: Measured,
+        incumbent: SkillMeasurement,
         outcomes: tuple[Rollout, ...],
         reader: PolicyReader,
         *,
         policy: str,
         over: bool,
     ) -> Verdict:
-        lost = [f"{one.task_id} ({one.kind})" for one in outcomes if isinstance(one, Invalid)]
+        lost = [f"{outcome.task_id} ({outcome.kind})" for outcome in outcomes if isinstance(outcome, Invalid)]
         complete = len(outcomes) == len(incumbent.values) and not lost
         candidate = self.measured(skill, outcomes) if complete else None
-        ruled = Ruled(ruling=reader.ruling or "inconclusive", why=reader.why, by=reader.decided_by)
-        unfit = [one for one in outcomes if isinstance(one, Invalid) and one.kind == "too_long"]
+        ruled = GateRuling(ruling=reader.ruling or "inconclusive", why=reader.why, by=reader.decided_by)
+        unfit = [
+            outcome for outcome in outcomes if isinstance(outcome, Invalid) and outcome.kind == "too_long"
+        ]
         if unfit:
             ruled = too_long(unfit[0].task_id, unfit[0].detail)
         if candidate is not None:
@@ -327,9 +329,9 @@ class Gate:
             over=digest(incumbent.skill) if over else "",
             refused=bool(unfit),
         )
-        return self._told(step, verdict)
+        return self._logged(step, verdict)
 
-    def _told(self, step: Step, verdict: Verdict) -> Verdict:
+    def _logged(self, step: Step, verdict: Verdict) -> Verdict:
         """The verdict, after the log was told."""
         event = Judged(
             id=str(step.place.at("verdict")),
@@ -338,7 +340,7 @@ class Gate:
             candidate=None if verdict.candidate is None else verdict.candidate.score,
             rows_used=len(verdict.rows),
             policy=verdict.policy or self.policy,
-            **{name: getattr(verdict, name) for name in _TOLD},
+            **{name: getattr(verdict, name) for name in _LOGGED_FIELDS},
         )
         step.emit(event)
         return verdict
@@ -349,16 +351,16 @@ def digest(skill: str) -> str:
     return hashlib.sha256(skill.encode()).hexdigest()
 
 
-def _tell_answer(step: Step, task: Task, arrived: asyncio.Future[Rollout]) -> None:
+def _emit_answer(step: Step, task: Task, arrived: asyncio.Future[Rollout]) -> None:
     """Tell how a task was answered, where it was."""
     row = None if arrived.cancelled() or arrived.exception() is not None else arrived.result()
     if isinstance(row, Scored):
-        said = row.trajectory
+        trajectory = row.trajectory
         step.emit(
             Answered(
                 task=task.id,
                 prompt=task.prompt,
-                answer=said.answer or f"(none: {said.failure or 'empty'})",
+                answer=trajectory.answer or f"(none: {trajectory.failure or 'empty'})",
                 expected="" if task.reference is None else as_text(task.reference),
                 hard=row.score.hard,
                 feedback=row.score.feedback,

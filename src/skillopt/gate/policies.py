@@ -263,7 +263,7 @@ class Paired(Strict):
         differences = self._differences()
         if _is_surely_below(differences, self.case.settings.alpha):
             return None
-        p = accident(differences)
+        p = sign_flip_p_value(differences)
         if p <= self._alpha:
             return None
         known = "=" if self.seen == self.total and not self.lost else ">="
@@ -278,17 +278,15 @@ class Paired(Strict):
     def praise(self) -> str:
         """Better, and how seldom an accident would be."""
         differences = self._differences()
-        kind = "exact McNemar" if len({abs(one) for one in differences if one}) == 1 else "exact sign flip"
-        return (
-            f"{super().praise()}, p = {float(accident(differences)):.4f} <= {self.case.settings.alpha:g}"
-            f" ({kind}, one-sided)"
-        )
+        p = float(sign_flip_p_value(differences))
+        kind = "exact McNemar" if len({abs(move) for move in differences if move}) == 1 else "exact sign flip"
+        return f"{super().praise()}, p = {p:.4f} <= {self.case.settings.alpha:g} ({kind}, one-sided)"
 
     def _differences(self) -> list[int]:
         return [round(self._unit * ahead) for ahead in self._ahead.values()]
 
 
-def accident(differences: Sequence[int]) -> Fraction:
+def sign_flip_p_value(differences: Sequence[int]) -> Fraction:
     """How often a sum of at least this size comes out when every difference gets its sign by a fair coin;
     exact.
 
@@ -298,11 +296,11 @@ def accident(differences: Sequence[int]) -> Fraction:
     and an addition. For a given choice of signs, raising one difference never turns "less than observed" into
     "at least as much", so p never grows.
     """
-    sizes = [abs(one) for one in differences if one]
+    sizes = [abs(difference) for difference in differences if difference]
     if not sizes:
         return Fraction(1)
     unit = math.gcd(*sizes)
-    lost = sum(-one for one in differences if one < 0) // unit
+    lost = sum(-difference for difference in differences if difference < 0) // unit
     digit = len(sizes) + 1  # bits: a count is 2 ** len(sizes) at most, and so is the sum of all
     mask = (1 << digit * (lost + 1)) - 1
     ways = 1
@@ -315,6 +313,6 @@ def accident(differences: Sequence[int]) -> Fraction:
 
 def _is_surely_below(differences: Sequence[int], alpha: float) -> bool:
     """Hoeffding's bound, p <= exp(-T^2 / (2 * sum of squares)), saves counting far ahead."""
-    ahead, squares = sum(differences), sum(one * one for one in differences)
+    ahead, squares = sum(differences), sum(difference * difference for difference in differences)
     # a little more, so that rounding cannot matter
     return ahead > 0 and ahead * ahead > 2.000001 * squares * math.log(1 / alpha)

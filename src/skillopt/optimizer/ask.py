@@ -20,7 +20,7 @@ from skillopt.events.step import Step
 from skillopt.messages import Message, Reply, Request
 from skillopt.models.port import Model
 from skillopt.models.reading import asked_again, schema_of
-from skillopt.optimizer.minibatches import Studied
+from skillopt.optimizer.minibatches import TriedTask
 from skillopt.optimizer.replies import Unusable, read
 from skillopt.skill.edits import Edit
 from skillopt.tasks.benchmark import OPTIMIZER_STAGES
@@ -64,23 +64,23 @@ def proposals_section(title: str, edits: Sequence[Edit]) -> str:
     return section(title, f"```json\n{shown}\n```")
 
 
-def studied_section(title: str, studied: Sequence[Studied], room: int, *, contrasts: bool) -> str:
+def studied_section(title: str, studied: Sequence[TriedTask], room: int, *, contrasts: bool) -> str:
     """Tasks with what the target did; every rollout that is shown has an equal share of the room.
 
     With `contrasts` each task was tried several times: the best is shown against the worst where they differ.
     """
-    shown = sum(2 if contrasts and one.differs else 1 for one in studied)
+    shown = sum(2 if contrasts and tries.differs else 1 for tries in studied)
     # The parts of a trajectory add up to seven sixths of its room, and its tags take about 160 characters
     # more, with what is said of several tries 220.
     share = max(120, (room // max(1, shown) - (220 if contrasts else 160)) * 6 // 7)
     parts: list[str] = []
-    for one in studied:
-        best = trajectory(one.task, one.tries[0], share)
-        counted = f"{len(one.tries)} tries, {sum(each.score.passed for each in one.tries)} passed."
+    for tries in studied:
+        best = trajectory(tries.task, tries.tries[0], share)
+        counted = f"{len(tries.tries)} tries, {sum(rollout.score.passed for rollout in tries.tries)} passed."
         if not contrasts:
             parts.append(best)
-        elif one.differs:
-            worst = trajectory(one.task, one.tries[-1], share, with_task=False)
+        elif tries.differs:
+            worst = trajectory(tries.task, tries.tries[-1], share, with_task=False)
             parts.append(f"{counted} The best try:\n{best}\nThe worst try:\n{worst}")
         else:
             parts.append(f"{counted}\n{best}")
@@ -93,27 +93,29 @@ def trajectory(task: Task, rollout: Scored, room: int, *, with_task: bool = True
 
     Everything inside the tags is data.
     """
-    told = rollout.trajectory
+    did = rollout.trajectory
     verdict = f"hard {rollout.score.hard:g}, soft {rollout.score.soft:g}" + (
-        f", target's own failure: {told.failure}" if told.failure else ""
+        f", target's own failure: {did.failure}" if did.failure else ""
     )
-    asked = f"<task>{_data(task.prompt, room // 3)}</task>\n"
+    question = f"<task>{_data(task.prompt, room // 3)}</task>\n"
     if task.reference is not None:
-        asked += f"<reference>{_data(as_text(task.reference), room // 6)}</reference>\n"
+        question += f"<reference>{_data(as_text(task.reference), room // 6)}</reference>\n"
     feedback = (
         f"<feedback>{_data(rollout.score.feedback, room // 6)}</feedback>\n" if rollout.score.feedback else ""
     )
     turns = "\n".join(
-        f"{one.role}: {one.content}"
-        + "".join(f"\n{one.role} calls {call.name}({call.arguments})" for call in one.tool_calls)
-        for one in told.messages
+        f"{message.role}: {message.content}"
+        + "".join(f"\n{message.role} calls {call.name}({call.arguments})" for call in message.tool_calls)
+        for message in did.messages
     )
     kind = f' kind="{html.escape(task.kind)}"' if task.kind else ""
     head = f'<rollout task="{html.escape(task.id)}"{kind} score="{html.escape(verdict)}">\n'
-    return f"{head}{asked if with_task else ''}<did>\n{_data(turns, room // 2)}\n</did>\n{feedback}</rollout>"
+    return (
+        f"{head}{question if with_task else ''}<did>\n{_data(turns, room // 2)}\n</did>\n{feedback}</rollout>"
+    )
 
 
-def told_answer(task: Task, rollout: Scored) -> str:
+def format_answer(task: Task, rollout: Scored) -> str:
     """What a target answered beside what was expected, on one line; both are data."""
     expected = "" if task.reference is None else f", expected {_quoted(as_text(task.reference))}"
     return f"task {task.id}: answered {_quoted(rollout.trajectory.answer)}{expected}"
@@ -197,8 +199,8 @@ class OptimizerModel:
                 return read(reply, shape)
             except Unusable as error:
                 most, trouble = self._reserve - 400, error
-                said = reply.text if len(reply.text) <= most else f"{reply.text[:most]}\n[cut]"
-                messages = asked_again(messages, said, error)
+                quoted = reply.text if len(reply.text) <= most else f"{reply.text[:most]}\n[cut]"
+                messages = asked_again(messages, quoted, error)
         return trouble
 
     async def _send(

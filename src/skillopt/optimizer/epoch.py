@@ -64,16 +64,16 @@ def kept_pairs(pairs: Sequence[TaskPair], policy: PairPolicy) -> list[TaskPair]:
     return [pair for pair in pairs if (pair.category in ("improved", "regressed")) == (policy == "changed")]
 
 
-def slim(pair: TaskPair) -> PairRecord:
+def pair_record(pair: TaskPair) -> PairRecord:
     """A pair as the run's files show it."""
 
     def arm(row: Scored) -> ArmRecord:
-        told = row.trajectory
+        trajectory = row.trajectory
         return ArmRecord(
             hard=row.score.hard,
             soft=row.score.soft,
-            predicted_answer=told.answer[:2_000],
-            fail_reason=told.failure or "",
+            predicted_answer=trajectory.answer[:2_000],
+            fail_reason=trajectory.failure or "",
         )
 
     return PairRecord(
@@ -138,8 +138,8 @@ def _skills(older: Document, newer: Document, ago: str) -> str:
 
 
 def _comparison(pairs: Sequence[TaskPair], room: int) -> str:
-    told = [pair for pair in pairs if pair.category != "stable_success"]
-    share = max(400, room // max(1, 2 * len(told)))
+    shown = [pair for pair in pairs if pair.category != "stable_success"]
+    share = max(400, room // max(1, 2 * len(shown)))
     parts = [f"{len(pairs)} training tasks are shown, each run with both skills."]
     for category in _ORDER:
         members = [pair for pair in pairs if pair.category == category]

@@ -21,7 +21,7 @@ Side = Literal["failure", "success"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Studied:
+class TriedTask:
     """A task with its scored rollouts, the best first; several where a step runs each task repeatedly."""
 
     task: Task
@@ -35,12 +35,12 @@ class Studied:
     @property
     def differs(self) -> bool:
         """Whether its tries were scored differently: only then there is something to compare."""
-        return len({_worth(one) for one in self.tries}) > 1
+        return len({_worth(attempt) for attempt in self.tries}) > 1
 
 
-def minibatch_of(failed: Sequence[Studied], edits: Sequence[Edit] | Unusable) -> Minibatch:
+def minibatch_of(failed: Sequence[TriedTask], edits: Sequence[Edit] | Unusable) -> Minibatch:
     """What was proposed for the failures of a lane, or why nothing was."""
-    tasks = tuple(one.task.id for one in failed)
+    tasks = tuple(tries.task.id for tries in failed)
     if isinstance(edits, Unusable):
         return Minibatch(kind="failure", index=0, tasks=tasks, dropped=str(edits))
     return Minibatch(kind="failure", index=0, tasks=tasks, edits=tuple(edits))
@@ -49,12 +49,12 @@ def minibatch_of(failed: Sequence[Studied], edits: Sequence[Edit] | Unusable) ->
 async def in_minibatches(
     rollouts: Evaluation,
     side: Side,
-    study: Callable[[int, list[Studied]], Awaitable[T]],
+    study: Callable[[int, list[TriedTask]], Awaitable[T]],
     *,
     size: int,
     seed: int,
     joins_last: bool = False,
-    group: Callable[[list[Studied], int], list[list[Studied]]] | None = None,
+    group: Callable[[list[TriedTask], int], list[list[TriedTask]]] | None = None,
 ) -> list[T]:
     """Walk the tasks in a shuffled order that is fixed before the first row is in; every full minibatch is
     studied at once.
@@ -66,8 +66,8 @@ async def in_minibatches(
     order = _by_task(rollouts)
     random.Random(seed).shuffle(order)
     studies: list[asyncio.Future[T]] = []
-    held: list[list[Studied]] = []
-    chunk: list[Studied] = []
+    held: list[list[TriedTask]] = []
+    chunk: list[TriedTask] = []
 
     def begin(most_held: int) -> None:
         while len(held) > most_held:
@@ -97,18 +97,18 @@ async def in_minibatches(
         raise
 
 
-async def all_studied(rollouts: Evaluation) -> list[Studied]:
+async def all_studied(rollouts: Evaluation) -> list[TriedTask]:
     """The tasks of a batch in planned order when all rows are in, without those that were not measured."""
-    found: list[Studied | None] = []
+    studied: list[TriedTask | None] = []
     for rows in _by_task(rollouts):
         tries = [await rollouts.arriving(row) for row in rows]
-        found.append(_as_studied(rollouts.rows[rows[0]].task, tries))
-    return [one for one in found if one is not None]
+        studied.append(_as_studied(rollouts.rows[rows[0]].task, tries))
+    return [item for item in studied if item is not None]
 
 
-def _as_studied(task: Task, tries: Sequence[Rollout]) -> Studied | None:
-    scored = sorted((one for one in tries if isinstance(one, Scored)), key=_worth, reverse=True)
-    return Studied(task=task, tries=tuple(scored)) if scored else None
+def _as_studied(task: Task, tries: Sequence[Rollout]) -> TriedTask | None:
+    scored = sorted((attempt for attempt in tries if isinstance(attempt, Scored)), key=_worth, reverse=True)
+    return TriedTask(task=task, tries=tuple(scored)) if scored else None
 
 
 def _by_task(rollouts: Evaluation) -> list[list[int]]:

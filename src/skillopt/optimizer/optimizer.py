@@ -12,12 +12,12 @@ from skillopt.events.step import Step
 from skillopt.models.port import Model
 from skillopt.optimizer.ask import OptimizerModel, packaged
 from skillopt.optimizer.epoch import EpochAdvisor
-from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
+from skillopt.optimizer.minibatches import Side, TriedTask, in_minibatches
 from skillopt.optimizer.proof import ANALYST, Joiner, LaneAnalyst, SmallLaneAnalyst, by_kind
 from skillopt.optimizer.proposers.port import Proposer
 from skillopt.optimizer.reflect import Reflection, Reflector, WholeBatch
 from skillopt.optimizer.replies import PAYLOADS, for_files
-from skillopt.optimizer.select import Aggregator, Merged, Selection, Selector, choose_limit
+from skillopt.optimizer.select import Aggregator, MergedEdits, Selection, Selector, choose_limit
 from skillopt.optimizer.update import Update, Updater
 from skillopt.skill.document import ONE_DOCUMENT, EditableFiles
 from skillopt.tasks.rollout import means
@@ -75,7 +75,7 @@ class Optimizer:
             own_prompts[ANALYST] = packaged(f"{ANALYST}_rewrite")
         suffixes = _skill_aware(settings.skill_aware_appendix_source) if is_aware else {}
         if contrasts:
-            suffixes = _preceded(suffixes, packaged("contrast"), ("analyst_failure", "analyst_success"))
+            suffixes = _with_prefix(suffixes, packaged("contrast"), ("analyst_failure", "analyst_success"))
         if mode == "patch" and files != ONE_DOCUMENT:
             scripts = f"\n\n{packaged('files_scripts').strip()}" if files.scripts else ""
             stages = (
@@ -85,12 +85,12 @@ class Optimizer:
                 "repair",
                 *(() if is_small else (ANALYST,)),
             )
-            suffixes |= _preceded(suffixes, packaged("files").strip() + scripts, stages)
+            suffixes |= _with_prefix(suffixes, packaged("files").strip() + scripts, stages)
         if about:
-            suffixes = _preceded(suffixes, about, WRITING)
+            suffixes = _with_prefix(suffixes, about, WRITING)
         analyst, _, merging = packaged(f"form_{mode}").partition("\n<!-- merge -->\n")
         example = json.dumps({payload.KEY: [payload.EXAMPLE]})[1:-1]
-        asked = OptimizerModel(
+        optimizer_model = OptimizerModel(
             model,
             prompts=own_prompts,
             max_tokens=max_tokens,
@@ -110,12 +110,12 @@ class Optimizer:
         self._gradient = gradient
         self._is_small = is_small
         self._proposer = proposer
-        self._asked = asked
+        self._asked = optimizer_model
         notes_from: tuple[Side, ...] = ("failure",)
         if settings.skill_aware_appendix_source == "both":
             notes_from = ("failure", "success")
         self._reflector = Reflector(
-            model=asked,
+            model=optimizer_model,
             payload=payload,
             minibatch_size=gradient.minibatch_size,
             limit=None if self.control == "none" else settings.learning_rate,
@@ -123,14 +123,16 @@ class Optimizer:
             notes_from=notes_from if is_aware else (),
             contrasts=contrasts,
         )
-        self.aggregate = Aggregator(asked, payload, merge_batch_size=gradient.merge_batch_size).aggregate
+        self.aggregate = Aggregator(
+            optimizer_model, payload, merge_batch_size=gradient.merge_batch_size
+        ).aggregate
         """Stage 3: one list of proposals."""
-        self._selector = Selector(asked, payload, ranks=proposer is None)
+        self._selector = Selector(optimizer_model, payload, ranks=proposer is None)
         above = settings.skill_aware_consolidate_threshold if is_aware else None
-        self._updater = Updater(asked, payload, above)
-        self.advisor = EpochAdvisor(asked)
+        self._updater = Updater(optimizer_model, payload, above)
+        self.advisor = EpochAdvisor(optimizer_model)
         self._lanes: LaneAnalyst | SmallLaneAnalyst = LaneAnalyst(
-            model=asked,
+            model=optimizer_model,
             mode=mode,
             contrasts=contrasts,
             target_prompt=own.get("rollout", ""),
@@ -138,8 +140,8 @@ class Optimizer:
             files=files,
         )
         if is_small:
-            self._lanes = SmallLaneAnalyst(asked, scoring_rule=scoring_rule)
-        self.joiner = None if is_small or proposer is not None else Joiner(asked)
+            self._lanes = SmallLaneAnalyst(optimizer_model, scoring_rule=scoring_rule)
+        self.joiner = None if is_small or proposer is not None else Joiner(optimizer_model)
 
     async def reflect(self, step: Step, rollouts: Evaluation) -> Reflection:
         """Stage 2: proposals of analysts while rollouts come in, or of the proposer for all of them."""
@@ -157,7 +159,7 @@ class Optimizer:
         return WholeBatch(proposer=proposer, rollouts=rollouts, failure_only=failure_only, limit=limit)
 
     async def in_lanes(
-        self, step: Step, rollouts: Evaluation, study: Callable[[int, list[Studied]], Awaitable[T]]
+        self, step: Step, rollouts: Evaluation, study: Callable[[int, list[TriedTask]], Awaitable[T]]
     ) -> list[T]:
         """Failures in minibatches for `study`: of one kind for a small model, all for a proposer."""
         return await in_minibatches(
@@ -170,14 +172,14 @@ class Optimizer:
             group=by_kind if self._is_small else None,
         )
 
-    def lanes_of(self, failures: Sequence[Studied]) -> list[list[Studied]]:
+    def lanes_of(self, failures: Sequence[TriedTask]) -> list[list[TriedTask]]:
         """Failures that are all in, in minibatches as `in_lanes` makes them."""
         size = self._gradient.minibatch_size if self._proposer is None else max(1, len(failures))
         if self._is_small:
             return by_kind(failures, size)
         return [list(failures[at : at + size]) for at in range(0, len(failures), size)]
 
-    async def select(self, step: Step, reflection: Reflection, merged: Merged) -> Selection:
+    async def select(self, step: Step, reflection: Reflection, merged: MergedEdits) -> Selection:
         """Stage 4: no more of them than the limit: the schedule's, the optimizer's own, or none at all."""
         limit, decision = step.limit if self.control == "fixed" else None, None
         if self.control == "autonomous":
@@ -197,6 +199,6 @@ def _skill_aware(source: Literal["both", "failure_only"]) -> dict[str, str]:
     return {"analyst_failure": packaged("skill_aware_failure"), "analyst_success": success}
 
 
-def _preceded(suffixes: Mapping[str, str], text: str, stages: Sequence[str]) -> dict[str, str]:
+def _with_prefix(suffixes: Mapping[str, str], text: str, stages: Sequence[str]) -> dict[str, str]:
     """The suffixes of these stages, each after a text."""
     return {stage: f"{text.strip()}\n\n{suffixes.get(stage, '')}" for stage in stages}

@@ -19,13 +19,13 @@ from skillopt.events.step import Step
 from skillopt.optimizer.ask import (
     OptimizerModel,
     clipped,
+    format_answer,
     proposals_section,
     section,
     skill_section,
     studied_section,
-    told_answer,
 )
-from skillopt.optimizer.minibatches import Studied, minibatch_of
+from skillopt.optimizer.minibatches import TriedTask, minibatch_of
 from skillopt.optimizer.proposers.port import DeadEdit, Evidence
 from skillopt.optimizer.replies import (
     Groups,
@@ -84,7 +84,7 @@ class LaneAnalyst:
             + section("How answers are scored", self.scoring_rule)
             + skill_section(step.skill.whole if self.mode == "patch" else step.skill.text)
             + section("Advice from earlier epochs", step.meta_skill)
-            + section("Edits that broke tasks which worked", "\n".join(map(_told, evidence.harmful)))
+            + section("Edits that broke tasks which worked", "\n".join(map(_as_bullet, evidence.harmful)))
             + _dead_section(evidence.dead)
             + section("Held-out failures by kind of task", kinds)
             + section("Limit", f"{limit} You are shown {len(failed)} failed tasks.")
@@ -105,10 +105,10 @@ class LaneAnalyst:
             reply = await self.model.ask(step, ANALYST, item, user, WrittenSkill)
             changes = () if isinstance(reply, Unusable) else reply.changes
         else:
-            said = await self.model.ask(step, ANALYST, item, user, Suggestions)
-            if isinstance(said, Unusable):
-                return said
-            usable = [one for one in said.edits_at(place, most) if not one.problem]
+            suggestions = await self.model.ask(step, ANALYST, item, user, Suggestions)
+            if isinstance(suggestions, Unusable):
+                return suggestions
+            usable = [edit for edit in suggestions.edits_at(place, most) if not edit.problem]
             if not usable:
                 return []
             wanted = (
@@ -123,7 +123,7 @@ class LaneAnalyst:
         if problem:
             return Unusable(f"the new skill {problem}")
         numbered = [replace(edit, id=str(replace(place, number=at))) for at, edit in enumerate(edits)]
-        return naming_tasks(numbered, changes)
+        return with_named_tasks(numbered, changes)
 
 
 class Joiner:
@@ -146,43 +146,49 @@ def groups_in(reply: Groups, count: int) -> list[list[int]]:
     """The groups of two or more that a reply names among so many edits, no edit twice."""
     seen: set[int] = set()
     groups: list[list[int]] = []
-    for said in reply.same:
-        group = [number for number in dict.fromkeys(said) if 0 <= number < count and number not in seen]
+    for numbers in reply.same:
+        group = [number for number in dict.fromkeys(numbers) if 0 <= number < count and number not in seen]
         if len(group) > 1:
             seen.update(group)
             groups.append(sorted(group))
     return groups
 
 
-def _told(edit: Edit) -> str:
-    shown = {key: one for key, one in edit.as_json().items() if key in ("op", "path", "target", "content")}
+def _as_bullet(edit: Edit) -> str:
+    shown = {
+        key: value for key, value in edit.as_json().items() if key in ("op", "path", "target", "content")
+    }
     return f"- {json.dumps(shown, ensure_ascii=False)}"
 
 
 def _dead_section(dead: Sequence[DeadEdit]) -> str:
     lines: list[str] = []
-    for one in dead:
-        lines.append(_told(one.edit))
-        lines += [f"  - {told_answer(task, rollout)}" for task, rollout in one.answers[:SHOWN_ANSWERS]]
+    for dead_edit in dead:
+        lines.append(_as_bullet(dead_edit.edit))
+        lines += [
+            f"  - {format_answer(task, rollout)}" for task, rollout in dead_edit.answers[:SHOWN_ANSWERS]
+        ]
     return section("Edits that were tried and did nothing", "\n".join(lines))
 
 
-def naming_tasks(edits: Sequence[Edit], changes: Sequence[Any]) -> list[Edit]:
+def with_named_tasks(edits: Sequence[Edit], changes: Sequence[Any]) -> list[Edit]:
     """The edits with the tasks that `changes` (`{"words": ..., "tasks": [...]}`) name for words of theirs;
     what cannot be read names none, and such edits are found by halving.
     """
-    said = [
-        (_plain(one["words"]), one["tasks"])
-        for one in changes
-        if isinstance(one, Mapping)
-        and isinstance(one.get("words"), str)
-        and isinstance(one.get("tasks"), list)
-        and one["words"].strip()
+    named_words = [
+        (_plain(change["words"]), change["tasks"])
+        for change in changes
+        if isinstance(change, Mapping)
+        and isinstance(change.get("words"), str)
+        and isinstance(change.get("tasks"), list)
+        and change["words"].strip()
     ]
     named = []
     for edit in edits:
         text = _plain(f"{edit.target} {edit.content}")
-        tasks = list(dict.fromkeys(str(task) for words, many in said if words in text for task in many))
+        tasks = list(
+            dict.fromkeys(str(task) for words, names in named_words if words in text for task in names)
+        )
         named.append(replace(edit, evidence={**edit.evidence, "tasks": tasks}) if tasks else edit)
     return named
 
@@ -210,11 +216,11 @@ def is_small(model: str, window: int) -> bool:
     return max(sizes) < SMALL_SIZE if sizes else window < SMALL_WINDOW
 
 
-def by_kind(failures: Sequence[Studied], size: int) -> list[list[Studied]]:
+def by_kind(failures: Sequence[TriedTask], size: int) -> list[list[TriedTask]]:
     """Lanes of one kind each, about equal in size; tasks without a kind go by the likeness of words."""
-    kinds: dict[str, list[Studied]] = {}
-    for one in failures:
-        kinds.setdefault(one.task.kind, []).append(one)
+    kinds: dict[str, list[TriedTask]] = {}
+    for tries in failures:
+        kinds.setdefault(tries.task.kind, []).append(tries)
     left = kinds.pop("", [])
     lanes = []
     for group in kinds.values():
@@ -254,7 +260,7 @@ class SmallLaneAnalyst:
             skill_section(step.skill.whole)
             + section("How answers are scored", self._rule)
             + section(
-                "A rule that did not help; write another one", "\n".join(map(_tried, evidence.dead[-1:]))
+                "A rule that did not help; write another one", "\n".join(map(_bad_rule, evidence.dead[-1:]))
             )
         )
         share = self._model.room(fixed, ANALYST) // SHOWN // 3
@@ -271,14 +277,14 @@ class SmallLaneAnalyst:
         return minibatch_of(failed, worked_edits(reply, order, step.place.at(ANALYST, item)))
 
 
-def worked_edits(reply: WorkedRule, failures: Sequence[Studied], place: Place) -> list[Edit]:
+def worked_edits(reply: WorkedRule, failures: Sequence[TriedTask], place: Place) -> list[Edit]:
     """The rule with the example that came with it, and with the wanted answer of the first task that has a
     short one. Neither names tasks whose answer it holds: these would pass by heart.
     """
     rule = " ".join(reply.rule.split()).lstrip("-* ")
     if not rule:
         return []
-    wanted = {one.task.id: _reference(one) for one in failures}
+    wanted = {tries.task.id: _reference(tries) for tries in failures}
     short = [text for text in wanted.values() if "\n" not in text and 0 < len(text) <= LONGEST_COPY]
     examples = [(f'"{_own_words(reply.request, failures)}" -> {reply.answer.strip()}', reply.answer.strip())]
     examples += [(text, text) for text in short[:1]]
@@ -292,29 +298,30 @@ def worked_edits(reply: WorkedRule, failures: Sequence[Studied], place: Place) -
     return edits
 
 
-def _own_words(request: str, failures: Iterable[Studied]) -> str:
+def _own_words(request: str, failures: Iterable[TriedTask]) -> str:
     """A request, or its last few words where it is copied from a task: a skill may not quote one."""
-    spans = [found.span() for found in _WORD.finditer(request)]
+    spans = [match.span() for match in _WORD.finditer(request)]
     runs = {
         tuple(request[a:b].casefold() for a, b in spans[at : at + RUN]) for at in range(len(spans) - RUN + 1)
     }
-    for one in failures:
-        words = [word.casefold() for word in _WORD.findall(one.task.prompt)]
+    for tries in failures:
+        words = [word.casefold() for word in _WORD.findall(tries.task.prompt)]
         if any(tuple(words[at : at + RUN]) in runs for at in range(len(words) - RUN + 1)):
             return f"... {request[spans[1 - RUN][0] :]}"
     return request.strip()
 
 
-def _reference(one: Studied) -> str:
-    return "" if one.task.reference is None else as_text(one.task.reference).strip()
+def _reference(tries: TriedTask) -> str:
+    return "" if tries.task.reference is None else as_text(tries.task.reference).strip()
 
 
-def _tried(one: DeadEdit) -> str:
-    said = [
-        f"With it the assistant said: {clipped(row.trajectory.answer, 240)}" for _, row in one.answers[:1]
+def _bad_rule(dead_edit: DeadEdit) -> str:
+    answers = [
+        f"With it the assistant said: {clipped(row.trajectory.answer, 240)}"
+        for _, row in dead_edit.answers[:1]
     ]
-    return "\n".join([one.edit.content, *said])
+    return "\n".join([dead_edit.edit.content, *answers])
 
 
-def _words(one: Studied) -> set[str]:
-    return {word.casefold() for word in _WORD.findall(one.task.prompt)}
+def _words(tries: TriedTask) -> set[str]:
+    return {word.casefold() for word in _WORD.findall(tries.task.prompt)}

@@ -10,7 +10,7 @@ from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Minibatch, Reflected
 from skillopt.events.step import Step
 from skillopt.optimizer.ask import OptimizerModel, section, studied_section
-from skillopt.optimizer.minibatches import Side, Studied, all_studied, in_minibatches, minibatch_of
+from skillopt.optimizer.minibatches import Side, TriedTask, all_studied, in_minibatches, minibatch_of
 from skillopt.optimizer.proposers.port import Evidence, Proposer
 from skillopt.optimizer.replies import FailureAnalysis, Payload, SuccessAnalysis, Unusable, analysis_of
 from skillopt.process.waiting import together
@@ -28,25 +28,34 @@ class Reflection:
     @property
     def is_inconclusive(self) -> bool:
         """More than half of the analysts gave nothing that can be read."""
-        return sum(one.dropped is not None for one in self.minibatches) * 2 > len(self.minibatches)
+        return sum(minibatch.dropped is not None for minibatch in self.minibatches) * 2 > len(
+            self.minibatches
+        )
 
     def edits(self, kind: Side) -> list[Patch]:
-        return [one.edits for one in self.minibatches if one.kind == kind and one.edits]
+        return [
+            minibatch.edits for minibatch in self.minibatches if minibatch.kind == kind and minibatch.edits
+        ]
 
     def notes(self) -> list[str]:
         """Every note of the step, in planned order."""
-        return [note for one in self.minibatches for note in one.notes]
+        return [note for minibatch in self.minibatches for note in minibatch.notes]
 
     def troubles(self) -> list[str]:
         """Why minibatches were dropped, each reason once."""
-        return sorted({one.dropped for one in self.minibatches if one.dropped})
+        return sorted({minibatch.dropped for minibatch in self.minibatches if minibatch.dropped})
 
     def patterns(self) -> list[str]:
         """The analysts' failure patterns, in words."""
-        found = [pattern for one in self.minibatches if one.kind == "failure" for pattern in one.summary]
+        failures = [
+            pattern
+            for minibatch in self.minibatches
+            if minibatch.kind == "failure"
+            for pattern in minibatch.summary
+        ]
         return [
             f"{pattern.get('failure_type', '')}: {pattern.get('description', '')}".strip(": ")
-            for pattern in found
+            for pattern in failures
         ]
 
 
@@ -83,29 +92,29 @@ class Reflector:
         )
         results: list[Any] = await together(rollouts.close(), walks)
         outcomes, groups = results
-        minibatches = tuple(one for group in groups for one in group)
+        minibatches = tuple(minibatch for group in groups for minibatch in group)
         step.emit(Reflected(id=str(step.place.at("reflect")), place=step.place, patches=minibatches))
         return Reflection(rollouts=outcomes, minibatches=minibatches)
 
     async def _analyse(
-        self, step: Step, kind: Side, fixed: str, index: int, chunk: list[Studied]
+        self, step: Step, kind: Side, fixed: str, index: int, chunk: list[TriedTask]
     ) -> Minibatch:
         stage = f"analyst_{kind}"
         shown = "tasks" if self.contrasts else "rollouts"
-        limit = section("Limit", f"{self._told()} You are shown {len(chunk)} {shown}.")
+        limit = section("Limit", f"{self._limit_sentence()} You are shown {len(chunk)} {shown}.")
         room = self.model.room(fixed + limit, stage)
         evidence = studied_section(f"Rollouts ({kind})", chunk, room, contrasts=self.contrasts)
-        tasks = tuple(one.task.id for one in chunk)
-        contrasted = tuple(one.task.id for one in chunk if one.differs)
+        tasks = tuple(tries.task.id for tries in chunk)
+        contrasted = tuple(tries.task.id for tries in chunk if tries.differs)
         shape = analysis_of(self.payload, kind, notes=kind in self.notes_from)
         reply = await self.model.ask(step, stage, str(index), fixed + limit + evidence, shape)
         if isinstance(reply, Unusable):
             return Minibatch(kind=kind, index=index, tasks=tasks, dropped=str(reply), contrasted=contrasted)
-        told: list[Any] = []
+        summary: list[Any] = []
         if isinstance(reply, FailureAnalysis):
-            told = [pattern.model_dump() for pattern in reply.failure_summary]
+            summary = [pattern.model_dump() for pattern in reply.failure_summary]
         elif isinstance(reply, SuccessAnalysis):
-            told = list(reply.success_patterns)
+            summary = list(reply.success_patterns)
         edits = reply.patch.edits_at(
             step.place.at(stage, str(index)),
             self.limit if self.payload.IS_LIMITED else 1,
@@ -118,12 +127,12 @@ class Reflector:
             index=index,
             tasks=tasks,
             edits=edits,
-            summary=tuple(told),
+            summary=tuple(summary),
             notes=tuple(note.strip() for note in notes if note.strip()),
             contrasted=contrasted,
         )
 
-    def _told(self) -> str:
+    def _limit_sentence(self) -> str:
         if not self.payload.IS_LIMITED:
             return f"Write exactly one {self.payload.NOUN}."
         if self.limit is None:
@@ -148,7 +157,7 @@ class WholeBatch:
     async def reflect(self, step: Step) -> Reflection:
         """Wait for the batch, and ask once."""
         found: list[Any] = await together(self.rollouts.close(), all_studied(self.rollouts))
-        failed = [one for one in found[1] if one.side == "failure"]
+        failed = [tries for tries in found[1] if tries.side == "failure"]
         asks = failed or (found[1] and not self.failure_only)
         looks = (await self.study(step, "0", Evidence(failed=tuple(failed))),) if asks else ()
         step.emit(Reflected(id=str(step.place.at("reflect")), place=step.place, patches=looks))
@@ -158,7 +167,7 @@ class WholeBatch:
         """Edits for these failures, beside everything that passed."""
         failed = evidence.failed
         everything = [] if self.failure_only else await all_studied(self.rollouts)
-        passed = tuple(one for one in everything if one.side == "success")
+        passed = tuple(tries for tries in everything if tries.side == "success")
         try:
             edits = await self.proposer.propose(
                 step, item, replace(evidence, passed=passed, limit=self.limit)

@@ -40,7 +40,9 @@ def _notes(value: object) -> object:
         value = [value]
     if not isinstance(value, list):
         return value
-    return [one.get("note") or one.get("content") or "" if isinstance(one, Mapping) else one for one in value]
+    return [
+        note.get("note") or note.get("content") or "" if isinstance(note, Mapping) else note for note in value
+    ]
 
 
 def _text(value: object) -> object:
@@ -56,9 +58,9 @@ def _lines(value: object) -> object:
 
 
 Notes: TypeAlias = Annotated[list[str], BeforeValidator(_notes)]
-Said: TypeAlias = Annotated[str, BeforeValidator(_text)]
+Explanation: TypeAlias = Annotated[str, BeforeValidator(_text)]
 """What explains a reply and decides nothing: read leniently, so that no step is lost over it."""
-Lines: TypeAlias = Annotated[list[Said], BeforeValidator(_lines)]
+Lines: TypeAlias = Annotated[list[Explanation], BeforeValidator(_lines)]
 
 
 class _Reply(BaseModel):
@@ -92,9 +94,10 @@ class Proposals(_Reply):
         """The first proposals as edits, numbered from that place, with this evidence beside their own."""
         return tuple(
             self.edit_of(
-                {**evidence, **one} if isinstance(one, dict) else one, str(replace(place, number=at))
+                {**evidence, **proposal} if isinstance(proposal, dict) else proposal,
+                str(replace(place, number=at)),
             )
-            for at, one in enumerate(self.items[:most])
+            for at, proposal in enumerate(self.items[:most])
         )
 
 
@@ -105,7 +108,7 @@ class Payload(Proposals):
     EXAMPLE: ClassVar[Mapping[str, Any]]
     IS_LIMITED: ClassVar[bool] = True
     """Whether the learning rate counts what is proposed; whole skills are not counted."""
-    reasoning: Said = ""
+    reasoning: Explanation = ""
 
     @classmethod
     def shown(cls, skill: Document) -> str:
@@ -212,13 +215,13 @@ class Suggestions(Payload):
         if not isinstance(obj, Mapping):
             problem = f"a suggestion is a JSON object, this is {type(obj).__name__}"
             return Edit(SUGGEST, id=id, problem=problem)
-        said, problem = {key: _as_text(obj.get(key)) for key in cls.EXAMPLE}, ""
-        if (kind := said["type"]) not in KINDS_OF_SUGGESTION:
+        fields, problem = {key: _as_text(obj.get(key)) for key in cls.EXAMPLE}, ""
+        if (kind := fields["type"]) not in KINDS_OF_SUGGESTION:
             problem = f"no suggestion has the type {kind[:40]!r}. {suggest(kind, KINDS_OF_SUGGESTION)}"
-        elif not said["instruction"].strip():
+        elif not fields["instruction"].strip():
             problem = "the suggestion has no instruction"
-        content = said.pop("instruction")
-        evidence = {key: text for key, text in said.items() if text} | _others(obj, cls.EXAMPLE)
+        content = fields.pop("instruction")
+        evidence = {key: text for key, text in fields.items() if text} | _others(obj, cls.EXAMPLE)
         return Edit(SUGGEST, content=content, evidence=evidence, id=id, problem=problem)
 
 
@@ -244,8 +247,8 @@ class Candidates(Payload):
         if not isinstance(obj, Mapping):
             problem = f"a candidate is a JSON object, this is {type(obj).__name__}"
             return Edit(REWRITE, id=id, problem=problem)
-        said, text = obj.get("change_summary") or [], _as_text(obj.get("new_skill"))
-        summary = [*map(_as_text, said if isinstance(said, list) else [said])]
+        fields, text = obj.get("change_summary") or [], _as_text(obj.get("new_skill"))
+        summary = [*map(_as_text, fields if isinstance(fields, list) else [fields])]
         evidence = {"title": _as_text(obj.get("title")), "change_summary": summary}
         problem = "" if text.strip() else "new_skill is empty"
         return Edit(
@@ -298,25 +301,25 @@ def analysis_of(payload: type[Payload], kind: str, *, notes: bool) -> type[Analy
     return create_model(f"{base.__name__}_{payload.KEY}", __base__=base, **wanted)
 
 
-class Consolidated(_Reply):
+class CondensedNotes(_Reply):
     appendix_notes: Notes
 
 
 class LearningRate(_Reply):
     learning_rate: int = Field(ge=0)
-    reasoning: Said = ""
-    confidence: Said = ""
+    reasoning: Explanation = ""
+    confidence: Explanation = ""
     risk_notes: Lines = Field(default_factory=list)
 
 
 class Rewrite(_Reply):
-    reasoning: Said = ""
+    reasoning: Explanation = ""
     change_summary: Lines = Field(default_factory=list)
     new_skill: str
 
 
 class Ranking(_Reply):
-    reasoning: Said = ""
+    reasoning: Explanation = ""
     selected_indices: list[int]
 
 
@@ -324,7 +327,7 @@ class AdviceReply(_Reply):
     """What the longer view teaches; each kind has its own key for the text."""
 
     STAGE: ClassVar[str]
-    reasoning: Said = ""
+    reasoning: Explanation = ""
 
     @property
     def text(self) -> str:

@@ -17,7 +17,7 @@ from skillopt.tasks.rollout import Means
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
+class MergedEdits:
     """The edits that go on, and those that ended here with their state."""
 
     edits: Patch
@@ -33,7 +33,7 @@ class Aggregator:
         self._payload = payload
         self._size = max(2, merge_batch_size)
 
-    async def aggregate(self, step: Step, reflection: Reflection) -> Merged:
+    async def aggregate(self, step: Step, reflection: Reflection) -> MergedEdits:
         """One list of edits. A patch alone passes through without a call; invalid edits end here."""
         advice = section("Advice from earlier epochs", step.meta_skill)
         fixed = skill_section(self._payload.shown(step.skill)) + advice
@@ -50,9 +50,9 @@ class Aggregator:
         calls = failure.calls + success.calls + final.calls
         id = str(step.place.at("aggregate"))
         step.emit(Aggregated(id=id, place=step.place, merges=calls, edits=final.edits))
-        return Merged(edits=final.edits, ended=tuple(ended), calls=calls)
+        return MergedEdits(edits=final.edits, ended=tuple(ended), calls=calls)
 
-    async def _reduce(self, step: Step, kind: str, fixed: str, patches: Sequence[Patch]) -> Merged:
+    async def _reduce(self, step: Step, kind: str, fixed: str, patches: Sequence[Patch]) -> MergedEdits:
         ended: list[Outcome] = []
         level, depth, calls = list(patches), 0, 0
         while len(level) > 1:
@@ -60,11 +60,11 @@ class Aggregator:
             merged = await together(
                 *(self._merge(step, f"{kind}-{depth}-{at}", fixed, chunk) for at, chunk in enumerate(chunks))
             )
-            ended += [outcome for one in merged for outcome in one.ended]
-            calls += sum(one.calls for one in merged)
-            level = [one.edits for one in merged if one.edits]
+            ended += [outcome for part in merged for outcome in part.ended]
+            calls += sum(part.calls for part in merged)
+            level = [part.edits for part in merged if part.edits]
             depth += 1
-        return Merged(edits=level[0] if level else (), ended=tuple(ended), calls=calls)
+        return MergedEdits(edits=level[0] if level else (), ended=tuple(ended), calls=calls)
 
     def _chunks(self, fixed: str, patches: Sequence[Patch]) -> list[list[Patch]]:
         """Neighbours to merge in one call: as many as wanted and the window holds, and two at least."""
@@ -80,23 +80,23 @@ class Aggregator:
             used += size
         return chunks
 
-    async def _merge(self, step: Step, index: str, fixed: str, patches: Sequence[Patch]) -> Merged:
+    async def _merge(self, step: Step, index: str, fixed: str, patches: Sequence[Patch]) -> MergedEdits:
         if len(patches) == 1:
-            return Merged(edits=patches[0], ended=(), calls=0)
+            return MergedEdits(edits=patches[0], ended=(), calls=0)
         unique, ended = _without_copies([edit for patch in patches for edit in patch])
-        told = proposals_section(
+        proposals = proposals_section(
             f"{self._payload.NOUN.capitalize()}s proposed by {len(patches)} analysts", unique
         )
         # Two whole skills beside this one may be too long.
-        is_too_long = not self._payload.IS_LIMITED and len(told) > self._model.room(fixed, "merge")
+        is_too_long = not self._payload.IS_LIMITED and len(proposals) > self._model.room(fixed, "merge")
         if len(unique) == 1 or is_too_long:
-            return Merged(edits=tuple(unique), ended=tuple(ended), calls=0)
-        reply = await self._model.ask(step, "merge", index, fixed + told, self._payload)
+            return MergedEdits(edits=tuple(unique), ended=tuple(ended), calls=0)
+        reply = await self._model.ask(step, "merge", index, fixed + proposals, self._payload)
         if isinstance(reply, Unusable):  # the inputs stay what they are; selection clips them
-            return Merged(edits=tuple(unique), ended=tuple(ended), calls=1)
+            return MergedEdits(edits=tuple(unique), ended=tuple(ended), calls=1)
         into = step.place.at("merge", index)
         ended += [Outcome(edit=edit, state="merged", reason=f"into {into}") for edit in unique]
-        return Merged(edits=self._usable(reply.edits_at(into), ended), ended=tuple(ended), calls=1)
+        return MergedEdits(edits=self._usable(reply.edits_at(into), ended), ended=tuple(ended), calls=1)
 
     def _usable(self, edits: Patch, ended: list[Outcome]) -> Patch:
         ended += [Outcome(edit=edit, state="invalid", reason=edit.problem) for edit in edits if edit.problem]
@@ -140,7 +140,7 @@ class Selector:
         self._ranks = ranks
 
     async def select(
-        self, step: Step, merged: Merged, limit: int | None, decision: LimitRecord | None = None
+        self, step: Step, merged: MergedEdits, limit: int | None, decision: LimitRecord | None = None
     ) -> Selection:
         """At most `limit` proposals, edits among them with known targets; of whole skills the first."""
         ended = list(merged.ended)
@@ -182,8 +182,8 @@ class Selector:
         if isinstance(reply, Unusable):
             return edits[:limit], RankingRecord(fallback=True, error=str(reply))
         known = [index for index in dict.fromkeys(reply.selected_indices) if 0 <= index < len(edits)]
-        told = RankingRecord(fallback=False, reasoning=reply.reasoning, selected_indices=known[:limit])
-        return tuple(edits[index] for index in known[:limit]), told
+        record = RankingRecord(fallback=False, reasoning=reply.reasoning, selected_indices=known[:limit])
+        return tuple(edits[index] for index in known[:limit]), record
 
     async def _repair(self, step: Step, chosen: Patch, ended: list[Outcome]) -> Patch:
         lost = [outcome for outcome in apply(chosen, step.skill).outcomes if outcome.state == "unmatched"]

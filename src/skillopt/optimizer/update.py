@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 from skillopt.events.step import Step
 from skillopt.optimizer.ask import OptimizerModel, proposals_section, section
-from skillopt.optimizer.replies import Consolidated, Edits, Payload, Rewrite, Unusable
+from skillopt.optimizer.replies import CondensedNotes, Edits, Payload, Rewrite, Unusable
 from skillopt.optimizer.select import Selection
 from skillopt.skill.distinct import distinct
 from skillopt.skill.document import Document, problem_with, to_lf
 from skillopt.skill.edits import REWRITE, Edit, Outcome, apply
-from skillopt.skill.rewrite import rewritten
+from skillopt.skill.rewrite import with_new_body
 
 HEADING = "## Execution Notes Appendix"
 LONGEST_NOTE = 500
@@ -38,11 +38,11 @@ class Appendix:
         """The region's content: new notes behind what is there, a condensed list in place of the old."""
         if not self.notes:
             return self.before
-        told = self.notes if self.consolidated else self.notes[len(self.notes) - self.added :]
+        notes = self.notes if self.consolidated else self.notes[len(self.notes) - self.added :]
         above = self.before
         if self.consolidated:  # what the region says beside its notes
             above = re.sub(r"\n{3,}", "\n\n", _NOTE.sub("", above)).strip("\n")
-        bullets = "\n".join(f"- {note}" for note in told)
+        bullets = "\n".join(f"- {note}" for note in notes)
         if not above:
             return f"{HEADING}\n\n{bullets}"
         return f"{above}\n{bullets}" if _NOTE.search(above.splitlines()[-1]) else f"{above}\n\n{bullets}"
@@ -50,7 +50,9 @@ class Appendix:
 
 def notes_of(skill: Document) -> tuple[str, ...]:
     """The notes a skill carries now; indented lines go on with the note above them."""
-    return tuple(" ".join(one.group()[2:].split()) for one in _NOTE.finditer(skill.region("appendix") or ""))
+    return tuple(
+        " ".join(match.group()[2:].split()) for match in _NOTE.finditer(skill.region("appendix") or "")
+    )
 
 
 def with_notes(kept: Sequence[str], new: Sequence[str], before: str = "") -> Appendix:
@@ -60,31 +62,31 @@ def with_notes(kept: Sequence[str], new: Sequence[str], before: str = "") -> App
     `before` is the region as it stands. Where it leaves a code fence open nothing can be added to it.
     """
     seen = {_essence(note) for note in kept}
-    found = list(kept)
+    notes = list(kept)
     for note in new:
         note = _BULLET.sub("", " ".join(to_lf(note).split()))
         essence = _essence(note)
         if essence and essence not in seen and len(note) <= LONGEST_NOTE and not problem_with(note):
             seen.add(essence)
-            found.append(note)
+            notes.append(note)
     if problem_with(before):
         return Appendix(notes=tuple(kept), before=before)
-    return Appendix(notes=tuple(found), added=len(found) - len(kept), before=before)
+    return Appendix(notes=tuple(notes), added=len(notes) - len(kept), before=before)
 
 
-async def extended(model: OptimizerModel, step: Step, new: Sequence[str], threshold: int) -> Appendix:
+async def extend_appendix(model: OptimizerModel, step: Step, new: Sequence[str], threshold: int) -> Appendix:
     """The appendix after a step's notes; above the threshold (0: none) one call may make it shorter."""
-    found = with_notes(notes_of(step.skill), new, step.skill.region("appendix") or "")
-    if not threshold or not found.added or len(found.notes) <= threshold:
-        return found
-    user = section(f"{len(found.notes)} notes", "\n".join(f"- {note}" for note in found.notes))
-    reply = await model.ask(step, "appendix_consolidate", "0", user, Consolidated)
+    appendix = with_notes(notes_of(step.skill), new, step.skill.region("appendix") or "")
+    if not threshold or not appendix.added or len(appendix.notes) <= threshold:
+        return appendix
+    user = section(f"{len(appendix.notes)} notes", "\n".join(f"- {note}" for note in appendix.notes))
+    reply = await model.ask(step, "appendix_consolidate", "0", user, CondensedNotes)
     if isinstance(reply, Unusable):
-        return found
+        return appendix
     shorter = with_notes((), reply.appendix_notes)
-    if not shorter.notes or len(shorter.notes) >= len(found.notes):
-        return found
-    return Appendix(notes=shorter.notes, added=found.added, consolidated=True, before=found.before)
+    if not shorter.notes or len(shorter.notes) >= len(appendix.notes):
+        return appendix
+    return Appendix(notes=shorter.notes, added=appendix.added, consolidated=True, before=appendix.before)
 
 
 _NOTE = re.compile(r"^- .*\S.*(?:\n[ \t]+\S.*)*", re.MULTILINE)
@@ -121,7 +123,9 @@ def by_edits(skill: Document, patch: Sequence[Edit], appendix: Appendix | None =
     """A candidate made of edits, in which no line comes twice, and of notes if there are any."""
     kept, repeated = distinct(patch, skill)
     applied = apply(kept, skill)
-    return _noted(Update(document=applied.document, outcomes=(*applied.outcomes, *repeated)), appendix)
+    return _with_appendix(
+        Update(document=applied.document, outcomes=(*applied.outcomes, *repeated)), appendix
+    )
 
 
 def halves(update: Update, skill: Document) -> list[Update]:
@@ -147,12 +151,12 @@ class Updater:
         """The candidate of a step."""
         patch, appendix = selection.patch, None
         if self._consolidate_above is not None and notes:
-            written = await extended(self._model, step, notes, self._consolidate_above)
+            written = await extend_appendix(self._model, step, notes, self._consolidate_above)
             appendix = written if written.added else None
         if not patch or issubclass(self._payload, Edits):
             return by_edits(step.skill, patch, appendix)
         rewrite = patch[0] if patch[0].op == REWRITE else await self._rewrite(step, patch)
-        return _noted(_by_rewrite(step.skill, patch, rewrite), appendix)
+        return _with_appendix(_by_rewrite(step.skill, patch, rewrite), appendix)
 
     async def _rewrite(self, step: Step, patch: Sequence[Edit]) -> Edit:
         """The skill that carries out suggestions, written in one call."""
@@ -161,22 +165,24 @@ class Updater:
         reply = await self._model.ask(step, "rewrite", "0", user, Rewrite)
         if isinstance(reply, Unusable):
             return Edit(REWRITE, problem=f"cannot be used: {reply}")
-        said = {"reasoning": reply.reasoning, "change_summary": reply.change_summary}
-        return Edit(REWRITE, content=reply.new_skill, evidence=said)
+        evidence = {"reasoning": reply.reasoning, "change_summary": reply.change_summary}
+        return Edit(REWRITE, content=reply.new_skill, evidence=evidence)
 
 
 def _by_rewrite(skill: Document, patch: Sequence[Edit], rewrite: Edit) -> Update:
     """A candidate that was written anew: what was proposed ends as the text does."""
-    document, problem = (None, rewrite.problem) if rewrite.problem else rewritten(skill, rewrite.content)
+    document, problem = (None, rewrite.problem) if rewrite.problem else with_new_body(skill, rewrite.content)
     why = "" if document is not None else f"the {'new skill' if rewrite in patch else 'rewrite'} {problem}"
     return Update(
         document=document or skill,
-        outcomes=tuple(Outcome(edit=one, state="invalid" if why else "applied", reason=why) for one in patch),
+        outcomes=tuple(
+            Outcome(edit=edit, state="invalid" if why else "applied", reason=why) for edit in patch
+        ),
         rewrite=replace(rewrite, problem=why),
     )
 
 
-def _noted(update: Update, appendix: Appendix | None) -> Update:
+def _with_appendix(update: Update, appendix: Appendix | None) -> Update:
     if appendix is None:
         return update
     document = update.document.with_region("appendix", appendix.text)

@@ -13,7 +13,7 @@ from skillopt.config.load import Resolved
 from skillopt.config.roles import parse_model_string
 from skillopt.errors import BudgetSpent, ConfigError, Interrupted, ProviderDown, Stopped, UsageError
 from skillopt.evaluation.runner import Evaluator, rows_of
-from skillopt.evaluation.stage import Evaluation, fact
+from skillopt.evaluation.stage import Evaluation, logged_row
 from skillopt.events import Notice, Row, Sink
 from skillopt.events.place import Place
 from skillopt.events.step import Outbox, Step
@@ -223,10 +223,10 @@ class _Work:
             outcomes = await evaluation.close()
         except BaseException:
             evaluation.cancel()
-            self.rows[cell] = tuple(map(fact, evaluation.arrived()))
+            self.rows[cell] = tuple(map(logged_row, evaluation.arrived()))
             self.partial.add(cell)
             raise
-        self.rows[cell] = tuple(map(fact, outcomes))
+        self.rows[cell] = tuple(map(logged_row, outcomes))
 
     def matrix(self) -> Matrix:
         """What came of it, in the order it was asked for: targets, skills, splits."""

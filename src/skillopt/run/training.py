@@ -19,7 +19,7 @@ from skillopt.events import Notice, RunStarted
 from skillopt.events.records import StepRecord
 from skillopt.events.state import State
 from skillopt.files import write_json
-from skillopt.gate.gate import Measured
+from skillopt.gate.gate import SkillMeasurement
 from skillopt.run.assembly import OpenRun, own_cache
 from skillopt.run.continuing import carry_looks
 from skillopt.run.job import Job
@@ -64,8 +64,8 @@ class Result:
     """What `history.json` holds: one record for each step."""
     state: State = field(repr=False)
     """Where training ended."""
-    seed_on_val: Measured = field(repr=False)
-    best_on_val: Measured = field(repr=False)
+    seed_on_val: SkillMeasurement = field(repr=False)
+    best_on_val: SkillMeasurement = field(repr=False)
 
 
 async def train(opened: OpenRun) -> Result:

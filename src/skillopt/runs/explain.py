@@ -14,7 +14,7 @@ from skillopt.events import Judged, Row, StageClosed, Updated
 from skillopt.events.place import Place
 from skillopt.events.records import CandidateRecord, StepRecord
 from skillopt.events.state import Metric
-from skillopt.gate.constraints import Constraints, Effort, Ruled, too_long
+from skillopt.gate.constraints import Constraints, Effort, GateRuling, too_long
 from skillopt.gate.decision import Case, PolicyReader, RowId, worth_of, worths_of
 from skillopt.gate.gate import STAGE
 from skillopt.gate.policies import decide
@@ -249,7 +249,9 @@ def _read_again(
         for row, worth, bar, upper in zip(rows, worths, case.bar, uppers, strict=False)
     ]
     ids = [(row.task, row.draw) for row in rows]
-    ruled = Ruled(ruling=reader.ruling or "inconclusive", why=_reason(reader, shown), by=reader.decided_by)
+    ruled = GateRuling(
+        ruling=reader.ruling or "inconclusive", why=_reason(reader, shown), by=reader.decided_by
+    )
     ruled = constraints.apply(ruled, _effort(known), _effort(rows))
     ruled = constraints.none_worse(ruled, values, dict(zip(ids, worths, strict=True)))
     unfit = next((row for row in rows if row.invalid == "too_long"), None)

@@ -282,8 +282,8 @@ def _commands(text: str) -> Iterator[tuple[int, int]]:
         start = code.start("inline") if code["inline"] else code.start("block")
         is_shell = (code["language"] or "").lower() in _SHELLS
         for line in (code["inline"] or code["block"] or "").split("\n"):
-            asked = bool(code["inline"] and _ORDER.search(text[max(0, code.start() - 20) : code.start()]))
-            if _is_command(line, is_shell=is_shell, is_asked=asked):
+            is_asked = bool(code["inline"] and _ORDER.search(text[max(0, code.start() - 20) : code.start()]))
+            if _is_command(line, is_shell=is_shell, is_asked=is_asked):
                 yield start + len(line) - len(line.lstrip()), start + len(line.rstrip())
             start += len(line) + 1
     prose = _CODE.sub(lambda code: "\0" * len(code[0]), text)
@@ -311,7 +311,9 @@ def _is_command(line: str, *, is_shell: bool, is_asked: bool) -> bool:
     if is_shell:
         return True
     name = _program(first)
-    has_flags = any(re.match(r"--?[A-Za-z]", one) for one in rest) and bool(re.fullmatch(r"[\w./~-]+", first))
+    has_flags = any(re.match(r"--?[A-Za-z]", word) for word in rest) and bool(
+        re.fullmatch(r"[\w./~-]+", first)
+    )
     is_program = name in _PROGRAMS or name in _AMBIGUOUS
     is_path = bool(re.match(r"(?:\.{1,2}|~)?/\S", first)) and (
         bool(rest) or bool(re.search(r"\.\w+$", first))

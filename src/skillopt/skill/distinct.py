@@ -67,12 +67,12 @@ def repeats(skill: Document) -> int:
     for path, text in {"SKILL.md": skill.body, **skill.files}.items():
         for words, within in _compared(text) if path.endswith(".md") else ():
             lists[words].append(within)
-    return sum(len(found) - max(1, len(set(found) - {""})) for found in lists.values())
+    return sum(len(places) - max(1, len(set(places) - {""})) for places in lists.values())
 
 
-def alike(one: str, other: str) -> bool:
+def alike(line: str, other: str) -> bool:
     """Whether two lines have the same words (also numbers, names, negations), but for fillers and endings."""
-    words = gist(one)
+    words = gist(line)
     return len(words) >= _FEWEST and words == gist(other)
 
 
@@ -94,21 +94,21 @@ def _compared(text: str) -> Iterator[tuple[str, str]]:
     """
     lead, depth, header, row = "", -1, "", ""
     for line, in_code in _lines(text):
-        said, indent = line.strip(), len(line) - len(line.lstrip())
+        stripped, indent = line.strip(), len(line) - len(line.lstrip())
         is_item = _ITEM.match(line) is not None
-        if in_code or not said:
+        if in_code or not stripped:
             continue
-        if said.startswith("|"):
-            if _RULE.fullmatch(said):
+        if stripped.startswith("|"):
+            if _RULE.fullmatch(stripped):
                 header = row
             elif header:
-                yield said, header
-            row = said
+                yield stripped, header
+            row = stripped
             continue
         header = row = ""
-        if said.endswith(":"):
-            lead, depth = said, indent if is_item else -1
-        elif not said.startswith("#"):
+        if stripped.endswith(":"):
+            lead, depth = stripped, indent if is_item else -1
+        elif not stripped.startswith("#"):
             lead = lead if is_item and indent > depth else ""
             words = plain(line)
             if len(words) >= _SHORT:

@@ -143,7 +143,9 @@ class Document:
     def protected(self) -> tuple[tuple[int, int], ...]:
         """Spans no edit may touch: frontmatter (or a lone byte order mark), regions and their markers."""
         head = self.layout.body_start or int(self.text.startswith(BOM))
-        return (((0, head),) if head else ()) + tuple((one.start, one.end) for one in self.layout.regions)
+        return (((0, head),) if head else ()) + tuple(
+            (region.start, region.end) for region in self.layout.regions
+        )
 
     @property
     def append_point(self) -> int:
@@ -178,8 +180,8 @@ class Document:
 
     def region(self, name: RegionName) -> str | None:
         """What stands between the markers, with LF and no blank lines around it; None without a region."""
-        found = self._find(name)
-        return None if found is None else self._inner(found)
+        region = self._find(name)
+        return None if region is None else self._inner(region)
 
     def with_region(self, name: RegionName, content: str) -> Document:
         """The same document with that region set, byte for byte the same elsewhere; blank content removes the

@@ -77,8 +77,10 @@ class Edit:
     def as_json(self) -> dict[str, Any]:
         """The JSON object prompts show: `{op, path?, target?, content?}` and the evidence."""
         if names := _WRITTEN.get(self.op):
-            said = {names[-1]: self.content, **self.evidence}
-            return {name: said[name] for name in (*names, *said) if said.get(name) or name in self.evidence}
+            fields = {names[-1]: self.content, **self.evidence}
+            return {
+                name: fields[name] for name in (*names, *fields) if fields.get(name) or name in self.evidence
+            }
         shown: dict[str, Any] = {"op": self.op}
         if self.path != SKILL_FILE:
             shown["path"] = self.path
@@ -117,7 +119,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
+class PatchResult:
     """The document after a patch, and one outcome per edit in patch order."""
 
     document: Document
@@ -150,7 +152,7 @@ def parse_edit(obj: object, id: str, files: EditableFiles = ONE_DOCUMENT) -> Edi
     )
 
 
-def apply(patch: Sequence[Edit], document: Document) -> Applied:
+def apply(patch: Sequence[Edit], document: Document) -> PatchResult:
     """Apply what may be applied. Protected bytes are never touched, and every edit ends in
     exactly one state.
 
@@ -173,7 +175,7 @@ def apply(patch: Sequence[Edit], document: Document) -> Applied:
     for path, edits in sorted(by_file.items()):
         result, ended = _to_other_file(result, path, edits)
         outcomes |= ended
-    return Applied(document=result, outcomes=tuple(outcomes[index] for index in range(len(patch))))
+    return PatchResult(document=result, outcomes=tuple(outcomes[index] for index in range(len(patch))))
 
 
 def _to_file(document: Document, edits: Mapping[int, Edit]) -> tuple[Document, dict[int, Outcome]]:
@@ -234,9 +236,11 @@ def _to_other_file(
         return document, outcomes | all_end("invalid", problem)
     if before is None and path not in document.text:
         link = Edit("append", content=f"- [{path}]({path}): {_title(path, changed.text)}")
-        linked, told = _to_file(document, {0: link})
-        if told[0].state != "applied":
-            return document, outcomes | all_end("invalid", f"{SKILL_FILE} cannot name it: {told[0].reason}")
+        linked, linking = _to_file(document, {0: link})
+        if linking[0].state != "applied":
+            return document, outcomes | all_end(
+                "invalid", f"{SKILL_FILE} cannot name it: {linking[0].reason}"
+            )
         document = linked
     return replace(document, files=files), outcomes
 

@@ -137,7 +137,7 @@ def _skill_file(path: Path) -> Path:
             return file
         names = (entry.name for entry in sorted(path.iterdir()) if entry.name != SKILL_FILE)
         other = next((name for name in names if name.lower() == SKILL_FILE.lower()), None)
-        below = next((one.parent for one in sorted(path.glob(f"*/{SKILL_FILE}"))), None)
+        below = next((file_below.parent for file_below in sorted(path.glob(f"*/{SKILL_FILE}"))), None)
         hint = f"Create {file}, or name a single .md file."
         if other or below:
             hint = f"Rename {other} to {SKILL_FILE}." if other else f"Did you mean {below}?"
@@ -158,22 +158,22 @@ def _texts(folder: Path, kinds: Sequence[str]) -> dict[str, str]:
     """The files of these kinds that can be trained, by path, as far as there is room for them."""
     carried: list[Path] = []
     _collect(folder, Path(), carried, [])
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     room = MOST_CHARS_IN_ALL
     for relative in (path for path in carried if path.parts[0] in kinds):
         path = relative.as_posix()
         size = (folder / path).stat().st_size
-        if path_problem(path) or clash(path, found) or (folder / path).is_symlink() or size > 4 * MOST_CHARS:
+        if path_problem(path) or clash(path, texts) or (folder / path).is_symlink() or size > 4 * MOST_CHARS:
             continue
         try:
             text = read_text(folder / path)
             Document(text)
         except (UnicodeDecodeError, SkillError):
             continue
-        if "\0" not in text and len(text) <= min(MOST_CHARS, room) and len(found) < MOST_FILES:
-            found[path] = text
+        if "\0" not in text and len(text) <= min(MOST_CHARS, room) and len(texts) < MOST_FILES:
+            texts[path] = text
             room -= len(text)
-    return found
+    return texts
 
 
 def _collect(root: Path, relative: Path, carried: list[Path], left_out: list[Path]) -> None:

@@ -52,9 +52,11 @@ class _Git:
 
     def commit(self, ref: str) -> str:
         for name in (ref, f"origin/{ref}"):
-            _, found = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-            if found:
-                return found.decode().strip()
+            _, digest = self._run(
+                "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"
+            )
+            if digest:
+                return digest.decode().strip()
         names = self.ask("for-each-ref", "--format=%(refname:short)").split()
         shallow = self.ask("rev-parse", "--is-shallow-repository") == "true"
         remedy = (
@@ -71,8 +73,8 @@ class _Git:
 
     def renamed_from(self, commit: str, path: str) -> str | None:
         """The path at that commit of a file that git follows to this one."""
-        said = self.ask("diff", "--name-status", "-z", "--find-renames", "--diff-filter=R", commit)
-        words = said.split("\0")
+        renames = self.ask("diff", "--name-status", "-z", "--find-renames", "--diff-filter=R", commit)
+        words = renames.split("\0")
         return next((old for old, new in zip(words[1::3], words[2::3], strict=False) if new == path), None)
 
     def lay_out(self, top: Path, commit: str, path: str, into: Path) -> None:
@@ -82,21 +84,21 @@ class _Git:
             raise SkillError(f"git archive could not read {path} at {commit[:7]}.")
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             members = archive.getmembers()
-            for one in (one for one in members if one.isreg()):
-                target, content = into / one.name, archive.extractfile(one)
+            for member in (member for member in members if member.isreg()):
+                target, content = into / member.name, archive.extractfile(member)
                 assert content is not None, "it is a regular file"
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content.read())
-                target.chmod(0o755 if one.mode & 0o100 else 0o644)
-            for one in (one for one in members if one.issym()):
-                (into / one.name).parent.mkdir(parents=True, exist_ok=True)
-                (into / one.name).symlink_to(one.linkname)
+                target.chmod(0o755 if member.mode & 0o100 else 0o644)
+            for member in (member for member in members if member.issym()):
+                (into / member.name).parent.mkdir(parents=True, exist_ok=True)
+                (into / member.name).symlink_to(member.linkname)
 
     def ask(self, *words: str, why: str = "git failed") -> str:
-        code, said = self._run(*words)
+        code, output = self._run(*words)
         if code:
-            raise UsageError(f"{why}: {said.decode('utf-8', 'replace').strip()}")
-        return said.decode("utf-8", "surrogateescape").strip()
+            raise UsageError(f"{why}: {output.decode('utf-8', 'replace').strip()}")
+        return output.decode("utf-8", "surrogateescape").strip()
 
     def _run(self, *words: str) -> tuple[int, bytes]:
         """The exit code, and what was printed: of a failure the complaint."""

@@ -52,13 +52,13 @@ def on_one_line(description: str) -> str:
 
 def description_of(skill: Skill) -> str:
     """The description, on one line. Raises `SkillError` where the skill has none."""
-    found = _fields(skill.document.text).get(_KEY)
-    if not isinstance(found, str) or not found.strip():
+    description = _fields(skill.document.text).get(_KEY)
+    if not isinstance(description, str) or not description.strip():
         raise SkillError(
             f"{skill.path or skill.name} has no description: an agent would never load it. Give it"
             " frontmatter with name and description: a line `---`, both, and a line `---`."
         )
-    return on_one_line(found)
+    return on_one_line(description)
 
 
 def with_description(text: str, description: str) -> str:
@@ -94,7 +94,7 @@ def problem_with(description: str) -> str:
 
 def listed_in(folders: Iterable[Path]) -> Iterator[ListedSkill]:
     """The skills below these folders that an agent would list, by name; of one name the first counts."""
-    found: dict[str, ListedSkill] = {}
+    listed_by_name: dict[str, ListedSkill] = {}
     for file in (file for folder in folders for file in sorted(folder.glob(f"*/{SKILL_FILE}"))):
         try:
             fields = _fields(file.read_text(encoding="utf-8"))
@@ -104,8 +104,8 @@ def listed_in(folders: Iterable[Path]) -> Iterator[ListedSkill]:
         if isinstance(name, str) and isinstance(description, str):
             listed = ListedSkill(name=name, description=on_one_line(description))
             if _LISTED_NAME.fullmatch(name) and listed.description:
-                found.setdefault(name, listed)
-    yield from (found[name] for name in sorted(found))
+                listed_by_name.setdefault(name, listed)
+    yield from (listed_by_name[name] for name in sorted(listed_by_name))
 
 
 def _fields(text: str) -> dict[str, Any]:
@@ -117,7 +117,9 @@ def _fields(text: str) -> dict[str, Any]:
 def _span(text: str) -> tuple[int, int]:
     """Where the value of the description stands."""
     if not frontmatter_fields(text):
-        return next(one.span(2) for one in _LINE.finditer(text, 0, frontmatter_end(text)) if one[1] == _KEY)
+        return next(
+            line.span(2) for line in _LINE.finditer(text, 0, frontmatter_end(text)) if line[1] == _KEY
+        )
     begin = text.index("\n") + 1
     inside = text[begin : frontmatter_end(text)].removesuffix("\n").rpartition("\n")[0]
     node = yaml.compose(inside, Loader=yaml.BaseLoader)
@@ -176,11 +178,11 @@ def install_skill(text: str, folder: Path, seed: Skill | None) -> str | None:
 
 def install_listed(others: Iterable[ListedSkill], folder: Path) -> None:
     """Put other skills beside it as an agent lists them: name and description, nothing of their bodies."""
-    for one in others:
-        head = {"name": one.name, "description": one.description}
+    for other in others:
+        head = {"name": other.name, "description": other.description}
         lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in head.items()]
-        (folder / one.name).mkdir(parents=True)
-        write_text(folder / one.name / SKILL_FILE, "\n".join(["---", *lines, "---", "", _NO_BODY, ""]))
+        (folder / other.name).mkdir(parents=True)
+        write_text(folder / other.name / SKILL_FILE, "\n".join(["---", *lines, "---", "", _NO_BODY, ""]))
 
 
 def carried_digest(seed: Skill | None) -> str:

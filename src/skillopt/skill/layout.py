@@ -196,9 +196,9 @@ def _region(text: str, lines: Sequence[_Line], index: int, earlier: Sequence[Reg
 
 
 def _malformed(text: str, line: _Line, problem: str) -> SkillError:
-    found = text[line.start : line.end].strip()
+    written = text[line.start : line.end].strip()
     return SkillError(
-        f"Line {_number(text, line.start)}: {found} {problem}. Remove the stray marker line, or restore its"
+        f"Line {_number(text, line.start)}: {written} {problem}. Remove the stray marker line, or restore its"
         " partner; a marker that is meant as text goes into a code fence or inside a line."
     )
 

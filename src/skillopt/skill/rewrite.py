@@ -13,7 +13,7 @@ from skillopt.skill.edits import Edit, apply
 from skillopt.skill.layout import BOM, frontmatter_end, leaves_fence_open
 
 
-def rewritten(document: Document, text: str) -> tuple[Document | None, str]:
+def with_new_body(document: Document, text: str) -> tuple[Document | None, str]:
     """The document with a whole new body, or None and why the text cannot be one, as the end of a sentence.
 
     Frontmatter and regions that the new text brings along are dropped, whatever they say, and those of the
@@ -121,7 +121,7 @@ def split(document: Document, text: str) -> tuple[tuple[Edit, ...], str]:
     for byte; each can also be applied alone, as changes that only make sense together are one edit. Inserted
     and deleted lines are split into their paragraphs and list items.
     """
-    new, problem = rewritten(document, text)
+    new, problem = with_new_body(document, text)
     if new is None:
         return (), problem
     start, end = _body(document)
@@ -175,7 +175,7 @@ class _Splitter:
         hunks = [one for _, a, b, low, high in changed for one in _refined(self._old, a, b, new[low:high])]
         everything = [_Hunk(0, len(self._old), tuple(new))]
         while True:
-            edits, stuck = self._told(hunks)
+            edits, stuck = self._edits_of(hunks)
             if stuck is None and apply(edits, self._document).document.text == wanted:
                 return tuple(edits)
             if hunks == everything:
@@ -186,7 +186,7 @@ class _Splitter:
                 at = min(stuck, len(hunks) - 2)
                 hunks[at : at + 2] = [self._joined(hunks[at], hunks[at + 1])]
 
-    def _told(self, hunks: Sequence[_Hunk]) -> tuple[list[Edit], int | None]:
+    def _edits_of(self, hunks: Sequence[_Hunk]) -> tuple[list[Edit], int | None]:
         """Each hunk as an edit, or the number of the first one that cannot be one by itself."""
         edits: list[Edit] = []
         lines = _Lines(changed={line for one in hunks for line in range(one.first, one.last)})
@@ -197,9 +197,9 @@ class _Splitter:
             edits.append(edit)
         return edits, None
 
-    def _joined(self, one: _Hunk, other: _Hunk) -> _Hunk:
-        between = tuple(self._old[one.last : other.first])
-        return _Hunk(one.first, other.last, (*one.lines, *between, *other.lines))
+    def _joined(self, first: _Hunk, other: _Hunk) -> _Hunk:
+        between = tuple(self._old[first.last : other.first])
+        return _Hunk(first.first, other.last, (*first.lines, *between, *other.lines))
 
     def _stands_alone(self, edit: Edit) -> bool:
         if edit.identity not in self._applies:
@@ -219,16 +219,16 @@ class _Splitter:
                 break
             target = "".join(self._old[first : hunk.first])
             bare = _bare(target)
-            for one in (bare, target) if bare.rpartition("\n")[2].strip() else (target,):
-                if self._is_unique(one):
+            for anchor in (bare, target) if bare.rpartition("\n")[2].strip() else (target,):
+                if self._is_unique(anchor):
                     lines.anchors |= set(range(first, hunk.first))
-                    return Edit(op="insert_after", target=one, content=content)
+                    return Edit(op="insert_after", target=anchor, content=content)
         return None
 
     def _replacing(self, hunk: _Hunk, lines: _Lines) -> Edit | None:
         """A replacement or deletion with as many unchanged lines around it as make its target unique."""
         first, last, new = hunk.first, hunk.last, hunk.lines
-        while (found := self._exchanged("".join(self._old[first:last]), "".join(new))) is None:
+        while (edit := self._exchanged("".join(self._old[first:last]), "".join(new))) is None:
             if first > 0 and first - 1 not in lines.changed | lines.anchors:
                 first, new = first - 1, (self._old[first - 1], *new)
             elif last < len(self._old) and last not in lines.changed | lines.anchors:
@@ -236,7 +236,7 @@ class _Splitter:
             else:
                 return None
         lines.changed |= set(range(first, last))
-        return found
+        return edit
 
     def _exchanged(self, target: str, content: str) -> Edit | None:
         bare = _bare(target)
@@ -285,7 +285,7 @@ def _most_alike(gone: Sequence[str], lines: Sequence[str]) -> tuple[int, int] | 
     """The old and the new line that say most nearly the same."""
     if not gone or not lines or len(gone) * len(lines) > MOST_COMPARED:
         return None
-    best, found = SIMILAR, None
+    best, pair = SIMILAR, None
     matcher = difflib.SequenceMatcher(autojunk=False)
     for to, line in enumerate(lines):
         matcher.set_seq2(line)
@@ -297,8 +297,8 @@ def _most_alike(gone: Sequence[str], lines: Sequence[str]) -> tuple[int, int] | 
                 and matcher.quick_ratio() > best
                 and matcher.ratio() > best
             ):
-                best, found = matcher.ratio(), (at, to)
-    return found
+                best, pair = matcher.ratio(), (at, to)
+    return pair
 
 
 def _pieces(lines: Sequence[str]) -> list[list[str]]:

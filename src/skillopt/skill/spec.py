@@ -85,12 +85,12 @@ def _advice(rule: str, message: str) -> Violation:
 
 def _head(text: str, folder_name: str | None) -> Iterator[Violation]:
     if not frontmatter_end(text):
-        told = "The skill has no frontmatter: a `---` line, name, description, and a `---` line."
-        yield (_advice if folder_name is None else _error)("frontmatter", told)
+        message = "The skill has no frontmatter: a `---` line, name, description, and a `---` line."
+        yield (_advice if folder_name is None else _error)("frontmatter", message)
         return
     if text.startswith(BOM):
-        told = "The file starts with a byte order mark; frontmatter must start at byte 0."
-        yield _error("byte-order-mark", told)
+        message = "The file starts with a byte order mark; frontmatter must start at byte 0."
+        yield _error("byte-order-mark", message)
     try:
         fields = _load(text)
     except RecursionError:
@@ -121,13 +121,13 @@ def _name(value: Any, folder_name: str | None) -> Iterator[Violation]:
     if len(name) > MAX_NAME:
         yield _error("name-length", f"The name has {len(name)} characters; {MAX_NAME} are allowed.")
     if name != name.lower() or not all(char.isalnum() or char == "-" for char in name):
-        told = f"The name {name!r} may hold only lowercase letters, digits and hyphens."
-        yield _error("name-characters", told)
+        message = f"The name {name!r} may hold only lowercase letters, digits and hyphens."
+        yield _error("name-characters", message)
     elif not name.isascii():
         yield _advice("name-ascii", f"The name {name!r} is not plain a-z, 0-9; some clients refuse it.")
     if name.startswith("-") or name.endswith("-") or "--" in name:
-        told = f"The name {name!r} may not start or end with a hyphen or hold two in a row."
-        yield _error("name-hyphens", told)
+        message = f"The name {name!r} may not start or end with a hyphen or hold two in a row."
+        yield _error("name-hyphens", message)
     if folder_name is not None and name != unicodedata.normalize("NFKC", folder_name):
         yield _error("name-folder", f"The name {name!r} must equal the folder's name, {folder_name!r}.")
 
@@ -137,8 +137,8 @@ def _description(value: Any) -> Iterator[Violation]:
         yield _error("description", "The frontmatter has no description.")
         return
     if len(value) > MAX_DESCRIPTION:
-        told = f"The description has {len(value)} characters; {MAX_DESCRIPTION} are allowed."
-        yield _error("description-length", told)
+        message = f"The description has {len(value)} characters; {MAX_DESCRIPTION} are allowed."
+        yield _error("description-length", message)
     if "<" in value or ">" in value:
         yield _advice("description-brackets", "The description holds < or >; some clients refuse it.")
 
@@ -154,8 +154,8 @@ def _optional(fields: dict[str, Any]) -> Iterator[Violation]:
     if not all(isinstance(part, str) for pair in pairs for part in pair):
         yield _error("metadata", "metadata must map texts to texts.")
     if not isinstance(fields.get("allowed-tools", ""), str):
-        told = "allowed-tools must be one text with spaces between the tools, not a list."
-        yield _error("allowed-tools", told)
+        message = "allowed-tools must be one text with spaces between the tools, not a list."
+        yield _error("allowed-tools", message)
 
 
 def _size(text: str) -> Iterator[Violation]:
@@ -164,5 +164,5 @@ def _size(text: str) -> Iterator[Violation]:
         yield _advice("lines", f"The skill has {lines} lines; fewer than {ADVISED_LINES} are advised.")
     tokens = len(text[frontmatter_end(text) :].encode()) // 4
     if tokens >= ADVISED_TOKENS:
-        told = f"The body has about {tokens} tokens; fewer than {ADVISED_TOKENS} are advised."
-        yield _advice("tokens", told)
+        message = f"The body has about {tokens} tokens; fewer than {ADVISED_TOKENS} are advised."
+        yield _advice("tokens", message)

@@ -66,7 +66,7 @@ class SteeringCheck:
         said twice.
         """
         text = _read(added)
-        found: list[SteeringFlag] = []
+        flags: list[SteeringFlag] = []
         flagged: list[tuple[int, int]] = []
         own: list[tuple[int, int]] = []
         for reason, start, end, compared in orders(text):
@@ -76,25 +76,25 @@ class SteeringCheck:
                 own += [(start, end)] if compared in ("command", "link", "text") else []
             else:
                 flagged.append((start, end))
-                found.append(_flag(reason, text[start:end]))
-        found += self._invisible(added)
-        found += self._copied(text, flagged)
-        return tuple(dict.fromkeys(found))
+                flags.append(_flag(reason, text[start:end]))
+        flags += self._invisible(added)
+        flags += self._copied(text, flagged)
+        return tuple(dict.fromkeys(flags))
 
     def flags_by_part(self, parts: Mapping[Part, str], whole: str) -> dict[Part, tuple[SteeringFlag, ...]]:
         """The flags of each part of an added text; what only the whole of it shows, such as an order that was
         cut in two, is said of every part that it has words of.
         """
-        found = {part: self.flags(text) for part, text in parts.items()}
-        known = [flag.quoted for flags in found.values() for flag in flags]
+        by_part = {part: self.flags(text) for part, text in parts.items()}
+        known = [flag.quoted for flags in by_part.values() for flag in flags]
         for flag in self.flags(whole):
             if flag.reason.endswith(_UNSEEN) or any(flag.quoted in quoted for quoted in known):
                 continue
             plain = {part: " ".join(_read(text).split()) for part, text in parts.items() if text.strip()}
             meant = [part for part, text in plain.items() if _shares(text, flag.quoted)]
             for part in meant or plain:
-                found[part] += (flag,)
-        return found
+                by_part[part] += (flag,)
+        return by_part
 
     def _is_own(self, text: str, start: int, end: int, compared: Compared) -> bool:
         unit = text[start:end]
@@ -138,10 +138,12 @@ class SteeringCheck:
         end = 0
         for at in range(len(words) - RUN + 1):
             run = _spaced(plain[at : at + RUN])
-            if at < end or run in own or not any(run in one for one in self._foreign):
+            if at < end or run in own or not any(run in foreign for foreign in self._foreign):
                 continue
             end = at + RUN
-            while end < len(words) and any(_spaced(plain[at : end + 1]) in one for one in self._foreign):
+            while end < len(words) and any(
+                _spaced(plain[at : end + 1]) in foreign for foreign in self._foreign
+            ):
                 end += 1
             if not _is_inside(words[at].start(), words[end - 1].end(), flagged):
                 copied = text[words[at].start() : words[end - 1].end()]
@@ -196,11 +198,11 @@ def _tokens(text: str) -> list[tuple[str, int, int]]:
     """The parts of a command with their places; quotes and the punctuation around them do not matter, nor
     case in plain words.
     """
-    found = []
+    tokens = []
     for match in _TOKEN.finditer(text):
         bare = match[0].rstrip(".,:!?") or match[0]
-        found.append((bare.casefold() if bare.isalpha() else bare, match.start(), match.end()))
-    return found
+        tokens.append((bare.casefold() if bare.isalpha() else bare, match.start(), match.end()))
+    return tokens
 
 
 def _shares(text: str, quoted: str) -> bool:

@@ -13,7 +13,7 @@ from skillopt.events import Row, TestMeasured
 from skillopt.events.records import StepRecord
 from skillopt.events.state import Metric, State
 from skillopt.gate.decision import worth_of
-from skillopt.gate.gate import Gate, Measured
+from skillopt.gate.gate import Gate, SkillMeasurement
 from skillopt.tasks.rollout import Means
 from skillopt.tasks.triggers import LEAVE, LOAD
 
@@ -132,11 +132,11 @@ def report_of(measured: TestMeasured, metric: Metric, weight: float) -> TestRepo
 def _by_target(
     kept: Mapping[str, Sequence[Row]], worth: Callable[[Row], float | None]
 ) -> dict[str, Comparison]:
-    found = {}
+    comparisons = {}
     for name in dict.fromkeys(row.target for row in kept["seed"] if row.target is not None):
         seed, best = ([row for row in kept[arm] if row.target == name] for arm in ("seed", "best"))
-        found[name] = compare_rows(seed, best, worth, split="test").comparison
-    return {name: one for name, one in found.items() if one is not None}
+        comparisons[name] = compare_rows(seed, best, worth, split="test").comparison
+    return {name: comparison for name, comparison in comparisons.items() if comparison is not None}
 
 
 def claim(
@@ -157,12 +157,12 @@ def claim(
         what = "" if report.metric == "hard" else f" ({report.metric} score)"
         sure = _UNSURE if c.delta and c.direction == "cannot tell" else ""
         found = _found("is", c)
-        sentence = f"The trained skill {found} the seed on {c.n} sealed test tasks{what}: {c.told}{sure}"
+        sentence = f"The trained skill {found} the seed on {c.n} sealed test tasks{what}: {c.sentence}{sure}"
     if report.targets:
-        each = (f"{name} {one.before:.3f} to {one.after:.3f}" for name, one in report.targets.items())
-        sentence += f" By target: {'; '.join(each)}."
+        by_target = (f"{name} {one.before:.3f} to {one.after:.3f}" for name, one in report.targets.items())
+        sentence += f" By target: {'; '.join(by_target)}."
     if report.triggering:
-        sentence += f" {told_triggering(report.triggering['seed'], report.triggering['best'])}"
+        sentence += f" {format_triggering(report.triggering['seed'], report.triggering['best'])}"
     if ungated:
         sentence += f" {ungated}"
     if not verified:
@@ -174,8 +174,8 @@ def claim(
 
 def _pooled(report: TestReport, c: Comparison, *, changed: bool) -> str:
     """The claim of cross-fitting: about skills that are trained this way, not about one text."""
-    asked = f", by the middle one of {report.draws} scores" if report.draws > 1 else ""
-    how = f"{report.folds} folds, each task judged by a skill that never saw it{asked}"
+    draws = f", by the middle one of {report.draws} scores" if report.draws > 1 else ""
+    how = f"{report.folds} folds, each task judged by a skill that never saw it{draws}"
     what = "" if report.metric == "hard" else f" ({report.metric} score)"
     sure = _UNSURE if c.significance == "could be chance" else ""
     text = "the skill handed over is one of them, trained on all tasks"
@@ -183,7 +183,7 @@ def _pooled(report: TestReport, c: Comparison, *, changed: bool) -> str:
         text = "the one trained on all tasks is the seed, as nothing better was found"
     return (
         f"Skills trained this way {_found('are', c)} the seed on {c.n} cross-fitted tasks{what} ({how}):"
-        f" {c.told}{sure} The claim is about skills trained this way; {text}."
+        f" {c.sentence}{sure} The claim is about skills trained this way; {text}."
     )
 
 
@@ -196,10 +196,10 @@ def _found(verb: str, c: Comparison) -> str:
     return f"scored {'higher' if c.delta > 0 else 'lower'} than"
 
 
-def told_triggering(seed: Triggering, best: Triggering) -> str:
+def format_triggering(seed: Triggering, best: Triggering) -> str:
     """Recall and precision before and after, in words."""
     figures = [
-        " to ".join("none" if one is None else f"{one:.3f}" for one in pair)
+        " to ".join("none" if figure is None else f"{figure:.3f}" for figure in pair)
         for pair in ((seed.recall, best.recall), (seed.precision, best.precision))
     ]
     return f"Recall {figures[0]}, precision {figures[1]}."
@@ -224,7 +224,7 @@ def summary(
     history: Sequence[StepRecord],
     *,
     about: Mapping[str, Any],
-    measured: Mapping[str, Measured | None],
+    measured: Mapping[str, SkillMeasurement | None],
     gate: Gate,
     ungated: str,
     spending: Mapping[str, Any],

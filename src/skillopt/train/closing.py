@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from skillopt.errors import BudgetSpent, UnusableReplies
-from skillopt.evaluation.stage import fact
+from skillopt.evaluation.stage import logged_row
 from skillopt.events import Checkpoint, Event, HandedOver, Notice, Updated
 from skillopt.events.place import Place
 from skillopt.events.records import CandidateRecord, EditCounts, StepRecord
@@ -23,9 +23,9 @@ from skillopt.skill.edits import Outcome
 from skillopt.skill.store import SkillStore
 from skillopt.tasks.rollout import Invalid, Scored, means
 from skillopt.train.plan import Batch
-from skillopt.train.strategies.port import StepFindings, essentials
+from skillopt.train.strategies.port import StepFindings, edits_for_memory
 
-_SAID = {
+_WORDS = {
     "accept": "accepted",
     "accept_new_best": "accepted",
     "force_accept": "taken without a gate",
@@ -42,7 +42,7 @@ class ClosedStep:
     remembered: tuple[MemoryEntry, ...]
 
 
-def adopt(
+def after_verdict(
     state: State, candidate: str, verdict: Verdict, *, step: int, origin: str, forced: bool = False
 ) -> tuple[State, str]:
     """The state after a verdict on the skill of that digest, and the public word for what happened."""
@@ -71,7 +71,7 @@ def baseline_notices(lost: Sequence[str], metric: str) -> Iterator[Notice]:
         yield Notice(text=soft)
 
 
-def updated(place: Place, update: Update, skill: str, ended: Sequence[Outcome] = ()) -> Updated:
+def updated_event(place: Place, update: Update, skill: str, ended: Sequence[Outcome] = ()) -> Updated:
     """The event of a candidate. `ended` are the proposals of the step that came to an end before it."""
     return Updated(
         id=str(place.at("update")),
@@ -87,12 +87,12 @@ def updated(place: Place, update: Update, skill: str, ended: Sequence[Outcome] =
 def lost_selection(reflection: Reflection, limit: int) -> Selection:
     """Stands for the selection of a step that is lost: all its proposals end over the limit."""
     why = "the step is inconclusive, its limit is 0"
-    proposed = [edit for one in reflection.minibatches for edit in one.edits]
+    proposed = [edit for minibatch in reflection.minibatches for edit in minibatch.edits]
     ended = tuple(Outcome(edit=edit, state="over_limit", reason=why) for edit in proposed)
     return Selection(ended=ended, limit=limit)
 
 
-async def handed_over(
+async def judge_unfinished(
     findings: StepFindings,
     state: State,
     judge: Callable[..., Awaitable[Verdict]],
@@ -115,7 +115,7 @@ async def handed_over(
         skill=skills.keep(update.document),
         score=measured.score,
         incumbent=state.best_score,
-        rows=[fact(row) for row in verdict.rows],
+        rows=[logged_row(row) for row in verdict.rows],
         edits=[edit.id for edit in update.applied],
         why=verdict.why,
     )
@@ -144,7 +144,9 @@ def close_step(
     update, verdict = findings.taken.update, findings.taken.verdict
     outcomes = (*selection.ended, *tried[0].update.outcomes)
     digest, origin = update.document.text_digest, f"step_{batch.step:04d}"
-    after, action = adopt(state, digest, verdict, step=batch.step, origin=origin, forced=not gate.is_on)
+    after, action = after_verdict(
+        state, digest, verdict, step=batch.step, origin=origin, forced=not gate.is_on
+    )
     why = verdict.why
     if action == "unchanged" and update.failed:
         action = "skip_no_rewrite"
@@ -156,7 +158,7 @@ def close_step(
         remembered = _bundle_memories(findings, batch.step, action, hide)
     settled = tuple(dict.fromkeys((*state.settled, *findings.settled)))
     after = after.replace(step=batch.step, settled=settled, reopen=None).remember(*remembered)
-    judged = [row for one in tried for row in one.verdict.rows]
+    judged = [row for trial in tried for row in trial.verdict.rows]
     for stage, rows in (("rollout", reflection.rollouts), (STAGE, judged)):
         for row in rows:
             if isinstance(row, Scored):
@@ -206,14 +208,14 @@ def _bundle_memories(
     findings: StepFindings, number: int, action: str, hide: Callable[[str], str]
 ) -> tuple[MemoryEntry, ...]:
     """The bundle and its verdict; of a bundle that was saved in part, also which part was not."""
-    if action not in _SAID:
+    if action not in _WORDS:
         return ()
     chosen, bundle = findings.taken, findings.tried[0]
     entry = MemoryEntry(
         step=number,
-        action=_SAID[action],
+        action=_WORDS[action],
         why=chosen.verdict.why,
-        edits=essentials(chosen.update.applied, hide),
+        edits=edits_for_memory(chosen.update.applied, hide),
         patterns=tuple(findings.reflection.patterns()[:5]),
     )
     if chosen is bundle:
@@ -223,7 +225,7 @@ def _bundle_memories(
         step=number,
         action="rejected",
         why="together with the edits that were then accepted alone, it was not better",
-        edits=essentials([edit for edit in bundle.update.applied if edit.id not in kept], hide),
+        edits=edits_for_memory([edit for edit in bundle.update.applied if edit.id not in kept], hide),
     )
     return (rest, entry)
 
@@ -258,8 +260,8 @@ def _about_rollouts(reflection: Reflection) -> dict[str, Any]:
         "n_failure_patches": failure,
         "n_success_patches": success,
         "n_minibatches": len(reflection.minibatches),
-        "n_minibatches_dropped": sum(one.dropped is not None for one in reflection.minibatches),
-        "n_contrasted_tasks": sum(len(one.contrasted) for one in reflection.minibatches) or None,
+        "n_minibatches_dropped": sum(minibatch.dropped is not None for minibatch in reflection.minibatches),
+        "n_contrasted_tasks": sum(len(minibatch.contrasted) for minibatch in reflection.minibatches) or None,
     }
 
 

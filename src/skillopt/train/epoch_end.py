@@ -20,15 +20,15 @@ from skillopt.optimizer.epoch import (
     TaskPair,
     kept_pairs,
     means_of,
+    pair_record,
     pairs_of,
-    slim,
 )
 from skillopt.optimizer.optimizer import Optimizer
 from skillopt.process.waiting import together
 from skillopt.skill.document import Document
 from skillopt.skill.store import SkillStore
 from skillopt.tasks.task import Task
-from skillopt.train.closing import adopt
+from skillopt.train.closing import after_verdict
 from skillopt.train.plan import Plan
 
 _ARMS: tuple[Arm, Arm] = ("older", "newer")
@@ -85,8 +85,8 @@ class EpochEnd:
             ago = EPOCH_AGO if self.earlier is None or epoch > 1 else self.earlier.ago
             advisor = self.optimizer.advisor
             guidance, advice = await together(  # without a pair there is nothing to learn from
-                advisor.slow_update(step, older, pairs, ago) if wants_slow and pairs else _nothing_to_say(),
-                advisor.meta_skill(step, older, pairs) if wants_meta and pairs else _nothing_to_say(),
+                advisor.slow_update(step, older, pairs, ago) if wants_slow and pairs else _no_advice(),
+                advisor.meta_skill(step, older, pairs) if wants_meta and pairs else _no_advice(),
             )
             if wants_slow:
                 after, slow = await self._take_guidance(step, state, guidance, epoch)
@@ -104,7 +104,7 @@ class EpochEnd:
             epoch=epoch,
             slow_update=slow,
             meta_skill=meta,
-            pairs=[slim(pair) for pair in pairs],
+            pairs=[pair_record(pair) for pair in pairs],
         )
 
     async def _compare(self, step: Step, older: Document, epoch: int) -> list[TaskPair]:
@@ -148,7 +148,7 @@ class EpochEnd:
         measured = verdict.candidate
         forced = not self.gate.is_on or (not is_gated and measured is not None)
         origin = f"slow_update_epoch_{epoch:02d}"
-        after, action = adopt(state, digest, verdict, step=state.step, origin=origin, forced=forced)
+        after, action = after_verdict(state, digest, verdict, step=state.step, origin=origin, forced=forced)
         return after, SlowUpdateRecord(
             action=action,
             why=verdict.why,
@@ -159,7 +159,7 @@ class EpochEnd:
         )
 
 
-async def _nothing_to_say() -> Advice:
+async def _no_advice() -> Advice:
     """Advice where there is no pair to learn from."""
     return Advice(
         text="", why="no task is left to compare the two skills on (optimizer.longitudinal_pair_policy)"

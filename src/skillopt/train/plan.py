@@ -17,7 +17,7 @@ from skillopt.events import Arrived, Event, Sink
 from skillopt.events.place import Place
 from skillopt.events.state import State
 from skillopt.events.step import Outbox, Step
-from skillopt.gate.gate import Gate, Measured
+from skillopt.gate.gate import Gate, SkillMeasurement
 from skillopt.skill.document import Document
 from skillopt.tasks.task import Task
 
@@ -139,7 +139,7 @@ class Plan:
             yield order[at : at + self.slow_samples]
 
 
-class Ahead:
+class EarlyBatch:
     """One batch under the skill that it will start from. Its rows take only slots that nobody waits for, and
     nothing of them is told before their step begins: the step takes over what is under way and finds what is
     stored, so that its facts are the same as without.
@@ -166,7 +166,7 @@ class Ahead:
                 rest = [Fraction(1)] * (len(self._gate.rows) - len(failed))
                 values = dict(zip(self._gate.rows, failed + rest, strict=True))
                 if not self._gate.objection_to_all(
-                    Measured(skill=skill.rendered, values=values, hard=0.0, soft=0.0)
+                    SkillMeasurement(skill=skill.rendered, values=values, hard=0.0, soft=0.0)
                 ):
                     self.start(batch, skill)
 
@@ -174,7 +174,7 @@ class Ahead:
 
     def start(self, batch: Batch, skill: Document) -> None:
         """Fill empty slots with a batch from now on."""
-        step = Step(place=batch.place, emit=Outbox(_nobody_hears), skill=skill)
+        step = Step(place=batch.place, emit=Outbox(_ignore), skill=skill)
         self._skill = skill.rendered
         self._running = Evaluation(
             self._gate.evaluator, step, self._skill, batch.rows, stage="rollout", in_empty_slots=True
@@ -197,5 +197,5 @@ class Ahead:
             await running.settle()
 
 
-def _nobody_hears(event: Event) -> None:
+def _ignore(event: Event) -> None:
     """What happens before its turn is told by the step."""

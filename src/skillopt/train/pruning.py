@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from skillopt.evaluation.runner import PlannedRow, rows_of
-from skillopt.evaluation.stage import Evaluation, fact
+from skillopt.evaluation.stage import Evaluation, logged_row
 from skillopt.events import LineWorth, Pruned, Row
 from skillopt.events.state import State
 from skillopt.events.step import Step
@@ -63,11 +63,13 @@ class Pruner:
         """The state with its best skill pruned, which is the skill of the step."""
         if state.finished or state.best == state.seed or state.best_origin == ORIGIN:
             return state
-        found = await self.prune(step, skills.get(state.seed))
-        digest, score = skills.keep(found.document), found.score
+        pruned = await self.prune(step, skills.get(state.seed))
+        digest, score = skills.keep(pruned.document), pruned.score
         id = str(step.place.at("ended"))
-        told = Pruned(id=id, place=step.place, skill=digest, score=score, rows=found.rows, lines=found.lines)
-        step.emit(told)
+        event = Pruned(
+            id=id, place=step.place, skill=digest, score=score, rows=pruned.rows, lines=pruned.lines
+        )
+        step.emit(event)
         if digest == state.best:
             return state
         current = {"skill": digest, "score": score, "origin": ORIGIN} if state.skill == state.best else {}
@@ -96,7 +98,7 @@ class Pruner:
             document=step.skill,
             before=_mean(before),
             score=_mean(self._gate.worths(after)),
-            rows=[fact(row) for row in after],
+            rows=[logged_row(row) for row in after],
             lines=[*stay, *gone],
         )
 
@@ -113,20 +115,20 @@ class Pruner:
         edits, _ = split(step.skill, seed.text)
         return await together(*(tried(edit) for edit in edits if edit.op == "delete"))
 
-    async def _together(self, step: Step, some: Sequence[_Line], out: Sequence[_Line]) -> list[_Line]:
+    async def _together(self, step: Step, lines: Sequence[_Line], out: Sequence[_Line]) -> list[_Line]:
         """Which of these lines can be left out beside those that are: all, or of halves as many as can be."""
-        if not some:
+        if not lines:
             return []
-        lost, needed = await self._need(step, [line.edit for line in (*out, *some)])
+        lost, needed = await self._need(step, [line.edit for line in (*out, *lines)])
         if lost <= 0 and not needed:
-            return list(some)
-        half = len(some) // 2
-        first = await self._together(step, some[:half], out)
-        return [*first, *await self._together(step, some[half:], [*out, *first])] if half else []
+            return list(lines)
+        half = len(lines) // 2
+        first = await self._together(step, lines[:half], out)
+        return [*first, *await self._together(step, lines[half:], [*out, *first])] if half else []
 
     async def _need(self, step: Step, out: Sequence[Edit]) -> tuple[Fraction, list[RowId]]:
         """What val loses a row without these lines, and who needs them: rows of train where none of val."""
-        before, after = await together(*(self._worths(step, some, self._val) for some in ((), out)))
+        before, after = await together(*(self._worths(step, left_out, self._val) for left_out in ((), out)))
         lost = [worth - after.get(row, Fraction(0)) for row, worth in before.items()]
         needed = await self._needing(step, out, self._val) or await self._needing(step, out, self._train)
         return sum(lost, Fraction(0)) / max(1, len(lost)), needed
@@ -139,7 +141,7 @@ class Pruner:
         return [(row.task.id, row.draw) for row in await self._worse(step, out, again)]
 
     async def _worse(self, step: Step, out: Sequence[Edit], rows: Sequence[PlannedRow]) -> list[PlannedRow]:
-        with_lines, without = await together(*(self._worths(step, some, rows) for some in ((), out)))
+        with_lines, without = await together(*(self._worths(step, left_out, rows) for left_out in ((), out)))
         ids = [(row, (row.task.id, row.draw)) for row in rows]
         return [row for row, id in ids if without.get(id, Fraction(0)) < with_lines.get(id, Fraction(0))]
 

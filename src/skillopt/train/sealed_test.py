@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from skillopt.evaluation.runner import Evaluator, PlannedRow
-from skillopt.evaluation.stage import Evaluation, fact
+from skillopt.evaluation.stage import Evaluation, logged_row
 from skillopt.events import Notice, Row, Sink, TestMeasured
 from skillopt.events.state import TestShare
 from skillopt.events.step import Step
@@ -83,9 +83,11 @@ class SealedTest:
         used = [row.trajectory for row in baseline if isinstance(row, Scored)]
         if not used:
             return None
-        known = [one.usage for one in used if one.usage is not None] or [self._charged(len(used))]
-        calls = Fraction(sum(one.calls for one in used), len(used))
-        tokens = Fraction(sum(one.total for one in known), len(known))
+        known = [trajectory.usage for trajectory in used if trajectory.usage is not None] or [
+            self._charged(len(used))
+        ]
+        calls = Fraction(sum(trajectory.calls for trajectory in used), len(used))
+        tokens = Fraction(sum(usage.total for usage in known), len(known))
         mean = self._dollars(known, len(used))
         # Draws with equal answers are judged once, so what judging cost is told per answer and not per row.
         judged = self._judged(
@@ -97,7 +99,7 @@ class SealedTest:
             tokens=math.ceil(planned_rows * tokens * MARGIN),
             usd=None if mean is None else planned_rows * mean * MARGIN,
         )
-        whole = planned + self._full(known, max(one.calls for one in used), mean) + judged
+        whole = planned + self._full(known, max(trajectory.calls for trajectory in used), mean) + judged
         return TestShare(
             calls=whole.calls,
             tokens=whole.tokens,
@@ -115,9 +117,9 @@ class SealedTest:
                 Amount(calls=calls, tokens=most.total, usd=usd),
                 self._price,
             )
-        longest = math.ceil(MARGIN * max(one.output_tokens for one in known))
+        longest = math.ceil(MARGIN * max(usage.output_tokens for usage in known))
         worst = Usage(
-            input_tokens=math.ceil(MARGIN * max(one.input_tokens for one in known)),
+            input_tokens=math.ceil(MARGIN * max(usage.input_tokens for usage in known)),
             output_tokens=min(self._max_tokens, max(self._least_cap, longest)),
         )
         return Amount(
@@ -129,7 +131,7 @@ class SealedTest:
     def _dollars(self, known: Sequence[Usage], rollouts: int) -> Fraction | None:
         """What a rollout of the baseline cost on average; None where no price and no agent's figure tells."""
         if self._price is not None:
-            return sum((cost(one, self._price) for one in known), Fraction(0)) / len(known)
+            return sum((cost(usage, self._price) for usage in known), Fraction(0)) / len(known)
         if self._allowance is None:
             return None
         paid = self._ledger.account.total(STAGE, "target").usd
@@ -213,18 +215,20 @@ class SealedTest:
         if self.refused:
             return TestReport(measured=False, why=self.refused)
         self._ledger.open_for_test()
-        names: dict[str, str] = {}
+        name_of: dict[str, str] = {}
         for name, skill in skills.items():
-            names.setdefault(skill.rendered, name)  # equal skills are measured once
-        running = [self._run(step.at(step.place.part(name=name)), skills[name]) for name in names.values()]
-        results = dict(zip(names, await together(*(one.close() for one in running)), strict=True))
+            name_of.setdefault(skill.rendered, name)  # equal skills are measured once
+        running = [self._run(step.at(step.place.part(name=name)), skills[name]) for name in name_of.values()]
+        results = dict(
+            zip(name_of, await together(*(evaluation.close() for evaluation in running)), strict=True)
+        )
         outcomes = {name: results[skill.rendered] for name, skill in skills.items()}
         measured = TestMeasured(
             id=str(step.place),
             look=look,
             kinds={row.task.id: row.task.kind for row in self.rows if row.task.kind},
             skills={name: skill.digest for name, skill in skills.items()},
-            rows={name: [fact(row) for row in rows] for name, rows in outcomes.items()},
+            rows={name: [logged_row(row) for row in rows] for name, rows in outcomes.items()},
         )
         step.emit(measured)
         return report_of(measured, self._gate.metric, self._gate.weight)

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from skillopt.config.schema import Config
 from skillopt.errors import BudgetSpent
-from skillopt.evaluation.leaks import LeakGuard, told, why
+from skillopt.evaluation.leaks import LeakGuard, format_leaks, refusal_reason
 from skillopt.events import Checkpoint, CheckpointKind, Notice
 from skillopt.events.place import BASELINE, EARLY_TEST, FINISH, PRUNING, START, Place
 from skillopt.events.records import EpochRecord, ReopenedRecord, StepRecord
 from skillopt.events.state import MemoryEntry, State
 from skillopt.events.step import Outbox, Step
-from skillopt.gate.gate import Gate, Measured, Verdict
+from skillopt.gate.gate import Gate, SkillMeasurement, Verdict
 from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.update import Update
 from skillopt.skill.document import Document
@@ -24,13 +24,13 @@ from skillopt.train.closing import (
     Log,
     baseline_notices,
     close_step,
-    handed_over,
+    judge_unfinished,
     lost_selection,
     unusable_replies,
-    updated,
+    updated_event,
 )
 from skillopt.train.epoch_end import EpochEnd, LookBack
-from skillopt.train.plan import Ahead, Batch, Plan
+from skillopt.train.plan import Batch, EarlyBatch, Plan
 from skillopt.train.pruning import Pruner
 from skillopt.train.sealed_test import SealedTest
 from skillopt.train.strategies.paper import Paper
@@ -78,7 +78,7 @@ class Trainer:
         )
         self.guard, self.look_back = guard, look_back
         self.start = start  # the skill that training starts from, where it is not the seed
-        self.ahead = Ahead(gate, is_on=ahead and start is None)
+        self.ahead = EarlyBatch(gate, is_on=ahead and start is None)
         self.epoch_end = EpochEnd(
             config.optimizer,
             gate=gate,
@@ -90,7 +90,7 @@ class Trainer:
         )
         self.findings: StepFindings | None = None  # of the latest step
         self._pruner = pruner
-        self._measured: dict[str, Measured] = {}
+        self._measured: dict[str, SkillMeasurement] = {}
 
     @property
     def ungated(self) -> str:
@@ -175,7 +175,7 @@ class Trainer:
         number = len(findings.tried)
         part = findings.step.at(findings.step.place.part(candidate=number))
         outcomes = () if number else (*findings.selection.ended, *update.outcomes)
-        part.emit(updated(part.place, update, self.skills.keep(update.document), outcomes))
+        part.emit(updated_event(part.place, update, self.skills.keep(update.document), outcomes))
         accepted = None if over is None else over.verdict.candidate
         verdict = await self.consider(part, findings.state, update.document, over=accepted, policy=policy)
         findings.tried.append(JudgedCandidate(update=update, verdict=verdict))
@@ -188,7 +188,7 @@ class Trainer:
         candidate: Document,
         *,
         in_full: bool = False,
-        over: Measured | None = None,
+        over: SkillMeasurement | None = None,
         policy: str = "",
     ) -> Verdict:
         """The gate: every change to the skill passes here, measured against the skill it would replace.
@@ -201,8 +201,8 @@ class Trainer:
             same = "the candidate reads the same as the current skill"
             return self.gate.without_measuring(step, "unchanged", same, state.score)
         if self.guard is not None and (leaks := self.guard.find(candidate.rendered)):
-            step.emit(Notice(id=str(step.place.at("leaks")), text=told(leaks), level="warning"))
-            return self.gate.refuse(step, why(leaks), state.score, by=LEAK_GUARD)
+            step.emit(Notice(id=str(step.place.at("leaks")), text=format_leaks(leaks), level="warning"))
+            return self.gate.refuse(step, refusal_reason(leaks), state.score, by=LEAK_GUARD)
         incumbent = over or self.measured(step.skill if self.gate.is_on else self.skills.get(state.best))
         verdict = await self.gate.judge(
             step, candidate.rendered, incumbent, in_full=in_full, over=over is not None, policy=policy
@@ -305,12 +305,12 @@ class Trainer:
             refused = f"Test will not be measured unless enough is left at the end: {self.test.refused}."
             self.log.emit(Notice(text=refused, level="warning"))
 
-    def measured(self, skill: Document) -> Measured:
+    def measured(self, skill: Document) -> SkillMeasurement:
         """An incumbent's rows, from memory or from the store."""
         found = self._measured.get(skill.digest) or self.gate.remembered(skill.rendered)
         return self.keep_measured(skill, found)
 
-    def keep_measured(self, skill: Document, measured: Measured) -> Measured:
+    def keep_measured(self, skill: Document, measured: SkillMeasurement) -> SkillMeasurement:
         """Remember the rows of a skill; those that were wanted longest ago are forgotten."""
         self._measured.pop(skill.digest, None)
         self._measured[skill.digest] = measured
@@ -363,7 +363,7 @@ class Trainer:
         earlier = self.log.handed_over()
         found = None
         if self.findings is not None:
-            found = await handed_over(self.findings, state, self.consider, self.skills)
+            found = await judge_unfinished(self.findings, state, self.consider, self.skills)
         if found is not None and (earlier is None or found.score > earlier.score):
             self.log.emit(found)
             earlier = found
@@ -380,7 +380,8 @@ class Trainer:
             again = before.replace(takes={**before.takes, **takes})
             self.checkpoint(step, "reopened", again, ReopenedRecord(from_step=batch.step - 1))
             raise unusable_replies(findings.reflection)
-        lost = f"{sum(one.dropped is not None for one in looks)} of {len(looks)} reflections were unreadable"
+        dropped = sum(minibatch.dropped is not None for minibatch in looks)
+        lost = f"{dropped} of {len(looks)} reflections were unreadable"
         verdict = self.gate.without_measuring(step, "inconclusive", lost, state.score)
         findings.tried = [JudgedCandidate(update=Update(document=step.skill, outcomes=()), verdict=verdict)]
         findings.selection = lost_selection(findings.reflection, batch.limit)

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias, TypeVar
 
 from skillopt.evaluation.runner import PlannedRow
-from skillopt.evaluation.stage import Breaker, Evaluation, fact
+from skillopt.evaluation.stage import Breaker, Evaluation, logged_row
 from skillopt.events import Blamed, TrialFact
 from skillopt.events.place import Place
 from skillopt.events.step import Step
@@ -40,7 +40,7 @@ class EditTrial:
     @property
     def fact(self) -> TrialFact:
         """The trial as the log tells it."""
-        return TrialFact(edits=[edit.id for edit in self.edits], rows=[fact(row) for row in self.rows])
+        return TrialFact(edits=[edit.id for edit in self.edits], rows=[logged_row(row) for row in self.rows])
 
 
 class Trials:
@@ -153,7 +153,9 @@ async def blame(
     """
     parts = parts_of(edits, len(rows))
     tried = await trials.each(parts, list(rows.values()))
-    suspected = suspects(parts, [broken_in(before, trials.worths(one)) for one in tried], len(rows), noise)
+    suspected = suspects(
+        parts, [broken_in(before, trials.worths(trial)) for trial in tried], len(rows), noise
+    )
     deeper = await together(
         *(
             blame(trials, part, {row: rows[row] for row in broken}, before, noise=noise)
@@ -162,11 +164,11 @@ async def blame(
         )
     )
     guilty = {part[0].id: broken for part, broken in suspected if len(part) == 1}
-    found = Blame(trials=tried, guilty=guilty, rows=set(rows))
+    result = Blame(trials=tried, guilty=guilty, rows=set(rows))
     for one in deeper:
-        found.trials += one.trials
-        found.guilty |= one.guilty
-    return found
+        result.trials += one.trials
+        result.guilty |= one.guilty
+    return result
 
 
 def parts_of(edits: Sequence[T], rows: int) -> list[tuple[T, ...]]:
@@ -181,7 +183,7 @@ def suspects(
 ) -> list[tuple[tuple[T, ...], list[RowId]]]:
     """The parts that break more of so many rows than `noise` explains, with these rows."""
     pairs = zip(parts, without_flakes(broken_by), strict=True)
-    return [(part, broken) for part, broken in pairs if len(broken) >= beyond(noise, rows)]
+    return [(part, broken) for part, broken in pairs if len(broken) >= fewest_beyond_chance(noise, rows)]
 
 
 def without_flakes(changed_by: Sequence[Sequence[RowId]]) -> list[list[RowId]]:
@@ -196,7 +198,7 @@ def halves_of(part: tuple[T, ...]) -> tuple[tuple[T, ...], tuple[T, ...]]:
     return part[:half], part[half:]
 
 
-def beyond(noise: float, rows: int) -> int:
+def fewest_beyond_chance(noise: float, rows: int) -> int:
     """The smallest number of changed rows that comes about by accident in at most one of twenty cases, where
     each of so many rows changes by itself with that chance.
     """
@@ -208,17 +210,17 @@ def beyond(noise: float, rows: int) -> int:
     return 1
 
 
-def not_worth_it(
-    found: Blame, fixes: Mapping[str, float], broken: Sequence[RowId], scale: float = 1
+def edits_to_drop(
+    blame: Blame, fixes: Mapping[str, float], broken: Sequence[RowId], scale: float = 1
 ) -> list[str]:
     """The guilty edits that break at least as much as they fix. `fixes` is what each should fix among as many
     rows; what it breaks of the rows that were tried stands for all `broken` ones, times `scale`.
     """
-    share = scale * len(broken) / max(1, len(found.rows))
-    return sorted(id for id, rows in found.guilty.items() if fixes[id] <= share * len(rows))
+    share = scale * len(broken) / max(1, len(blame.rows))
+    return sorted(id for id, rows in blame.guilty.items() if fixes[id] <= share * len(rows))
 
 
-def blamed(
+def blamed_event(
     place: Place,
     stage: Literal["control", "blame", "prune"],
     trials: Sequence[EditTrial],
@@ -238,7 +240,7 @@ def blamed(
     )
 
 
-async def freed(
+async def rows_fixed_without(
     trials: Trials,
     edits: Sequence[Edit],
     weak: Sequence[Edit],
@@ -250,23 +252,23 @@ async def freed(
     """Which of the weak edits keep more of these wrong rows from coming right than `noise` explains: all of
     them are left out, then halves. A row that comes right without either half comes right by itself.
     """
-    found = Blame()
+    result = Blame()
     first = await trials.run(_without(edits, weak), list(rows.values()))
-    found.trials.append(first)
+    result.trials.append(first)
     open_parts = [(tuple(weak), fixed_in(now, trials.worths(first)), len(rows))]
     while open_parts:
         part, right, tried_on = open_parts.pop(0)
-        if len(right) < beyond(noise, tried_on):
+        if len(right) < fewest_beyond_chance(noise, tried_on):
             continue
         if len(part) == 1:
-            found.guilty[part[0].id] = right
+            result.guilty[part[0].id] = right
             continue
         halves = halves_of(part)
         tried = await trials.each([_without(edits, one) for one in halves], [rows[row] for row in right])
-        found.trials += tried
+        result.trials += tried
         rights = without_flakes([fixed_in(now, trials.worths(trial)) for trial in tried])
         open_parts += [(one, each, len(right)) for one, each in zip(halves, rights, strict=True)]
-    return found
+    return result
 
 
 def _without(edits: Sequence[Edit], out: Sequence[Edit]) -> list[Edit]:

@@ -17,9 +17,9 @@ from skillopt.events.step import Step
 from skillopt.files import temporary_folder, write_text
 from skillopt.messages import Tool
 from skillopt.models.reading import Unusable
-from skillopt.optimizer.ask import clipped, memory_section, packaged, section, told_answer, trajectory
-from skillopt.optimizer.minibatches import Studied
-from skillopt.optimizer.proof import LONGEST_PROMPT, naming_tasks
+from skillopt.optimizer.ask import clipped, format_answer, memory_section, packaged, section, trajectory
+from skillopt.optimizer.minibatches import TriedTask
+from skillopt.optimizer.proof import LONGEST_PROMPT, with_named_tasks
 from skillopt.optimizer.proposers.port import Evidence, ProposerSetup
 from skillopt.redact import MARK, redact_patterns
 from skillopt.skill.document import SKILL_FILE, Document, EditableFiles
@@ -65,21 +65,21 @@ class AgentProposer:
         for attempt in range(TRIES):
             done = await self._ask(step, item, attempt, evidence, trouble)
             try:
-                return proposed(step, item, done.files, self._editable)
+                return edits_of_files(step, item, done.files, self._editable)
             except Unusable as error:
                 trouble = str(error)
         raise Unusable(trouble)
 
     async def _ask(self, step: Step, item: str, attempt: int, evidence: Evidence, trouble: str) -> Trajectory:
         """One rollout of the agent, stored first; raises `ProviderDown` where it could not be run."""
-        told = documents(step, evidence)
+        shown = documents(step, evidence)
         place = str(step.place.at(STAGE, item, attempt=attempt))
         with temporary_folder("skillopt-proposal-") as root:
             skill = root / FOLDER
             copy_skill(self._seed, step.skill.whole, skill, without=EVALS)
-            for name, text in told.items():
+            for name, text in shown.items():
                 write_text(root / "shown" / name, text)
-            content = json.dumps([place, told], sort_keys=True)
+            content = json.dumps([place, shown], sort_keys=True)
             limit = f"Make at most {evidence.limit} changes." if evidence.limit is not None else ""
             kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(evidence.kinds.items()))
             task = Task(
@@ -96,10 +96,10 @@ class AgentProposer:
                 surroundings=hashlib.sha256(content.encode()).hexdigest(),
             )
             self._work.shown[place] = sorted((root / "shown").iterdir())
-            asked = Evaluation(
+            evaluation = Evaluation(
                 self._evaluator, step, "", [PlannedRow(task=task)], stage=STAGE, tries=TRIES, tells_rows=False
             )
-            (outcome,) = await asked.close()
+            (outcome,) = await evaluation.close()
         assert isinstance(outcome, Scored), "a stage of one lost row does not close"
         step.tokens.add(STAGE, outcome.trajectory.calls, outcome.trajectory.usage)
         return outcome.trajectory
@@ -111,9 +111,9 @@ PLUGIN = AgentProposer
 def documents(step: Step, evidence: Evidence) -> dict[str, str]:
     """What the agent is shown, by file name: rollouts of train tasks and the history of verdicts."""
     dead = []
-    for one in evidence.dead:
-        dead.append(f"- {json.dumps(one.edit.as_json(), ensure_ascii=False)}")
-        dead += [f"  - {told_answer(task, rollout)}" for task, rollout in one.answers]
+    for dead_edit in evidence.dead:
+        dead.append(f"- {json.dumps(dead_edit.edit.as_json(), ensure_ascii=False)}")
+        dead += [f"  - {format_answer(task, rollout)}" for task, rollout in dead_edit.answers]
     harmful = [f"- {json.dumps(edit.as_json(), ensure_ascii=False)}" for edit in evidence.harmful]
     verdicts = (
         memory_section(step.memory, HISTORY_ROOM)
@@ -127,7 +127,7 @@ def documents(step: Step, evidence: Evidence) -> dict[str, str]:
     }
 
 
-def proposed(step: Step, item: str, files: Mapping[str, str], editable: EditableFiles) -> list[Edit]:
+def edits_of_files(step: Step, item: str, files: Mapping[str, str], editable: EditableFiles) -> list[Edit]:
     """The edits that an agent's changed files (name to base64) are, by file and place. What may not change is
     an edit with the reason, which ends as invalid; raises `Unusable` for a file that cannot be read.
     """
@@ -145,31 +145,31 @@ def proposed(step: Step, item: str, files: Mapping[str, str], editable: Editable
             continue
         before = step.skill if path == SKILL_FILE else Document(step.skill.files.get(path, ""))
         text = _text(name, content)
-        found, problem = split(before, text)
+        edits_of_file, problem = split(before, text)
         if problem:
             raise Unusable(f"{name} {problem}")
-        edits += [_without_secret(replace(edit, path=path), before.text) for edit in found]
+        edits += [_without_secret(replace(edit, path=path), before.text) for edit in edits_of_file]
         refused += [replace(edit, path=path) for edit in _protected(before, text)]
-    told = [*naming_tasks(edits, changes), *refused]
-    return [replace(edit, id=str(step.place.at(STAGE, item, number=at))) for at, edit in enumerate(told)]
+    proposals = [*with_named_tasks(edits, changes), *refused]
+    return [replace(edit, id=str(step.place.at(STAGE, item, number=at))) for at, edit in enumerate(proposals)]
 
 
 def _may_change(editable: EditableFiles) -> str:
-    told = f"`{FOLDER}/{SKILL_FILE}`, which the other agent always reads."
+    text = f"`{FOLDER}/{SKILL_FILE}`, which the other agent always reads."
     if editable.references:
-        told += (
+        text += (
             f" Markdown files below `{FOLDER}/references`, which it reads where {SKILL_FILE} tells it to:"
             f" details that only some tasks need. You may add such files; name each of them in {SKILL_FILE}."
         )
     if editable.scripts:
-        told += f" Programs below `{FOLDER}/scripts`, which it may run where {SKILL_FILE} says when and how."
-    return told + " Nothing else."
+        text += f" Programs below `{FOLDER}/scripts`, which it may run where {SKILL_FILE} says when and how."
+    return text + " Nothing else."
 
 
-def _rollouts(side: str, studied: Sequence[Studied]) -> Iterator[tuple[str, str]]:
+def _rollouts(side: str, studied: Sequence[TriedTask]) -> Iterator[tuple[str, str]]:
     for number, one in enumerate(studied, 1):
         tries = one.tries if one.differs else one.tries[-1:]
-        texts = [trajectory(one.task, each, ROLLOUT_ROOM // len(tries)) for each in tries]
+        texts = [trajectory(one.task, rollout, ROLLOUT_ROOM // len(tries)) for rollout in tries]
         yield f"{side}-{number:03}.md", "\n\n".join(texts) + "\n"
 
 
@@ -183,10 +183,10 @@ def _text(name: str, content: str) -> str:
 def _changes(content: str) -> list[Any]:
     """What the agent says its changes are for; nothing where it cannot be read, as it decides nothing."""
     try:
-        said = json.loads(base64.b64decode(content))
+        changes = json.loads(base64.b64decode(content))
     except (ValueError, RecursionError):
         return []
-    return said if isinstance(said, list) else []
+    return changes if isinstance(changes, list) else []
 
 
 def _without_secret(edit: Edit, before: str) -> Edit:

@@ -9,7 +9,7 @@ from typing import Protocol
 from skillopt.evaluation.runner import Evaluator
 from skillopt.events.step import Step
 from skillopt.models.port import Model
-from skillopt.optimizer.minibatches import Studied
+from skillopt.optimizer.minibatches import TriedTask
 from skillopt.skill.document import ONE_DOCUMENT, EditableFiles
 from skillopt.skill.edits import Edit
 from skillopt.skill.folder import Skill
@@ -25,18 +25,18 @@ class DeadEdit:
     edit: Edit
     answers: tuple[tuple[Task, Scored], ...] = ()
 
-    def is_about(self, chunk: Sequence[Studied]) -> bool:
+    def is_about(self, chunk: Sequence[TriedTask]) -> bool:
         """Whether it was meant for, or tried on, one of these tasks."""
         tasks = {*map(str, self.edit.evidence.get("tasks") or ()), *(task.id for task, _ in self.answers)}
-        return any(one.task.id in tasks for one in chunk)
+        return any(tries.task.id in tasks for tries in chunk)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """Everything that whoever proposes may know of a step beside its `Step`; of train tasks alone."""
 
-    failed: tuple[Studied, ...]
-    passed: tuple[Studied, ...] = ()
+    failed: tuple[TriedTask, ...]
+    passed: tuple[TriedTask, ...] = ()
     limit: int | None = None
     """Edits that the step may take; None is as many as are good."""
     dead: tuple[DeadEdit, ...] = ()

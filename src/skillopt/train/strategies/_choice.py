@@ -18,8 +18,17 @@ from skillopt.optimizer.select import Selection
 from skillopt.process.waiting import together
 from skillopt.skill.distinct import gist
 from skillopt.skill.edits import Edit, Outcome
-from skillopt.train.strategies._lanes import LaneSearch, Proven, by_strength, without_copies
-from skillopt.train.trials import EditTrial, Trials, beyond, blame, blamed, broken_in, fixed_in, not_worth_it
+from skillopt.train.strategies._lanes import LaneSearch, ProvenEdits, by_strength, without_copies
+from skillopt.train.trials import (
+    EditTrial,
+    Trials,
+    blame,
+    blamed_event,
+    broken_in,
+    edits_to_drop,
+    fewest_beyond_chance,
+    fixed_in,
+)
 
 SHARED = 2
 """Tasks of another edit on which one must show that it can stand for it."""
@@ -31,34 +40,36 @@ _FEWEST = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
+class EditGroups:
     """Proven edits in groups that say the same, the strongest of each first, and where the others ended."""
 
-    groups: tuple[tuple[Proven, ...], ...]
+    groups: tuple[tuple[ProvenEdits, ...], ...]
     ended: tuple[Outcome, ...]
     offered: int
     """How many edits there are to choose from."""
 
 
-async def join(search: LaneSearch, gate: Gate, joiner: Joiner | None) -> Joined:
+async def join(search: LaneSearch, gate: Gate, joiner: Joiner | None) -> EditGroups:
     """All proven edits of a step, those that say the same in one group."""
     step = search.step
-    unique = by_strength(without_copies([one for lane in search.lanes for one in lane.proven]))
-    single = [one for one in unique if len(one.edits) == 1]
-    said = alike_groups([f"{one.edits[0].op} {one.edits[0].content}" for one in single])
+    unique = by_strength(without_copies([proven for lane in search.lanes for proven in lane.proven]))
+    single = [proven for proven in unique if len(proven.edits) == 1]
+    alike = alike_groups([f"{proven.edits[0].op} {proven.edits[0].content}" for proven in single])
     if asks := joiner is not None and len(single) > 1:
-        said = await joiner.groups(step, [one.edits[0] for one in single])
+        alike = await joiner.groups(step, [proven.edits[0] for proven in single])
     trials = Trials(gate, step, "proof")
-    checked = await together(*(_same(trials, search, [single[number] for number in group]) for group in said))
+    checked = await together(
+        *(_same(trials, search, [single[number] for number in group]) for group in alike)
+    )
     if tried := [trial for _, many in checked for trial in many]:
         trials.close()
         search.report("joining", tried)
-    joined = {one.id for group, _ in checked for one in group}
-    groups = [group for group, _ in checked] + [(one,) for one in unique if one.id not in joined]
+    joined = {proven.id for group, _ in checked for proven in group}
+    groups = [group for group, _ in checked] + [(proven,) for proven in unique if proven.id not in joined]
     groups.sort(key=lambda group: unique.index(group[0]))
     ended = [outcome for lane in search.lanes for outcome in lane.ended]
     for first, *others in groups:
-        copies = [*first.copies, *(edit for one in others for edit in (*one.edits, *one.copies))]
+        copies = [*first.copies, *(edit for other in others for edit in (*other.edits, *other.copies))]
         ended += [Outcome(edit=copy, state="merged", reason=f"into {first.id}") for copy in copies]
     heads = edits_of([head(group) for group in groups])
     step.emit(
@@ -67,22 +78,22 @@ async def join(search: LaneSearch, gate: Gate, joiner: Joiner | None) -> Joined:
             place=step.place,
             merges=int(asks),
             edits=heads,
-            joined=[[one.id for one in group] for group in groups if len(group) > 1],
-            copies=[ids for one in unique for ids in copies_of(one)],
-            asked=[one.id for one in single] if asks else [],
+            joined=[[proven.id for proven in group] for group in groups if len(group) > 1],
+            copies=[ids for proven in unique for ids in copies_of(proven)],
+            asked=[proven.id for proven in single] if asks else [],
         )
     )
-    return Joined(groups=tuple(groups), ended=tuple(ended), offered=len(heads))
+    return EditGroups(groups=tuple(groups), ended=tuple(ended), offered=len(heads))
 
 
 async def _same(
-    trials: Trials, search: LaneSearch, group: Sequence[Proven]
-) -> tuple[tuple[Proven, ...], list[EditTrial]]:
+    trials: Trials, search: LaneSearch, group: Sequence[ProvenEdits]
+) -> tuple[tuple[ProvenEdits, ...], list[EditTrial]]:
     """The first of a group with those whose tasks it fixes too: only for these it can stand."""
     first, *others = group
     rows = search.rows
     results = await together(
-        *(trials.run(first.edits, [rows[task] for task in one.fixed[:SHARED]]) for one in others)
+        *(trials.run(first.edits, [rows[task] for task in other.fixed[:SHARED]]) for other in others)
     )
     before = search.before
     same = [one for one, trial in zip(others, results, strict=True) if fixed_in(before, trials.worths(trial))]
@@ -107,20 +118,20 @@ class Choice:
         self._ended: list[Outcome] = []
         self._patches = count(len(search.lanes))
 
-    async def select(self, joined: Joined) -> Selection:
+    async def select(self, joined: EditGroups) -> Selection:
         """Choose, control, and choose again without the harmful ones, with a further look at what they had
         fixed.
         """
         groups = list(joined.groups)
-        chosen: list[Proven] = []
+        chosen: list[ProvenEdits] = []
         for number in range(ROUNDS):
             chosen = await self._chosen(groups, number)
             self.held = self.held or edits_of(chosen)
             guilty = await self._guilty(groups, chosen, number)
             if not guilty:
                 break
-            self.harmful |= {edit.id: edit for one in chosen for edit in one.edits if edit.id in guilty}
-            chosen = [one for one in chosen if not self._has_harmful(one)]
+            self.harmful |= {edit.id: edit for proven in chosen for edit in proven.edits if edit.id in guilty}
+            chosen = [proven for proven in chosen if not self._has_harmful(proven)]
             self.held = edits_of(chosen)
             if number < ROUNDS - 1:
                 groups += [(one,) for one in await self._looked_again(groups, number)]
@@ -142,28 +153,28 @@ class Choice:
             limit=None,
         )
 
-    async def _chosen(self, groups: Sequence[Sequence[Proven]], number: int) -> list[Proven]:
+    async def _chosen(self, groups: Sequence[Sequence[ProvenEdits]], number: int) -> list[ProvenEdits]:
         """A cover of what was fixed, from edits that are not harmful: single ones first, and sets only for
         tasks that these do not fix together.
         """
         left = [
-            head([one for one in group if not self._has_harmful(one)], group)
+            head([proven for proven in group if not self._has_harmful(proven)], group)
             for group in groups
             if not all(map(self._has_harmful, group))
         ]
-        chosen = cover([one for one in left if len(one.edits) == 1])
-        covered = {task for one in chosen for task in one.fixed}
-        sets = [one for one in left if len(one.edits) > 1]
-        if chosen and (only := {task for one in sets for task in one.fixed} - covered):
+        chosen = cover([proven for proven in left if len(proven.edits) == 1])
+        covered = {task for proven in chosen for task in proven.fixed}
+        sets = [proven for proven in left if len(proven.edits) > 1]
+        if chosen and (only := {task for proven in sets for task in proven.fixed} - covered):
             trials = Trials(self._gate, self._step, "proof")
-            edits = [edit for one in chosen for edit in one.edits]
+            edits = [edit for proven in chosen for edit in proven.edits]
             trial = await trials.run(edits, [self._search.rows[task] for task in sorted(only)])
             covered |= {task for task, _ in fixed_in(self._search.before, trials.worths(trial))}
             self._search.report(f"sets-{number}", [trial])
         return chosen + cover(sets, covered)
 
     async def _guilty(
-        self, groups: Sequence[Sequence[Proven]], chosen: Sequence[Proven], number: int
+        self, groups: Sequence[Sequence[ProvenEdits]], chosen: Sequence[ProvenEdits], number: int
     ) -> list[str]:
         """The chosen edits that break passed tasks and are not worth it, or have others that say the same:
         all are run together on passed tasks of the batch, and where some break, the guilty are looked for.
@@ -177,39 +188,49 @@ class Choice:
         order = sorted(passed)
         random.Random(self._step.seed).shuffle(order)
         rows = {row: PlannedRow(task=tasks[row[0]]) for row in order[: self._control]}
-        edits = [edit for one in chosen for edit in one.edits]
+        edits = [edit for proven in chosen for edit in proven.edits]
         if not rows or not edits:
             return []
         trials = Trials(self._gate, self._step, "control")
         noise = self._search.noise
         first = list(rows.values())[: (len(rows) + 1) // 2]
         whole = await trials.run(edits, first)
-        if len(broken_in(passed, trials.worths(whole))) < beyond(noise, len(first)):
-            self._tell_control(number, [whole], [], {})
+        if len(broken_in(passed, trials.worths(whole))) < fewest_beyond_chance(noise, len(first)):
+            self._emit_control(number, [whole], [], {})
             return []
         whole = await trials.run(edits, list(rows.values()))
         broken = broken_in(passed, trials.worths(whole))
         tried = {row: rows[row] for row in broken[: self._blame_rows]}
-        found = await blame(trials, edits, tried, passed, noise=noise)
+        blamed = await blame(trials, edits, tried, passed, noise=noise)
         trials.close()
         replaced = {
-            one.id
+            proven.id
             for group in groups
-            if sum(not self._has_harmful(one) for one in group) > 1
-            for one in group
+            if sum(not self._has_harmful(proven) for proven in group) > 1
+            for proven in group
         }
-        fixes = {edit.id: 0 if one.id in replaced else len(one.fixed) for one in chosen for edit in one.edits}
-        guilty = not_worth_it(found, fixes, broken, scale=len(passed) / len(rows))
-        self._tell_control(number, [whole, *found.trials], guilty, fixes)
+        fixes = {
+            edit.id: 0 if proven.id in replaced else len(proven.fixed)
+            for proven in chosen
+            for edit in proven.edits
+        }
+        guilty = edits_to_drop(blamed, fixes, broken, scale=len(passed) / len(rows))
+        self._emit_control(number, [whole, *blamed.trials], guilty, fixes)
         return guilty
 
-    async def _looked_again(self, groups: Sequence[Sequence[Proven]], number: int) -> list[Proven]:
+    async def _looked_again(self, groups: Sequence[Sequence[ProvenEdits]], number: int) -> list[ProvenEdits]:
         """Further edits for the tasks that only harmful ones fix; the analyst is told which these are."""
-        good = {task for group in groups for one in group if not self._has_harmful(one) for task in one.fixed}
+        good = {
+            task
+            for group in groups
+            for proven in group
+            if not self._has_harmful(proven)
+            for task in proven.fixed
+        }
         lost = dict.fromkeys(
-            task for group in groups for one in group for task in one.fixed if task not in good
+            task for group in groups for proven in group for task in proven.fixed if task not in good
         )
-        studied = {task: one for lane in self._search.lanes for task, one in lane.studied.items()}
+        studied = {task: tries for lane in self._search.lanes for task, tries in lane.studied.items()}
         chunks = self._search.divide([studied[task] for task in lost])
         harmful = list(self.harmful.values())
         lanes = await together(
@@ -223,46 +244,46 @@ class Choice:
         self._step.emit(Reflected(id=str(place.at("reflect", str(number))), place=place, patches=patches))
         self._search.report(f"again-{number}", [trial for lane in lanes for trial in lane.trials])
         self._ended += [outcome for lane in lanes for outcome in lane.ended]
-        return [one for lane in lanes for one in lane.proven]
+        return [proven for lane in lanes for proven in lane.proven]
 
-    def _has_harmful(self, proven: Proven) -> bool:
+    def _has_harmful(self, proven: ProvenEdits) -> bool:
         return any(edit.id in self.harmful for edit in proven.edits)
 
     def _endings(
-        self, ended: Sequence[Outcome], groups: Sequence[Sequence[Proven]], chosen: Collection[str]
+        self, ended: Sequence[Outcome], groups: Sequence[Sequence[ProvenEdits]], chosen: Collection[str]
     ) -> list[Outcome]:
         """Where every proposal that was not chosen ended."""
-        said = {outcome.edit.id: outcome for outcome in ended if outcome.edit.id not in chosen}
-        for edit in (edit for group in groups for one in group for edit in one.edits):
+        endings = {outcome.edit.id: outcome for outcome in ended if outcome.edit.id not in chosen}
+        for edit in (edit for group in groups for proven in group for edit in proven.edits):
             if edit.id in self.harmful:
                 why = "it broke train tasks that passed without it"
-                said[edit.id] = Outcome(edit=edit, state="harmful", reason=why)
-            elif edit.id not in chosen and edit.id not in said:
+                endings[edit.id] = Outcome(edit=edit, state="harmful", reason=why)
+            elif edit.id not in chosen and edit.id not in endings:
                 why = "it fixes nothing that the chosen edits do not fix"
-                said[edit.id] = Outcome(edit=edit, state="covered", reason=why)
-        return list(said.values())
+                endings[edit.id] = Outcome(edit=edit, state="covered", reason=why)
+        return list(endings.values())
 
-    def _tell_control(
+    def _emit_control(
         self, number: int, trials: Sequence[EditTrial], guilty: Sequence[str], fixes: Mapping[str, int]
     ) -> None:
-        event = blamed(self._step.place, "control", trials, guilty, number=number, fixes=fixes)
+        event = blamed_event(self._step.place, "control", trials, guilty, number=number, fixes=fixes)
         self._step.emit(event)
 
 
-def copies_of(one: Proven) -> list[list[str]]:
+def copies_of(proven: ProvenEdits) -> list[list[str]]:
     """Ids of each of its edits that has copies, with theirs."""
-    size = len(one.edits)
-    of_each = [(edit, one.copies[at::size]) for at, edit in enumerate(one.edits)]
+    size = len(proven.edits)
+    of_each = [(edit, proven.copies[at::size]) for at, edit in enumerate(proven.edits)]
     return [[edit.id, *(copy.id for copy in copies)] for edit, copies in of_each if copies]
 
 
-def cover(proven: Sequence[Proven], covered: Collection[str] = ()) -> list[Proven]:
+def cover(proven: Sequence[ProvenEdits], covered: Collection[str] = ()) -> list[ProvenEdits]:
     """The one that fixes most tasks which are not covered, then the one that fixes most of the others, until
     none fixes a further task.
     """
-    left, covered, chosen = list(proven), set(covered), list[Proven]()
+    left, covered, chosen = list(proven), set(covered), list[ProvenEdits]()
     while left:
-        best = max(left, key=lambda one: len(set(one.fixed) - covered))  # the first of equals
+        best = max(left, key=lambda candidate: len(set(candidate.fixed) - covered))  # the first of equals
         if not set(best.fixed) - covered:
             break
         chosen.append(best)
@@ -271,20 +292,20 @@ def cover(proven: Sequence[Proven], covered: Collection[str] = ()) -> list[Prove
     return chosen
 
 
-def head(group: Sequence[Proven], whole: Sequence[Proven] = ()) -> Proven:
+def head(group: Sequence[ProvenEdits], whole: Sequence[ProvenEdits] = ()) -> ProvenEdits:
     """The first of a group, with the evidence of all of it."""
     fixed = tuple(dict.fromkeys(task for one in (whole or group) for task in one.fixed))
     return replace(group[0], fixed=fixed)
 
 
-def edits_of(chosen: Sequence[Proven]) -> tuple[Edit, ...]:
+def edits_of(chosen: Sequence[ProvenEdits]) -> tuple[Edit, ...]:
     """Each of their edits once, saying what it fixed where it stands first."""
-    found: dict[str, Edit] = {}
-    for one in chosen:
-        told = {"support_count": len(one.fixed), "source_type": "failure", "fixed": list(one.fixed)}
-        for edit in one.edits:
-            found.setdefault(edit.id, replace(edit, evidence={**edit.evidence, **told}))
-    return tuple(found.values())
+    by_id: dict[str, Edit] = {}
+    for proven in chosen:
+        support = {"support_count": len(proven.fixed), "source_type": "failure", "fixed": list(proven.fixed)}
+        for edit in proven.edits:
+            by_id.setdefault(edit.id, replace(edit, evidence={**edit.evidence, **support}))
+    return tuple(by_id.values())
 
 
 def alike_groups(texts: Sequence[str]) -> list[list[int]]:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 
-from skillopt.evaluation.leaks import LeakGuard, why
+from skillopt.evaluation.leaks import LeakGuard, refusal_reason
 from skillopt.evaluation.runner import PlannedRow
 from skillopt.events import Minibatch, Proved
 from skillopt.events.step import Step
 from skillopt.gate.decision import RowId
-from skillopt.optimizer.minibatches import Studied
+from skillopt.optimizer.minibatches import TriedTask
 from skillopt.optimizer.proof import LaneAnalyst, SmallLaneAnalyst
 from skillopt.optimizer.proposers.port import DeadEdit, Evidence
 from skillopt.optimizer.reflect import WholeBatch
@@ -32,7 +32,7 @@ AGAIN = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proven:
+class ProvenEdits:
     """Edits that fixed tasks: one edit, or several where only together they did."""
 
     edits: tuple[Edit, ...]
@@ -46,7 +46,7 @@ class Proven:
         """That of its first edit."""
         return self.edits[0].id
 
-    def with_copy(self, other: Proven) -> Proven:
+    def with_copy(self, other: ProvenEdits) -> ProvenEdits:
         """Both as one, with their evidence added up."""
         fixed = tuple(dict.fromkeys((*self.fixed, *other.fixed)))
         return replace(self, fixed=fixed, copies=(*self.copies, *other.edits, *other.copies))
@@ -60,10 +60,10 @@ class Lane:
 
     look: Minibatch = field(default_factory=lambda: Minibatch(kind="failure", index=0, tasks=()))
     trials: list[EditTrial] = field(default_factory=list)
-    proven: list[Proven] = field(default_factory=list)
+    proven: list[ProvenEdits] = field(default_factory=list)
     ended: list[Outcome] = field(default_factory=list)
     dead: list[DeadEdit] = field(default_factory=list)
-    studied: dict[str, Studied] = field(default_factory=dict)
+    studied: dict[str, TriedTask] = field(default_factory=dict)
     rows: dict[str, PlannedRow] = field(default_factory=dict)
     """One of each failed task."""
     before: dict[RowId, Fraction] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class LaneSearch:
     kinds: Mapping[str, int]
     earlier: Sequence[DeadEdit]
     harmful: Sequence[Edit]
-    divide: Callable[[Sequence[Studied]], list[list[Studied]]]
+    divide: Callable[[Sequence[TriedTask]], list[list[TriedTask]]]
     """Failures into lanes, as the first look had them."""
     expect: Callable[[], None]
     """Told of every lane that has proven an edit."""
@@ -133,11 +133,11 @@ class LaneSearch:
         event = Proved(id=str(place.at("proof", item)), place=place, noise=self.noise, trials=facts)
         self.step.emit(event)
 
-    async def study(self, index: int, chunk: list[Studied]) -> Lane:
+    async def study(self, index: int, chunk: list[TriedTask]) -> Lane:
         """A first look at some failures."""
         return await self._study(str(index), chunk, self.earlier, self.harmful)
 
-    async def study_again(self, name: str, chunk: list[Studied], harmful: Sequence[Edit]) -> Lane:
+    async def study_again(self, name: str, chunk: list[TriedTask], harmful: Sequence[Edit]) -> Lane:
         """One more look at failures whose edits turned out to break other tasks."""
         return await self._study(name, chunk, self.earlier, (*self.harmful, *harmful))
 
@@ -148,56 +148,56 @@ class LaneSearch:
         not looked for again.
         """
         self.rollouts, self.lanes, latest = rollouts, list(lanes), list(lanes)
-        for look in range(1, self.depth):
+        for number in range(1, self.depth):
             left = self._left()
-            if not self._goes_on(look, latest):
+            if not self._goes_on(number, latest):
                 break
             proven = without_copies([one for lane in self.lanes for one in lane.proven])
             if left and proven:
                 edits = list({edit.id: edit for one in proven for edit in one.edits}.values())
-                trial = await self.trials.run(edits, [PlannedRow(task=one.task) for one in left])
+                trial = await self.trials.run(edits, [PlannedRow(task=tries.task) for tries in left])
                 self._joint_trials.append(trial)
                 self.shared |= {task for task, _ in fixed_in(self.before, self.trials.worths(trial))}
                 left = self._left()
-            dead = [one for lane in self.lanes for one in lane.dead]
+            dead = [dead_edit for lane in self.lanes for dead_edit in lane.dead]
             chunks = self.divide(left)
-            told = [[one for one in dead if one.is_about(chunk)] for chunk in chunks]
+            known = [[dead_edit for dead_edit in dead if dead_edit.is_about(chunk)] for chunk in chunks]
             # Where nothing new is known, the same question would get the same answer.
             latest = await together(
                 *(
-                    self._study(f"{at}-{look + 1}", chunk, about, self.harmful)
-                    for at, (chunk, about) in enumerate(zip(chunks, told, strict=True))
+                    self._study(f"{at}-{number + 1}", chunk, about, self.harmful)
+                    for at, (chunk, about) in enumerate(zip(chunks, known, strict=True))
                     if about or self.shared or self.analyst.varies
                 )
             )
             self.lanes += latest
 
-    def _left(self) -> list[Studied]:
+    def _left(self) -> list[TriedTask]:
         """The failures that nothing fixes yet, in planned order."""
-        done = self.shared | {task for lane in self.lanes for one in lane.proven for task in one.fixed}
-        studied = {task: one for lane in self.lanes for task, one in lane.studied.items()}
-        return [one for task, one in studied.items() if task not in done]
+        done = self.shared | {task for lane in self.lanes for proven in lane.proven for task in proven.fixed}
+        studied = {task: tries for lane in self.lanes for task, tries in lane.studied.items()}
+        return [tries for task, tries in studied.items() if task not in done]
 
-    def _goes_on(self, look: int, latest: Sequence[Lane]) -> bool:
+    def _goes_on(self, looks: int, latest: Sequence[Lane]) -> bool:
         """Whether another look is worth its price. A second one is, as it sees what the target answered; a
         third is not where hardly any edit fixes anything, as then those that seem to were lucky, nor a fourth
         after one without a find.
         """
         tried = sum(len(lane.look.edits) for lane in self.lanes)
         found = sum(len(lane.proven) for lane in self.lanes)
-        if look > 1 and not self.analyst.varies and found < HARDLY_ANY * tried:
+        if looks > 1 and not self.analyst.varies and found < HARDLY_ANY * tried:
             return False
-        return look <= 2 or any(lane.proven for lane in latest)
+        return looks <= 2 or any(lane.proven for lane in latest)
 
     async def _study(
-        self, name: str, chunk: list[Studied], dead: Sequence[DeadEdit], harmful: Sequence[Edit]
+        self, name: str, chunk: list[TriedTask], dead: Sequence[DeadEdit], harmful: Sequence[Edit]
     ) -> Lane:
         lane = Lane(
-            studied={one.task.id: one for one in chunk},
-            rows={one.task.id: PlannedRow(task=one.task) for one in chunk},
-            before={(one.task.id, 0): self.trials.worth(one.tries[-1]) for one in chunk},
+            studied={tries.task.id: tries for tries in chunk},
+            rows={tries.task.id: PlannedRow(task=tries.task) for tries in chunk},
+            before={(tries.task.id, 0): self.trials.worth(tries.tries[-1]) for tries in chunk},
         )
-        known = [one for one in dead if one.is_about(chunk)]
+        known = [dead_edit for dead_edit in dead if dead_edit.is_about(chunk)]
         evidence = Evidence(failed=tuple(chunk), dead=tuple(known), harmful=tuple(harmful), kinds=self.kinds)
         lane.look = await self.analyst.study(self.step, name, evidence)
         await self._try(lane, known, chunk)
@@ -206,7 +206,7 @@ class LaneSearch:
             self.expect()
         return lane
 
-    async def _try(self, lane: Lane, known: Sequence[DeadEdit], left: Sequence[Studied]) -> None:
+    async def _try(self, lane: Lane, known: Sequence[DeadEdit], left: Sequence[TriedTask]) -> None:
         """Each edit alone on tasks that it names; those that fixed none together, then by halves."""
         edits = self._usable(lane, known)
         rows = lane.rows
@@ -218,27 +218,27 @@ class LaneSearch:
             lane.trials += trials
             answers[edit.id] = trials
             if fixed:
-                lane.proven.append(Proven(edits=(edit,), fixed=tuple(fixed)))
+                lane.proven.append(ProvenEdits(edits=(edit,), fixed=tuple(fixed)))
                 covered.update(fixed)
             else:
                 loose.append(edit)
         rest = [row for task, row in rows.items() if task not in covered]
         groups = await self._together(lane, tuple(loose), rest) if loose and rest else []
         lane.proven += groups
-        saved = {edit.id for one in groups for edit in one.edits}
-        tasks = {one.task.id: one.task for one in left}
+        saved = {edit.id for group in groups for edit in group.edits}
+        tasks = {tries.task.id: tries.task for tries in left}
         for edit in loose:
             if edit.id not in saved:
                 shown = [row for trial in answers[edit.id] for row in trial.rows if isinstance(row, Scored)]
                 lane.dead.append(
                     DeadEdit(edit=edit, answers=tuple((tasks[row.task_id], row) for row in shown))
                 )
-                told = "tried on failed train tasks, and fixed none"
-                lane.ended.append(Outcome(edit=edit, state="unproven", reason=told))
+                reason = "tried on failed train tasks, and fixed none"
+                lane.ended.append(Outcome(edit=edit, state="unproven", reason=reason))
 
     def _usable(self, lane: Lane, known: Sequence[DeadEdit]) -> list[Edit]:
         """The edits that can be tried: readable, applicable, new, without a quotation."""
-        tried = {wording(one.edit) for one in known}
+        tried = {wording(dead_edit.edit) for dead_edit in known}
         usable: list[Edit] = []
         for adapted in map(self._adapted, lane.look.edits):
             kept, repeated = distinct([adapted], self.step.skill)
@@ -253,7 +253,7 @@ class LaneSearch:
             elif outcome.state == "applied" and self.guard is not None:
                 leaks = self.guard.find(after.rendered)
                 if leaks:
-                    outcome = Outcome(edit=edit, state="invalid", reason=why(leaks))
+                    outcome = Outcome(edit=edit, state="invalid", reason=refusal_reason(leaks))
             if outcome.state == "applied":
                 usable.append(edit)
                 tried.add(wording(edit))
@@ -267,7 +267,7 @@ class LaneSearch:
         """
         if not edit.adds_prose:
             return edit
-        near = in_its_place(edit.content, self.step.skill.body) if edit.path == SKILL_FILE else None
+        near = line_to_replace(edit.content, self.step.skill.body) if edit.path == SKILL_FILE else None
         if near is not None:
             instead = replace(edit, op="replace", target=near[0], content=near[1])
             if apply([instead], self.step.skill).outcomes[0].state == "applied":
@@ -306,14 +306,14 @@ class LaneSearch:
 
     async def _together(
         self, lane: Lane, edits: tuple[Edit, ...], rows: Sequence[PlannedRow]
-    ) -> list[Proven]:
+    ) -> list[ProvenEdits]:
         """Find the edits that fix some of these rows by halving, as few trials as that takes."""
         trials, fixed = await self._fixes(lane.before, edits, rows)
         lane.trials += trials
         if not fixed:
             return []
         if len(edits) == 1:
-            return [Proven(edits=edits, fixed=tuple(fixed))]
+            return [ProvenEdits(edits=edits, fixed=tuple(fixed))]
         rows = [row for row in rows if row.task.id in set(fixed)]
         half = (len(edits) + 1) // 2
         parts = (edits[:half], edits[half:])
@@ -328,13 +328,15 @@ class LaneSearch:
         only = [row for row in rows if row.task.id not in covered]
         return proven + (await self._least(lane, edits, only) if only else [])
 
-    async def _least(self, lane: Lane, edits: tuple[Edit, ...], rows: Sequence[PlannedRow]) -> list[Proven]:
+    async def _least(
+        self, lane: Lane, edits: tuple[Edit, ...], rows: Sequence[PlannedRow]
+    ) -> list[ProvenEdits]:
         """Edits that fix rows only together: each is left out in turn, for good where it is not missed. What
         is left must show it again, as one lucky row would make a set of anything.
         """
         rows = rows[: self.most_rows]
         for edit in edits:
-            rest = tuple(one for one in edits if one.id != edit.id)
+            rest = tuple(other for other in edits if other.id != edit.id)
             if not rest:
                 break
             trials, fixed = await self._fixes(lane.before, rest, rows)
@@ -345,7 +347,7 @@ class LaneSearch:
         lane.trials.append(again)
         failed = {(row.task.id, AGAIN): lane.before[row.task.id, 0] for row in rows}
         held = fixed_in(failed, self.trials.worths(again))
-        return [Proven(edits=edits, fixed=tuple(task for task, _ in held))] if held else []
+        return [ProvenEdits(edits=edits, fixed=tuple(task for task, _ in held))] if held else []
 
 
 def wording(edit: Edit) -> tuple[str, ...]:
@@ -357,29 +359,29 @@ def wording(edit: Edit) -> tuple[str, ...]:
     return tuple(map(plain, texts))
 
 
-def without_copies(proven: Sequence[Proven]) -> list[Proven]:
+def without_copies(proven: Sequence[ProvenEdits]) -> list[ProvenEdits]:
     """Copies and near-copies joined; the one that fixed most stands for them."""
-    found: dict[tuple[tuple[str, ...], ...], Proven] = {}
+    by_words: dict[tuple[tuple[str, ...], ...], ProvenEdits] = {}
     for one in by_strength(proven):
         words = tuple(wording(edit) for edit in one.edits)
-        found[words] = found[words].with_copy(one) if words in found else one
-    return list(found.values())
+        by_words[words] = by_words[words].with_copy(one) if words in by_words else one
+    return list(by_words.values())
 
 
-def by_strength(proven: Sequence[Proven]) -> list[Proven]:
+def by_strength(proven: Sequence[ProvenEdits]) -> list[ProvenEdits]:
     """Those that fixed most first, else as they were."""
-    return sorted(proven, key=lambda one: -len(one.fixed))
+    return sorted(proven, key=lambda set_of_edits: -len(set_of_edits.fixed))
 
 
-def in_its_place(content: str, text: str) -> tuple[str, str] | None:
+def line_to_replace(content: str, text: str) -> tuple[str, str] | None:
     """The line of a text that content of one line says nearly again, and what would stand in its place; None
     where a line has the very words.
     """
-    said = content.strip()
-    if "\n" in said or plain(said) in map(plain, text.splitlines()):
+    rule = content.strip()
+    if "\n" in rule or plain(rule) in map(plain, text.splitlines()):
         return None
-    line = next((line for line in text.splitlines() if alike(line, said)), None)
+    line = next((line for line in text.splitlines() if alike(line, rule)), None)
     if line is None:
         return None
     mark = MARKS.match(line)
-    return line, (mark.group() if mark else "") + MARKS.sub("", said)
+    return line, (mark.group() if mark else "") + MARKS.sub("", rule)

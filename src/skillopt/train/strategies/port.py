@@ -57,7 +57,7 @@ class StepFindings:
     @property
     def taken(self) -> JudgedCandidate:
         """The candidate that the step ends with: the last one accepted, else the first."""
-        return next((one for one in reversed(self.tried) if one.is_accepted), self.tried[0])
+        return next((trial for trial in reversed(self.tried) if trial.is_accepted), self.tried[0])
 
 
 class Attempt(Protocol):
@@ -121,7 +121,7 @@ class StrategyContext:
         return str if self.guard is None else self.guard.hide
 
 
-def essentials(edits: Sequence[Edit], hide: Callable[[str], str]) -> tuple[Edit, ...]:
+def edits_for_memory(edits: Sequence[Edit], hide: Callable[[str], str]) -> tuple[Edit, ...]:
     """Edits as the memory keeps them: what was tried, without the evidence; of a whole skill only what it
     says has changed.
     """
@@ -131,9 +131,9 @@ def essentials(edits: Sequence[Edit], hide: Callable[[str], str]) -> tuple[Edit,
             target="" if edit.op == "append" else hide(edit.target),
             content="" if edit.op in ("delete", REWRITE) else hide(edit.content),
             evidence={
-                key: list(map(hide, said)) if isinstance(said, list) else hide(said)
+                key: list(map(hide, value)) if isinstance(value, list) else hide(value)
                 for key in ("type", "title", "change_summary")
-                if edit.op not in OPS and (said := edit.evidence.get(key)) is not None
+                if edit.op not in OPS and (value := edit.evidence.get(key)) is not None
             },
             path=edit.path,
         )

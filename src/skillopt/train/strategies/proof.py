@@ -26,9 +26,18 @@ from skillopt.train.strategies.port import (
     StepFindings,
     Strategy,
     StrategyContext,
-    essentials,
+    edits_for_memory,
 )
-from skillopt.train.trials import Trials, blame, blamed, broken_in, freed, is_broken, noise_in, not_worth_it
+from skillopt.train.trials import (
+    Trials,
+    blame,
+    blamed_event,
+    broken_in,
+    edits_to_drop,
+    is_broken,
+    noise_in,
+    rows_fixed_without,
+)
 
 SMALLEST_PAIRED = 15
 """Val tasks below which no test of chance has the power to accept anything but miracles."""
@@ -70,7 +79,7 @@ class Proof(Strategy):
         guilty = await self._judge(findings, search, update)
         if harmful := [*choice.harmful.values(), *guilty]:
             why = "it broke tasks that worked without it"
-            edits = essentials(harmful, self._context.hide)
+            edits = edits_for_memory(harmful, self._context.hide)
             entry = MemoryEntry(step=step.place.step, action=HARMFUL, why=why, edits=edits)
             findings.memories = (*findings.memories, entry)
         if findings.taken.is_accepted:
@@ -135,16 +144,16 @@ class Proof(Strategy):
         if tried:
             search.trials.close()
         step.emit(Reflected(id=str(step.place.at("reflect")), place=step.place, patches=looks))
-        again = [row for one in tried if not one.edits for row in one.rows]
+        again = [row for trial in tried if not trial.edits for row in trial.rows]
         search.noise = noise_in(self._gate.worths(search.rollouts), self._gate.worths(again))
         search.report("proof", tried)
 
     def _useless(self, step: Step, search: LaneSearch) -> tuple[MemoryEntry, ...]:
         """Single edits that fixed nothing, with their tasks."""
-        dead = [one.edit for lane in search.lanes for one in lane.dead]
+        dead = [dead_edit.edit for lane in search.lanes for dead_edit in lane.dead]
         edits = tuple(
             replace(shown, evidence={"tasks": list(edit.evidence.get("tasks") or ())})
-            for shown, edit in zip(essentials(dead, self._context.hide), dead, strict=True)
+            for shown, edit in zip(edits_for_memory(dead, self._context.hide), dead, strict=True)
         )
         why = "tried alone on failed tasks, and fixed none"
         return (MemoryEntry(step=step.place.step, action=NOTHING, why=why, edits=edits),) if edits else ()
@@ -211,10 +220,10 @@ class Proof(Strategy):
         found = await blame(trials, edits, rows, before, noise=search.noise)
         trials.close()
         share = len(before) / max(1, len(search.rollouts))
-        guilty = not_worth_it(
+        guilty = edits_to_drop(
             found, {edit.id: share * edit.evidence["support_count"] for edit in edits}, all_broken
         )
-        step.emit(blamed(step.place, "blame", found.trials, guilty))
+        step.emit(blamed_event(step.place, "blame", found.trials, guilty))
         return guilty
 
     async def _loose(self, step: Step, best: JudgedCandidate, noise: float) -> list[str]:
@@ -231,10 +240,10 @@ class Proof(Strategy):
             return []
         trials = Trials(self._gate, step, "blame")
         rows = {row: self._gate.rows[row] for row in wrong}
-        found = await freed(trials, edits, weak, rows, now, noise=noise)
+        freed_rows = await rows_fixed_without(trials, edits, weak, rows, now, noise=noise)
         trials.close()
-        loose = sorted(found.guilty)
-        step.emit(blamed(step.place, "prune", found.trials, loose))
+        loose = sorted(freed_rows.guilty)
+        step.emit(blamed_event(step.place, "prune", freed_rows.trials, loose))
         return loose
 
 
