@@ -22,7 +22,8 @@ import pytest
 from _hostile import ABSTRACT, GOLDEN, HOSTILE, PORT
 from _needs import BUBBLEWRAP, needs_bubblewrap
 from skillopt.errors import ConfigError, Fault
-from skillopt.process.sandbox import Mode, ProcessLimits, Sandbox, _place, _run, _seccomp, is_there, require
+from skillopt.process.sandbox import Mode, ProcessLimits, Sandbox, _place, _run, is_there, require
+from skillopt.process.sandbox._place import call_filter
 
 SECRET = "the-golden-value-4711"
 SMALL = ProcessLimits(seconds=20, memory=512 << 20, disk=64 << 20)
@@ -177,7 +178,7 @@ print("usual ones work")
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not _seccomp.program(), reason=f"no system-call filter for {platform.machine()}")
+@pytest.mark.skipif(not call_filter(), reason=f"no system-call filter for {platform.machine()}")
 @pytest.mark.parametrize("mode", ["bubblewrap", "limits"])
 async def test_keyrings_and_odd_sockets_are_out_of_reach(mode: Mode) -> None:
     if mode == "bubblewrap" and not is_there():
@@ -198,7 +199,7 @@ def test_the_filter_refuses_by_number_and_family(machine: str) -> None:
     allow, error = 0x7FFF0000, 0x00050000
 
     def judged(arch: int, number: int, first: int = 0) -> int:
-        return interpreted(_seccomp.program(machine), {0: number, 4: arch, 16: first})
+        return interpreted(call_filter(machine), {0: number, 4: arch, 16: first})
 
     assert judged(calls["arch"], calls["read"]) == allow
     assert judged(calls["arch"], calls["keyctl"]) == error | 1
@@ -208,7 +209,7 @@ def test_the_filter_refuses_by_number_and_family(machine: str) -> None:
     assert judged(0x40000003, calls["read"]) == error | 38  # 32-bit calls
     if machine == "x86_64":
         assert judged(calls["arch"], 0x40000000 + 250) == error | 38
-    assert _seccomp.program("riscv64") == b""
+    assert call_filter("riscv64") == b""
 
 
 def interpreted(program: bytes, data: dict[int, int]) -> int:

@@ -15,11 +15,11 @@ from skillopt import files
 from skillopt.changes.files import confined
 from skillopt.errors import UsageError
 from skillopt.mcp.rights import paths_of
-from skillopt.process import _own, _reaper, minimal_env, own_group
+from skillopt.process import _reaper, _run, minimal_env, own_group
 from skillopt.process.sandbox import ProcessLimits
 from skillopt.process.sandbox import _run as sandbox_run
-from skillopt.programs.place import environment, fresh_place
 from skillopt.programs.port import Access
+from skillopt.programs.run import environment, fresh_place
 from skillopt_webui._launch import Launches
 
 FLAGS = {"CREATE_NO_WINDOW": 1, "CREATE_NEW_PROCESS_GROUP": 2, "DETACHED_PROCESS": 4}
@@ -64,10 +64,10 @@ def test_a_program_is_started_in_a_group_of_its_own_on_both_kinds_of_system(
     windows: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert own_group() == {"creationflags": 3}
-    assert _own._alone() == 6
+    assert _run._alone() == 6
     monkeypatch.setattr(sys, "platform", "darwin")
     assert own_group() == {"start_new_session": True}
-    assert _own._alone() == 0
+    assert _run._alone() == 0
 
 
 def test_the_lock_of_windows_is_one_byte_behind_the_name_of_its_holder(

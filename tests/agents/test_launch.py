@@ -12,8 +12,8 @@ import pytest
 from agents._places import KEY, PLACE, PROMPT, access, ask, work
 from skillopt.agents import driven, driver
 from skillopt.errors import ConfigError, UnknownName
-from skillopt.programs.place import unpacked
 from skillopt.programs.port import Access, Launch
+from skillopt.programs.run import unpacked
 
 LOCAL = "http://127.0.0.1:1/v1"
 POINTED = {

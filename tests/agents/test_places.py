@@ -10,7 +10,7 @@ import pytest
 
 from _needs import needs_bubblewrap
 from skillopt.files import remove
-from skillopt.programs.place import bare_env, fresh_place, unpacked, wall
+from skillopt.programs.run import bare_env, fresh_place, unpacked, wall
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there are no such permissions")
 

@@ -16,8 +16,8 @@ from agents._places import PLACE, STREAMS, printed, said
 from skillopt.agents import driver
 from skillopt.errors import Fault
 from skillopt.messages import Usage
-from skillopt.programs.place import fresh_place
 from skillopt.programs.port import AgentPlace
+from skillopt.programs.run import fresh_place
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ from skillopt.models import PROVIDERS
 from skillopt.models.handoff.folder import QuestionFolder
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.providers import azure
-from skillopt.models.providers._entra import Token
+from skillopt.models.providers.azure import Token
 from skillopt.models.reading import Unusable, read
 from skillopt.models.stack import hedged
 from skillopt.models.stack.hedged import SHARE, Hedged
@@ -86,8 +86,8 @@ from skillopt.optimizer import replies
 from skillopt.optimizer.epoch import pairs_of
 from skillopt.optimizer.reflect import Reflection
 from skillopt.process import Finished
-from skillopt.programs.place import fresh_place
 from skillopt.programs.port import AgentReport
+from skillopt.programs.run import fresh_place
 from skillopt.redact import redact_transcript
 from skillopt.run import Job, open_run, prepare
 from skillopt.run.addresses import asked_by, at_kept, kept_addresses

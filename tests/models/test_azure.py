@@ -21,7 +21,7 @@ from skillopt.errors import ConfigError, ModelError, ProviderDown
 from skillopt.messages import Message, Request, Tool
 from skillopt.models.port import ModelSpec
 from skillopt.models.providers import azure
-from skillopt.models.providers._entra import Token, TokenLogin, from_azure_identity
+from skillopt.models.providers.azure import Token, TokenLogin, from_azure_identity
 from skillopt.models.stack.limited import Limited, Limiter
 
 KEY = "azure-key-0123456789"

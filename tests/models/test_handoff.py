@@ -15,9 +15,9 @@ from skillopt.errors import AnswersWanted, ConfigError, RunConflict
 from skillopt.messages import Image, Message, Reply, Request, Tool
 from skillopt.models import PROVIDERS
 from skillopt.models.handoff.folder import QuestionFolder
-from skillopt.models.handoff.page import misfits
 from skillopt.models.handoff.queue import AnsweredByHand, HandoffQueue
 from skillopt.models.port import Model, ModelSpec
+from skillopt.models.reading import misfits
 from skillopt.models.stack.recorded import Recorded
 
 SCHEMA = {

@@ -78,7 +78,7 @@ class Endpoint:
         over = self.meter.admit(tokens)
         headers = self.meter.headers() if self._tells == "headers" else {}
         await asyncio.sleep(0.015 if over else self._latency * self._chance.uniform(0.5, 1.5))
-        self.limits.told(headers, mark)
+        self.limits.update(headers, mark)
         if over is not None:
             self.refused[request.place] += 1
             after = {"nothing": None, "seconds": float(math.ceil(over[1]))}.get(self._tells, over[1])
@@ -210,7 +210,7 @@ def test_two_programs_with_the_same_key_both_get_on(tells: str) -> None:
 def test_an_endpoint_that_says_nothing_is_never_held_back() -> None:
     limits = RateLimits()
     for _ in range(1000):
-        limits.told({"content-type": "application/json"}, limits.mark())
+        limits.update({"content-type": "application/json"}, limits.mark())
         assert limits.wait(request(100)) == 0.0
         limits.send(request(100))
 
@@ -239,7 +239,7 @@ def test_what_is_left_when_an_answer_comes_is_what_was_left_when_it_was_sent_and
     headers = {name: "1970-01-01T00:01:00Z" if value == "+60" else value for name, value in headers.items()}
     mark = limits.mark()
     now[0] = 3.0  # three have been refilled since it was sent
-    limits.told(headers, mark)
+    limits.update(headers, mark)
     assert limits.wait(request(1)) == 0.0
     for _ in range(3):
         limits.send(request(1))
@@ -247,7 +247,7 @@ def test_what_is_left_when_an_answer_comes_is_what_was_left_when_it_was_sent_and
     later = limits.mark()
     limits.send(request(1))
     now[0] = 4.0
-    limits.told(headers, later)  # it says nothing of the one that was sent after it
+    limits.update(headers, later)  # it says nothing of the one that was sent after it
     assert limits.wait(request(1)) == pytest.approx(1.0)
 
 
@@ -263,6 +263,6 @@ def test_the_time_until_a_limit_is_full_is_read_as_providers_write_it(written: s
 def test_headers_that_cannot_be_read_hold_nothing_back(value: str) -> None:
     limits = RateLimits()
     names = ("x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens")
-    limits.told(dict.fromkeys(names, value), limits.mark())
-    limits.told({names[0]: "5"}, limits.mark())
+    limits.update(dict.fromkeys(names, value), limits.mark())
+    limits.update({names[0]: "5"}, limits.mark())
     assert limits.wait(request(100)) == 0.0

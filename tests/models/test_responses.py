@@ -12,7 +12,7 @@ from skillopt.errors import ModelError
 from skillopt.messages import Image, Message, Reply, Request, Tool, ToolCall, Usage
 from skillopt.models.port import ModelSpec
 from skillopt.models.providers import openai
-from skillopt.models.providers._openai import OpenAIModel
+from skillopt.models.providers.openai import OpenAIModel
 
 SPEC = ModelSpec(provider="openai", name="gpt-x", api_key="key-0123456789", options={"api": "responses"})
 HELLO = Request(

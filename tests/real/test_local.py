@@ -18,8 +18,8 @@ import pytest
 from skillopt.errors import ModelError
 from skillopt.messages import Message, Request
 from skillopt.models import PROVIDERS
-from skillopt.models.handoff.page import misfits
 from skillopt.models.port import ModelSpec
+from skillopt.models.reading import misfits
 
 pytestmark = pytest.mark.real
 EXAMPLE = Path(__file__).parents[2] / "examples" / "house-formats"

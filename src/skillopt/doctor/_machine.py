@@ -14,9 +14,8 @@ from skillopt.agents import driven, driver
 from skillopt.doctor._result import CheckResult
 from skillopt.errors import ConfigError, Fault
 from skillopt.process import sandbox
-from skillopt.programs.place import fresh_place, wall
 from skillopt.programs.port import AgentDriver
-from skillopt.programs.run import check_flags, installed
+from skillopt.programs.run import check_flags, fresh_place, installed, wall
 
 _result = partial(CheckResult, area="machine")
 OLDEST = (3, 10)

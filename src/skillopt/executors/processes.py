@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import itertools
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
@@ -15,7 +14,7 @@ from typing import Any, cast
 from skillopt.errors import Fault
 from skillopt.executors._worker import LENGTH, pickled, result_of
 from skillopt.executors.port import ExecutorPlugin, Handle, Result
-from skillopt.process import minimal_env, own_group, own_program
+from skillopt.process import end_tree, minimal_env, own_group, own_program
 
 _LONGEST = 300.0
 """Seconds one piece of work may take before its process is ended."""
@@ -180,11 +179,7 @@ class _Worker:
 
     async def _kill(self, process: asyncio.subprocess.Process) -> None:
         if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                if sys.platform == "win32":
-                    process.kill()
-                else:
-                    os.killpg(process.pid, signal.SIGKILL)
+            end_tree(process.pid)
             await process.wait()
 
     def _kept(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:

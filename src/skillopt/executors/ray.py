@@ -11,7 +11,6 @@ import pickle
 import secrets
 import select
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from skillopt.errors import ConfigError, Fault
 from skillopt.executors._worker import answered, pickled, result_of
 from skillopt.executors.port import ExecutorPlugin, Handle, Result, WorkerLost
 from skillopt.executors.processes import worker_env
+from skillopt.process import end_tree
 
 _STARTED_WITHIN = 120.0
 """Seconds in which a cluster of our own has to be there."""
@@ -216,7 +216,6 @@ class _OwnCluster:
         self._head.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._head.wait(10)
-        with contextlib.suppress(ProcessLookupError):  # what the head left behind is in its session
-            os.killpg(self._head.pid, signal.SIGKILL)
+        end_tree(self._head.pid)  # also what the head left behind in its session
         self._head.wait()
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -29,9 +29,8 @@ from skillopt.harnesses._workspace import (
 )
 from skillopt.harnesses.port import Session, Setup, rollout_prompt
 from skillopt.messages import Message
-from skillopt.programs.port import OWN, Access, Activation, AgentPlace, AgentReport, AgentWork
+from skillopt.programs.port import OWN, Access, Activation, AgentPlace, AgentReport, AgentWork, choice
 from skillopt.programs.run import InstalledAgent
-from skillopt.programs.settings import choice
 from skillopt.skill.install import carried_digest, install_listed, install_skill
 from skillopt.tasks.benchmark import Environment, Reading, Workplace
 from skillopt.tasks.rollout import Trajectory

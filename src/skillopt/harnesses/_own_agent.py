@@ -17,8 +17,8 @@ from skillopt.harnesses.port import Session, Setup, rollout_prompt
 from skillopt.messages import Message, Speaker, ToolCall, Usage
 from skillopt.models.wires.http import HttpRefusal
 from skillopt.programs.events import kind_of
-from skillopt.programs.place import fresh_place
 from skillopt.programs.port import AgentReport
+from skillopt.programs.run import fresh_place
 from skillopt.redact import Scrubber, looks_secret
 from skillopt.skill.document import SKILL_FILE, as_prompt
 from skillopt.skill.install import install_skill

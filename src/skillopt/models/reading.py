@@ -1,4 +1,4 @@
-"""Reads a reply that has to be JSON of a certain shape.
+"""Reads a reply that has to be JSON of a certain shape, and says where a value does not fit a schema.
 
 Two slips of models are mended, as they have one meaning only: line breaks inside of strings, and backslashes
 that begin no escape (`\\d`). Everything else is usable as it stands or not at all.
@@ -141,3 +141,86 @@ def _top_level_objects(text: str) -> list[dict[str, Any]]:
 
 # Not strict: line breaks and tabs may stand in strings as they are.
 _DECODER = json.JSONDecoder(strict=False, parse_float=_finite, parse_constant=_finite)
+
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "null": (type(None),),
+}
+
+
+def misfits(
+    value: Any, schema: Any, root: Mapping[str, Any] | None = None, where: str = "the answer"
+) -> Iterator[str]:
+    """One sentence for each place where the value does not fit a part of the schema `root`.
+
+    By hand, as jsonschema is no dependency: it knows what schemas of replies use, and passes over the rest.
+    """
+    if not isinstance(schema, Mapping):
+        return
+    root = schema if root is None else root
+    if "$ref" in schema:
+        yield from misfits(value, _resolved(str(schema["$ref"]), root), root, where)
+        return
+    for key in ("anyOf", "oneOf"):
+        if key in schema and all(any(misfits(value, option, root, where)) for option in schema[key]):
+            yield f"{where} fits none of the allowed forms"
+            return
+    for part in schema.get("allOf", ()):
+        yield from misfits(value, part, root, where)
+    if "enum" in schema and value not in schema["enum"]:
+        yield f"{where} must be one of {', '.join(map(repr, schema['enum']))}"
+        return
+    if "const" in schema and value != schema["const"]:
+        yield f"{where} must be {schema['const']!r}"
+        return
+    wanted = schema.get("type")
+    if wanted is not None and not any(
+        _is(value, one) for one in ([wanted] if isinstance(wanted, str) else wanted)
+    ):
+        yield f"{where} must be of type {wanted}"
+        return
+    if isinstance(value, dict):
+        yield from _in_object(value, schema, root, where)
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from misfits(item, schema.get("items"), root, f"{where}[{index}]")
+
+
+def _in_object(
+    value: Mapping[str, Any], schema: Mapping[str, Any], root: Mapping[str, Any], where: str
+) -> Iterator[str]:
+    known = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in value:
+            yield f"{where} has no field {name!r}"
+    further = schema.get("additionalProperties", True)
+    for name, item in value.items():
+        if name in known:
+            yield from misfits(item, known[name], root, f"{where}.{name}")
+        elif further is False:
+            yield f"{where} has an unknown field {name!r}"
+        else:
+            yield from misfits(item, further, root, f"{where}.{name}")
+
+
+def _is(value: Any, name: str) -> bool:
+    if isinstance(value, bool):
+        return name == "boolean"
+    return isinstance(value, _TYPES.get(name, ()))
+
+
+def _resolved(ref: str, root: Mapping[str, Any]) -> Any:
+    found: Any = root
+    for part in [
+        part.replace("~1", "/").replace("~0", "~")
+        for part in ref.removeprefix("#").strip("/").split("/")
+        if part
+    ]:
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found

@@ -4,13 +4,23 @@ with its whole tree.
 The one exception is `start_detached`, for work that somebody paid for and that is to go on without us.
 """
 
-from skillopt.process._own import own_program, start_detached
-from skillopt.process._run import Finished, TimedOut, ask_process, minimal_env, own_group, run_process
+from skillopt.process._reaper import end_tree
+from skillopt.process._run import (
+    Finished,
+    TimedOut,
+    ask_process,
+    minimal_env,
+    own_group,
+    own_program,
+    run_process,
+    start_detached,
+)
 
 __all__ = [
     "Finished",
     "TimedOut",
     "ask_process",
+    "end_tree",
     "minimal_env",
     "own_group",
     "own_program",

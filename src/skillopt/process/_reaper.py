@@ -22,7 +22,7 @@ MARK = "SKILLOPT_PROCESS"
 _ROUNDS = 20
 
 
-def end_tree(pid: int, mark: str | None) -> None:
+def end_tree(pid: int, mark: str | None = None) -> None:
     """Kill the process group `pid` and every process that carries the mark, also one that left the group."""
     if sys.platform == "win32":
         command = ["taskkill", "/T", "/F", "/PID", str(pid)]

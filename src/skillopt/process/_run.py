@@ -1,4 +1,4 @@
-"""Runs one program to its end, and decides what of it may outlive us: nothing."""
+"""Runs programs: one to its end, after which nothing of it is left; our own; and one that outlives us."""
 
 from __future__ import annotations
 
@@ -16,11 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from skillopt.errors import Fault
+from skillopt.errors import Fault, UsageError
 from skillopt.process import _reaper
 
 _LEFTOVER_GRACE = 1.0
 """Seconds that what a finished program left behind may still hold its pipes before it is ended too."""
+# `python -m` looks for modules in the working directory before anywhere else. That is somebody's project: a
+# file `typer.py` in it would run in place of the library. `-P` forbids it, but only from Python 3.11 on.
+_START = (
+    "import sys; sys.path[:] = [path for path in sys.path if path]; sys.argv[0] = {name!r}; from {module}"
+    " import main; main()"
+)
 _KEPT_VARIABLES = ("PATH", "HOME", "LANG", "TMPDIR")
 _KEPT_ON_WINDOWS = ("PATHEXT", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "USERPROFILE", "TEMP", "TMP")
 
@@ -260,3 +266,42 @@ async def _end(pid: int, mark: str | None) -> None:
         _reaper.end_tree(pid, None)
         return
     await asyncio.shield(asyncio.to_thread(_reaper.end_tree, pid, mark))
+
+
+def own_program(module: str = "skillopt.cli", *, name: str = "skillopt") -> list[str]:
+    """The words that start `main` of a module of ours; its arguments follow them."""
+    return [sys.executable, "-c", _START.format(module=module, name=name)]
+
+
+def start_detached(
+    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, output: Path
+) -> subprocess.Popen[bytes]:
+    """Start a program that outlives us and return at once: it has a session of its own, and no signal meant
+    for us reaches it. Both its streams are appended to `output`, which only the user can
+    read.
+
+    Raises `UsageError` when it cannot be started. The handle tells how it ended, should we live to see it.
+    """
+    output.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        output.touch(mode=0o600)
+        with output.open("ab") as file:
+            return subprocess.Popen(
+                list(argv),
+                env=dict(env),
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                creationflags=_alone(),
+            )
+    except OSError as error:
+        raise UsageError(f"{argv[0]} could not be started in {cwd}: {error.strerror or error}.") from error
+
+
+def _alone() -> int:
+    """What `start_new_session` is on Windows, where it does nothing."""
+    if sys.platform == "win32":
+        return subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.DETACHED_PROCESS
+    return 0

@@ -1,4 +1,4 @@
-"""The CLI of an agent: whom it talks to, where it runs, how it starts, and the driver that reads it."""
+"""The CLI of an agent: whom it talks to, where it runs, how it starts, its settings, and its driver."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from skillopt.errors import ConfigError, suggest
 from skillopt.messages import Finish, Message, Usage
 from skillopt.process import Finished
-from skillopt.programs.settings import text_setting
 
 OWN = "own"
 """The provider of an `Access` that is the CLI's own service, with the CLI's own login."""
 Activation = Literal["forced", "natural"]
+_CLI_WORDS = (None, "", "auto", "cli", "false", False)
+"""Values of `use_sdk` that mean the CLI itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,3 +178,47 @@ class AgentDriver(Protocol):
     def report(self, done: Finished, place: AgentPlace, skill: str | None) -> AgentReport:
         """Read what it printed. Raises `Fault` of the right kind for all but the model's own doing."""
         ...
+
+
+def check_settings(agent: str, settings: Mapping[str, Any], known: frozenset[str]) -> None:
+    """Every setting that is set is one the agent has."""
+    for name, value in settings.items():
+        if value not in (None, "") and name not in known:
+            raise ConfigError(f"{agent} has no setting {name!r}. {suggest(name, sorted(known))}")
+
+
+def text_setting(settings: Mapping[str, Any], name: str) -> str | None:
+    """A text, or None where it is unset or empty."""
+    value = settings.get(name)
+    if value is not None and not isinstance(value, str):
+        raise ConfigError(f"The agent setting {name!r} is {value!r}; write a text.")
+    return value or None
+
+
+def choice(settings: Mapping[str, Any], name: str, choices: tuple[str, ...], default: str) -> str:
+    """One of a few words."""
+    value = text_setting(settings, name) or default
+    if value not in choices:
+        raise ConfigError(f"The agent setting {name!r} has no value {value!r}. {suggest(value, choices)}")
+    return value
+
+
+def switch(settings: Mapping[str, Any], name: str, default: bool) -> bool:
+    """On or off; unset is the default."""
+    value = settings.get(name)
+    if value is None or value == "":
+        return default
+    if not isinstance(value, bool):
+        raise ConfigError(f"The agent setting {name!r} is {value!r}; write true or false.")
+    return value
+
+
+def refuse_sdk(agent: str, settings: Mapping[str, Any]) -> None:
+    """The agents' Python SDKs are not used: they start the same CLI, with the user's environment."""
+    value = settings.get("use_sdk")
+    word = value.lower() if isinstance(value, str) else value
+    if word not in _CLI_WORDS:
+        raise ConfigError(
+            f"{agent}: use_sdk {value!r} is not supported: the CLI itself is driven. Set it to 'auto' or"
+            " 'cli', or remove it."
+        )

@@ -14,8 +14,18 @@ from skillopt.errors import Fault, Kind
 from skillopt.messages import Finish, Message
 from skillopt.process import Finished
 from skillopt.programs import events
-from skillopt.programs.port import OWN, AgentDriver, AgentPlace, AgentReport, AgentRun, AgentWork, Ask, Launch
-from skillopt.programs.settings import refuse_sdk, text_setting
+from skillopt.programs.port import (
+    OWN,
+    AgentDriver,
+    AgentPlace,
+    AgentReport,
+    AgentRun,
+    AgentWork,
+    Ask,
+    Launch,
+    refuse_sdk,
+    text_setting,
+)
 from skillopt.transcripts.records import mapping, objects, string
 
 _TOOLS = "Bash,Read,Edit,Write,Glob,Grep,Skill"

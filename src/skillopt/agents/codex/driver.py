@@ -21,8 +21,11 @@ from skillopt.programs.port import (
     AgentWork,
     Ask,
     Launch,
+    choice,
+    refuse_sdk,
+    switch,
+    text_setting,
 )
-from skillopt.programs.settings import choice, refuse_sdk, switch, text_setting
 from skillopt.transcripts.records import decoded, mapping, objects
 
 KEY_VARIABLE = "SKILLOPT_AGENT_KEY"

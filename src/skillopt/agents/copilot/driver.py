@@ -12,9 +12,18 @@ from skillopt.errors import ConfigError, Fault, Kind
 from skillopt.messages import Message, Usage
 from skillopt.process import Finished
 from skillopt.programs import events
-from skillopt.programs.place import UNPACKED, unpacked
-from skillopt.programs.port import OWN, AgentDriver, AgentPlace, AgentReport, AgentRun, AgentWork, Ask, Launch
-from skillopt.programs.settings import switch
+from skillopt.programs.port import (
+    OWN,
+    AgentDriver,
+    AgentPlace,
+    AgentReport,
+    AgentRun,
+    AgentWork,
+    Ask,
+    Launch,
+    switch,
+)
+from skillopt.programs.run import UNPACKED, unpacked
 from skillopt.transcripts.records import mapping, objects
 
 _COMMON = (

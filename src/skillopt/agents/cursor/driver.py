@@ -21,8 +21,8 @@ from skillopt.programs.port import (
     AgentWork,
     Ask,
     Launch,
+    choice,
 )
-from skillopt.programs.settings import choice
 from skillopt.transcripts.records import mapping, objects
 
 _DENY_ALL = {

@@ -13,13 +13,31 @@ from typing import Any
 
 from skillopt.errors import RunConflict
 from skillopt.files import read_text, write_bytes, write_json, write_text
-from skillopt.messages import Finish, Reply, Request, ToolCall, as_plain
-from skillopt.models.handoff.page import TOOL_REPLY, guide, misfits, page
+from skillopt.messages import Finish, Message, Reply, Request, ToolCall, as_plain
+from skillopt.models.reading import misfits
 
 FORMAT = "skillopt.handoff.v1"
 INDEX = "questions.json"
 GUIDE = "README.md"
 MOST_MISFITS = 5
+TOOL_REPLY: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "content": {"type": "string"},
+        "tool_calls": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "arguments": {"type": "object"}},
+                "required": ["name", "arguments"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    "required": ["content", "tool_calls"],
+    "additionalProperties": False,
+}
+"""The answer to a question with tools: what is said, and the calls that are wanted. No calls: it is done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,3 +253,66 @@ def _digest_of(path: Path) -> str:
 def _number(folder: Path) -> int:
     digits = folder.name.removeprefix("round-")
     return int(digits) if digits.isdigit() else 0
+
+
+def page(
+    request: Request, *, name: str, answer: str, schema: Mapping[str, Any] | None, images: Sequence[str]
+) -> str:
+    """The whole text of a question's page."""
+    if schema is None:
+        form = (
+            "The whole content of that file is your answer, word for word, as the last message below asks"
+            " for it."
+        )
+    else:
+        form = (
+            "That file holds one JSON object and nothing else, no code fence around it. It must fit this"
+            f" schema:\n\n{_json(schema)}"
+        )
+    parts = [
+        f"# Question {name}",
+        (
+            f"Be the assistant of the conversation below and write its next message into the file `{answer}`"
+            " in this folder."
+        ),
+        "Answer from this page alone: do not look at other questions, answers or files.",
+        form,
+        f"Use at most about {request.max_tokens} tokens. Do not change this page.",
+    ]
+    if request.tools:
+        tools = [
+            {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+            for tool in request.tools
+        ]
+        parts.append(
+            "`tool_calls` may ask for these tools; with an empty list your `content` is"
+            f" final:\n\n{_json(tools)}"
+        )
+    if images:
+        parts.append("Images of the conversation, in order: " + ", ".join(f"`{image}`" for image in images))
+    parts += [_message(place, message) for place, message in enumerate(request.messages, start=1)]
+    return "\n\n".join(parts) + "\n"
+
+
+def guide(entries: Sequence[Mapping[str, Any]]) -> str:
+    """What stands beside the questions of a round."""
+    listed = "\n".join(f"- `{entry['page']}` -> `{entry['answer']}`" for entry in entries)
+    return (
+        f"# {len(entries)} questions\n\nA run of SkillOpt waits for these answers. Read each page by itself"
+        " and write its answer into the file named on it, in this folder. An agent should give every page to"
+        " a fresh assistant that sees nothing else. Programs find everything in `questions.json`.\n\nWhen"
+        " all are answered, run the same command again. Some may stay open: the run goes as far as it"
+        f" can.\n\n{listed}\n"
+    )
+
+
+def _message(place: int, message: Message) -> str:
+    head = f"===== message {place}: {message.role} =====" + (
+        f" (result of {message.tool_call_id})" if message.tool_call_id else ""
+    )
+    calls = "".join(f"\n[calls {call.name} as {call.id}: {call.arguments}]" for call in message.tool_calls)
+    return f"{head}\n\n{message.content}{calls}"
+
+
+def _json(value: Any) -> str:
+    return "```json\n" + json.dumps(value, indent=1, ensure_ascii=False) + "\n```"

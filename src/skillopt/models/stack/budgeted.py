@@ -1,5 +1,5 @@
-"""Decides what an attempt reserves and what it cost in money and time; what was sent is always settled,
-whoever stopped waiting for it.
+"""Reserves what an attempt may cost and settles what it did cost. What was sent is always settled, also when
+its caller stopped waiting.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LEAST_CAP = 1024
 SHORTEST_CAP = 128
 """Tokens: a cap is cut no further where that is known."""
 QUANTILE = Fraction(98, 100)
-"""Of the lengths of replies: with the margin on top it is what one usually needs."""
+"""Of the lengths of replies: with the margin on top, the usual cap."""
 
 
 class Budgeted:
@@ -65,22 +65,15 @@ class Budgeted:
     async def complete(self, request: Request) -> Reply:
         too_short = 0
         while True:
-            read = self._estimate(_bytes(request), len(_images(request)))
-            usual, smaller = self._smaller_caps(request, too_short)
-            entry = await self._reserve(request, read, usual, smaller)
+            read = self._estimate(request)
+            entry = await self._reserve(request, read, *self._smaller_caps(request, too_short))
             cap = entry.reserved - read
             try:
                 return await to_the_end(asyncio.ensure_future(self._send(request, entry, cap)))
             except _CutOff:
                 too_short = cap
 
-    async def reserve(self, request: Request) -> Entry:
-        """Set aside what an attempt with its whole cap may cost."""
-        return await self._reserve(request, self._estimate(_bytes(request), len(_images(request))))
-
-    async def _reserve(
-        self, request: Request, read: int, usual: int | None = None, smaller: Sequence[int] = ()
-    ) -> Entry:
+    async def _reserve(self, request: Request, read: int, usual: int | None, smaller: Sequence[int]) -> Entry:
         def need(cap: int) -> Amount:
             # All of the input may be written to a prompt cache, which costs more than reading it anew.
             return self._amount(Usage(input_tokens=read, cache_write_tokens=read, output_tokens=cap))
@@ -95,42 +88,33 @@ class Budgeted:
             background=request.background,
         )
 
-    def paid(self, entry: Entry, request: Request, reply: Reply) -> Reply:
+    def _paid(self, entry: Entry, request: Request, reply: Reply) -> Reply:
         """Settle an attempt that was answered; the reply with its usage, if that can be believed."""
-        size = _bytes(request)
-        usage = self._settle(
-            entry,
-            reply.usage,
-            said=bool(reply.text or reply.tool_calls),
-            most=self._most(request, entry, reply),
-        )
-        if usage is not None and size and not _images(request):
-            self._seen += 1
-            self._densest = max(self._densest, Fraction(usage.input_tokens, size))
+        said = bool(reply.text or reply.tool_calls)
+        usage = self._settle(entry, reply.usage, said=said, most=self._most(request, entry, reply))
         if usage is not None:
             insort(self._lengths[request.kind], usage.output_tokens)
+            if (size := _bytes(request)) and not _images(request):
+                self._seen += 1
+                self._densest = max(self._densest, Fraction(usage.input_tokens, size))
         return replace(reply, usage=usage)
 
-    def failed(self, entry: Entry, error: ModelError) -> None:
-        """Settle an attempt that failed."""
+    def _failed(self, entry: Entry, error: ModelError) -> None:
         if error.refused:
             self._ledger.refuse(entry)
-        else:  # it may have been worked on: charged as reported, else as reserved
-            self._settle(
-                entry,
-                None
-                if error.tokens is None
-                else Usage(input_tokens=error.tokens[0], output_tokens=error.tokens[1]),
-                said=False,
-            )
+        elif error.tokens is None:  # it may have been worked on
+            self._ledger.settle(entry, None, None)
+        else:
+            read, wrote = error.tokens
+            self._settle(entry, Usage(input_tokens=read, output_tokens=wrote), said=False)
 
     def _most(self, request: Request, entry: Entry, reply: Reply) -> Amount | None:
-        """What an answer that arrived whole cost at most where nobody reports it: the input as estimated, and
-        a token for each byte of the answer. None where it cannot be known, as the model may think unseen.
+        """An upper bound for an answer without usage: the input as estimated, and a token for each byte of
+        the answer. None where there is no bound, as the model may think unseen.
         """
         if self._may_reason or reply.size is None or _images(request):
             return None
-        read = self._estimate(_bytes(request), 0)
+        read = self._estimate(request)
         most = self._amount(Usage(input_tokens=read, cache_write_tokens=read, output_tokens=reply.size))
         return most if most.tokens < entry.reserved else None
 
@@ -142,7 +126,7 @@ class Budgeted:
         try:
             reply = await self._inner.complete(replace(request, max_tokens=cap) if is_cut else request)
         except ModelError as error:
-            self.failed(entry, error)
+            self._failed(entry, error)
             raise
         except UsageError:  # nothing was sent
             self._ledger.withdraw(entry)
@@ -150,7 +134,7 @@ class Budgeted:
         except BaseException:  # a bug or a dying loop: the attempt was sent, so it stays charged
             self._ledger.settle(entry, None, None)
             raise
-        paid = self.paid(entry, request, reply)
+        paid = self._paid(entry, request, reply)
         if is_cut and paid.usage is not None and paid.usage.output_tokens > cap:
             self._has_fixed_cap = True  # a server that keeps to no cap must not be promised a smaller one
         if is_cut and paid.finish == "length":
@@ -158,8 +142,8 @@ class Budgeted:
         return replace(paid, seconds=round(time.monotonic() - began, 3))
 
     def _smaller_caps(self, request: Request, too_short: int) -> tuple[int | None, Sequence[int]]:
-        """The cap that replies of a kind usually need, and those to try while that is not known; all of them
-        below the whole one and above one that was too short.
+        """The usual cap of this kind of reply, or while that is unknown the caps to try. All are below the
+        whole cap and above one that was too short.
         """
         whole, lengths = request.max_tokens, self._lengths[request.kind]
         if self._has_fixed_cap or request.hedge or not self._ledger.budget.is_limited:
@@ -184,14 +168,14 @@ class Budgeted:
         self._ledger.settle(entry, usage, self._amount(usage))
         return usage
 
-    def _estimate(self, size: int, images: int) -> int:
+    def _estimate(self, request: Request) -> int:
+        """Input tokens with the margin."""
         density = self._densest if self._seen >= CALIBRATED_AFTER else max(self._densest, 1 / BYTES_PER_TOKEN)
-        return math.ceil(MARGIN * (density * size + IMAGE_TOKENS * images)) + 16
+        return math.ceil(MARGIN * (density * _bytes(request) + IMAGE_TOKENS * _images(request))) + 16
 
     def _amount(self, usage: Usage) -> Amount:
-        return Amount(
-            calls=1, tokens=usage.total, usd=None if self._price is None else cost(usage, self._price)
-        )
+        usd = None if self._price is None else cost(usage, self._price)
+        return Amount(calls=1, tokens=usage.total, usd=usd)
 
 
 class _CutOff(Exception):
@@ -206,5 +190,5 @@ def _bytes(request: Request) -> int:
     return text + sum(len(tool.description) + len(str(tool.parameters)) for tool in request.tools)
 
 
-def _images(request: Request) -> list[object]:
-    return [image for message in request.messages for image in message.images]
+def _images(request: Request) -> int:
+    return sum(len(message.images) for message in request.messages)

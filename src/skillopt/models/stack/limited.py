@@ -259,7 +259,7 @@ class Limiter:
                     is_first = self._line[0] is place
                     if is_first and now >= max(patient_until, self._hold_until):
                         break
-                    if is_first and wait > 0 and now >= not_before and limits is not None and limits.is_told:
+                    if is_first and wait > 0 and now >= not_before and limits is not None and limits.is_known:
                         not_before = now + wait + self._courtesy(wait, limits.room(request))
                     wait = max(wait, not_before - now)
                     if is_first and wait <= 0:
@@ -275,7 +275,7 @@ class Limiter:
 
     def _seconds_to_wait(self, request: Request, limits: RateLimits | None) -> float:
         until = self._hold_until
-        if limits is not None and limits.is_told:
+        if limits is not None and limits.is_known:
             return max(limits.wait(request), until - self._clock())
         if self._open >= self.window:
             # After as long as the provider last asked to wait it takes one more, however many are open: else
@@ -300,7 +300,7 @@ class Limiter:
         self._answers += 1
         self._refused_in_a_row = 0
         if limits is not None:
-            limits.arrived(request, reply.usage)
+            limits.learn(request, reply.usage)
         self.window += GROWTH / self.window
         if self.window > self._most_open:
             self.window = math.inf

@@ -1,4 +1,4 @@
-"""What a provider's headers say about how much it takes: calls and tokens left, and when they refill."""
+"""Rate limits as a provider's headers give them: calls and tokens left, and when they refill."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _NAMES = tuple(
 )
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_CHARACTERS = 3.0
-"""In a token, before any call was counted."""
-_NEW = 0.2
-"""The weight of the last call in what calls are expected to take."""
+_CHARACTERS_PER_TOKEN = 3.0
+"""Before any call was counted."""
+_WEIGHT = 0.2
+"""Of the last call in the running estimate of tokens per character."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class _Bucket:
     limit: float
     level: float
     rate: float
-    """What is added a second."""
+    """Refill per second."""
     at: float
 
     def missing(self, amount: float, now: float) -> float:
@@ -43,61 +43,54 @@ class _Bucket:
 
 
 class RateLimits:
-    """The buckets of one model as its provider last told them, less what was sent since. Without such headers
-    nothing is ever held back here.
+    """The buckets of one model: as its provider last reported them, less what was sent since. A provider
+    without such headers is never held back here.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self.is_told = False
-        """Whether the provider says anything."""
+        self.is_known = False
+        """Whether the provider reports any limit."""
         self._buckets: dict[int, _Bucket] = {}
         self._sent = [0.0, 0.0]
-        self._tokens_per_character = 1 / _CHARACTERS
+        self._tokens_per_character = 1 / _CHARACTERS_PER_TOKEN
 
     def wait(self, request: Request) -> float:
         """Seconds until the provider has enough for this request."""
         if not self._buckets:
             return 0.0
         now, amounts = self._clock(), self._amounts(request)
-        return max(0.0, *(one.missing(amounts[unit], now) for unit, one in self._buckets.items()))
+        return max(0.0, *(bucket.missing(amounts[unit], now) for unit, bucket in self._buckets.items()))
 
     def room(self, request: Request) -> float:
-        """Seconds in which the provider gathers as much as this request takes once more, without any of it
-        being lost in a limit that is full.
-        """
+        """Seconds for which this request can still be delayed before a full bucket loses refill."""
         amounts = self._amounts(request)
-        return max(
-            0.0,
-            min(
-                (
-                    min(amounts[unit], one.limit - amounts[unit]) / one.rate
-                    for unit, one in self._buckets.items()
-                ),
-                default=0.0,
-            ),
-        )
+        rooms = [
+            min(amounts[unit], bucket.limit - amounts[unit]) / bucket.rate
+            for unit, bucket in self._buckets.items()
+        ]
+        return max(0.0, min(rooms, default=0.0))
 
     def send(self, request: Request) -> None:
-        """The request is sent now."""
+        """Take a request that is sent now out of the buckets."""
         if self._buckets:
             for unit, amount in enumerate(self._amounts(request)):
                 self._sent[unit] += amount
                 if unit in self._buckets:
                     self._buckets[unit].level -= amount
 
-    def arrived(self, request: Request, usage: Usage | None) -> None:
-        """The request was answered: what calls will take is learned from what they took."""
+    def learn(self, request: Request, usage: Usage | None) -> None:
+        """Estimate the next calls by what this one took."""
         if usage is not None:
-            found = usage.total / _size(request)
-            self._tokens_per_character += _NEW * (found - self._tokens_per_character)
+            measured = usage.total / _size(request)
+            self._tokens_per_character += _WEIGHT * (measured - self._tokens_per_character)
 
     def mark(self) -> tuple[float, float, float]:
-        """The moment a request leaves: its answer tells what was left then, not when it comes."""
+        """The moment a request leaves: the headers of its answer are about that moment."""
         return self._clock(), self._sent[_REQUESTS], self._sent[_TOKENS]
 
-    def told(self, headers: Mapping[str, str], mark: tuple[float, float, float]) -> None:
-        """Read the headers of an answer, also of a refusal."""
+    def update(self, headers: Mapping[str, str], mark: tuple[float, float, float]) -> None:
+        """Read the headers of an answer or a refusal to the request that left at `mark`."""
         for unit, names in _NAMES:
             if names[0] in headers:
                 try:
@@ -105,7 +98,7 @@ class RateLimits:
                     seconds = _seconds(headers[names[2]])
                 except (KeyError, ValueError):
                     continue
-                self.is_told = True
+                self.is_known = True
                 self._buckets.pop(unit, None)
                 if left < limit and seconds > 0:  # a full bucket does not say how quickly it fills
                     now, rate = self._clock(), (limit - left) / seconds

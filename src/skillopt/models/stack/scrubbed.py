@@ -1,5 +1,5 @@
-"""Keeps credentials we loaded out of prompts, replies and errors: next to the provider, so that nothing
-further out ever holds one.
+"""Keeps credentials we loaded out of prompts, replies and errors, next to the provider: nothing further out
+ever holds one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from skillopt.redact import Scrubber
 
 
 class Scrubbed:
-    """A model that is never told our keys and never tells them on."""
+    """A model that neither gets nor returns our credentials."""
 
     def __init__(self, inner: Model, scrubber: Scrubber) -> None:
         self._inner = inner
@@ -22,32 +22,20 @@ class Scrubbed:
         self.fingerprint = inner.fingerprint
 
     async def complete(self, request: Request) -> Reply:
-        try:
-            return self.reply(await self._inner.complete(self.request(request)))
-        except ModelError as error:
-            raise self.error(error) from None
-
-    def error(self, error: ModelError) -> ModelError:
-        """An error as it is told."""
-        return ModelError(
-            error.kind,
-            self._scrubber.scrub(error.detail),
-            retry_after=error.retry_after,
-            refused=error.refused,
-            tokens=error.tokens,
-            again=error.again,
-        )
-
-    def reply(self, reply: Reply) -> Reply:
-        """A reply as it is told."""
-        text, calls = self._scrubber.scrub(reply.text), self._calls(reply.tool_calls)
-        is_clean = text == reply.text and calls == reply.tool_calls
-        return reply if is_clean else replace(reply, text=text, tool_calls=calls)
-
-    def request(self, request: Request) -> Request:
-        """A request as it is sent."""
         messages = tuple(map(self._message, request.messages))
-        return request if messages == request.messages else replace(request, messages=messages)
+        try:
+            reply = await self._inner.complete(replace(request, messages=messages))
+        except ModelError as error:
+            raise ModelError(
+                error.kind,
+                self._scrubber.scrub(error.detail),
+                retry_after=error.retry_after,
+                refused=error.refused,
+                tokens=error.tokens,
+                again=error.again,
+            ) from None
+        text, calls = self._scrubber.scrub(reply.text), self._calls(reply.tool_calls)
+        return replace(reply, text=text, tool_calls=calls)
 
     async def close(self) -> None:
         await self._inner.close()
@@ -58,6 +46,4 @@ class Scrubbed:
         return message if is_clean else replace(message, content=content, tool_calls=calls)
 
     def _calls(self, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
-        if not calls:
-            return calls
         return tuple(replace(call, arguments=self._scrubber.scrub(call.arguments)) for call in calls)

@@ -114,7 +114,7 @@ class ChatModel(WireModel):
         for name in sorted({self._cap_field, *self._spec.sampling(), *self._extra} & sent.keys()):
             inner = self._extra.get(name)
             words = (name, *inner) if isinstance(inner, Mapping) else (name,)
-            if any(re.search(rf"\b{re.escape(word)}\b", refusal.said) for word in words):
+            if any(re.search(rf"\b{re.escape(word)}\b", refusal.body) for word in words):
                 if name not in self._left_out:
                     self._left_out.add(name)
                     shown = f"{self._spec.provider}:{self._spec.name}"

@@ -22,8 +22,8 @@ _PART = 1 << 16
 class OversizedAnswer(Exception):
     """An answer that had not ended at the limit; reading stopped there and the connection was closed."""
 
-    def __init__(self, most: int) -> None:
-        super().__init__(f"it is longer than {most >> 20} MiB")
+    def __str__(self) -> str:
+        return f"it is longer than {MOST_ANSWER >> 20} MiB"
 
 
 class HttpClient:
@@ -38,19 +38,16 @@ class HttpClient:
         self.unmade: type[Exception] = unmade
 
     async def send(
-        self,
-        method: str,
-        url: str,
-        content: bytes | None,
-        headers: Mapping[str, str],
-        most: int = MOST_ANSWER,
+        self, url: str, content: bytes, headers: Mapping[str, str]
     ) -> tuple[int, Mapping[str, str], str]:
-        """Status, headers and text of the answer. An answer with a success status that cannot be decoded
-        raises `UnicodeDecodeError`: with letters replaced it would be something the model never said. An
-        answer of more than `most` bytes raises `OversizedAnswer`; a refusal is cut there.
+        """Post, and return status, headers and text of the answer.
+
+        An answer with a success status that cannot be decoded raises `UnicodeDecodeError`: with letters
+        replaced it would be something the model never said. One of more than `MOST_ANSWER` bytes raises
+        `OversizedAnswer`; a refusal is cut much earlier.
         """
-        async with self._client.request(
-            method, url, data=content, headers=headers, proxy=self._proxy, allow_redirects=False
+        async with self._client.post(
+            url, data=content, headers=headers, proxy=self._proxy, allow_redirects=False
         ) as response:
             refused = response.status >= 300
             answer = bytearray()
@@ -58,8 +55,8 @@ class HttpClient:
                 answer += part
                 if refused and len(answer) > _MOST_REFUSAL:
                     break
-                if len(answer) > most:
-                    raise OversizedAnswer(most)
+                if len(answer) > MOST_ANSWER:
+                    raise OversizedAnswer
             errors = "replace" if refused else "strict"
             return response.status, response.headers, answer.decode(_charset(response.charset), errors)
 

@@ -1,4 +1,4 @@
-"""One attempt of one HTTP call: where it goes, what it carries besides, and what a failure is called."""
+"""One HTTP call to a model: where it goes, what it carries, and the name of each failure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
@@ -24,7 +24,6 @@ from skillopt.redact.printable import clean_text
 
 PLACE_HEADER = "x-skillopt-place"
 MAX_DETAIL = 500
-_MOST_FILE = 1 << 30
 _PORTS = {"http": 80, "https": 443}
 _WINDOW_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 _WINDOW_WORDS = re.compile(
@@ -36,12 +35,12 @@ _TRY_AGAIN = re.compile(r"try again in ([0-9]+(?:\.[0-9]+)?)(ms|s)\b")
 
 
 class HttpRefusal(ModelError):
-    """A request answered with an HTTP error status; `said` is the body, for who may ask otherwise."""
+    """A request answered with an HTTP error status; a caller that can ask in another way reads `body`."""
 
-    def __init__(self, error: ModelError, status: int, said: str) -> None:
+    def __init__(self, error: ModelError, status: int, body: str) -> None:
         super().__init__(error.kind, error.detail, retry_after=error.retry_after, refused=True)
         self.status = status
-        self.said = said
+        self.body = body
 
 
 class Login(Protocol):
@@ -51,21 +50,22 @@ class Login(Protocol):
         """The headers of the next request; raises `ModelError("auth")` where there is no login."""
         ...
 
-    def heard(self, status: int, sent: Mapping[str, str]) -> bool:
-        """Told how a request with these headers was answered. True when the next request would carry another
-        credential, so that a refused one is worth sending again.
+    def answered(self, status: int, sent: Mapping[str, str]) -> bool:
+        """Take the status of a request that was sent with these headers. True when the next request carries
+        another credential, so that a refused one is worth sending again.
         """
         ...
 
     def secrets(self) -> Iterable[str]:
-        """What must not be seen in an error text."""
+        """The credentials that no error text may show."""
         ...
 
 
 class Wire:
-    """One provider endpoint: posts a JSON body, gives back the JSON object, else raises `ModelError`.
+    """One endpoint of a provider: posts a JSON body and returns the JSON object of the answer.
 
-    It neither retries nor follows redirects, and nothing of the environment but a proxy reaches the wire.
+    Every failure is a `ModelError`. A wire neither retries nor follows redirects, and nothing of the
+    environment but a proxy reaches it.
     """
 
     def __init__(
@@ -104,46 +104,14 @@ class Wire:
 
     async def post(self, path: str, body: Mapping[str, Any], request: Request) -> dict[str, Any]:
         """Send `body` once and return the object that came back with a success status."""
-        headers, content, client = await self._all_headers(), self.encoded(body), self.open()
+        login = {} if self._login is None else await self._login.headers()
+        headers, content, client = {**self._headers, **login}, self._encoded(body), self.open()
         if self._is_loopback:
             headers[PLACE_HEADER] = f"{quote(request.place, safe='/:,=@+()[] ')};draw={request.draw}"
         mark = self.limits.mark()
-        with self._failures(client):
-            status, told, text = await client.send("POST", self._url(path), content, headers)
-        self.limits.told(told, mark)
-        return self.json_object(self._success(status, told, text, headers))
-
-    async def send(
-        self, method: str, path: str, content: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> str:
-        """Send what is no question to a model; the text that came back with a success status."""
-        client, whole = self.open(), {**await self._all_headers(), **(headers or {})}
-        with self._failures(client):
-            status, told, text = await client.send(method, self._url(path), content, whole, _MOST_FILE)
-        return self._success(status, told, text, whole)
-
-    def encoded(self, body: Mapping[str, Any]) -> bytes:
-        """A body as it is sent."""
         try:
-            return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-        except UnicodeEncodeError as error:
-            raise self.error(
-                "contract", f"the request holds text that is not valid Unicode ({error.reason})"
-            ) from None
-        except RecursionError:  # the arguments of an earlier tool call, which a model nested
-            raise self.error("contract", "the request is nested too deeply to be written as JSON") from None
-
-    async def _all_headers(self) -> dict[str, str]:
-        return {**self._headers, **({} if self._login is None else await self._login.headers())}
-
-    def _url(self, path: str) -> str:
-        return f"{self._base_url}{path}{self._query}"
-
-    @contextlib.contextmanager
-    def _failures(self, client: HttpClient) -> Iterator[None]:
-        """What a connection fails with, as `ModelError`."""
-        try:
-            yield
+            url = f"{self._base_url}{path}{self._query}"
+            status, answered, text = await client.send(url, content, headers)
         except asyncio.TimeoutError:
             raise self.error("timeout", f"no answer within {self._spec.timeout:g} s") from None
         except UnicodeDecodeError as error:
@@ -154,18 +122,28 @@ class Wire:
             # A connection that was never made carried no request, so nothing can have been billed.
             why = f"connection failed: {error or type(error).__name__}"
             raise self.error("unavailable", why, refused=isinstance(error, client.unmade)) from None
-
-    def _success(self, status: int, told: Mapping[str, str], text: str, sent: Mapping[str, str]) -> str:
-        is_renewed = self._login is not None and self._login.heard(status, sent)
+        self.limits.update(answered, mark)
+        is_renewed = self._login is not None and self._login.answered(status, headers)
         if status >= 300:
-            refusal = self.refusal(status, told, text)
+            refusal = self._refusal(status, answered, text)
             refusal.again = is_renewed
             raise refusal
-        # a token that was fetched by it is known to nobody further out
-        return text if self._login is None else Scrubber(self._login.secrets()).scrub(text)
+        if self._login is not None:  # a token that the login fetched is known to nobody further out
+            text = Scrubber(self._login.secrets()).scrub(text)
+        return self._json_object(text)
+
+    def _encoded(self, body: Mapping[str, Any]) -> bytes:
+        try:
+            return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        except UnicodeEncodeError as error:
+            raise self.error(
+                "contract", f"the request holds text that is not valid Unicode ({error.reason})"
+            ) from None
+        except RecursionError:  # the arguments of an earlier tool call, which a model nested
+            raise self.error("contract", "the request is nested too deeply to be written as JSON") from None
 
     def open(self) -> HttpClient:
-        """Load the client library and open the connections' pool; the first call does it otherwise."""
+        """Open the pool of connections before the first call needs it."""
         if self._client is None:
             self._client = open_client(
                 self._base_url, self._spec.timeout, self._spec.connections, direct=self._is_loopback
@@ -173,7 +151,7 @@ class Wire:
         return self._client
 
     async def close(self) -> None:
-        """Close the connections; the next call would open new ones."""
+        """Close the connections; another call opens new ones."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()
@@ -181,7 +159,7 @@ class Wire:
     def error(
         self, kind: Kind, message: str, *, retry_after: float | None = None, refused: bool = False
     ) -> ModelError:
-        """An error of this endpoint, without secrets and of bounded length (redacted before it is cut)."""
+        """An error of this endpoint without secrets: redacted first, then cut."""
         scrubber = (
             self._scrubber
             if self._login is None
@@ -195,20 +173,17 @@ class Wire:
         return ModelError(kind, detail, retry_after=retry_after, refused=refused)
 
     def malformed(self, what: str) -> ModelError:
-        """A success status with a body that is no answer; it is an outage, not something the model said."""
+        """An outage: a success status with a body that is no answer."""
         return self.error("unavailable", f"the answer is not well-formed: {what}")
 
     def broken_off(self, reason: Any, usage: Usage | None, error: Any = None) -> ModelError:
-        """An answer that ended for a reason which ends no answer: `error`, `abort`, none at all. It is an
-        outage too, however much text came before the end.
-        """
-        told = f": {_message({'error': error}, str(error))}" if error else ""
-        broken = self.error("unavailable", f"the answer broke off, it ends with {reason!r}{told}")
+        """An outage: an answer whose last word is `error`, `abort` or nothing, however much text it has."""
+        detail = f": {_message({'error': error}, str(error))}" if error else ""
+        broken = self.error("unavailable", f"the answer broke off, it ends with {reason!r}{detail}")
         broken.tokens = None if usage is None else (usage.input_tokens, usage.output_tokens)
         return broken
 
-    def json_object(self, text: str) -> dict[str, Any]:
-        """The JSON object that an answer is."""
+    def _json_object(self, text: str) -> dict[str, Any]:
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
@@ -219,8 +194,7 @@ class Wire:
             raise self.malformed(f"an error under a success status: {_message(value, text)}")
         return value
 
-    def refusal(self, status: int, headers: Mapping[str, str], text: str) -> HttpRefusal:
-        """What an answer with an error status is raised as."""
+    def _refusal(self, status: int, headers: Mapping[str, str], text: str) -> HttpRefusal:
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
@@ -234,24 +208,12 @@ class Wire:
                 f"HTTP {status}, a redirect to {headers.get('location', 'nowhere')}; set the base URL to the"
                 " final address"
             )
-        return HttpRefusal(
-            self.error(kind, message, retry_after=retry_after(headers, time.time(), message), refused=True),
-            status,
-            text,
-        )
-
-
-def json_lines(text: str) -> list[dict[str, Any]]:
-    """The objects of a file with one on each line; other lines are left out."""
-    found = []
-    for line in text.split("\n"):
-        with contextlib.suppress(ValueError, RecursionError):
-            found.append(json.loads(line))
-    return [one for one in found if isinstance(one, dict)]
+        wait = retry_after(headers, time.time(), message)
+        return HttpRefusal(self.error(kind, message, retry_after=wait), status, text)
 
 
 def kind_of_status(status: int, body: Any) -> Kind:
-    """The kind of failure an HTTP status with this decoded body is."""
+    """The kind of failure that an HTTP status with this decoded body means."""
     error = body.get("error") if isinstance(body, dict) else None
     words = {str(error.get(field)) for field in ("type", "code")} if isinstance(error, dict) else set()
     message = str(error.get("message", "")) if isinstance(error, dict) else ""
@@ -272,9 +234,9 @@ def kind_of_status(status: int, body: Any) -> Kind:
     return "unavailable" if status >= 500 else "contract"
 
 
-def retry_after(headers: Mapping[str, str], now: float, said: str = "") -> float | None:
+def retry_after(headers: Mapping[str, str], now: float, message: str = "") -> float | None:
     """Seconds the provider asks to wait: `retry-after-ms`, `retry-after` in seconds or as an HTTP date, or
-    "try again in 1.2s" in what it said; None if it does not say.
+    "try again in 1.2s" in its message (OpenAI); None if it does not say.
     """
     with contextlib.suppress(ValueError, KeyError):
         milliseconds = float(headers["retry-after-ms"])
@@ -282,7 +244,7 @@ def retry_after(headers: Mapping[str, str], now: float, said: str = "") -> float
             return max(0.0, milliseconds / 1000)
     value = headers.get("retry-after")
     if value is None:
-        found = _TRY_AGAIN.search(said)
+        found = _TRY_AGAIN.search(message)
         return None if found is None else float(found[1]) / (1000 if found[2] == "ms" else 1)
     with contextlib.suppress(ValueError):
         seconds = float(value)
@@ -297,19 +259,23 @@ def count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def usage_of(told: Any, read: str, written: str) -> Usage | None:
-    """What an API reports as `<read>_tokens` and `<written>_tokens`, with details; None where it does not."""
-    if not isinstance(told, Mapping):
+def usage_of(report: Any, read: str, written: str) -> Usage | None:
+    """Usage that an API reports as `<read>_tokens` and `<written>_tokens` with details; else None."""
+    if not isinstance(report, Mapping):
         return None
-    asked, said = count(told.get(f"{read}_tokens")), count(told.get(f"{written}_tokens"))
-    if asked is None or said is None:
+    tokens_in, tokens_out = count(report.get(f"{read}_tokens")), count(report.get(f"{written}_tokens"))
+    if tokens_in is None or tokens_out is None:
         return None
-    of_asked, of_said = told.get(f"{read}_tokens_details"), told.get(f"{written}_tokens_details")
+
+    def detail(direction: str, name: str) -> int | None:
+        details = report.get(f"{direction}_tokens_details")
+        return count(details.get(name)) if isinstance(details, Mapping) else None
+
     return Usage(
-        input_tokens=asked,
-        output_tokens=said,
-        cached_tokens=count(of_asked.get("cached_tokens")) if isinstance(of_asked, Mapping) else None,
-        reasoning_tokens=count(of_said.get("reasoning_tokens")) if isinstance(of_said, Mapping) else None,
+        input_tokens=tokens_in,
+        output_tokens=tokens_out,
+        cached_tokens=detail(read, "cached_tokens"),
+        reasoning_tokens=detail(written, "reasoning_tokens"),
     )
 
 
@@ -335,12 +301,10 @@ def _checked_url(provider: str, url: str) -> SplitResult:
 
 
 def _message(value: Any, text: str) -> str:
-    """What the provider said, as a sentence if its error has one, else the beginning of the body."""
-    error = value.get("error") if isinstance(value, dict) else None
-    for said in (
-        error.get("message") if isinstance(error, dict) else error,
-        value.get("message") if isinstance(value, dict) else None,
-    ):
-        if isinstance(said, str) and said.strip():
-            return said
+    """The provider's error message where the body has one, else the body."""
+    body = value if isinstance(value, dict) else {}
+    error = body.get("error")
+    for message in (error.get("message") if isinstance(error, dict) else error, body.get("message")):
+        if isinstance(message, str) and message.strip():
+            return message
     return text.strip() or "(empty body)"

@@ -97,7 +97,7 @@ class WireModel:
         try:
             answer = await self._wire.post(asked._path, sent, request)
         except HttpRefusal as refusal:
-            refusal.again |= self._structure.refused(form, refusal.status, refusal.said)
+            refusal.again |= self._structure.refused(form, refusal.status, refusal.body)
             refusal.again |= self._steps_down(refusal, sent)
             raise
         reply = asked.read(answer)

@@ -21,8 +21,15 @@ from typing import Any, Literal, cast
 from skillopt.errors import Fault
 from skillopt.files import temporary_folder
 from skillopt.process import Finished, TimedOut, minimal_env, run_process
-from skillopt.process.sandbox import _seccomp
-from skillopt.process.sandbox._place import BOX, BOX_BESIDE_ALL, Mode, held_back, seen_anyway, shut_in
+from skillopt.process.sandbox._place import (
+    BOX,
+    BOX_BESIDE_ALL,
+    Mode,
+    call_filter,
+    held_back,
+    seen_anyway,
+    shut_in,
+)
 
 _GRACE = 20.0
 """Seconds beyond a program's own limit after which the watcher itself is given up."""
@@ -176,7 +183,7 @@ class Sandbox:
             "rlimits": _rlimits(limits, inside),
             "most_files": limits.files,
             "counted": list(dict.fromkeys([box, tmp, "/dev/shm"])) if inside else [],
-            "filter": _seccomp.program().hex() if sys.platform == "linux" else "",
+            "filter": call_filter().hex() if sys.platform == "linux" else "",
         }
 
     async def _run(
