@@ -329,9 +329,20 @@ def test_thinking_in_the_text_is_not_part_of_the_answer(text: str, said: str) ->
 
 
 FIELDS = (
-    "choices message content finish_reason tool_calls function name id type text output status stop_reason"
-    " usage error arguments call_id input"
-).split()
+    *(
+        "choices",
+        "message",
+        "content",
+        "finish_reason",
+        "tool_calls",
+        "function",
+        "name",
+        "id",
+        "type",
+        "text",
+    ),
+    *("output", "status", "stop_reason", "usage", "error", "arguments", "call_id", "input"),
+)
 VALUES = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["stop", "text", "x", ""])
 JSON = st.recursive(
     VALUES,

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import Field
 
+from skillopt.config.service import Options, is_loopback
 from skillopt.errors import ConfigError, ModelError
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.providers.openai import Api, OpenAIModel

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from skillopt.config.service import Options
 from skillopt.errors import ConfigError
 from skillopt.messages import Reply, Request
 from skillopt.models.port import Model, ModelSpec, Provider
