@@ -66,7 +66,8 @@ from skillopt.events import (
     Updated,
 )
 from skillopt.events.state import State
-from skillopt.gate.gate import SkillMeasurement, Verdict
+from skillopt.gate.gate import SkillMeasurement as Measured
+from skillopt.gate.gate import Verdict
 from skillopt.harnesses._own_agent import answered
 from skillopt.harnesses.chat import Chat
 from skillopt.mcp import SWITCHES, Toolbox
@@ -112,7 +113,7 @@ from skillopt.tasks.task import SPLITS, Task
 from skillopt.tasks.triggers import load_queries
 from skillopt.testing import FunctionModel, WorldRules
 from skillopt.trackers.port import TrackerPlugin
-from skillopt.train.closing import after_verdict
+from skillopt.train.closing import after_verdict as adopt
 from skillopt.train.plan import Plan, cosine
 from skillopt.transcripts import Homes, harvest
 from skillopt_sleep.proposal import NightProposal
