@@ -25,7 +25,7 @@ from skillopt.benchmarks.world import PLUGIN as WORLD
 from skillopt.benchmarks.world import WorldBenchmark, WorldSettings
 from skillopt.cli import _run, app
 from skillopt.config.load import load
-from skillopt.config.roles import RoleSpec, resolve_role
+from skillopt.config.roles import resolve_role
 from skillopt.errors import (
     BudgetSpent,
     ConfigError,
@@ -75,6 +75,7 @@ from skillopt.messages import Message, Reply, Request, Tool, Usage, as_plain
 from skillopt.models import PROVIDERS
 from skillopt.models.handoff.folder import QuestionFolder
 from skillopt.models.port import Model, ModelSpec, Provider
+from skillopt.models.port import ModelSpec as RoleSpec
 from skillopt.models.providers import azure
 from skillopt.models.providers.azure import Token
 from skillopt.models.reading import Unusable, read

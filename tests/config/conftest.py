@@ -10,9 +10,10 @@ import pytest
 from pydantic import BaseModel, Field
 
 from skillopt.config.load import Resolved, load
-from skillopt.config.roles import RoleSpec, resolve_role
+from skillopt.config.roles import resolve_role
 from skillopt.config.sections import RoleName
 from skillopt.errors import ConfigError, UnknownName
+from skillopt.models.port import ModelSpec
 from skillopt.registry import Registry
 
 Load = Callable[..., Resolved]
@@ -99,10 +100,10 @@ def run(cwd: Path) -> Load:
 
 
 @pytest.fixture
-def role() -> Callable[[Resolved, RoleName], RoleSpec]:
+def role() -> Callable[[Resolved, RoleName], ModelSpec]:
     """What a role is built from."""
 
-    def role(resolved: Resolved, name: RoleName = "target") -> RoleSpec:
+    def role(resolved: Resolved, name: RoleName = "target") -> ModelSpec:
         return resolve_role(resolved.config, name)
 
     return role

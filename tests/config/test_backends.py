@@ -143,7 +143,7 @@ def test_a_target_string_becomes_its_full_name(text, name, run):
 
 
 def test_a_program_without_a_model_chooses_itself(run, role):
-    assert role(run(flags={"target_backend": "copilot_exec"})).model.name == ""
+    assert role(run(flags={"target_backend": "copilot_exec"})).name == ""
 
 
 @pytest.mark.parametrize("text", ["cursor_cli:x", "chat/opencode_cli:x"])

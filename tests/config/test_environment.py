@@ -30,7 +30,7 @@ ALL = {
 )
 def test_natural_variables_apply_only_to_the_provider_they_name(model, provider, url, key, run):
     resolved = run(environ=ALL, flags={"target_model": model})
-    spec = resolve_role(resolved.config, "target").model
+    spec = resolve_role(resolved.config, "target")
     assert (spec.provider, spec.name, spec.base_url, spec.api_key) == (provider, "m", url, key)
     assert resolved.provenance["model.target.base_url"].layer == "environment"
     assert resolved.provenance["model.target.api_key"].where.endswith("_API_KEY")
@@ -38,8 +38,8 @@ def test_natural_variables_apply_only_to_the_provider_they_name(model, provider,
 
 def test_two_roles_may_have_two_providers(run):
     config = run(environ=ALL, flags={"target_model": "openai:a", "optimizer_model": "anthropic:b"}).config
-    assert resolve_role(config, "target").model.api_key == OPENAI
-    assert resolve_role(config, "optimizer").model.api_key == ANTHROPIC
+    assert resolve_role(config, "target").api_key == OPENAI
+    assert resolve_role(config, "optimizer").api_key == ANTHROPIC
 
 
 def test_azure_by_its_three_variables_serves_bare_names(run):
@@ -48,7 +48,7 @@ def test_azure_by_its_three_variables_serves_bare_names(run):
         "AZURE_OPENAI_API_KEY": AZURE,
         "AZURE_OPENAI_AUTH_MODE": "openai_compatible",
     }
-    spec = resolve_role(run(environ=environ, flags={"target_model": "deployment"}).config, "target").model
+    spec = resolve_role(run(environ=environ, flags={"target_model": "deployment"}).config, "target")
     assert (spec.provider, spec.name, spec.base_url, spec.api_key) == (
         "azure",
         "deployment",
@@ -64,7 +64,7 @@ def test_an_openai_name_stays_with_openai_when_azure_is_configured(run):
         "AZURE_OPENAI_API_KEY": AZURE,
         "OPENAI_API_KEY": OPENAI,
     }
-    spec = resolve_role(run(environ=environ, flags={"target_model": "openai:m"}).config, "target").model
+    spec = resolve_role(run(environ=environ, flags={"target_model": "openai:m"}).config, "target")
     assert (spec.provider, spec.base_url, spec.api_key) == ("openai", None, OPENAI)
 
 
@@ -131,7 +131,7 @@ def test_a_base_url_of_dotenv_never_gets_a_key_from_elsewhere(elsewhere, run, wr
     )
     resolved = run(**given)
     assert resolved.config.model.target.base_url is None
-    assert resolve_role(resolved.config, "target").model.api_key == OPENAI
+    assert resolve_role(resolved.config, "target").api_key == OPENAI
     assert any("OPENAI_BASE_URL in .env is not used" in warning for warning in resolved.warnings)
 
 

@@ -45,10 +45,10 @@ def arrived(spec, part: str):
     """The value where a provider or harness finds it."""
     section, _, name = part.partition(".")
     if section == "options":
-        return spec.model.options.get(name)
+        return spec.options.get(name)
     if section == "agent":
-        return spec.agent.get(name, spec.model.options.get(name))
-    return spec.max_tokens if part == "max_tokens" else getattr(spec.model, part)
+        return spec.agent.get(name, spec.options.get(name))
+    return spec.max_tokens if part == "max_tokens" else getattr(spec, part)
 
 
 def on(key: str, part: str) -> dict[str, str]:
@@ -135,7 +135,7 @@ def test_an_option_of_another_provider_is_refused(flags, said, fails):
 
 def test_an_option_nobody_set_is_not_there(run, role):
     for model in ("qwen:m", "minimax:m", "local:m", "openai:m", "claude_cli:m"):
-        assert role(run(flags={"target_model": model}, environ=NEEDED)).model.options == {}
+        assert role(run(flags={"target_model": model}, environ=NEEDED)).options == {}
     assert role(run(flags={"target_model": "claude_code/sonnet"})).agent == {}
 
 
@@ -164,9 +164,7 @@ def test_an_option_nobody_set_is_not_there(run, role):
     ],
 )
 def test_azure_logs_in_as_it_is_told(environ, mode, run, role):
-    assert (
-        role(run(environ=environ, flags={"target_model": "azure:m"})).model.options.get("auth_mode") == mode
-    )
+    assert role(run(environ=environ, flags={"target_model": "azure:m"})).options.get("auth_mode") == mode
 
 
 def test_an_unknown_azure_auth_mode_names_the_near_miss(fails):
@@ -233,9 +231,9 @@ def test_a_wrong_variable_of_a_provider_nobody_uses_stops_nobody(run):
 
 def test_of_two_variables_for_one_key_the_first_counts(run, role):
     environ = {"GOOGLE_API_KEY": "google-key-1", "GEMINI_API_KEY": "gemini-key-1"}
-    assert role(run(environ=environ, flags={"target_model": "gemini:m"})).model.api_key == "gemini-key-1"
+    assert role(run(environ=environ, flags={"target_model": "gemini:m"})).api_key == "gemini-key-1"
     del environ["GEMINI_API_KEY"]
-    assert role(run(environ=environ, flags={"target_model": "gemini:m"})).model.api_key == "google-key-1"
+    assert role(run(environ=environ, flags={"target_model": "gemini:m"})).api_key == "google-key-1"
 
 
 @pytest.mark.parametrize(
@@ -260,7 +258,7 @@ def test_variables_with_names_of_their_own(variable, model, part, value, run, ro
 
 
 def test_a_login_is_not_replaced_by_a_key_that_the_program_itself_would_not_use(run, role):
-    assert role(run(environ=KEYS, flags={"target_model": "codex_cli:gpt-5.5"})).model.api_key is None
+    assert role(run(environ=KEYS, flags={"target_model": "codex_cli:gpt-5.5"})).api_key is None
 
 
 def test_a_call_with_that_key_is_charged_and_one_of_a_subscription_has_no_known_price(run, role):
@@ -272,21 +270,19 @@ def test_a_call_with_that_key_is_charged_and_one_of_a_subscription_has_no_known_
 
 def test_claude_codes_own_login_is_the_key_that_it_would_use_itself(run, role):
     resolved = run(environ=KEYS, flags={"target_model": "claude_cli:sonnet"})
-    assert role(resolved).model.api_key == KEYS["ANTHROPIC_API_KEY"]
+    assert role(resolved).api_key == KEYS["ANTHROPIC_API_KEY"]
     assert KEYS["ANTHROPIC_API_KEY"] in resolved.secrets, "it is scrubbed from all that is written"
     token = {**KEYS, "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat-1"}
-    assert (
-        role(run(environ=token, flags={"target_model": "claude_cli:sonnet"})).model.api_key == "sk-ant-oat-1"
-    )
+    assert role(run(environ=token, flags={"target_model": "claude_cli:sonnet"})).api_key == "sk-ant-oat-1"
 
 
 @pytest.mark.parametrize(
     ("model", "variable"), [("claude_code/sonnet", "ANTHROPIC_API_KEY"), ("codex/gpt-5.5", "OPENAI_API_KEY")]
 )
 def test_a_harness_takes_its_vendors_key_where_it_has_no_token_of_its_own(model, variable, run, role):
-    assert role(run(environ=KEYS, flags={"target_model": model})).model.api_key == KEYS[variable]
+    assert role(run(environ=KEYS, flags={"target_model": model})).api_key == KEYS[variable]
     own = {"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat-1", "CODEX_API_KEY": "sk-codex-1"}
-    assert role(run(environ={**KEYS, **own}, flags={"target_model": model})).model.api_key in own.values()
+    assert role(run(environ={**KEYS, **own}, flags={"target_model": model})).api_key in own.values()
 
 
 def test_a_dotenv_file_does_not_choose_the_programs_that_start_here(run, write, role):

@@ -127,7 +127,7 @@ def test_a13_minimax_does_not_give_the_optimizer_the_targets_model_or_lose_its_t
         "exec_timeout": "50",
     }
     resolved = run(flags=flags, environ={"MINIMAX_API_KEY": "mini-key-1"})
-    optimizer, target = role(resolved, "optimizer").model, role(resolved, "target").model
+    optimizer, target = role(resolved, "optimizer"), role(resolved, "target")
     assert (optimizer.name, target.name, optimizer.timeout, target.timeout) == ("a", "b", 9, 9)
 
 

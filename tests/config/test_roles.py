@@ -158,9 +158,7 @@ def test_a_missing_key_or_endpoint_names_the_variable_to_set(model, variable, ru
 @pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost", "[::1]:9"])
 def test_a_compatible_server_on_this_machine_needs_no_key(host, run):
     assert (
-        resolve_role(
-            run(flags={"target_model": f"compatible:m@http://{host}/v1"}).config, "target"
-        ).model.api_key
+        resolve_role(run(flags={"target_model": f"compatible:m@http://{host}/v1"}).config, "target").api_key
         is None
     )
 
@@ -169,7 +167,7 @@ def test_a_far_compatible_server_without_a_key_is_said_so_on_purpose(run):
     config = run(
         flags={"target_model": "compatible:m@http://lan/v1"}, options=["model.target.api_key=none"]
     ).config
-    assert resolve_role(config, "target").model.api_key is None
+    assert resolve_role(config, "target").api_key is None
 
 
 def test_a_role_is_built_from_its_own_settings(run):
@@ -190,16 +188,16 @@ def test_a_role_is_built_from_its_own_settings(run):
         ],
     ).config
     target, optimizer = resolve_role(config, "target"), resolve_role(config, "optimizer")
-    assert target.model.sampling() == {
+    assert target.sampling() == {
         "temperature": 0.5,
         "top_p": 0.9,
         "seed": 3,
         "reasoning_effort": "high",
     }
-    assert (target.max_tokens, target.model.timeout, target.model.connections) == (100, 9, 200)
+    assert (target.max_tokens, target.timeout, target.connections) == (100, 9, 200)
     assert (target.price.input, target.price.output, target.price.cached) == (1, 2, None)
-    assert optimizer.model.sampling() == {"reasoning_effort": "low"}
-    assert (optimizer.max_tokens, optimizer.model.timeout, optimizer.price, optimizer.harness) == (
+    assert optimizer.sampling() == {"reasoning_effort": "low"}
+    assert (optimizer.max_tokens, optimizer.timeout, optimizer.price, optimizer.harness) == (
         16384,
         33,
         None,
@@ -211,7 +209,7 @@ def test_a_knob_left_unset_sends_nothing(run):
     assert (
         resolve_role(
             run(flags={"target_model": "compatible:m@http://127.0.0.1/v1"}).config, "target"
-        ).model.sampling()
+        ).sampling()
         == {}
     )
 

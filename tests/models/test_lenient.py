@@ -50,7 +50,7 @@ def model_of(
     given = [f"model.target.base_url={url}", *options]
     flags = {"target_model": name, "optimizer_model": "world"}
     resolved = load(config, flags=flags, options=given, environ=ENVIRON, cwd=folder)
-    spec = resolve_role(resolved.config, "target").model
+    spec = resolve_role(resolved.config, "target")
     return provider(spec.provider)(replace(spec, remark=remark))
 
 

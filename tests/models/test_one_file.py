@@ -70,7 +70,7 @@ def role(flags, options, environ):
     resolved = load(None, flags=flags, options=options, environ=environ, cwd=pathlib.Path.cwd())
     spec = resolve_role(resolved.config, "target")
     price = known_price(spec)
-    return [spec.model.name, dict(spec.model.options), bool(spec.model.api_key), price and str(price.output)]
+    return [spec.name, dict(spec.options), bool(spec.api_key), price and str(price.output)]
 
 known = [*(row.key for row in describe()), *declared().keys]
 print(json.dumps({

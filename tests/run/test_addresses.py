@@ -130,7 +130,7 @@ def test_every_provider_has_its_address_in_the_fingerprint_except_its_own(name: 
 def test_an_agent_s_endpoint_counts_like_a_model_s(target: str, address: str | None) -> None:
     options = ["env.name=world", f"model.target={target}", "model.optimizer=world"]
     config = load(None, flags={}, options=options, environ={"ANTHROPIC_API_KEY": "k"}, cwd=Path.cwd()).config
-    spec = resolve_role(config, "target").model
+    spec = resolve_role(config, "target")
     assert NotAsked(spec).fingerprint.get("address") == address
     assert NotAsked(spec).fingerprint["model"] == ("service" if target.startswith("http") else "m")
 

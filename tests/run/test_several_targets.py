@@ -137,5 +137,5 @@ def test_what_cannot_be_several_targets_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=said):
             prepare(settings(tmp_path, targets, url, **more))
     alone = prepare(settings(tmp_path, f"compatible:a@{url}", url))
-    assert alone.targets == () and alone.target.model.name == "a"
+    assert alone.targets == () and alone.target.name == "a"
     assert "each of the 2 targets" in " ".join(estimate(prepare(settings(tmp_path, both, url))).assumptions)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from skillopt.config.schema import Config
-from skillopt.config.sections import WORKERS, Effort, PriceConfig, RoleName
+from skillopt.config.sections import WORKERS, Effort, RoleName
 from skillopt.config.service import is_loopback
 from skillopt.config.services import CHAT, declared
 from skillopt.errors import ConfigError, UnknownName
 from skillopt.harnesses import harness_of, harnesses
-from skillopt.models.port import DEFAULT_MAX_TOKENS, ModelSpec
+from skillopt.models.port import ModelSpec
 
 _NO_MODEL = re.compile(
     r"\s|^\.{0,2}/|^[~\\]|^[A-Za-z]:[\\]|:/|^[\w.-]+:\d+(?=/|$)|\b(?:cmd|python[\d.]*)\b"
@@ -153,25 +153,7 @@ def _refuse_slips(rest: str, prefix: str, role: RoleName, known: Sequence[str]) 
         raise ConfigError(f"{slip} If this is a model's name, write its provider before it.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoleSpec:
-    """Everything a role's model is built from."""
-
-    model: ModelSpec
-    harness: str
-    max_tokens: int
-    price: PriceConfig | None
-    hedges: bool = True
-    """Whether slow calls are asked once more."""
-    agent: Mapping[str, Any] = field(default_factory=dict)
-    """What is set of the agent program that a harness drives: path, profile, sandbox ..."""
-
-    def at(self, address: str) -> RoleSpec:
-        """The same, measured as the model of that address."""
-        return replace(self, model=replace(self.model, address=address))
-
-
-def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> RoleSpec:
+def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> ModelSpec:
     """What a role's model is built from. A missing endpoint or needed key is an error, before any call."""
     settings = config.role(role)
     if names_no_model(settings.name):
@@ -206,33 +188,28 @@ def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> R
         )
     if needs_key:
         api_key = _key(api_key, parts, role, base_url, options)
-    found = RoleSpec(
-        model=ModelSpec(
-            provider=parts.provider,
-            # A program that is named alone chooses its model itself.
-            name="" if is_program and parts.name == parts.provider else parts.name,
-            base_url=base_url,
-            api_key=api_key,
-            temperature=settings.temperature,
-            top_p=settings.top_p,
-            seed=settings.seed,
-            reasoning_effort=reasoning_effort(config, role),
-            timeout=settings.timeout
-            or (PROPOSER_SECONDS if role == "proposer" else service.seconds or config.env.exec_timeout),
-            cap=settings.max_tokens,
-            connections=max(
-                64, config.gradient.analyst_workers if role == "optimizer" else config.env.workers
-            ),
-            structured_output=settings.structured_output,
-            options=options,
-        ),
+    found = ModelSpec(
+        provider=parts.provider,
+        # A program that is named alone chooses its model itself.
+        name="" if is_program and parts.name == parts.provider else parts.name,
+        base_url=base_url,
+        api_key=api_key,
+        temperature=settings.temperature,
+        top_p=settings.top_p,
+        seed=settings.seed,
+        reasoning_effort=reasoning_effort(config, role),
+        timeout=settings.timeout
+        or (PROPOSER_SECONDS if role == "proposer" else service.seconds or config.env.exec_timeout),
+        cap=settings.max_tokens,
+        connections=max(64, config.gradient.analyst_workers if role == "optimizer" else config.env.workers),
+        structured_output=settings.structured_output,
+        options=options,
         harness=parts.harness,
-        max_tokens=settings.max_tokens or DEFAULT_MAX_TOKENS,
         price=settings.price,
         hedges=settings.hedge == "auto",
         agent=agent if parts.harness in declared().programs else {},
     )
-    return found.at(address_of(found.model))
+    return found.at(address_of(found))
 
 
 def reasoning_effort(config: Config, role: RoleName) -> Effort | None:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict
 
 from skillopt.agents import driven
-from skillopt.config.roles import RoleSpec, resolve_role
+from skillopt.config.roles import resolve_role
 from skillopt.config.schema import Config
 from skillopt.config.sections import WORKERS, RoleName
 from skillopt.config.services import declared
@@ -25,7 +25,7 @@ from skillopt.harnesses.port import Setup
 from skillopt.messages import Image, Message, Reply, Request, Tool
 from skillopt.models import PROVIDERS
 from skillopt.models import provider as declaration
-from skillopt.models.port import Model
+from skillopt.models.port import Model, ModelSpec
 from skillopt.models.reading import Unusable, read
 from skillopt.models.stack.scrubbed import Scrubbed
 from skillopt.money import Price, cost
@@ -102,11 +102,11 @@ class RoleCheck:
             self._add("call", "skipped", reason)
             return
         try:
-            hurried = replace(spec.model, timeout=min(spec.model.timeout, LONGEST))
-            provider: Model = declaration(spec.model.provider)(hurried)
+            hurried = replace(spec, timeout=min(spec.timeout, LONGEST))
+            provider: Model = declaration(spec.provider)(hurried)
         # An import: a provider of another package without its dependencies.
         except (SkillOptError, ImportError) as error:
-            self._add("call", "fix", f"{spec.model.provider} cannot be used", str(error))
+            self._add("call", "fix", f"{spec.provider} cannot be used", str(error))
             return
         try:
             if calls:
@@ -116,18 +116,18 @@ class RoleCheck:
         finally:
             await provider.close()
 
-    def _configured(self) -> RoleSpec | None:
+    def _configured(self) -> ModelSpec | None:
         name = self.config.role(self.role).name
         try:
             spec = resolve_role(self.config, self.role)
         except SkillOptError as error:
             self._add("configured", "fix", f"{name} is not complete", str(error))
             return None
-        where = f" at {without_password(spec.model.base_url)}" if spec.model.base_url else ""
+        where = f" at {without_password(spec.base_url)}" if spec.base_url else ""
         self._add("configured", "fine", f"{name}{where}")
         return spec
 
-    def _priced(self, spec: RoleSpec) -> Price | None:
+    def _priced(self, spec: ModelSpec) -> Price | None:
         price = known_price(spec)
         if price is not None:
             figures = {"input": float(price.input * 1_000_000), "output": float(price.output * 1_000_000)}
@@ -143,12 +143,12 @@ class RoleCheck:
                 self._add("price", "fix", "unknown, and the budget is in dollars", remedy)
         return price
 
-    def _harness(self, spec: RoleSpec) -> None:
+    def _harness(self, spec: ModelSpec) -> None:
         """The harness is built as in a run, which checks an agent program's login and settings."""
         if self.role not in WORKERS:
             return
         try:
-            harnesses.get(spec.harness)(Setup(model=spec.model, agent=spec.agent))
+            harnesses.get(spec.harness)(Setup(model=spec, agent=spec.agent))
         except (SkillOptError, ImportError) as error:
             self._add("harness", "fix", f"{spec.harness} cannot be used", str(error))
         else:
@@ -174,7 +174,7 @@ class RoleCheck:
             self._add(step, "skipped", "not tried without a call")
 
     async def _call(
-        self, provider: Model, spec: RoleSpec, needs: Callable[[], Awaitable[Needs]] | None
+        self, provider: Model, spec: ModelSpec, needs: Callable[[], Awaitable[Needs]] | None
     ) -> None:
         model = Scrubbed(provider, self.scrubber)
         began = time.monotonic()
@@ -185,9 +185,9 @@ class RoleCheck:
             return
         seconds = time.monotonic() - began
         self._add("reachable", "fine", provider.endpoint)
-        login = "the login is accepted" if spec.model.api_key else "it answers without a key of ours"
+        login = "the login is accepted" if spec.api_key else "it answers without a key of ours"
         self._add("logged in", "fine", login)
-        self._add("model", "fine", f"{reply.model or spec.model.name or 'the program’s own choice'} answers")
+        self._add("model", "fine", f"{reply.model or spec.name or 'the program’s own choice'} answers")
         tokens = None if reply.usage is None else reply.usage.total
         told = f"answered in {seconds:.1f} s, {'an unknown number of' if tokens is None else tokens} tokens"
         self._add("call", "fine", told, facts={"seconds": round(seconds, 3), "tokens": tokens})
@@ -296,17 +296,17 @@ def _failed_at(error: ModelError) -> int:
     return 2 if error.kind == "contract" and _NO_MODEL.search(error.detail) else 3
 
 
-def _not_called(spec: RoleSpec) -> str:
+def _not_called(spec: ModelSpec) -> str:
     """Why a role is not tried by a call; empty where it is."""
-    if spec.model.provider == "world":
+    if spec.provider == "world":
         return "simulated: there is nothing to reach"
-    if spec.model.provider == "handoff":
+    if spec.provider == "handoff":
         return "answered by hand: questions are written as files"
-    if spec.harness == harness_of(spec.model.name):
+    if spec.harness == harness_of(spec.name):
         return "an agent of your own: it is called with tasks only"
-    if declared().is_login_only(spec.model.provider):
+    if declared().is_login_only(spec.provider):
         return f"only the program {spec.harness} itself can use this login"
-    if spec.harness in driven() and spec.model.provider not in PROVIDERS.names():
+    if spec.harness in driven() and spec.provider not in PROVIDERS.names():
         return f"the program {spec.harness} asks its model itself"
     return ""
 
@@ -319,32 +319,32 @@ class Shape(BaseModel):
     ok: bool
 
 
-def ask_plainly(role: RoleName, spec: RoleSpec) -> Request:
+def ask_plainly(role: RoleName, spec: ModelSpec) -> Request:
     """Any answer will do."""
     return _ask(role, spec, "call", "Reply with the word: ok", FEW)
 
 
-def ask_structured(role: RoleName, spec: RoleSpec) -> Request:
+def ask_structured(role: RoleName, spec: ModelSpec) -> Request:
     """An answer in a given shape."""
     question = 'Reply with the JSON object {"ok": true} and nothing else.'
     return replace(_ask(role, spec, "structure", question, SOME), schema=Shape.model_json_schema())
 
 
-def ask_with_tool(role: RoleName, spec: RoleSpec) -> Request:
+def ask_with_tool(role: RoleName, spec: ModelSpec) -> Request:
     """An answer by a tool call."""
     tool = Tool.of("say", "Says a word aloud.", ["word"], word={"type": "string"})
     return replace(_ask(role, spec, "tools", "Call the tool say with the word ok.", SOME), tools=(tool,))
 
 
-def ask_with_image(role: RoleName, spec: RoleSpec) -> Request:
+def ask_with_image(role: RoleName, spec: ModelSpec) -> Request:
     """A question about an image."""
     request = _ask(role, spec, "vision", "Name the colour of this square in one word.", FEW)
     image = Image(media_type="image/png", data=_RED_SQUARE)
     return replace(request, messages=(replace(request.messages[0], images=(image,)),))
 
 
-def _ask(role: RoleName, spec: RoleSpec, what: str, question: str, cap: int) -> Request:
-    effort, options = spec.model.reasoning_effort, spec.model.options
+def _ask(role: RoleName, spec: ModelSpec, what: str, question: str, cap: int) -> Request:
+    effort, options = spec.reasoning_effort, spec.options
     thinks = effort not in (None, "none") or bool(options.get("enable_thinking"))
     return Request(
         messages=(Message(role="user", content=question),),

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ValidationError
 
+from skillopt.config.sections import PriceConfig
 from skillopt.config.service import EXPECTED, Service
 from skillopt.errors import ConfigError, suggest
 from skillopt.messages import Reply, Request
@@ -58,8 +59,8 @@ def _unheard(text: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """What a provider is built from; config fills it, no provider reads the environment. Unset (`None`) knobs
-    are not sent.
+    """What the model of a role is built from, and the harness it works in. Config fills it from a
+    `RoleConfig`; no provider reads the environment. Unset (`None`) knobs are not sent.
     """
 
     provider: str
@@ -85,8 +86,25 @@ class ModelSpec:
     """
     options: Mapping[str, Any] = field(default_factory=dict)
     """Provider-specific settings, by name."""
+    harness: str = "chat"
+    """How a target works on tasks."""
+    agent: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the agent program that the harness drives: path, profile, sandbox ..."""
+    price: PriceConfig | None = None
+    """Price in the configuration, where one is."""
+    hedges: bool = True
+    """True where a call that takes far longer than usual is asked once more."""
     remark: Callable[[str], None] = field(default=_unheard, repr=False, compare=False)
     """Hears what a person should know of how the provider asks; a run makes a notice of it."""
+
+    def at(self, address: str) -> ModelSpec:
+        """The same, measured as the model of that address."""
+        return replace(self, address=address)
+
+    @property
+    def max_tokens(self) -> int:
+        """The output cap of its calls."""
+        return self.cap or DEFAULT_MAX_TOKENS
 
     @property
     def may_reason(self) -> bool:

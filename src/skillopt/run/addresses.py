@@ -13,16 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from skillopt.config.roles import RoleSpec, address_of, parse_model_string
+from skillopt.config.roles import address_of, parse_model_string
 from skillopt.config.sections import RoleName
 from skillopt.config.services import declared
 from skillopt.errors import RunConflict, Stopped, UsageError
+from skillopt.models.port import ModelSpec
 from skillopt.run.job import Job, Target
 from skillopt.runs.database import Database
 from skillopt.runs.log import DATABASE, difference
 from skillopt.runs.reader import is_finished, is_run
 
-AskedModels: TypeAlias = Sequence[tuple[RoleName, RoleSpec]]
+AskedModels: TypeAlias = Sequence[tuple[RoleName, ModelSpec]]
 AddressMap: TypeAlias = dict[str, dict[str, str]]
 """By role and model: each address that was asked, and the one under which its answers are kept."""
 _NOTE = "addresses"
@@ -35,7 +36,7 @@ def note_addresses(database: Database, asked: AskedModels) -> None:
     before = database.noted(_NOTE)
     noted = AddressMap() if before is None or not database.holds_answers() else json.loads(before)
     for role, spec in asked:
-        noted.setdefault(_model(role, spec), {})[address_of(spec.model)] = spec.model.address or ""
+        noted.setdefault(_model(role, spec), {})[address_of(spec)] = spec.address or ""
     if (now := json.dumps(noted, sort_keys=True)) != before:
         database.note(_NOTE, now)
 
@@ -102,8 +103,8 @@ def kept_addresses(
 def at_kept(one: T, kept: AddressMap) -> T:
     """The job or target with the addresses under which its answers are kept."""
 
-    def moved(role: RoleName, spec: RoleSpec) -> RoleSpec:
-        address = spec.model.address or ""
+    def moved(role: RoleName, spec: ModelSpec) -> ModelSpec:
+        address = spec.address or ""
         return spec.at(kept.get(_model(role, spec), {}).get(address, address))
 
     if isinstance(one, Target):
@@ -148,10 +149,10 @@ def _is_moved(folder: Path, identity: Mapping[str, Any]) -> bool:
     return all(re.match(r"  (?:[\w.]+\.address|targets): ", line) for line in lines)
 
 
-def _grouped(asked: AskedModels) -> dict[str, tuple[RoleSpec, set[str]]]:
-    groups: dict[str, tuple[RoleSpec, set[str]]] = {}
+def _grouped(asked: AskedModels) -> dict[str, tuple[ModelSpec, set[str]]]:
+    groups: dict[str, tuple[ModelSpec, set[str]]] = {}
     for role, spec in asked:
-        groups.setdefault(_model(role, spec), (spec, set()))[1].add(spec.model.address or "")
+        groups.setdefault(_model(role, spec), (spec, set()))[1].add(spec.address or "")
     return groups
 
 
@@ -180,8 +181,8 @@ def _noted(folder: Path) -> tuple[dict[str, Any], AddressMap]:
         database.shut()
 
 
-def _model(role: RoleName, spec: RoleSpec) -> str:
-    return _named(role, spec.harness, spec.model.provider, spec.model.name)
+def _model(role: RoleName, spec: ModelSpec) -> str:
+    return _named(role, spec.harness, spec.provider, spec.name)
 
 
 def _named(role: str, harness: str, provider: str, name: str) -> str:
@@ -190,6 +191,6 @@ def _named(role: str, harness: str, provider: str, name: str) -> str:
     return f"{role} {'' if harness == 'chat' else f'{harness}/'}{provider}:{name}"
 
 
-def _shown(address: str, spec: RoleSpec) -> str:
-    own = declared().service(spec.model.provider).urls
+def _shown(address: str, spec: ModelSpec) -> str:
+    own = declared().service(spec.provider).urls
     return address or (own[0] if own else "an address that was not noted")

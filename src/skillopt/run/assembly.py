@@ -68,7 +68,7 @@ class OpenRun:
 
     async def drain(self) -> None:
         """Wait for calls already sent, so that what is paid is kept."""
-        longest = max(spec.model.timeout for _, spec in asked_by(self.job))
+        longest = max(spec.timeout for _, spec in asked_by(self.job))
         sent = [asyncio.ensure_future(one.drain()) for one in (self.models, self.targets)]
         await asyncio.wait(sent, timeout=longest + DRAIN_SECONDS)
 
@@ -230,10 +230,9 @@ def own_cache(job: Job) -> Path | None:
     """
     config = job.config
     is_plain = all(
-        spec.harness == "chat" and spec.model.temperature == 0 and spec.model.api_key is not None
-        for spec in job.specs
+        spec.harness == "chat" and spec.temperature == 0 and spec.api_key is not None for spec in job.specs
     )
     if not (config.cache.shared and config.store.tasks and is_plain) or job.simulated or job.division.folds:
         return None
-    asked = sorted({(spec.model.provider, spec.model.address or "") for spec in job.specs})
+    asked = sorted({(spec.provider, spec.address or "") for spec in job.specs})
     return cache_folder() / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]}.db"

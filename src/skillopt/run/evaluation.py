@@ -300,7 +300,7 @@ def eval_folder(job: Job, resolved: Resolved, targets: Sequence[Target] = ()) ->
     if out is not None and resolved.provenance["env.out_root"].layer in ("flag", "cfg-options"):
         return out  # a config file's out_root is the training run's folder
     told = [job.identity()[name] for name in ("env", "tasks")]
-    asked = {spec.model.address or "" for role, spec in asked_by(job, targets) if role == "target"} - {""}
+    asked = {spec.address or "" for role, spec in asked_by(job, targets) if role == "target"} - {""}
     told += [sorted(asked)] if asked else []
     digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:10]
     return Path.cwd() / "outputs" / f"eval_{job.benchmark.name}_{digest}"

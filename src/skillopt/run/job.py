@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.config.record import run_identity
-from skillopt.config.roles import RoleSpec, resolve_role
+from skillopt.config.roles import resolve_role
 from skillopt.config.schema import Config
 from skillopt.config.sections import RoleName
 from skillopt.errors import ConfigError
 from skillopt.harnesses import identity_of, works_alone
+from skillopt.models.port import ModelSpec
 from skillopt.models.world.rules import unanswerable
 from skillopt.optimizer.proof import is_small
 from skillopt.redact import Scrubber
@@ -39,19 +40,19 @@ class Target:
     """Its model string."""
     settings: str
     """Hash of all that can change what it does: model, sampling, cap, harness; not address and key."""
-    spec: RoleSpec
+    spec: ModelSpec
     has_namesake: bool = False
     """Whether the same model at another address is a target beside it."""
 
     @property
     def name(self) -> str:
         """The model string, with the address where that alone tells it from another target."""
-        return f"{self.model}@{self.spec.model.address}" if self.has_namesake else self.model
+        return f"{self.model}@{self.spec.address}" if self.has_namesake else self.model
 
     @property
     def digest(self) -> str:
         """Hash of all that can change what it does, the address among it."""
-        address = self.spec.model.address
+        address = self.spec.address
         return _short_hash(self.settings + address) if address else self.settings
 
     @classmethod
@@ -59,7 +60,7 @@ class Target:
         """The target that a configuration names; raises `ConfigError` where key or endpoint is missing."""
         spec = resolve_role(config, "target", needs_key=needs_key)
         identity = json.dumps(run_identity(config)["model"]["target"], sort_keys=True)
-        identity += identity_of(spec.harness, spec.model)
+        identity += identity_of(spec.harness, spec)
         return cls(model=config.model.target.name, settings=_short_hash(identity), spec=spec)
 
 
@@ -86,14 +87,14 @@ class Job:
     benchmark: Benchmark
     division: Division
     seed: Skill
-    target: RoleSpec
-    optimizer: RoleSpec
+    target: ModelSpec
+    optimizer: ModelSpec
     scrubber: Scrubber
     settings: dict[str, Any]
     """The resolved configuration without secrets, for `settings.json`."""
-    judge: RoleSpec | None = None
+    judge: ModelSpec | None = None
     """The model that scores, where the benchmark wants one."""
-    proposer: RoleSpec | None = None
+    proposer: ModelSpec | None = None
     """The agent that proposes edits, where one does."""
     look_back: LookBack | None = None
     """What the run goes on from, where it is not the first of its skill."""
@@ -130,7 +131,7 @@ class Job:
         return ", ".join(one.name for one in self.targets) or self.config.model.target.name
 
     @property
-    def specs(self) -> tuple[RoleSpec, ...]:
+    def specs(self) -> tuple[ModelSpec, ...]:
         """What each target is built from."""
         return tuple(one.spec for one in self.targets) or (self.target,)
 
@@ -138,19 +139,19 @@ class Job:
     def in_world(self) -> bool:
         """Whether the simulated world has a part in the run."""
         asked = (*self.specs, self.optimizer)
-        return "world" in (*(role.model.provider for role in asked), self.benchmark.name)
+        return "world" in (*(role.provider for role in asked), self.benchmark.name)
 
     @property
     def world_trouble(self) -> str:
         """Why a simulated target cannot answer these tasks; empty where it can, and for a real one."""
-        is_world = all(role.model.provider == "world" for role in self.specs)
+        is_world = all(role.provider == "world" for role in self.specs)
         return unanswerable(task.prompt for task in self.splits.val) if is_world else ""
 
     @property
     def simulated(self) -> bool:
         """Whether anything of the run is simulated. A model called simulated is taken at its word."""
         return self.in_world or any(
-            role.model.name.startswith("simulated") for role in (*self.specs, self.optimizer)
+            role.name.startswith("simulated") for role in (*self.specs, self.optimizer)
         )
 
     @property
@@ -170,7 +171,7 @@ class Job:
         """Whether the optimizer is asked in the form for small models."""
         role = self.config.model.optimizer
         if role.prompts == "auto":
-            is_wanted = is_small(self.optimizer.model.name, role.context_window)
+            is_wanted = is_small(self.optimizer.name, role.context_window)
         else:
             is_wanted = role.prompts == "small"
         return is_wanted and self.config.optimizer.skill_update_mode == "patch"
@@ -193,16 +194,16 @@ class Job:
         return told_bad_rows(bad) if bad else ""
 
     @property
-    def roles(self) -> dict[RoleName, RoleSpec]:
+    def roles(self) -> dict[RoleName, ModelSpec]:
         """What the models are built from, by role; of several targets the first."""
-        every: dict[RoleName, RoleSpec | None] = {"target": self.target, "optimizer": self.optimizer}
+        every: dict[RoleName, ModelSpec | None] = {"target": self.target, "optimizer": self.optimizer}
         every |= {"judge": self.judge, "proposer": self.proposer}
         return {role: spec for role, spec in every.items() if spec is not None}
 
     @property
     def addresses(self) -> dict[RoleName, str]:
         """What the addresses of the models are in a measurement, by role."""
-        return {role: spec.model.address or "" for role, spec in self.roles.items()}
+        return {role: spec.address or "" for role, spec in self.roles.items()}
 
     def identity(self) -> dict[str, Any]:
         """What can change a result; a folder belongs to one identity."""
@@ -214,10 +215,10 @@ class Job:
             "skill_files": carried or None,
             "targets": [one.digest for one in self.targets] or None,
             "body": None if self.listing is None else self.seed.document.digest,
-            "target_version": identity_of(self.target.harness, self.target.model) or None,
+            "target_version": identity_of(self.target.harness, self.target) or None,
             "start": None if self.start is None else self.start.digest,
             "folds": len(self.division.folds) or None,
-            "proposer_version": None if proposer is None else identity_of(proposer.harness, proposer.model),
+            "proposer_version": None if proposer is None else identity_of(proposer.harness, proposer),
             "look_back": None if past is None else [past.older.digest, tasks_digest(past.tasks)],
         }
         return {
@@ -252,7 +253,7 @@ def distinct_targets(targets: Sequence[Target]) -> list[Target]:
             f"The target {', '.join(twice)} is named more than once. Name it once; --repeats N draws each"
             " task N times."
         )
-    places = {(target.model, target.spec.model.address) for target in targets}
+    places = {(target.model, target.spec.address) for target in targets}
     models = [model for model, _ in places]
     return [replace(target, has_namesake=models.count(target.model) > 1) for target in targets]
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skillopt.agents import agents
-from skillopt.config.roles import RoleSpec
 from skillopt.config.schema import Config
 from skillopt.config.sections import PriceConfig, RoleName
 from skillopt.errors import ConfigError, Stopped
@@ -71,10 +70,10 @@ class ModelStack:
         self.rollout_slots = Slots(self.job.config.env.workers)
         self._extra = Extra(test_calls=2 * len(self.job.splits.test))
 
-    def of(self, role: Role, spec: RoleSpec) -> Recorded:
+    def of(self, role: Role, spec: ModelSpec) -> Recorded:
         """A provider behind the stack that every call passes: recorded, limited, budgeted, scrubbed."""
-        at_home = replace(self._at_home(spec.model), remark=self.remark)
-        declared = declaration(spec.model.provider)
+        at_home = replace(self._at_home(spec), remark=self.remark)
+        declared = declaration(spec.provider)
         provider = declared(self._bounded(at_home, spec.max_tokens))
         self.closing.push_async_callback(provider.close)
         config, scrubber = self.job.config, self.job.scrubber
@@ -99,8 +98,8 @@ class ModelStack:
             scrubbed,
             self.ledger,
             price,
-            has_fixed_cap=declared.fixes_cap(spec.model),
-            may_reason=spec.model.may_reason,
+            has_fixed_cap=declared.fixes_cap(spec),
+            may_reason=spec.may_reason,
         )
         limits: RateLimits | None = getattr(provider, "limits", None)
         stack: Model = Limited(paid, limiter, limits)
@@ -174,7 +173,7 @@ class Targets:
     executor: Executor | None = None
     own: Evaluator = field(init=False)
     _judge: ModelJudge | None = None
-    _made: list[tuple[tuple[RoleSpec, str], Evaluator]] = field(default_factory=list)
+    _made: list[tuple[tuple[ModelSpec, str], Evaluator]] = field(default_factory=list)
     _proposing: list[Evaluator] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -189,7 +188,7 @@ class Targets:
             in_turn = {task.id: place % len(each) for place, task in enumerate(job.splits.train)}
             self.own = SeveralTargets(each, in_turn)
 
-    def of(self, spec: RoleSpec, skill: Skill) -> Evaluator:
+    def of(self, spec: ModelSpec, skill: Skill) -> Evaluator:
         """The evaluator of a target that installs a skill with the files beside its text."""
         wanted = (spec, carried_files(spec, skill))
         for made, evaluator in self._made:
@@ -199,19 +198,19 @@ class Targets:
         self._made.append((wanted, evaluator))
         return evaluator
 
-    def proposing(self, spec: RoleSpec, work: Benchmark) -> Evaluator:
+    def proposing(self, spec: ModelSpec, work: Benchmark) -> Evaluator:
         """The evaluator in which an agent works on proposals, paid as the optimizer is."""
         job = self.job
         price = price_for(job.config, "proposer", spec)
         setup = Setup(
-            model=spec.model,
+            model=spec,
             agent=spec.agent,
             rollout_budget=RolloutBudget(self.ledger, price, allowance_of(job.config), role="optimizer"),
             scrub=job.scrubber.scrub,
         )
         evaluator = Evaluator(
             harness=harnesses.get(spec.harness)(setup),
-            model=NotAsked(spec.model),
+            model=NotAsked(spec),
             benchmark=work,
             rollouts=self.rollouts,
             workers=1,
@@ -227,10 +226,10 @@ class Targets:
         for evaluator in (*(made for _, made in self._made), *self._proposing):
             await evaluator.drain()
 
-    def _make(self, spec: RoleSpec, skill: Skill) -> Evaluator:
+    def _make(self, spec: ModelSpec, skill: Skill) -> Evaluator:
         job, config = self.job, self.job.config
         setup = Setup(
-            model=spec.model,
+            model=spec,
             agent=spec.agent,
             skill=skill,
             listing=None if job.listing is None else replace(job.listing, skill=skill),
@@ -241,7 +240,7 @@ class Targets:
             scrub=job.scrubber.scrub,
         )
         harness: Harness = harnesses.get(spec.harness)(setup)
-        model = self.models.of("target", spec) if harness.asks_model else NotAsked(spec.model)
+        model = self.models.of("target", spec) if harness.asks_model else NotAsked(spec)
         evaluator = Evaluator(
             harness=harness,
             model=model,
@@ -249,7 +248,7 @@ class Targets:
             rollouts=self.rollouts,
             workers=UNBOUNDED if model.concurrency == UNBOUNDED else config.env.workers,
             max_tokens=spec.max_tokens,
-            cap_is_own_limit=harness.asks_model and declaration(spec.model.provider).cap_is_own_limit,
+            cap_is_own_limit=harness.asks_model and declaration(spec.provider).cap_is_own_limit,
             scrub=job.scrubber.scrub,
             judge=self._judge,
             executor=self.executor,
@@ -260,7 +259,7 @@ class Targets:
         return evaluator
 
 
-def carried_files(spec: RoleSpec, skill: Skill) -> str:
+def carried_files(spec: ModelSpec, skill: Skill) -> str:
     """Hash of the files that a target gets beside a skill's text; empty where it gets none."""
     return carried_digest(skill) if works_alone(spec.harness) else ""
 
@@ -278,28 +277,27 @@ def allowance_of(config: Config) -> Budget:
     return Budget(tokens=allowed.tokens, usd=_exact(allowed.usd))
 
 
-def known_price(spec: RoleSpec) -> Price | None:
+def known_price(spec: ModelSpec) -> Price | None:
     """The price of a role's model: as declared, else as published; None is unknown, and is not zero."""
     if spec.price is not None:
         return _declared(spec.price)
-    if spec.model.provider not in PROVIDERS.names():  # a login that only an agent program can use
+    if spec.provider not in PROVIDERS.names():  # a login that only an agent program can use
         return None
-    model = spec.model
-    by_key = (one for one in agents() if one.login == model.provider and one.prefers_vendor_key)
+    by_key = (one for one in agents() if one.login == spec.provider and one.prefers_vendor_key)
     program = next(by_key, None)
-    if program is not None and model.api_key and not model.api_key.startswith(program.token_prefix):
-        return price_of(program.vendor, model.name, base_url=model.base_url)
-    return price_of(model.provider, model.name, base_url=model.base_url)
+    if program is not None and spec.api_key and not spec.api_key.startswith(program.token_prefix):
+        return price_of(program.vendor, spec.name, base_url=spec.base_url)
+    return price_of(spec.provider, spec.name, base_url=spec.base_url)
 
 
-def least_cap(spec: RoleSpec) -> int:
+def least_cap(spec: ModelSpec) -> int:
     """The output that a call of a role sets aside where a budget leaves no more."""
-    name = spec.model.provider
-    is_fixed = name in PROVIDERS.names() and declaration(name).fixes_cap(spec.model)
+    name = spec.provider
+    is_fixed = name in PROVIDERS.names() and declaration(name).fixes_cap(spec)
     return spec.max_tokens if is_fixed else min(spec.max_tokens, LEAST_CAP)
 
 
-def price_for(config: Config, role: RoleName, spec: RoleSpec) -> Price | None:
+def price_for(config: Config, role: RoleName, spec: ModelSpec) -> Price | None:
     """The price of a role's model; raises `ConfigError` where a budget in dollars needs one not known."""
     price = known_price(spec)
     in_agent = works_alone(spec.harness)
@@ -310,7 +308,7 @@ def price_for(config: Config, role: RoleName, spec: RoleSpec) -> Price | None:
     ):
         hint = "set budget.per_rollout.usd, " if in_agent else ""
         raise ConfigError(
-            f"A budget in dollars needs a price for the {role} {spec.model.name!r}, and none is known."
+            f"A budget in dollars needs a price for the {role} {spec.name!r}, and none is known."
             f" Declare model.{role}.price (input and output, dollars per million tokens), {hint}or give"
             " the budget in tokens or calls."
         )

@@ -9,12 +9,13 @@ from pathlib import Path
 from skillopt.benchmarks import benchmarks
 from skillopt.config.load import Resolved
 from skillopt.config.record import as_json
-from skillopt.config.roles import RoleSpec, provider_of, resolve_role
+from skillopt.config.roles import provider_of, resolve_role
 from skillopt.config.run_settings import refuse_foreign
 from skillopt.config.schema import Config
 from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.files import read_text
 from skillopt.harnesses import works_alone
+from skillopt.models.port import ModelSpec
 from skillopt.redact import Scrubber
 from skillopt.run.job import Division, Job, Target, distinct_targets, tasks_digest
 from skillopt.runs.answers import TASKS, stored_tasks
@@ -123,7 +124,7 @@ def _check_proof(config: Config) -> None:
         )
 
 
-def _proposer(config: Config, needs_key: bool) -> RoleSpec | None:
+def _proposer(config: Config, needs_key: bool) -> ModelSpec | None:
     """The agent that proposes; refuses what would have no effect beside a proposer."""
     name = config.train.proposer
     if name == "analysts":
@@ -176,11 +177,11 @@ def _with_regions(skill: Skill) -> Skill:
     return skill
 
 
-def _judge(config: Config, benchmark: Benchmark, needs_key: bool) -> RoleSpec | None:
+def _judge(config: Config, benchmark: Benchmark, needs_key: bool) -> ModelSpec | None:
     if not (isinstance(benchmark, WantsJudge) and benchmark.wants_judge):
         return None
     judge = resolve_role(config, "judge", needs_key=needs_key)
-    if judge.model.provider == "world":
+    if judge.provider == "world":
         raise ConfigError(
             "Answers are to be judged, and the simulated world judges none. Name a model that does:"
             " model.judge (--judge)."

@@ -76,7 +76,7 @@ def _opening(opened: OpenRun, name: str, kind: TrackerPlugin) -> Opening:
 def _tell_call(opened: OpenRun, entry: Entry) -> None:
     if entry.opened is None:
         return
-    model = opened.job.roles.get(entry.role, opened.job.optimizer).model
+    model = opened.job.roles.get(entry.role, opened.job.optimizer)
     opened.run.emit(
         Called(
             role=entry.role,

@@ -126,7 +126,7 @@ def _may_run_ahead(job: Job, ledger: Ledger) -> bool:
     """Whether rollouts may run before their turn: no budget could end earlier for it, no agent is paid as a
     whole, nobody answers by hand, and no limit on effort could make the baseline the end.
     """
-    is_cheap = not any(works_alone(one.harness) or one.model.provider == "handoff" for one in job.specs)
+    is_cheap = not any(works_alone(one.harness) or one.provider == "handoff" for one in job.specs)
     limits = (job.config.gate.max_tokens_increase, job.config.gate.max_latency_increase)
     is_bounded = ledger.budget.is_limited or any(limit is not None for limit in limits)
     return job.config.train.ahead == "auto" and is_cheap and not is_bounded
@@ -224,9 +224,9 @@ def _rewriter(opened: OpenRun) -> Model | None:
     """The optimizer with the effort of a rewrite, where that is another."""
     config, spec = opened.job.config, opened.job.optimizer
     effort = config.model.rewrite_reasoning_effort
-    if config.optimizer.skill_update_mode == "patch" or effort in (None, spec.model.reasoning_effort):
+    if config.optimizer.skill_update_mode == "patch" or effort in (None, spec.reasoning_effort):
         return None
-    return opened.models.of("optimizer", replace(spec, model=replace(spec.model, reasoning_effort=effort)))
+    return opened.models.of("optimizer", replace(spec, reasoning_effort=effort))
 
 
 def _proposer(opened: OpenRun, model: Model) -> Proposer | None:

@@ -12,12 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 
-from skillopt.config.roles import RoleSpec
 from skillopt.errors import ModelError
 from skillopt.evaluation.judge import ATTEMPTS
 from skillopt.messages import Message, Request, Role, Usage
 from skillopt.models import PROVIDERS, provider
-from skillopt.models.port import Model
+from skillopt.models.port import Model, ModelSpec
 from skillopt.money import TEST_STAGE, Price, cost
 from skillopt.run.crossfit import fold_of
 from skillopt.run.description import format_listed_beside
@@ -47,9 +46,7 @@ def estimate(
     """
     roles = _asked(job)
     prices = {role: known_price(spec) for role, spec in roles.items()}
-    guessed = {
-        role: None if spec.model.provider == "world" else REPLY_TOKENS[role] for role, spec in roles.items()
-    }
+    guessed = {role: None if spec.provider == "world" else REPLY_TOKENS[role] for role, spec in roles.items()}
     # Of a cross-fitted run one part is rehearsed, the last round of a fold; the others are like it.
     folds = job.division.folds
     part = fold_of(job, folds[0][-1:]) if folds else job
@@ -192,16 +189,16 @@ class Speed:
     written: float
 
 
-def local_roles(job: Job) -> dict[Role, RoleSpec]:
+def local_roles(job: Job) -> dict[Role, ModelSpec]:
     """The roles whose model works on this machine, one call after the other."""
     return {
         role: spec
         for role, spec in _asked(job).items()
-        if spec.model.provider in PROVIDERS.names() and provider(spec.model.provider).on_this_machine
+        if spec.provider in PROVIDERS.names() and provider(spec.provider).on_this_machine
     }
 
 
-def _asked(job: Job) -> dict[Role, RoleSpec]:
+def _asked(job: Job) -> dict[Role, ModelSpec]:
     """The roles whose calls are counted; an agent that proposes is the optimizer."""
     return {role: spec for role, spec in job.roles.items() if role != "proposer"}
 
@@ -210,7 +207,7 @@ async def speeds_of(job: Job, clock: Callable[[], float] = time.perf_counter) ->
     """Three short calls to each model of this machine; the first loads it and is not timed."""
     found: dict[Role, Speed] = {}
     for role, spec in local_roles(job).items():
-        model = provider(spec.model.provider)(spec.model)
+        model = provider(spec.provider)(spec)
         try:
             found[role] = await _speed(model, role, clock)
         finally:

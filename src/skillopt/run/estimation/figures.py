@@ -94,7 +94,7 @@ def largest_reply(job: Job) -> tuple[int, str]:
         target = (budget.per_rollout.tokens or FIRST_TOKENS, "budget.per_rollout.tokens")
     caps = [(least_cap(job.optimizer), "model.optimizer.max_tokens")]
     if job.config.optimizer.skill_update_mode != "patch":  # a reply holds a whole skill
-        rewriter = replace(job.optimizer, max_tokens=config.rewrite_max_completion_tokens)
+        rewriter = replace(job.optimizer, cap=config.rewrite_max_completion_tokens)
         caps.append((least_cap(rewriter), "model.rewrite_max_completion_tokens"))
     return max(target, *((min(cap, config.optimizer.context_window // 2), key) for cap, key in caps))
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
-from skillopt.config.roles import RoleSpec
 from skillopt.evaluation.runner import Evaluator
 from skillopt.events import Checkpoint
 from skillopt.events.state import MemoryEntry
 from skillopt.harnesses import works_alone
 from skillopt.messages import Role
+from skillopt.models.port import ModelSpec
 from skillopt.models.providers.world import build as world_of
 from skillopt.models.world.rules import ANCHOR, WorldRules
 from skillopt.money import Budget, Ledger
@@ -191,9 +191,9 @@ def _part_of(job: Job) -> tuple[Job, Scale]:
     return replace(job, config=config.having(eased), division=replace(job.division, splits=part)), scale
 
 
-def _rules_of(spec: RoleSpec) -> WorldRules:
+def _rules_of(spec: ModelSpec) -> WorldRules:
     """The simulated world's own rules; for a real model those of a target that seldom errs not at all."""
-    return world_of(spec.model).rules if spec.model.provider == "world" else WorldRules(noise=REAL_NOISE)
+    return world_of(spec).rules if spec.provider == "world" else WorldRules(noise=REAL_NOISE)
 
 
 class _Log:
