@@ -21,8 +21,8 @@ from playwright.sync_api import Page
 
 from dashboard._browser import Server, Tab, chromium, serving, tab
 from dashboard._places import staged
-from skillopt.runs.growth import growth
 from skillopt.runs.reader import read_facts
+from skillopt.runs.tasks import growth
 from skillopt_webui._runs import Roots
 from skillopt_webui.report import page as report
 

@@ -14,10 +14,10 @@ from cli._commands import run
 from skillopt.evaluation.compare import compare
 from skillopt.evaluation.significance import TONES, significance
 from skillopt.models.world.rules import FAMILIES
-from skillopt.runs.growth import growth
 from skillopt.runs.listing import Listing
 from skillopt.runs.reader import read_facts
 from skillopt.runs.side_by_side import in_words, score_table
+from skillopt.runs.tasks import growth
 from skillopt.train.claim import TestReport
 from skillopt_webui.render.run import hero
 from skillopt_webui.render.stairs import stairs

@@ -15,7 +15,7 @@ from skillopt.errors import BudgetSpent
 from skillopt.events import Event
 from skillopt.run import Job, Result, open_run, train
 from skillopt.runs.log import DATABASE
-from skillopt.runs.stored import StoredTexts
+from skillopt.runs.tail import StoredTexts
 from skillopt.skill.store import Skills
 from skillopt.tasks.task import SPLITS, Split
 from skillopt_sleep import NightSettings, Roles

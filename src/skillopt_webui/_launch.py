@@ -28,7 +28,7 @@ from skillopt.errors import ConfigError, UsageError
 from skillopt.files import holder, make_private_folder, write_bytes
 from skillopt.process import Finished, own_program, run_process, start_detached
 from skillopt.redact import Scrubber, looks_secret
-from skillopt.runs.origin import origin_folder
+from skillopt.runs.notes import origin_folder
 from skillopt.runs.reader import is_run
 from skillopt_webui._runs import Roots
 

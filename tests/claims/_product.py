@@ -101,7 +101,7 @@ from skillopt.runs.explain import replay as gather
 from skillopt.runs.log import DATABASE, EVENTS, read_events
 from skillopt.runs.reader import is_run, read_run
 from skillopt.runs.status import RunStatus
-from skillopt.runs.stored import StoredTexts
+from skillopt.runs.tail import StoredTexts
 from skillopt.skill.document import Document
 from skillopt.skill.edits import apply, parse_edit
 from skillopt.skill.folder import load_skill

@@ -12,7 +12,7 @@ from cli._commands import SMALL, Command, run
 from skillopt.changes.files import digest
 from skillopt.files import person_folder
 from skillopt.models.world.rules import SEED_SKILL
-from skillopt.runs.origin import note_origin, origin_folder
+from skillopt.runs.notes import note_origin, origin_folder
 
 HEAD = "---\nname: cases\ndescription: Answers cases with their code. Use it for cases.\n---\n"
 

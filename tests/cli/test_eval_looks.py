@@ -12,7 +12,7 @@ import pytest
 
 from cli._commands import SMALL, Command
 from skillopt.files import lock
-from skillopt.runs.looks import LOOKS, read_looks
+from skillopt.runs.notes import LOOKS, read_looks
 
 WORDS = ("eval", "quickstart", "--quiet", "--cfg-options", *SMALL)
 

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from cli._commands import Command
 from skillopt.cli.replay import frame
-from skillopt.runs.growth import growth
 from skillopt.runs.reader import read_facts
+from skillopt.runs.tasks import growth
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from cli._commands import Command, Ran, run
 from skillopt.errors import UsageError
 from skillopt.events import Event, Spending
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
-from skillopt.runs.answers import stored_tasks
+from skillopt.runs.evidence import stored_tasks
 from skillopt.runs.reader import is_part, read_facts
-from skillopt.runs.stored import noted_identity
+from skillopt.runs.tail import noted_identity
 from skillopt.tasks.task import SPLITS
 
 SAID = ("train",) * 9 + ("val",) * 6 + ("test",) * 9

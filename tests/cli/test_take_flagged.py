@@ -11,9 +11,9 @@ import skillopt
 from _loopback import Call, LoopbackProvider
 from cli._commands import Command
 from skillopt.messages import Request
-from skillopt.runs.flagged import flagged_lines
-from skillopt.runs.growth import growth
+from skillopt.runs.best import flagged_lines
 from skillopt.runs.reader import read_run
+from skillopt.runs.tasks import growth
 from skillopt.testing import FunctionModel
 from skillopt_webui.render.run import screen
 

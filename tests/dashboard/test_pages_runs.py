@@ -25,10 +25,10 @@ from runs._log import baseline, fold, row, started, step
 from skillopt.files import lock
 from skillopt.models.world.rules import SEED_SKILL
 from skillopt.money import Amount
-from skillopt.runs.answers import stored_tasks
 from skillopt.runs.database import Database
-from skillopt.runs.growth import growth
+from skillopt.runs.evidence import stored_tasks
 from skillopt.runs.reader import RunReader, read_facts
+from skillopt.runs.tasks import growth
 from skillopt.runs.values import Facts
 from skillopt.train.claim import TestReport
 from skillopt_webui._page import Parts

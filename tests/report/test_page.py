@@ -21,9 +21,8 @@ from report._page import Page
 from runs._log import SEED, baseline, fold, look, row, six, started, state, step
 from skillopt.cli.replay import frame
 from skillopt.events import Checkpoint, Event, Minibatch
-from skillopt.runs.growth import growth
 from skillopt.runs.reader import read_facts
-from skillopt.runs.tasks import compare_tasks
+from skillopt.runs.tasks import compare_tasks, growth
 from skillopt.runs.words import interval
 from skillopt.train.claim import TestReport
 from skillopt_webui.render.document import SCRIPT

@@ -9,7 +9,7 @@ import pytest
 
 from skillopt.events import TestMeasured
 from skillopt.redact import Scrubber
-from skillopt.runs.answers import RunAnswers, read_answers, write_tasks
+from skillopt.runs.evidence import RunAnswers, read_answers, write_tasks
 from skillopt.runs.reader import read_run
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task

@@ -24,10 +24,9 @@ from dashboard._visits import visit_of
 from skillopt.cli.replay import frame
 from skillopt.events import HandedOver, Judged, Pruned
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
-from skillopt.runs.answers import GivenAnswer, read_answers
-from skillopt.runs.growth import growth
+from skillopt.runs.evidence import GivenAnswer, read_answers
 from skillopt.runs.reader import read_facts, read_run
-from skillopt.runs.tasks import MARK_SIGNS, compare_tasks
+from skillopt.runs.tasks import MARK_SIGNS, compare_tasks, growth
 from skillopt.runs.values import Facts
 from skillopt.skill.document import Document
 from skillopt_webui.report import page

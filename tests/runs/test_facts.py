@@ -15,11 +15,10 @@ from skillopt.events.records import CandidateRecord, ReopenedRecord
 from skillopt.messages import Usage
 from skillopt.money import Amount, Entry, Settlement, account_of
 from skillopt.runs.database import Database
-from skillopt.runs.lines import line_of
 from skillopt.runs.log import read_events
-from skillopt.runs.stored import StoredTexts
+from skillopt.runs.tail import StoredTexts
 from skillopt.runs.versions import note_of, patterns_of
-from skillopt.runs.words import outcomes
+from skillopt.runs.words import line_of, outcomes
 from skillopt.skill.edits import REWRITE, Edit
 from skillopt.skill.store import Skills
 from skillopt_webui.render.steps import edit_parts

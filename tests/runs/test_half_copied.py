@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from skillopt.errors import RunConflict
-from skillopt.runs.stored import StoredTexts, asked_twice
+from skillopt.runs.tail import StoredTexts, asked_twice
 
 READERS: list[Callable[[Path], Any]] = [
     lambda path: StoredTexts(path)("digest"),

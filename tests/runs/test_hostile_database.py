@@ -16,8 +16,7 @@ from skillopt.messages import Usage
 from skillopt.money import Amount
 from skillopt.runs.database import Database
 from skillopt.runs.listing import Listing
-from skillopt.runs.stored import StoredTexts, asked_twice, task_digests
-from skillopt.runs.tail import DatabaseTail
+from skillopt.runs.tail import DatabaseTail, StoredTexts, asked_twice, task_digests
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i, '' FROM n"
 DOORS: list[Callable[[Path], Any]] = [

@@ -25,12 +25,11 @@ from skillopt.messages import Role, Usage
 from skillopt.money import Amount, Entry, account_of
 from skillopt.run import Result, open_run, prepare, train
 from skillopt.runs.database import Database
-from skillopt.runs.live import group_of
+from skillopt.runs.fold import LedgerView
 from skillopt.runs.log import read_events
+from skillopt.runs.notes import group_of
 from skillopt.runs.reader import RunReader, RunReaders, find_run
-from skillopt.runs.spending import LedgerView
-from skillopt.runs.stored import StoredTexts
-from skillopt.runs.tail import DatabaseTail
+from skillopt.runs.tail import DatabaseTail, StoredTexts
 from skillopt.skill.store import Skills
 
 

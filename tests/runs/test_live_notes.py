@@ -8,8 +8,8 @@ from runs._log import SEED, baseline, six, started, state
 from skillopt.events import Arrived, Checkpoint, Event, Notice, StageOpened
 from skillopt.events.place import Place
 from skillopt.redact import Scrubber
-from skillopt.runs.live import EVERY, LiveNote, LiveWriter
 from skillopt.runs.log import Run, read_events
+from skillopt.runs.notes import EVERY, LiveNote, LiveWriter
 from skillopt.runs.reader import RunReader
 from skillopt.runs.status import RunStatus
 

@@ -11,7 +11,7 @@ from skillopt.events import TestMeasured
 from skillopt.files import lock
 from skillopt.redact import Scrubber
 from skillopt.runs.log import Run
-from skillopt.runs.looks import LOOKS, Look, MeasuredSkill, note_look, read_looks
+from skillopt.runs.notes import LOOKS, Look, MeasuredSkill, note_look, read_looks
 
 
 def look(*skills: str, target: str = "m", repeats: int = 1) -> Look:

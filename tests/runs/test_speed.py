@@ -69,7 +69,7 @@ import sys
 from pathlib import Path
 from skillopt_webui.server import registry
 from skillopt_webui.render.run import screen
-from skillopt.runs.growth import growth
+from skillopt.runs.tasks import growth
 from skillopt.runs.reader import RunReaders
 for name in registry.names():
     registry.get(name)

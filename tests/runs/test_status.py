@@ -14,7 +14,7 @@ import pytest
 from runs._log import record, state
 from skillopt.events import Checkpoint, RunStarted, StageClosed, StageOpened, Updated
 from skillopt.money import Amount, Entry
-from skillopt.runs.spending import LedgerView
+from skillopt.runs.fold import LedgerView
 from skillopt.runs.status import RunStatus
 from skillopt.runs.words import LONGEST_MARKS, marks
 

@@ -17,11 +17,10 @@ from runs._log import SEED, baseline, closed, fold, six, started
 from skillopt.errors import UsageError
 from skillopt.events import Checkpoint
 from skillopt.events.records import ReopenedRecord
-from skillopt.runs.growth import growth
 from skillopt.runs.listing import Listing
 from skillopt.runs.log import read_events
 from skillopt.runs.reader import RunReader
-from skillopt.runs.tasks import MARKS, compare_task, matrix
+from skillopt.runs.tasks import MARKS, compare_task, growth, matrix
 from skillopt.runs.values import Facts
 from skillopt.runs.versions import moved, studies_behind
 from skillopt.skill.document import Document

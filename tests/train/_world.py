@@ -13,7 +13,7 @@ from skillopt import run as api
 from skillopt.config.load import load
 from skillopt.events import Event
 from skillopt.run import open_run, prepare
-from skillopt.runs.stored import StoredTexts
+from skillopt.runs.tail import StoredTexts
 from skillopt.skill.document import Document
 
 SMALL = {

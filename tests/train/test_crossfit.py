@@ -20,8 +20,8 @@ from skillopt.money import Amount, Budget
 from skillopt.run.crossfit import middle_rows
 from skillopt.runs.database import Database
 from skillopt.runs.explain import find
-from skillopt.runs.growth import growth
 from skillopt.runs.reader import find_run, is_part, read_facts, read_run
+from skillopt.runs.tasks import growth
 from skillopt.tasks.splits import FOLDS, divided, in_folds, in_rounds, rounds_for
 from skillopt.tasks.task import Task
 from skillopt.testing import FunctionModel

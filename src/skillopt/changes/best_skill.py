@@ -21,9 +21,16 @@ from skillopt.changes.files import FileChange, followed
 from skillopt.changes.journal import AppliedChange, ChangeJournal
 from skillopt.errors import UsageError
 from skillopt.files import as_usage_error, check_links_stay, person_folder
-from skillopt.runs.best import BestSkill, advice, installable, read_best
-from skillopt.runs.flagged import FlaggedLine, flagged_lines, refuse_unnamed
-from skillopt.runs.origin import is_made_here, origin_folder
+from skillopt.runs.best import (
+    BestSkill,
+    FlaggedLine,
+    advice,
+    flagged_lines,
+    installable,
+    read_best,
+    refuse_unnamed,
+)
+from skillopt.runs.notes import is_made_here, origin_folder
 from skillopt.runs.reader import RunReader, is_run, read_run
 from skillopt.skill.diff import unified
 from skillopt.skill.document import SKILL_FILE, Document

@@ -10,7 +10,7 @@ from skillopt.cli._console import coloured, open_console, print_json
 from skillopt.cli._options import Json, NewestRun, argument, option
 from skillopt.errors import UsageError
 from skillopt.runs import words
-from skillopt.runs.answers import AnsweredTask, GivenAnswer, RunAnswers, read_answers
+from skillopt.runs.evidence import AnsweredTask, GivenAnswer, RunAnswers, read_answers
 from skillopt.runs.reader import find_run, read_run
 from skillopt.runs.side_by_side import score_table
 from skillopt.tasks.scorers import as_text

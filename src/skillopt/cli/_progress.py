@@ -20,9 +20,8 @@ from skillopt.events import Answered, Checkpoint, Event, Notice, Updated
 from skillopt.events.records import StepRecord
 from skillopt.gate.gate import FIRST_ANSWERS
 from skillopt.run import OpenRun
-from skillopt.runs.lines import LogLine, line_of
 from skillopt.runs.status import RunStatus
-from skillopt.runs.words import duration, money, one_line, spent
+from skillopt.runs.words import LogLine, duration, line_of, money, one_line, spent
 from skillopt.skill.edits import OPS, Edit
 
 QUIET_SECONDS = 30.0

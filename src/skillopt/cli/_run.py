@@ -35,7 +35,7 @@ from skillopt.process.waiting import run_gently, signals_heard
 from skillopt.redact import Scrubber
 from skillopt.run import Job, Result, open_run
 from skillopt.runs import words
-from skillopt.runs.flagged import flagged_lines
+from skillopt.runs.best import flagged_lines
 from skillopt.runs.reader import read_facts, read_run
 from skillopt.runs.side_by_side import score_table
 from skillopt.runs.status import RunStatus

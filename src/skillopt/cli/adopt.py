@@ -14,7 +14,7 @@ from skillopt.changes.journal import AppliedChange
 from skillopt.cli._console import echo, print_json, tell
 from skillopt.cli._options import Json, NewestRun, TakeFlagged, option, simple
 from skillopt.errors import UsageError
-from skillopt.runs.flagged import refuse_unnamed
+from skillopt.runs.best import refuse_unnamed
 from skillopt.runs.reader import find_run
 from skillopt.skill.diff import print_coloured
 

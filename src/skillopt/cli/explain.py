@@ -13,8 +13,7 @@ from skillopt.cli._answers import lines, outcome
 from skillopt.cli._console import SafeConsole, open_console, print_json
 from skillopt.cli._options import Json, argument, option, simple
 from skillopt.runs import words
-from skillopt.runs.answers import RunAnswers, read_answers
-from skillopt.runs.edits import EditProof, StepProof, stored_proof
+from skillopt.runs.evidence import EditProof, RunAnswers, StepProof, read_answers, stored_proof
 from skillopt.runs.explain import VERDICT, Replay, find, replay
 from skillopt.runs.reader import RunReader, find_run, read_run
 from skillopt.tasks.splits import listed

@@ -18,10 +18,9 @@ from skillopt.cli._console import SafeConsole, coloured, echo, open_console
 from skillopt.cli._options import NewestRun, option, simple
 from skillopt.errors import UsageError
 from skillopt.files import as_usage_error, check_links_stay, write_text
-from skillopt.runs.growth import GrownLine, Growth, growth
 from skillopt.runs.reader import find_run, read_facts
 from skillopt.runs.side_by_side import tested
-from skillopt.runs.tasks import MARK_SIGNS, compare_tasks
+from skillopt.runs.tasks import MARK_SIGNS, GrownLine, Growth, compare_tasks, growth
 from skillopt.runs.values import Facts
 from skillopt.runs.words import NOT_MEASURED, SIGNS, count, interval, outcome, score
 from skillopt_webui.render.stairs import told

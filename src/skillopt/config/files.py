@@ -12,7 +12,7 @@ import yaml
 
 from skillopt.errors import ConfigError, suggest
 from skillopt.files import expand_home
-from skillopt.runs.origin import SETTINGS
+from skillopt.runs.notes import SETTINGS
 from skillopt.skill.document import SKILL_FILE
 
 PACKAGED = Path(__file__).resolve().parent.parent / "configs"

@@ -20,7 +20,7 @@ from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
 from skillopt.config.services import declared
 from skillopt.errors import ConfigError, UsageError
 from skillopt.redact import without_password
-from skillopt.runs.origin import SETTINGS, is_made_here
+from skillopt.runs.notes import SETTINGS, is_made_here
 from skillopt.tasks.benchmark import BenchmarkPlugin
 
 if TYPE_CHECKING:

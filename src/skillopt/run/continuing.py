@@ -14,12 +14,12 @@ from pathlib import Path
 from skillopt.errors import ConfigError
 from skillopt.files import lock_run, write_text
 from skillopt.run.job import Job, tasks_digest
-from skillopt.runs.answers import stored_tasks
 from skillopt.runs.database import Database
+from skillopt.runs.evidence import stored_tasks
 from skillopt.runs.log import DATABASE, EARLIER, STAYS, difference
-from skillopt.runs.looks import LOOKS, Look, MeasuredSkill, read_looks
+from skillopt.runs.notes import LOOKS, Look, MeasuredSkill, read_looks
 from skillopt.runs.reader import is_run, read_facts, read_figures
-from skillopt.runs.stored import task_digests
+from skillopt.runs.tail import task_digests
 from skillopt.runs.words import spent
 
 _MOVING = ".moving"

@@ -32,10 +32,10 @@ from skillopt.run.results import (
     note_in,
     write_results,
 )
-from skillopt.runs.answers import stored_tasks
+from skillopt.runs.evidence import stored_tasks
 from skillopt.runs.log import DATABASE
 from skillopt.runs.reader import is_in_rounds, is_run, read_figures, read_run
-from skillopt.runs.stored import task_digests
+from skillopt.runs.tail import task_digests
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
 from skillopt.tasks.splits import canonical_split

@@ -20,9 +20,9 @@ from skillopt.run.job import Job, tasks_digest
 from skillopt.runs.database import Database
 from skillopt.runs.exports import public_rows
 from skillopt.runs.log import DATABASE
-from skillopt.runs.looks import Look, MeasuredSkill, note_look, read_looks
+from skillopt.runs.notes import Look, MeasuredSkill, note_look, read_looks
 from skillopt.runs.reader import read_figures
-from skillopt.runs.stored import task_digests
+from skillopt.runs.tail import task_digests
 from skillopt.tasks.task import SPLITS, Split
 
 Compared: TypeAlias = Literal["hard", "soft"]

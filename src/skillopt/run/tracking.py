@@ -21,7 +21,7 @@ from skillopt.files import write_json
 from skillopt.money import Entry
 from skillopt.run.assembly import OpenRun
 from skillopt.runs.log import DATABASE
-from skillopt.runs.stored import StoredTexts
+from skillopt.runs.tail import StoredTexts
 from skillopt.trackers import trackers
 from skillopt.trackers.port import Opening, Tracker, TrackerPlugin
 

@@ -8,41 +8,20 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import suppress
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter
 
-from skillopt.errors import Kind, RunConflict, Stopped
+from skillopt.errors import Kind, Stopped
 from skillopt.events import SCHEMA
 from skillopt.messages import Reply, Request, Role, Usage, as_plain
 from skillopt.money import Amount, Entry, Settlement
-from skillopt.runs.entries import ENTRIES, entry_of
+from skillopt.runs.connection import ENTRIES, PATIENCE, TABLES, check_form, connect_reading, entry_of, opening
 from skillopt.tasks.rollout import Invalid, Score, Trajectory
-
-PATIENCE = 30.0
-"""Seconds to wait for a program that holds the file."""
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS replies (
-  key TEXT PRIMARY KEY, role TEXT NOT NULL, stage TEXT NOT NULL, place TEXT NOT NULL,
-  draw INTEGER NOT NULL, reply TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS trajectories (
-  rollout TEXT NOT NULL, attempt INTEGER NOT NULL, trajectory TEXT NOT NULL, PRIMARY KEY (rollout, attempt));
-CREATE TABLE IF NOT EXISTS invalid (
-  rollout TEXT NOT NULL, attempt INTEGER NOT NULL, stage TEXT NOT NULL, kind TEXT NOT NULL,
-  detail TEXT NOT NULL, PRIMARY KEY (rollout, attempt, stage));
-CREATE TABLE IF NOT EXISTS scores (
-  rollout TEXT NOT NULL, attempt INTEGER NOT NULL, scorer TEXT NOT NULL, score TEXT NOT NULL,
-  PRIMARY KEY (rollout, attempt, scorer));
-CREATE TABLE IF NOT EXISTS spending (
-  id INTEGER PRIMARY KEY, role TEXT NOT NULL, stage TEXT NOT NULL, place TEXT NOT NULL, state TEXT NOT NULL,
-  calls INTEGER NOT NULL, tokens INTEGER NOT NULL, reserved INTEGER NOT NULL, usd TEXT, usage TEXT);
-CREATE TABLE IF NOT EXISTS skills (digest TEXT PRIMARY KEY, text TEXT NOT NULL);
-"""
 
 _Read = TypeVar("_Read")
 _UNREADABLE = (sqlite3.Error, ValueError, TypeError, ArithmeticError, RecursionError)
@@ -81,9 +60,9 @@ class Database:
             self._db = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
-            _check_form(self._db, path)
+            check_form(self._db, path)
             if not self._db.execute("PRAGMA user_version").fetchone()[0]:
-                self._db.executescript(f"BEGIN; PRAGMA user_version={SCHEMA}; {_SCHEMA} COMMIT;")
+                self._db.executescript(f"BEGIN; PRAGMA user_version={SCHEMA}; {TABLES} COMMIT;")
             if alone:
                 keys = {"replies": "key", "trajectories": "rollout", "invalid": "rollout"}
                 self._kept = {
@@ -310,69 +289,6 @@ class Database:
     def noted_as(self, read: Callable[[str], _Read], name: str) -> _Read | None:
         """A note in the form that `read` makes of it."""
         return self._first("SELECT value FROM meta WHERE name = ?", (name,), lambda row: read(row[0]))
-
-
-def other_version(path: Path, version: object) -> RunConflict:
-    """What is said of a folder whose files have another form."""
-    return RunConflict(
-        f"{path} was written by another version of SkillOpt (form {version}, this one reads {SCHEMA});"
-        " nothing was changed. Use the version it was written with, or name another folder with --out_root."
-    )
-
-
-@contextmanager
-def opening(path: Path) -> Iterator[None]:
-    """What SQLite finds wrong inside, as an error that names the file: it may be damaged or half copied."""
-    try:
-        yield
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: SQLite quotes a damaged schema
-        raise _not_ours(path, error) from error
-
-
-def _check_form(database: sqlite3.Connection, path: Path) -> None:
-    """Raise `RunConflict` for another version, and for what no run makes: a view or a computed column answers
-    whatever it likes, or never.
-    """
-    version = database.execute("PRAGMA user_version").fetchone()[0]
-    held = _form_of(database)
-    if version != SCHEMA and held:
-        raise other_version(path, version or 1)
-    if odd := held - _own_form():
-        name, _ = min(odd)
-        raise _not_ours(path, f"it holds {name!r} in a form that no run makes")
-
-
-def _form_of(database: sqlite3.Connection) -> set[tuple[str, str]]:
-    """What a file holds, each with the statement that makes it; SQLite's own indexes have none."""
-    found = database.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
-    return {(str(name), " ".join(str(sql).split())) for name, sql in found}
-
-
-@cache
-def _own_form() -> set[tuple[str, str]]:
-    with closing(sqlite3.connect(":memory:")) as database:
-        database.executescript(_SCHEMA)
-        return _form_of(database)
-
-
-def _not_ours(path: Path, why: object) -> RunConflict:
-    return RunConflict(
-        f"{path} cannot be opened as a run's database: {why}. Put the right file back, or use another folder."
-    )
-
-
-def connect_reading(path: Path) -> sqlite3.Connection:
-    """A connection that can only look; a new one sees what was written since the last."""
-    # Without a log beside it nobody writes, and an immutable file is read without making one.
-    is_still = not path.with_name(path.name + "-wal").exists()
-    name = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_still else ''}"
-    database = sqlite3.connect(name, uri=True, isolation_level=None, timeout=PATIENCE)
-    try:
-        _check_form(database, path)
-    except BaseException:
-        database.close()
-        raise
-    return database
 
 
 def _dump(value: Any) -> str:

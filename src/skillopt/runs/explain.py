@@ -12,42 +12,21 @@ from skillopt.config.schema import EvaluationConfig, GateConfig
 from skillopt.errors import UsageError
 from skillopt.events import Judged, Row, StageClosed, Updated
 from skillopt.events.place import Place
-from skillopt.events.records import CandidateRecord, StepRecord
 from skillopt.events.state import Metric
 from skillopt.gate.constraints import Constraints, Effort, GateRuling, too_long
 from skillopt.gate.decision import Case, PolicyReader, RowId, worth_of, worths_of
 from skillopt.gate.gate import STAGE
 from skillopt.gate.policies import decide
-from skillopt.runs.answers import measured_rows
-from skillopt.runs.fold import LogSection
+from skillopt.runs.evidence import FoundVerdict, measured_rows
 from skillopt.runs.log import DATABASE, EVENTS, read_sections
 from skillopt.runs.reader import RunReader
-from skillopt.runs.stored import asked_twice
+from skillopt.runs.tail import asked_twice
 from skillopt.runs.versions import judged_skill
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Outcome
 
 VERDICT = re.compile(r"(?P<step>\d+)(?:/c(?P<candidate>\d+))?|epoch-(?P<epoch>\d+)")
 _ROUNDING = 1e-9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundVerdict:
-    """A verdict, and the log up to the end of the section it stands in."""
-
-    judged: Judged
-    sections: Sequence[LogSection]
-
-    @property
-    def section(self) -> LogSection:
-        """What was decided together with it."""
-        return self.sections[-1]
-
-    @property
-    def candidates(self) -> Sequence[CandidateRecord]:
-        """What the step tried; nothing until it is closed."""
-        record = None if self.section.closed_by is None else self.section.closed_by.record
-        return record.candidates if isinstance(record, StepRecord) else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from skillopt.errors import SkillOptError
 from skillopt.evaluation.significance import Significance
 from skillopt.runs.facts import significance_of
 from skillopt.runs.log import EVENTS
-from skillopt.runs.looks import read_looks
+from skillopt.runs.notes import read_looks
 from skillopt.runs.reader import RunReader
 from skillopt.skill.document import SKILL_FILE
 

@@ -30,10 +30,10 @@ from skillopt.events.records import StepRecord
 from skillopt.events.state import MEMORY, MemoryEntry
 from skillopt.files import as_usage_error, check_links_stay, lock
 from skillopt.redact import Scrubber
-from skillopt.runs.database import Database, other_version
+from skillopt.runs.connection import other_version
+from skillopt.runs.database import Database
 from skillopt.runs.fold import Fold, LogSection, step_records
-from skillopt.runs.live import LiveWriter
-from skillopt.runs.looks import read_looks
+from skillopt.runs.notes import LiveWriter, read_looks
 from skillopt.skill.store import SkillStore
 
 EVENTS = "events.jsonl"

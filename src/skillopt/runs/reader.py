@@ -16,17 +16,14 @@ from skillopt.evaluation.compare import Comparison
 from skillopt.events import Arrived, Event, RunStarted, Sink, Spending
 from skillopt.files import holder
 from skillopt.runs.facts import facts_of, last_look, mixed_weight
-from skillopt.runs.fold import Fold
-from skillopt.runs.lines import LogLine, line_of
-from skillopt.runs.live import LiveNote
+from skillopt.runs.fold import Fold, LedgerView
 from skillopt.runs.log import DATABASE, EARLIER, EVENTS
-from skillopt.runs.looks import read_looks
-from skillopt.runs.spending import LedgerView
+from skillopt.runs.notes import LiveNote, read_looks
 from skillopt.runs.status import RunStatus
-from skillopt.runs.stored import StoredTexts
-from skillopt.runs.tail import DatabaseTail, EventTail
+from skillopt.runs.tail import DatabaseTail, EventTail, StoredTexts
 from skillopt.runs.values import Facts
 from skillopt.runs.versions import SkillVersion, VersionBuilder
+from skillopt.runs.words import LogLine, line_of
 from skillopt.skill.store import Skills
 
 RunState = Literal["waiting", "running", "stopped", "finished"]

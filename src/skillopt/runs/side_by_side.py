@@ -10,7 +10,7 @@ from typing import Any
 
 from skillopt.errors import UsageError
 from skillopt.runs.log import DATABASE
-from skillopt.runs.stored import task_digests
+from skillopt.runs.tail import task_digests
 from skillopt.runs.values import Facts
 from skillopt.runs.words import NOT_MEASURED, UNKNOWN, change, interval, money, outcome, score
 

@@ -25,7 +25,7 @@ from skillopt.events import (
 )
 from skillopt.events.records import EpochRecord, StepRecord
 from skillopt.runs.fold import Fold
-from skillopt.runs.live import group_of
+from skillopt.runs.notes import group_of
 from skillopt.runs.words import duration, marks, origin, outcomes, reserved, score
 
 _STAGES = {"selection": "gate", "test": "sealed test", "eval": "measuring"}

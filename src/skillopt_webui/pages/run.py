@@ -9,14 +9,12 @@ from multidict import MultiMapping
 
 from skillopt.changes.best_skill import adopt, is_adopted, plan_adoption, undo_adoption
 from skillopt.errors import UsageError
-from skillopt.runs.flagged import flagged_lines
-from skillopt.runs.growth import growth
-from skillopt.runs.lines import LogLine
+from skillopt.runs.best import flagged_lines
 from skillopt.runs.reader import RunReader, read_facts
 from skillopt.runs.status import RunStatus
-from skillopt.runs.tasks import compare_tasks
+from skillopt.runs.tasks import compare_tasks, growth
 from skillopt.runs.values import Facts
-from skillopt.runs.words import count, duration, money, score
+from skillopt.runs.words import LogLine, count, duration, money, score
 from skillopt_webui._forms import button, stop_button, stop_or_resume
 from skillopt_webui._page import ActionReply, Page, Parts, Visit
 from skillopt_webui.render import run as draw

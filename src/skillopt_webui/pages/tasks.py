@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from skillopt.runs.answers import stored_tasks
+from skillopt.runs.evidence import stored_tasks
 from skillopt.runs.tasks import MARKS, TaskMatrix, matrix
 from skillopt_webui._forms import box, choice, field, filters, pager
 from skillopt_webui._page import Page, Parts, Visit

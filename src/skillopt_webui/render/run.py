@@ -8,12 +8,11 @@ from urllib.parse import urlencode
 from skillopt.evaluation.significance import TONES
 from skillopt.messages import Role
 from skillopt.money import Total
-from skillopt.runs.flagged import FlaggedLine
-from skillopt.runs.growth import GrownLine, Growth
+from skillopt.runs.best import FlaggedLine
+from skillopt.runs.fold import HEADS, UNKNOWN_IS_NOT_ZERO
+from skillopt.runs.fold import table as spending_table
 from skillopt.runs.side_by_side import tested
-from skillopt.runs.spending import HEADS, UNKNOWN_IS_NOT_ZERO
-from skillopt.runs.spending import table as spending_table
-from skillopt.runs.tasks import MARK_SIGNS, MARKS, TaskMatrix
+from skillopt.runs.tasks import MARK_SIGNS, MARKS, GrownLine, Growth, TaskMatrix
 from skillopt.runs.values import Facts
 from skillopt.runs.versions import patterns_of, studies_behind
 from skillopt.runs.words import NOT_MEASURED, SIGNS, amount, count, interval, money, outcome, outcomes, score

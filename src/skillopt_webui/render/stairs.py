@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from skillopt.runs.growth import Growth
 from skillopt.runs.side_by_side import tested
+from skillopt.runs.tasks import Growth
 from skillopt.runs.values import Facts
 from skillopt.runs.versions import SkillVersion
 from skillopt.runs.words import SIGNS, interval, outcome, score

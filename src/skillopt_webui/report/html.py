@@ -6,8 +6,7 @@ import base64
 import hashlib
 from collections.abc import Iterable, Iterator
 
-from skillopt.runs.growth import growth
-from skillopt.runs.tasks import ComparedTask, matrix
+from skillopt.runs.tasks import ComparedTask, growth, matrix
 from skillopt.runs.values import Facts
 from skillopt_webui.render.document import SCRIPT, document
 from skillopt_webui.render.markup import Markup, card, fold, joined, soft, tag

@@ -6,8 +6,8 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
+from skillopt.runs.fold import HEADS, table
 from skillopt.runs.side_by_side import score_table
-from skillopt.runs.spending import HEADS, table
 from skillopt.runs.values import Facts
 from skillopt.runs.words import outcome, outcomes, score
 from skillopt_webui.render.markup import visible
