@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,8 +154,8 @@ class Growth:
     """By task: from which moment on it had which mark. At a candidate that was not taken the rows that were
     measured are the candidate's.
     """
-    passing: Sequence[int]
-    """How many of all tasks pass, by moment."""
+    counts: Sequence[str]
+    """How many of all tasks pass, in words, by moment."""
     best: int
     """The moment from which on the best skill stood."""
 
@@ -176,7 +177,8 @@ def growth(facts: Facts, most: int = MOST) -> Growth:
     lines: list[GrownLine] = []
     marks: dict[str, list[tuple[int, Mark]]] = {}
     moves: list[tuple[list[str], list[str]]] = []
-    passing: list[int] = []
+    counts: list[str] = []
+    count: Counter[Mark] = Counter()
     current: dict[str, Mark] = {}
     """With the last version that was taken and measured."""
     standing: dict[str, Mark] = {}
@@ -185,14 +187,17 @@ def growth(facts: Facts, most: int = MOST) -> Growth:
     for k, version in enumerate(moments):
         seen = facts.marks(version)
         moves.append(moved(current, seen))
-        passing.append(passing[-1] if passing else 0)
         for task in {*differs, *seen}:
             mark = seen.get(task, standing.get(task))
             found = marks.setdefault(task, [])
             before = found[-1][1] if found else None
             if mark is not None and before != mark:
                 found.append((k, mark))
-                passing[-1] += (mark == "pass") - (before == "pass")
+                count[mark] += 1
+                if before is not None:
+                    count[before] -= 1
+        partly = f", {count['partial']:,} partly" if count["partial"] else ""
+        counts.append(f"{count['pass']:,} of {len(facts.tasks):,} pass{partly}")
         differs = (
             [] if version.is_taken else [task for task, mark in seen.items() if mark != standing.get(task)]
         )
@@ -205,7 +210,7 @@ def growth(facts: Facts, most: int = MOST) -> Growth:
                 best = k
     fixed, broke = [better for better, _ in moves], [worse for _, worse in moves]
     return Growth(
-        moments=moments, fixed=fixed, broke=broke, lines=lines, marks=marks, passing=passing, best=best or 0
+        moments=moments, fixed=fixed, broke=broke, lines=lines, marks=marks, counts=counts, best=best or 0
     )
 
 

@@ -38,8 +38,7 @@
       square.textContent = SIGNS[now];
       square.title = `${square.dataset.task}: ${MARKS[now].replace("-", " ")}`;
     }
-    const count = number => Number(number).toLocaleString("en");
-    one("#passing").textContent = `${count(wall.dataset.passing.split(" ")[k])} of ${count(wall.dataset.tasks)} pass`;
+    one("#passing").textContent = wall.dataset.counts.split("|")[k];
     wall.dataset.at = wall.dataset.shorts.split(" ")[k];
   }
 

@@ -202,7 +202,7 @@ def named(tasks: Sequence[str]) -> str:
 def _wall(facts: Facts, grown: Growth, shown: int) -> Markup:
     tasks = grown.most_changed(facts.tasks, SQUARES)
     squares = [_square(grown, task, shown, place) for place, task in enumerate(tasks)]
-    counted = tag("span", f"{grown.passing[shown]:,} of {len(facts.tasks):,} pass", id="passing")
+    counted = tag("span", grown.counts[shown], id="passing")
     most = f" · {len(tasks)} most changed shown" if len(tasks) < len(facts.tasks) else ""
     label = "Val tasks; arrow keys walk, Enter opens"
     wall = tag("div", *squares, cls="wall", role="group", aria_label=label)
@@ -218,8 +218,7 @@ def _wall(facts: Facts, grown: Growth, shown: int) -> Markup:
         id="wall",
         aria_label="Val tasks",
         data_taken=" ".join(str(k) for k, one in enumerate(grown.moments) if one.is_taken),
-        data_passing=" ".join(map(str, grown.passing)),
-        data_tasks=len(facts.tasks),
+        data_counts="|".join(grown.counts),
         data_shorts=" ".join(one.short for one in grown.moments),
     )
 
