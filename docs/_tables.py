@@ -10,7 +10,7 @@ from typing import get_args
 from skillopt.agents import driven, driver
 from skillopt.harnesses import harnesses, works_alone
 from skillopt.programs.port import AgentDriver
-from skillopt.tasks.benchmark import BenchmarkPlugin, ChoosesHarness, OffersDocuments, ShowsImages
+from skillopt.tasks.benchmark import Benchmark
 
 _END = "<!-- end -->"
 SINGLE = "single"
@@ -54,7 +54,7 @@ def _row(one: AgentDriver) -> tuple[str, ...]:
     )
 
 
-def benchmark_table(plugins: Mapping[str, BenchmarkPlugin]) -> str:
+def benchmark_table(plugins: Mapping[str, type[Benchmark]]) -> str:
     """A Markdown table of benchmarks and harnesses."""
     names = harnesses.names()
     head = ["Benchmark", *(f"`{name}`" for name in names)]
@@ -65,7 +65,7 @@ def benchmark_table(plugins: Mapping[str, BenchmarkPlugin]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows)) + "\n"
 
 
-def with_tables(page: str, plugins: Mapping[str, BenchmarkPlugin]) -> str:
+def with_tables(page: str, plugins: Mapping[str, type[Benchmark]]) -> str:
     """The page with its two generated tables as the code has them now; they stand between comments that name
     them.
     """
@@ -75,17 +75,17 @@ def with_tables(page: str, plugins: Mapping[str, BenchmarkPlugin]) -> str:
     return page
 
 
-def _cell(plugin: BenchmarkPlugin, harness: str) -> str:
+def _cell(plugin: type[Benchmark], harness: str) -> str:
     """An agent brings its own tools, so it needs documents or no environment at all; chat needs one that
     understands plain text.
     """
-    if isinstance(plugin, ShowsImages) and harness in driven() and not driver(harness).images:
+    if plugin.shows_images and harness in driven() and not driver(harness).images:
         return "no"
-    if not isinstance(plugin, ChoosesHarness):
+    if not plugin.has_environment:
         return "yes"
     if not works_alone(harness):
         return "yes" if harness == "tool_loop" else "by mode"
-    if isinstance(plugin, OffersDocuments):
+    if plugin.offers_documents:
         return "yes"
     mode = plugin.Settings.model_fields.get("mode")
     return f"`env.mode: {SINGLE}`" if mode is not None and SINGLE in get_args(mode.annotation) else "no"

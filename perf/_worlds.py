@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Literal, NamedTuple
 
+from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Split, Task
 
@@ -184,7 +185,7 @@ class World:
         return sum(self.true_score(lines - {line}) >= score + HARM_COUNTS_FROM for line in lines)
 
 
-class Cases:
+class Cases(Benchmark):
     """The tasks of a world as a benchmark."""
 
     prompts: Mapping[str, str] = {
@@ -196,7 +197,6 @@ class Cases:
     seed_skill = SEED_SKILL
     scorer_version = "worlds-1"
     graded: bool | None = False
-    simulated = True
 
     def __init__(self, world: World) -> None:
         self.name = "simulated-cases"

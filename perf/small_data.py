@@ -66,7 +66,7 @@ class Row:
 class FewCases(Cases):
     """The first cases of a world, which nothing divides but the ratio of own tasks."""
 
-    undivided = True
+    undivided = own_scorer = True
 
     def __init__(self, world: World, count: int) -> None:
         super().__init__(world)

@@ -19,7 +19,6 @@ from skillopt.executors import Executor
 from skillopt.executors.port import TRIES, WorkerLost, run_again
 from skillopt.executors.processes import ProcessPool
 from skillopt.process.sandbox import ProcessLimits, Sandbox
-from skillopt.tasks.benchmark import RunsPrograms
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.scorers.own import _run_there, _texts, command_scorer
 
@@ -91,7 +90,6 @@ async def test_a_command_scores_the_same_in_a_worker(tmp_path: Path, pool: Execu
         "if job['answer'] == 'crash': sys.exit('no')\nprint(float(job['answer'] == job['task']['reference']))\n"
     )
     here = benchmark([sys.executable, str(script)], sandbox="off")
-    assert isinstance(here, RunsPrograms)
     there = here.programs_in(Loses(pool, 1))
     assert here._scorer.executor is None  # type: ignore[attr-defined]
     assert there.scorer_version == here.scorer_version

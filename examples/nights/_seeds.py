@@ -66,9 +66,7 @@ def _read(folder: Path) -> NightTarget:
     for name in (SKILL, SEALED):
         if not (folder / name).is_file():
             raise TaskError(f"The seed {folder} has no {name}. Add it, or leave the seed out.")
-    read = OwnBenchmark.from_settings(
-        OwnSettings(data_path=folder / ROWS, test_path=folder / SEALED, scorer="checks")
-    )
+    read = OwnBenchmark(OwnSettings(data_path=folder / ROWS, test_path=folder / SEALED, scorer="checks"))
     if read.bad_rows:  # an experiment is about all rows of its seed
         raise TaskError(f"{read.bad_rows[0]} Correct the seed, or leave it out.")
     rows = sorted((*read.tasks("train"), *read.tasks("val")), key=lambda task: task.id)

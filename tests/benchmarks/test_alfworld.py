@@ -13,7 +13,7 @@ import pytest
 
 from _loopback import Answer, Call, LoopbackProvider
 from skillopt.benchmarks.alfworld import PLUGIN, ALFWorldSettings
-from skillopt.benchmarks.alfworld._benchmark import WON, plain
+from skillopt.benchmarks.alfworld._game import WON, plain
 from skillopt.benchmarks.alfworld._load import by_number, places, short_names, to_task
 from skillopt.config.files import packaged_names
 from skillopt.config.load import load
@@ -27,7 +27,7 @@ from skillopt.harnesses.port import Session
 from skillopt.harnesses.tool_loop import ToolLoop
 from skillopt.messages import Message, Reply, Request, ToolCall, Usage
 from skillopt.run import open_run, prepare, train
-from skillopt.tasks.benchmark import Benchmark, ChoosesHarness, Conversation, Episode, UsesExecutor
+from skillopt.tasks.benchmark import Benchmark, Conversation, Episode
 from skillopt.tasks.rollout import Scored, Trajectory
 from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import Task
@@ -90,8 +90,7 @@ async def rollout(harness: Any, benchmark: Any, task: Task, model: Any, executor
 def test_it_is_registered_with_the_public_defaults(benchmark: Any, games: Path, tmp_path: Path) -> None:
     assert PLUGIN.defaults["env.workers"] == 8
     assert isinstance(benchmark, Benchmark)
-    assert isinstance(benchmark, UsesExecutor)
-    assert isinstance(PLUGIN, ChoosesHarness)
+    assert benchmark.uses_executor
     assert [len(benchmark.tasks(split)) for split in ("train", "val", "test")] == [39, 18, 0]
     environment = benchmark.open(benchmark.tasks("train")[0])
     assert isinstance(environment, Conversation)

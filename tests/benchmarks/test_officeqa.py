@@ -28,7 +28,7 @@ from skillopt.harnesses.port import Session
 from skillopt.harnesses.tool_loop import ToolLoop
 from skillopt.messages import Message, Reply, ToolCall, Usage
 from skillopt.run import open_run, prepare, train
-from skillopt.tasks.benchmark import Benchmark, ChoosesHarness
+from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.rows import load_rows
 from skillopt.tasks.task import Task
@@ -184,7 +184,6 @@ def test_it_is_registered_with_the_public_defaults(
 ) -> None:
     assert PLUGIN.defaults["env.workers"] == 4
     assert OfficeQASettings().max_tool_turns == 24
-    assert isinstance(PLUGIN, ChoosesHarness)
     assert PLUGIN.harness(OfficeQASettings(use_local_tools=False)) == "chat"
     monkeypatch.delenv("OFFICEQA_DOCS_DIR", raising=False)
     with pytest.raises(ConfigError, match="OFFICEQA_DOCS_DIR"):

@@ -10,6 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from skillopt.executors.in_process import InProcess
+from skillopt.tasks.benchmark import as_benchmark
+from skillopt.tasks.rollout import Score
+from skillopt.tasks.task import Task
+
 SRC = Path(__file__).resolve().parents[2] / "src"
 MODULE = '''"""Parcels: cases of the simulated world, as a stranger would pack them."""
 
@@ -131,3 +136,26 @@ def test_a_mistyped_setting_of_it_names_the_near_miss(tmp_path: Path, installed:
     )
     assert ran.returncode == 2
     assert "env.parcels" in ran.stderr
+
+
+async def test_an_object_of_another_class_gets_defaults_for_all_that_it_lacks() -> None:
+    task = Task(id="t", prompt="p", reference=["Paris"])
+
+    class Plain:
+        name, prompts, seed_skill, scorer_version, graded = "plain", {"rollout": "{skill}"}, "", "1", False
+        bad_rows = ("line 1: no task",)
+
+        def tasks(self, split: str) -> list[Task]:
+            return [task]
+
+        async def score(self, task: Task, trajectory: object) -> Score:
+            return Score(hard=1.0, soft=0.5)
+
+    made = as_benchmark(Plain())
+    assert as_benchmark(made) is made
+    assert (made.name, made.tasks("val"), made.bad_rows) == ("plain", [task], ("line 1: no task",))
+    assert (made.scoring_rule, made.own_scorer, made.undivided, made.wants_judge) == ("", False, False, False)
+    assert made.open(task) is None
+    assert made.programs_in(InProcess()) is made
+    assert made.protected(task).references == ("Paris",)
+    assert (await made.score_with(None, task, None)).soft == 0.5  # type: ignore[arg-type]  # nobody asks them

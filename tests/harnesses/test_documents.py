@@ -22,7 +22,7 @@ from skillopt.benchmarks.officeqa import PLUGIN, OfficeQASettings
 from skillopt.errors import Fault
 from skillopt.harnesses import harnesses
 from skillopt.harnesses.port import NotAsked, Session, Setup
-from skillopt.tasks.benchmark import AGENT_PROMPT, Benchmark, OffersDocuments, Reading
+from skillopt.tasks.benchmark import AGENT_PROMPT, Benchmark, Reading
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
 
@@ -159,7 +159,7 @@ def test_officeqa_offers_its_documents_to_agents(tmp_path: Path) -> None:
     made = officeqa(tmp_path)
     task = made.tasks("train")[0]
     desk = made.open(task)
-    assert isinstance(PLUGIN, OffersDocuments)
+    assert PLUGIN.offers_documents
     assert isinstance(desk, Reading)
     assert [path.name for path in desk.documents] == ["one.txt"]
     assert "`grep`" in made.prompts["rollout"]

@@ -2,11 +2,11 @@
 
 from pydantic import BaseModel, Field
 
-from skillopt import Score, Task
+from skillopt import Benchmark, Score, Task
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
 
 
-class Parcels:
+class Parcels(Benchmark):
     class Settings(BaseModel, extra="forbid"):
         parcels: int = Field(20, ge=1, description="Parcels in each split.")
 
@@ -20,9 +20,6 @@ class Parcels:
     def tasks(self, split):
         cases = [f"W55{'rae'.index(split[1])}{n:03d}" for n in range(self._count)]
         return [Task(id=c, prompt=f"{c}, {family_of(c)}. Its code?", reference=code_of(c)) for c in cases]
-
-    def open(self, task):
-        return None  # the question is all there is
 
     async def score(self, task, trajectory):
         right = float(task.reference in trajectory.answer)

@@ -16,13 +16,9 @@ import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel
-
-from skillopt.errors import TaskError
 from skillopt.messages import Image
-from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
 from skillopt.tasks.data import (
     CommonSettings,
     QuestionBenchmark,
@@ -31,7 +27,7 @@ from skillopt.tasks.data import (
     package_text,
     published_defaults,
 )
-from skillopt.tasks.rows import DataRow, load_rows
+from skillopt.tasks.rows import DataRow
 from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.task import Task
 
@@ -74,38 +70,34 @@ class PageImage(Image):
         return base64.b64encode(self.path.read_bytes()).decode()
 
 
-class _DocVQA:
-    shows_images: ClassVar[Literal[True]] = True
-    Settings: type[BaseModel] = DocVQASettings
-    defaults: Mapping[str, Any] = published_defaults(workers=16)
+class DocVQA(QuestionBenchmark):
+    """Questions about pages."""
 
-    def __call__(self, settings: DocVQASettings) -> Benchmark:
+    name = "docvqa"
+    Settings = DocVQASettings
+    defaults = published_defaults(workers=16)
+    shows_images = True
+    published_ids = ID_FIELDS
+
+    def __init__(self, settings: DocVQASettings) -> None:
         detail = None if settings.image_detail == "auto" else settings.image_detail
         scorer = get_scorer("anls")
         read = partial(to_task, root=settings.data_root, detail=detail)
-        return QuestionBenchmark(
-            name="docvqa",
+        super().__init__(
             splits=load_splits(settings, TaskLoader(read, scorer.check_task)),
             scorer=scorer,
             system=package_text("docvqa_system.md"),
             seed_skill=package_text("docvqa_skill.md"),
         )
 
-    def raw_rows(self, source: Path, bad: list[TaskError]) -> list[DataRow]:
-        """The rows of the published data."""
-        return load_rows(source, bad=bad)
-
-    def row_id(self, row: DataRow) -> str | None:
-        """`questionId` in the published data."""
-        return row.name(*ID_FIELDS)
-
-    def moved(self, row: DataRow, folder: Path) -> Mapping[str, Any]:
+    @classmethod
+    def moved(cls, row: DataRow, folder: Path) -> Mapping[str, Any]:
         """The row with a path to its image that leads there from the folder."""
         page = page_of(row, None)
         return {**row.data, "image_path": Path(os.path.relpath(page, folder)).as_posix()}
 
 
-PLUGIN: BenchmarkPlugin = _DocVQA()
+PLUGIN = DocVQA
 
 
 def to_task(row: DataRow, root: Path | None = None, detail: str | None = None) -> Task:

@@ -11,12 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel
+from typing import Any, ClassVar
 
 from skillopt.errors import ConfigError, TaskError
-from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
 from skillopt.tasks.data import CommonSettings, QuestionBenchmark, TaskLoader, load_splits, package_text
 from skillopt.tasks.rows import DataRow, load_rows
 from skillopt.tasks.scorers import get_scorer
@@ -44,11 +41,14 @@ class EvalsSettings(CommonSettings):
     """Put the text of a case's files into its prompt; off leaves them to an agent, as files."""
 
 
-class _Evals:
-    Settings: type[BaseModel] = EvalsSettings
-    defaults: Mapping[str, Any] = {"train.strategy": "proof"}
+class Evals(QuestionBenchmark):
+    """The cases of a skill, judged by their assertions."""
 
-    def __call__(self, settings: EvalsSettings) -> Benchmark:
+    name = "evals_json"
+    Settings = EvalsSettings
+    defaults: ClassVar[Mapping[str, Any]] = {"train.strategy": "proof"}
+
+    def __init__(self, settings: EvalsSettings) -> None:
         if settings.data_path is None and settings.split_dir is None:
             if settings.skill_init is None:
                 raise ConfigError(
@@ -58,8 +58,7 @@ class _Evals:
             settings = settings.model_copy(update={"data_path": settings.skill_init})
         scorer, reader = get_scorer("judge"), _Reader(show_files=settings.show_files)
         loader = TaskLoader(reader.task, scorer.check_task, reader.begin)
-        return QuestionBenchmark(
-            name="evals_json",
+        super().__init__(
             splits=load_splits(settings, loader, load=load_evals),
             scorer=scorer,
             system=package_text("evals_system.md"),
@@ -67,7 +66,7 @@ class _Evals:
         )
 
 
-PLUGIN: BenchmarkPlugin = _Evals()
+PLUGIN = Evals
 
 
 def load_evals(path: Path, bad: list[TaskError]) -> list[DataRow]:

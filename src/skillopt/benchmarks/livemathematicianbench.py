@@ -20,10 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from skillopt.errors import TaskError
-from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
 from skillopt.tasks.data import (
     CommonSettings,
     QuestionBenchmark,
@@ -58,35 +57,46 @@ class LiveMathSettings(CommonSettings):
     """Show the sketch of its proof."""
 
 
-class _LiveMath:
-    Settings: type[BaseModel] = LiveMathSettings
-    defaults: Mapping[str, Any] = published_defaults(workers=64, exec_timeout=300.0)
+class LiveMath(QuestionBenchmark):
+    """Theorems as multiple choice. A row is known by its id, or by month and number."""
 
-    def __call__(self, settings: LiveMathSettings) -> Benchmark:
+    name = "livemathematicianbench"
+    Settings = LiveMathSettings
+    defaults = published_defaults(workers=64, exec_timeout=300.0)
+    published_ids = ("id",)
+
+    def __init__(self, settings: LiveMathSettings) -> None:
         scorer = get_scorer("multiple_choice")
         loader = TaskLoader(partial(to_task, settings=settings), scorer.check_task)
-        return QuestionBenchmark(
-            name="livemathematicianbench",
+        super().__init__(
             splits=load_splits(settings, loader, load=load_months),
             scorer=scorer,
             system=package_text("livemath_system.md"),
             seed_skill=package_text("livemath_skill.md"),
         )
 
-    def raw_rows(self, source: Path, bad: list[TaskError]) -> list[DataRow]:
+    @classmethod
+    def raw_rows(cls, source: Path, bad: list[TaskError]) -> list[DataRow]:
         """The rows of the monthly files."""
         return load_months(source, bad=bad)
 
-    def row_id(self, row: DataRow) -> str | None:
-        """Month and number."""
-        return row_id(row)
+    @classmethod
+    def row_id(cls, row: DataRow) -> str | None:
+        """The id of a row: as it stands, else month (of the row or its file) and number; or None."""
+        if (given := super().row_id(row)) is not None:
+            return given
+        in_name = _MONTH.search(row.path.name)
+        month = row.data.get("month") or (in_name[1] if in_name else None)
+        number = row.data.get("no")
+        return None if month is None or number is None else f"{month}:{number}"
 
-    def moved(self, row: DataRow, folder: Path) -> Mapping[str, Any]:
+    @classmethod
+    def moved(cls, row: DataRow, folder: Path) -> Mapping[str, Any]:
         """The row with its id: the month may stand only in the name of its file."""
-        return {"id": row_id(row), **row.data}
+        return {"id": cls.row_id(row), **row.data}
 
 
-PLUGIN: BenchmarkPlugin = _LiveMath()
+PLUGIN = LiveMath
 
 
 def load_months(path: Path, bad: list[TaskError]) -> list[DataRow]:
@@ -95,19 +105,9 @@ def load_months(path: Path, bad: list[TaskError]) -> list[DataRow]:
     return [row for file in months or [path] for row in load_rows(file, bad=bad)]
 
 
-def row_id(row: DataRow) -> str | None:
-    """The id of a row: as it stands, else month (of the row or its file) and number; or None."""
-    if (given := row.name("id")) is not None:
-        return given
-    in_name = _MONTH.search(row.path.name)
-    month = row.data.get("month") or (in_name[1] if in_name else None)
-    number = row.data.get("no")
-    return None if month is None or number is None else f"{month}:{number}"
-
-
 def to_task(row: DataRow, settings: LiveMathSettings) -> Task:
     """The task of a row, of either form."""
-    name = row_id(row)
+    name = LiveMath.row_id(row)
     if name is None:
         raise row.error("has no id. Give it one, or month and no, as the monthly files do.")
     asked: Any = row.data.get("mcq", row.data)

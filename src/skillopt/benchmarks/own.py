@@ -15,13 +15,13 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from skillopt.errors import ConfigError, TaskError, suggest
 from skillopt.files import as_usage_error, read_text
-from skillopt.tasks.benchmark import OPTIMIZER_STAGES, Benchmark, BenchmarkPlugin
+from skillopt.tasks.benchmark import OPTIMIZER_STAGES
 from skillopt.tasks.data import CommonSettings, QuestionBenchmark, TaskLoader, load_splits, package_text
 from skillopt.tasks.rows import DataRow
 from skillopt.tasks.scorers import Scorer, ScorerSpec, as_text, get_scorer
@@ -38,6 +38,11 @@ _DIVIDES = {"split_mode", "split_ratio", "limit"}
 _TEXT_FILES = (".md", ".txt")
 _MEMORY = Path("tasks given from Python")
 """Stands for a file in messages about rows that came from none; their line is their place in the list."""
+
+
+Rows: TypeAlias = Iterable[Task | Mapping[str, Any]]
+GivenTasks: TypeAlias = Rows | Mapping[str, Rows]
+"""Tasks from Python: one list, or one for each split."""
 
 
 class OwnSettings(CommonSettings):
@@ -85,74 +90,50 @@ class OwnSettings(CommonSettings):
 class OwnBenchmark(QuestionBenchmark):
     """Your tasks with your scorer."""
 
-    undivided = False
-    """Whether nothing said how the tasks are divided."""
+    name = "own"
+    Settings = OwnSettings
+    defaults: ClassVar[Mapping[str, Any]] = {"train.strategy": "proof"}  # measured: docs/decisions/064
+    own_scorer = True
 
-    @classmethod
-    def from_settings(cls, settings: OwnSettings, scorer: ScorerSpec | None = None) -> OwnBenchmark:
-        """From files, as the `env` section says; `scorer` from Python goes before the settings'."""
+    def __init__(
+        self, settings: OwnSettings, scorer: ScorerSpec | None = None, tasks: GivenTasks | None = None
+    ) -> None:
+        """`scorer` and `tasks` come from Python and go before those that the settings name."""
+        given = settings.system
+        system = package_text("own_system.md") if given is None else _template(given, "env.system")
+        if "skill" not in placeholders(system):
+            raise ConfigError("env.system has no {skill}, so the target would never see the skill. Add it.")
         reader, checker = _Reader(settings), _scorer(settings, scorer)
         loader = TaskLoader(reader.task, reader.checked(checker), reader.begin)
-        if settings.test_path is None:
+        if tasks is not None:
+            splits = _from_memory(settings, tasks, replace(loader, begin=len), reader)
+        elif settings.test_path is not None:
+            splits = _with_test(settings, settings.test_path, loader)
+        else:
             splits = load_splits(settings, loader, divide=partial(_divided, settings))
-            made = cls._build(settings, splits, checker)
-            made.undivided = settings.split_dir is None and _is_undivided(settings, splits.all)
-            return made
-        for key in ("split_dir", "split_field"):
-            if getattr(settings, key) is not None:
-                raise ConfigError(f"env.test_path and env.{key} both say what is test. Keep one of them.")
-        train, val, _ = parse_ratio(settings.split_ratio)
-        without_test = settings.model_copy(update={"split_ratio": f"{train}:{val}:0", "limit": 0})
-        rest = load_splits(without_test, loader)
-        test = tuple(loader.tasks(settings.test_path))
-        splits = replace(rest, test=test, bad_rows=tuple(map(str, loader.bad))).limited(settings.limit)
-        return cls._build(settings, splits, checker)
+        super().__init__(
+            scorer=checker,
+            splits=splits,
+            system=system,
+            seed_skill=package_text("own_skill.md"),
+            prompts={} if settings.prompts is None else _prompts(settings.prompts),
+        )
+        is_one_list = not isinstance(tasks, Mapping) and not (settings.split_dir or settings.test_path)
+        self.undivided = is_one_list and _is_undivided(settings, splits.all)
 
     @classmethod
     def from_tasks(
-        cls,
-        tasks: Iterable[Task | Mapping[str, Any]] | Mapping[str, Iterable[Task | Mapping[str, Any]]],
-        *,
-        scorer: ScorerSpec | None = None,
-        settings: OwnSettings | None = None,
+        cls, tasks: GivenTasks, *, scorer: ScorerSpec | None = None, settings: OwnSettings | None = None
     ) -> OwnBenchmark:
         """From Python: a list of tasks or rows, split by ratio, or a mapping of split names to such lists.
 
         `scorer` may be a function or a scorer object; unset, `settings.scorer` is used. Rows are read as
         those of a file are.
         """
-        settings = settings or OwnSettings()
-        reader, checker = _Reader(settings), _scorer(settings, scorer)
-        loader = TaskLoader(reader.task, reader.checked(checker))
-        if isinstance(tasks, Mapping):
-            parts: dict[Split, tuple[Task, ...]] = {"train": (), "val": (), "test": ()}
-            for name, rows in tasks.items():
-                split = canonical_split(name)
-                if parts[split]:
-                    raise TaskError(f"Two of {', '.join(map(repr, tasks))} are the {split} split. Keep one.")
-                parts[split] = tuple(reader.from_memory(rows, loader))
-            splits = Splits(train=parts["train"], val=parts["val"], test=parts["test"])
-        else:
-            splits = _divided(settings, reader.from_memory(tasks, loader))
-        splits = replace(splits, bad_rows=tuple(map(str, loader.bad)))
-        made = cls._build(settings, splits.limited(settings.limit), checker)
-        made.undivided = not isinstance(tasks, Mapping) and _is_undivided(settings, splits.all)
-        return made
+        return cls(settings or OwnSettings(), scorer, tasks)
 
-    @classmethod
-    def _build(cls, settings: OwnSettings, splits: Splits, scorer: Scorer) -> OwnBenchmark:
-        given = settings.system
-        system = package_text("own_system.md") if given is None else _template(given, "env.system")
-        if "skill" not in placeholders(system):
-            raise ConfigError("env.system has no {skill}, so the target would never see the skill. Add it.")
-        return cls(
-            name="own",
-            splits=splits,
-            scorer=scorer,
-            system=system,
-            seed_skill=package_text("own_skill.md"),
-            prompts={} if settings.prompts is None else _prompts(settings.prompts),
-        )
+
+PLUGIN = OwnBenchmark
 
 
 def read_tasks(settings: OwnSettings) -> tuple[list[Task], list[str]]:
@@ -161,17 +142,6 @@ def read_tasks(settings: OwnSettings) -> tuple[list[Task], list[str]]:
     loader = TaskLoader(reader.task, reader.checked(checker), reader.begin)
     assert settings.data_path is not None, "the caller named a file"
     return loader.tasks(settings.data_path), list(map(str, loader.bad))
-
-
-class _Own:
-    Settings: type[BaseModel] = OwnSettings
-    defaults: Mapping[str, Any] = {"train.strategy": "proof"}  # measured: docs/decisions/064
-
-    def __call__(self, settings: OwnSettings) -> Benchmark:
-        return OwnBenchmark.from_settings(settings)
-
-
-PLUGIN: BenchmarkPlugin = _Own()
 
 
 class _Reader:
@@ -299,6 +269,33 @@ class _Reader:
         if field not in row.data:
             raise row.error(f"has no field {field!r}, which {key} names. {suggest(field, row.data)}")
         return row.data[field]
+
+
+def _from_memory(settings: OwnSettings, tasks: GivenTasks, loader: TaskLoader, reader: _Reader) -> Splits:
+    """The splits of tasks given from Python, as their mapping says or else divided."""
+    if isinstance(tasks, Mapping):
+        parts: dict[Split, tuple[Task, ...]] = {"train": (), "val": (), "test": ()}
+        for name, rows in tasks.items():
+            split = canonical_split(name)
+            if parts[split]:
+                raise TaskError(f"Two of {', '.join(map(repr, tasks))} are the {split} split. Keep one.")
+            parts[split] = tuple(reader.from_memory(rows, loader))
+        splits = Splits(train=parts["train"], val=parts["val"], test=parts["test"])
+    else:
+        splits = _divided(settings, reader.from_memory(tasks, loader))
+    return replace(splits, bad_rows=tuple(map(str, loader.bad))).limited(settings.limit)
+
+
+def _with_test(settings: OwnSettings, test_path: Path, loader: TaskLoader) -> Splits:
+    """The splits where a file of its own holds the test."""
+    for key in ("split_dir", "split_field"):
+        if getattr(settings, key) is not None:
+            raise ConfigError(f"env.test_path and env.{key} both say what is test. Keep one of them.")
+    train, val, _ = parse_ratio(settings.split_ratio)
+    without_test = settings.model_copy(update={"split_ratio": f"{train}:{val}:0", "limit": 0})
+    rest = load_splits(without_test, loader)
+    test = tuple(loader.tasks(test_path))
+    return replace(rest, test=test, bad_rows=tuple(map(str, loader.bad))).limited(settings.limit)
 
 
 def _divided(settings: OwnSettings, tasks: Sequence[Task]) -> Splits:

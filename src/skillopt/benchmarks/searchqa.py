@@ -8,14 +8,8 @@ A row: `{"id": "q1", "question": "This city on the Seine ...", "context": "[DOC]
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel
-
-from skillopt.errors import TaskError
-from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
 from skillopt.tasks.data import (
     CommonSettings,
     QuestionBenchmark,
@@ -24,7 +18,7 @@ from skillopt.tasks.data import (
     package_text,
     published_defaults,
 )
-from skillopt.tasks.rows import DataRow, load_rows
+from skillopt.tasks.rows import DataRow
 from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.task import Task
 
@@ -38,34 +32,25 @@ class SearchQASettings(CommonSettings):
     usual = Path("data/searchqa_split")
 
 
-class _SearchQA:
-    Settings: type[BaseModel] = SearchQASettings
-    defaults: Mapping[str, Any] = published_defaults(workers=24)
+class SearchQA(QuestionBenchmark):
+    """Trivia with retrieved snippets. A row's id is called `key` in the published data, `id` in a split."""
 
-    def __call__(self, settings: SearchQASettings) -> Benchmark:
+    name = "searchqa"
+    Settings = SearchQASettings
+    defaults = published_defaults(workers=24)
+    published_ids = ("key", "id")
+
+    def __init__(self, settings: SearchQASettings) -> None:
         scorer = get_scorer("squad")
-        return QuestionBenchmark(
-            name="searchqa",
+        super().__init__(
             splits=load_splits(settings, TaskLoader(to_task, scorer.check_task)),
             scorer=scorer,
             system=package_text("searchqa_system.md"),
             seed_skill=package_text("searchqa_skill.md"),
         )
 
-    def raw_rows(self, source: Path, bad: list[TaskError]) -> list[DataRow]:
-        """The rows of the published data."""
-        return load_rows(source, bad=bad)
 
-    def row_id(self, row: DataRow) -> str | None:
-        """`key` in the published data, `id` in a split."""
-        return row.name("key", "id")
-
-    def moved(self, row: DataRow, folder: Path) -> Mapping[str, Any]:
-        """The row as it is: it names no file."""
-        return row.data
-
-
-PLUGIN: BenchmarkPlugin = _SearchQA()
+PLUGIN = SearchQA
 
 
 def shorten(context: str, limit: int = CONTEXT_LIMIT) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
+from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Split, Task
 
@@ -32,7 +32,7 @@ class WorldSettings(BaseModel):
     """Which of a hundred disjoint sets of cases."""
 
 
-class WorldBenchmark:
+class WorldBenchmark(Benchmark):
     """Cases with a code that only the right rules reveal."""
 
     name = "world"
@@ -40,7 +40,7 @@ class WorldBenchmark:
     seed_skill = SEED_SKILL
     scorer_version = "world-1"
     graded = False
-    simulated = True
+    Settings = WorldSettings
 
     def __init__(self, settings: WorldSettings) -> None:
         self._counts = {"train": settings.train_cases, "val": settings.val_cases, "test": settings.test_cases}
@@ -59,20 +59,9 @@ class WorldBenchmark:
             for case in cases
         ]
 
-    def open(self, task: Task) -> None:
-        return None
-
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
         right = task.reference in trajectory.answer
         return Score(hard=float(right), soft=float(right), feedback="" if right else "the code is wrong")
 
 
-class _Plugin:
-    Settings = WorldSettings
-    defaults: Mapping[str, Any] = {}
-
-    def __call__(self, settings: WorldSettings) -> WorldBenchmark:
-        return WorldBenchmark(settings)
-
-
-PLUGIN = _Plugin()
+PLUGIN = WorldBenchmark

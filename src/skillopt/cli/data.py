@@ -15,8 +15,8 @@ from skillopt.cli._console import echo
 from skillopt.cli._options import option, simple
 from skillopt.errors import TaskError, UsageError
 from skillopt.files import write_text
-from skillopt.tasks.benchmark import TellsBadRows
-from skillopt.tasks.manifest import Materialises, pick, read_manifest
+from skillopt.tasks.benchmark import as_benchmark
+from skillopt.tasks.manifest import pick, read_manifest
 from skillopt.tasks.splits import told_bad_rows
 from skillopt.tasks.task import Split
 
@@ -46,7 +46,7 @@ def data(
     Ids that are missing or there twice are named, and nothing is written.
     """
     plugin = benchmarks.get(benchmark)
-    if not isinstance(plugin, Materialises):
+    if not getattr(plugin, "published_ids", ()):
         raise UsageError(
             f"The splits of {benchmark!r} are not made from ids. Its page in docs/benchmarks says where its"
             " data comes from."
@@ -83,8 +83,7 @@ def _write(folder: Path, splits: Mapping[Split, list[Mapping[str, Any]]], benchm
             lines = (json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
             write_text(folder / split / FILE, "".join(lines))
         plugin = benchmarks.get(benchmark)
-        made = plugin(plugin.Settings(split_dir=folder))
-        return made.bad_rows if isinstance(made, TellsBadRows) else ()
+        return as_benchmark(plugin(plugin.Settings(split_dir=folder))).bad_rows
     except BaseException:  # also on Ctrl-C: half of the splits would be taken for all of them
         for split in splits:
             shutil.rmtree(folder / split, ignore_errors=True)

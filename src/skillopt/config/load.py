@@ -38,7 +38,7 @@ from skillopt.config.services import CHAT, declared
 from skillopt.errors import ConfigError, SkillOptError
 from skillopt.redact import Scrubber, looks_secret, secret_variables
 from skillopt.registry import Registry
-from skillopt.tasks.benchmark import BenchmarkPlugin, ChoosesHarness
+from skillopt.tasks.benchmark import BenchmarkPlugin, usual_harness
 
 Variables = Mapping[Layer, Mapping[str, str]]
 """The variables of the environment and of `.env`."""
@@ -178,7 +178,7 @@ class _Loading:
         config = typed(values, merged, self.settings, self.problems)
         if config is None or self.problems:
             raise ConfigError("\n".join(dict.fromkeys(self.problems)))
-        chosen = self.plugin.harness(config.env.settings) if isinstance(self.plugin, ChoosesHarness) else CHAT
+        chosen = CHAT if self.plugin is None else usual_harness(self.plugin, config.env.settings)
         config = config.having({"model.target.name": in_harness(config.model.target.name, chosen)})
         sources = {key: entry.source for key, entry in merged.items() if key in values}
         return config, {leaf.key: DEFAULT for leaf in keys_with(self.settings)} | sources

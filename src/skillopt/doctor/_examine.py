@@ -26,7 +26,7 @@ from skillopt.redact import Scrubber, redact_patterns
 from skillopt.run.preparation import divide
 from skillopt.skill.document import Document
 from skillopt.skill.folder import load_skill
-from skillopt.tasks.benchmark import Benchmark, TellsBadRows
+from skillopt.tasks.benchmark import Benchmark, as_benchmark
 from skillopt.tasks.splits import told_bad_rows
 from skillopt.tasks.task import SPLITS
 
@@ -197,7 +197,7 @@ def load_data(resolved: Resolved, scrubber: Scrubber) -> Loaded:
         remedy = f"Name one with --env or in a config: {', '.join(benchmarks.names())}."
         return Loaded(findings=(_result("benchmark", "note", "none is configured", remedy),))
     try:
-        benchmark: Benchmark = benchmarks.get(name)(config.env.settings)
+        benchmark = as_benchmark(benchmarks.get(name)(config.env.settings))
         divided = divide(resolved, benchmark, scrubber.scrub)
     # An import: a benchmark of another package without its dependencies.
     except (SkillOptError, ImportError, OSError) as error:
@@ -207,7 +207,7 @@ def load_data(resolved: Resolved, scrubber: Scrubber) -> Loaded:
     told = ", ".join(f"{count:,} {split}" for split, count in counts.items())
     if divided.folds:
         told = f"{sum(counts.values())} cross-fitted"
-    bad = benchmark.bad_rows if isinstance(benchmark, TellsBadRows) else ()
+    bad = benchmark.bad_rows
     # Whether the scorer passes the first reference and fails nonsense; nothing where it cannot be tried.
     trouble = asyncio.run(scorer_trouble(benchmark, splits.train[0]))
     return Loaded(

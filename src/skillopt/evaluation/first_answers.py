@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from skillopt.errors import ConfigError, ScoringError, SkillOptError, Stopped, UserError, root_of
-from skillopt.tasks.benchmark import Benchmark, WantsJudge
+from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.functions import own_code_blamed
 from skillopt.tasks.rollout import Rollout, Score, Scored, Trajectory
 from skillopt.tasks.scorers import extract_answer, given_references
@@ -111,9 +111,8 @@ _REMEDIES = {"length": "Raise model.target.max_tokens.", "turns": "Give it more 
 
 def _right_answer(benchmark: Benchmark, task: Task) -> str:
     """An answer that must pass; empty where only a judge, an environment or rules of the task decide."""
-    judged = isinstance(benchmark, WantsJudge) and benchmark.wants_judge
     wanted = given_references(task)
-    return "" if judged or not wanted or benchmark.open(task) is not None else wanted[0]
+    return "" if benchmark.wants_judge or not wanted or benchmark.open(task) is not None else wanted[0]
 
 
 async def _score(benchmark: Benchmark, task: Task, answer: str) -> Score:

@@ -22,7 +22,7 @@ from skillopt.models.port import UNBOUNDED, Model
 from skillopt.models.stack.limited import Slots
 from skillopt.process.waiting import together
 from skillopt.redact.printable import clean_text
-from skillopt.tasks.benchmark import Benchmark, Environment, UsesExecutor, WantsJudge
+from skillopt.tasks.benchmark import Benchmark, Environment
 from skillopt.tasks.functions import own_code_blamed
 from skillopt.tasks.rollout import Invalid, Rollout, Score, Scored, Trajectory, storable
 from skillopt.tasks.task import Task
@@ -93,7 +93,7 @@ class Evaluator:
         self.under_way = 0
         """Rollouts that are run or scored now."""
         self._open: Callable[[Task], Environment | None] = benchmark.open
-        if self.executor is not None and isinstance(benchmark, UsesExecutor):
+        if self.executor is not None and benchmark.uses_executor:
             self._open = partial(benchmark.open_in, self.executor)
         self._scored_by = benchmark.scorer_version + ("" if judge is None else f" {judge.version}")
         self._known_tasks: dict[str, tuple[str, str]] = {}
@@ -224,7 +224,7 @@ class Evaluator:
         self, task: Task, key: str, attempt: int, trajectory: Trajectory, stage: str, background: bool
     ) -> Score:
         with own_code_blamed(f"scoring task {task.id!r}"):
-            if self.judge is not None and isinstance(self.benchmark, WantsJudge):
+            if self.judge is not None:
                 score = await self.benchmark.score_with(
                     self.judge.at(stage, background=background), task, trajectory
                 )

@@ -117,7 +117,7 @@ class Registry:
         except Exception as error:  # noqa: BLE001 - a stranger's package fails in any way, and is still listed
             return f"(cannot be imported: {type(error).__name__}: {error})".splitlines()[0]
         own = vars(plugin).get("__doc__") if hasattr(plugin, "__dict__") else None
-        opened = getattr(plugin, "open", None)
+        opened = None if isinstance(plugin, type) else getattr(plugin, "open", None)
         point = self._points().get(name)
         module = sys.modules.get(point.module) if point is not None else inspect.getmodule(plugin)
         texts = (own, getattr(opened, "__doc__", None), getattr(module, "__doc__", None))

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents import driven
 from skillopt.errors import Stopped
 from skillopt.evaluation.runner import Evaluator, Rollouts
 from skillopt.events import Checkpoint, Event, Notice, Sink, Spending
@@ -28,7 +27,7 @@ from skillopt.runs.database import Database
 from skillopt.runs.evidence import SHARED
 from skillopt.runs.log import DATABASE, EVENTS, Run
 from skillopt.runs.notes import SETTINGS, is_made_here, note_origin
-from skillopt.tasks.benchmark import RunsPrograms, Undivided, UsesExecutor
+from skillopt.tasks.benchmark import as_benchmark
 
 DRAIN_SECONDS = 10.0
 """Beyond the longest time a call may take."""
@@ -151,9 +150,9 @@ async def open_run(
         executor = _executor(job)
         if executor is not None:
             stack.push_async_callback(executor.close)
-        if executor is not None and isinstance(job.benchmark, RunsPrograms):
-            job = replace(job, benchmark=job.benchmark.programs_in(executor))
-        if parent is None and isinstance(job.benchmark, Undivided) and not database.holds_answers():
+        if executor is not None:
+            job = replace(job, benchmark=as_benchmark(job.benchmark.programs_in(executor)))
+        if parent is None and job.benchmark.own_scorer and not database.holds_answers():
             from skillopt.evaluation.first_answers import check_scorer
 
             await check_scorer(job.benchmark, job.splits.all[0])
@@ -208,9 +207,8 @@ def _check_prices(job: Job) -> None:
 
 def _executor(job: Job) -> Executor | None:
     """Where the environment work of a job is done; None where there is none, or this process does it."""
-    env, in_agent = job.config.env, any(spec.harness in driven() for spec in job.specs)
-    asked = env.executor is not None and (in_agent or isinstance(job.benchmark, RunsPrograms))
-    if not (asked or isinstance(job.benchmark, UsesExecutor)):
+    env = job.config.env
+    if env.executor is None and not job.benchmark.uses_executor:
         return None
     made: Executor = executors.get(env.executor or "processes")(env.workers)
     return made

@@ -23,7 +23,7 @@ from skillopt.redact import Scrubber
 from skillopt.skill.document import ONE_DOCUMENT, Document, EditableFiles
 from skillopt.skill.folder import Skill
 from skillopt.skill.install import SkillListing, carried_digest, description_of
-from skillopt.tasks.benchmark import Benchmark, TellsBadRows
+from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.splits import Splits, told_bad_rows
 from skillopt.tasks.task import Task
 from skillopt.train.epoch_end import LookBack
@@ -190,7 +190,7 @@ class Job:
     @property
     def bad_rows(self) -> str:
         """The rows of the tasks file that gave no task, by name; empty where there are none."""
-        bad = self.benchmark.bad_rows if isinstance(self.benchmark, TellsBadRows) else ()
+        bad = self.benchmark.bad_rows
         return told_bad_rows(bad) if bad else ""
 
     @property

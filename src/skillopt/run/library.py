@@ -270,7 +270,7 @@ class _Given:
         settings = own if isinstance(own, OwnSettings) else OwnSettings()
         if isinstance(self.tasks, (str, Path)):
             if not isinstance(self.scorer, (str, type(None))):
-                benchmark = OwnBenchmark.from_settings(settings, self.scorer)
+                benchmark = OwnBenchmark(settings, self.scorer)
         elif self.tasks is not None:
             benchmark = OwnBenchmark.from_tasks(self.tasks, scorer=self.scorer, settings=settings)
         return prepare(resolved, benchmark=benchmark, needs_key=needs_key)

@@ -23,7 +23,7 @@ from skillopt.runs.log import DATABASE, EVENTS
 from skillopt.runs.tail import noted_identity
 from skillopt.skill.document import SKILL_FILE, Document
 from skillopt.skill.folder import Skill, load_skill
-from skillopt.tasks.benchmark import Benchmark, Undivided, WantsJudge
+from skillopt.tasks.benchmark import Benchmark, as_benchmark
 from skillopt.tasks.functions import own_code_blamed
 from skillopt.tasks.splits import FEWEST, FOLDS, MANY, Splits, in_folds, in_rounds, rounds_for
 from skillopt.tasks.task import SPLITS, Split, Task
@@ -52,6 +52,7 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
             )
         with own_code_blamed(f"The benchmark {config.env.name!r}", stops=True):
             benchmark = benchmarks.get(config.env.name)(config.env.settings)
+    benchmark = as_benchmark(benchmark)
     scrubber = Scrubber(resolved.secrets)
     with own_code_blamed(f"The benchmark {benchmark.name!r}", stops=True):
         divided = divide(resolved, benchmark, scrubber.scrub)
@@ -178,7 +179,7 @@ def _with_regions(skill: Skill) -> Skill:
 
 
 def _judge(config: Config, benchmark: Benchmark, needs_key: bool) -> ModelSpec | None:
-    if not (isinstance(benchmark, WantsJudge) and benchmark.wants_judge):
+    if not benchmark.wants_judge:
         return None
     judge = resolve_role(config, "judge", needs_key=needs_key)
     if judge.provider == "world":
@@ -220,9 +221,8 @@ def fold_count(config: Config, benchmark: Benchmark, splits: Splits) -> int:
             raise ConfigError("train.folds cannot be used with model.targets. Set train.folds to 1.")
         return 1
     said, tasks = config.train.folds, len(splits.all)
-    undivided = isinstance(benchmark, Undivided) and benchmark.undivided
     if said is not None:
-        if said > 1 and not undivided:
+        if said > 1 and not benchmark.undivided:
             raise ConfigError(
                 f"train.folds {said} divides one list of tasks, and settings or the benchmark divide it"
                 " already. Leave env.split_ratio, env.split_dir, env.split_field (and a field 'split' of the"
@@ -234,7 +234,7 @@ def fold_count(config: Config, benchmark: Benchmark, splits: Splits) -> int:
     evaluation, model = config.evaluation, config.model
     chosen = evaluation.sel_env_num or evaluation.test_env_num or config.train.train_size
     by_hand = any(provider_of(role.name) == "handoff" for role in (model.target, model.optimizer))
-    is_few = undivided and FEWEST <= tasks < MANY
+    is_few = benchmark.undivided and FEWEST <= tasks < MANY
     is_tested = evaluation.eval_test is not False and evaluation.use_gate
     return FOLDS if is_few and is_tested and not (chosen or by_hand) else 1
 

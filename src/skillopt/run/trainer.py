@@ -24,8 +24,6 @@ from skillopt.run.job import Job
 from skillopt.run.models import allowance_of, least_cap, price_for
 from skillopt.skill.install import problem_with
 from skillopt.skill.store import SkillStore
-from skillopt.tasks.benchmark import SaysRule, Undivided
-from skillopt.tasks.protected import protected_by
 from skillopt.train.closing import Log
 from skillopt.train.plan import SCHEDULES, Plan
 from skillopt.train.sealed_test import SealedTest
@@ -71,7 +69,7 @@ def trainer_from(
     is_gated = gate.is_on and config.optimizer.slow_update_gate_with_selection
     guard = None
     if config.gate.leak_guard:
-        guard = LeakGuard(job.splits, partial(protected_by, job.benchmark), job.skill.rendered)
+        guard = LeakGuard(job.splits, job.benchmark.protected, job.skill.rendered)
     return Trainer(
         gate=gate,
         optimizer=optimizer_of(job, optimizer, rewriter, proposer),
@@ -141,7 +139,7 @@ def gate_of(job: Job, evaluator: Evaluator) -> Gate:
     metric = {True: "soft", False: "hard", None: None}[job.benchmark.graded]
     # A published benchmark has its scorer, so there is no other to advise; the answers of folds were checked
     # before the first round.
-    advises = isinstance(job.benchmark, Undivided) and not job.division.folds
+    advises = job.benchmark.own_scorer and not job.division.folds
     return Gate(
         evaluator,
         rows_of(job.splits.val, job.repeats * len(job.specs)),
@@ -200,7 +198,7 @@ def optimizer_of(
         rewriter=rewriter,
         proposer=proposer,
         prompts=job.benchmark.prompts,
-        scoring_rule=_rule(job),
+        scoring_rule=job.benchmark.scoring_rule,
         about=_about(job),
         files=job.editable,
         is_small=job.asks_small,
@@ -214,10 +212,6 @@ def _about(job: Job) -> str:
     from skillopt.run.description import about_description
 
     return about_description(job.listing)
-
-
-def _rule(job: Job) -> str:
-    return job.benchmark.scoring_rule if isinstance(job.benchmark, SaysRule) else ""
 
 
 def _rewriter(opened: OpenRun) -> Model | None:
@@ -238,7 +232,7 @@ def _proposer(opened: OpenRun, model: Model) -> Proposer | None:
         seed=job.seed,
         editable=job.editable,
         target_prompt=job.benchmark.prompts.get("rollout", ""),
-        scoring_rule=_rule(job),
+        scoring_rule=job.benchmark.scoring_rule,
     )
     proposer: Proposer | None = PROPOSERS.get(job.config.train.proposer)(setup)
     return proposer

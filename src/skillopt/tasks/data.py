@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from skillopt.errors import ConfigError, TaskError
 from skillopt.executors import Executor
-from skillopt.tasks.benchmark import Environment
+from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.judge import Judge, ScoredByJudge
 from skillopt.tasks.protected import Protected, protected_by
 from skillopt.tasks.rollout import Score, Trajectory
@@ -176,14 +176,14 @@ def published_defaults(workers: int, **more: Any) -> dict[str, Any]:
     }
 
 
-class SplitBenchmark:
-    """What all benchmarks with tasks from files share. Unless it opens one, there is no environment."""
+class SplitBenchmark(Benchmark):
+    """What all benchmarks with tasks from files share."""
 
     def __init__(
         self, *, splits: Splits, system: str, seed_skill: str, prompts: Mapping[str, str] | None = None
     ) -> None:
         """`prompts` are those of the optimizer's stages that are not the generic ones."""
-        self.prompts: Mapping[str, str] = {**(prompts or {}), "rollout": system}
+        self.prompts = {**(prompts or {}), "rollout": system}
         self.seed_skill = seed_skill
         self.bad_rows = splits.bad_rows
         self._splits = splits
@@ -192,29 +192,25 @@ class SplitBenchmark:
         """The tasks of a split in their fixed order."""
         return self._splits.of(split)
 
-    def open(self, task: Task) -> Environment | None:
-        """None: there is nothing but the question."""
-        return None
-
 
 class QuestionBenchmark(SplitBenchmark):
     """A benchmark in which the question is all there is; its one scorer checks every task when made."""
 
-    def __init__(self, *, name: str, splits: Splits, scorer: Scorer, **texts: Any) -> None:
-        """`texts` are those of `SplitBenchmark`."""
-        super().__init__(splits=splits, **texts)
-        self.name = name
+    def __init__(self, *, scorer: Scorer, name: str = "", **texts: Any) -> None:
+        """`texts` are those of `SplitBenchmark`; the name may be one of the class."""
+        super().__init__(**texts)
+        self.name = name or self.name
         self.scorer_version = scorer.version
         self.scoring_rule = rule_of(scorer)
         self.graded = scorer.graded
         self.wants_judge = isinstance(scorer, ScoredByJudge)
         self._scorer = scorer
         for split in SPLITS:
-            for task in splits.of(split):
+            for task in self.tasks(split):
                 scorer.check_task(task)
 
-    def programs_in(self, executor: Executor) -> QuestionBenchmark:
-        """See `RunsPrograms`: the program may be the scorer."""
+    def programs_in(self, executor: Executor) -> Benchmark:
+        """The program may be the scorer."""
         if not isinstance(self._scorer, CommandScorer):
             return self
         there = copy.copy(self)
@@ -230,7 +226,7 @@ class QuestionBenchmark(SplitBenchmark):
         return await score_trajectory(self._scorer, task, trajectory, judge)
 
     def protected(self, task: Task) -> Protected:
-        """What a skill may not hold of a task."""
+        """What the scorer says that a skill may not hold."""
         return protected_by(self._scorer, task)
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from skillopt.errors import TaskError
 from skillopt.tasks.rows import DATA_SUFFIXES, DataRow, load_rows
@@ -14,23 +14,6 @@ from skillopt.tasks.splits import ALIASES, canonical_split, listed, repeated
 from skillopt.tasks.task import SPLITS, Split
 
 _SHOWN = 10
-
-
-@runtime_checkable
-class Materialises(Protocol):
-    """A benchmark plug-in whose splits are published as ids: it knows the data's rows and their ids."""
-
-    def raw_rows(self, source: Path, bad: list[TaskError]) -> list[DataRow]:
-        """The rows of the published data; what is wrong with those that cannot be read goes to `bad`."""
-        ...
-
-    def row_id(self, row: DataRow) -> str | None:
-        """What a manifest calls the row; None where it has no id."""
-        ...
-
-    def moved(self, row: DataRow, folder: Path) -> Mapping[str, Any]:
-        """The row as it is written into a folder of its own: paths in it still lead to their files."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,19 +8,29 @@ TextWorld runs what stands in a game file, so play only games that you trust.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from functools import partial
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from skillopt.benchmarks.alfworld._benchmark import ALFWorld
+from skillopt.benchmarks.alfworld._game import NOTHING, WON, Room
 from skillopt.benchmarks.alfworld._load import to_task
 from skillopt.errors import ConfigError
-from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
-from skillopt.tasks.data import CommonSettings, TaskLoader, load_splits, package_text, published_defaults
+from skillopt.executors import Executor
+from skillopt.executors.in_process import InProcess
+from skillopt.tasks.benchmark import Environment
+from skillopt.tasks.data import (
+    CommonSettings,
+    SplitBenchmark,
+    TaskLoader,
+    load_splits,
+    package_text,
+    published_defaults,
+)
+from skillopt.tasks.rollout import Score, Trajectory
+from skillopt.tasks.task import Task
 
 _text = partial(package_text, folder="alfworld")
 
@@ -34,11 +44,18 @@ class ALFWorldSettings(CommonSettings):
     """Actions of one episode; a target that needs more has failed."""
 
 
-class _Plugin:
-    Settings: type[BaseModel] = ALFWorldSettings
-    defaults: Mapping[str, Any] = published_defaults(workers=8)
+class ALFWorld(SplitBenchmark):
+    """Games that are won or not."""
 
-    def __call__(self, settings: ALFWorldSettings) -> Benchmark:
+    name = "alfworld"
+    Settings = ALFWorldSettings
+    defaults = published_defaults(workers=8)
+    has_environment = True
+    graded = False
+    uses_executor = True
+    scoring_rule = "The game is won before the last step that is allowed; nothing else counts."
+
+    def __init__(self, settings: ALFWorldSettings) -> None:
         if find_spec("textworld") is None or find_spec("fast_downward") is None:
             raise ConfigError("'alfworld' needs textworld: pip install 'skillopt-trainer[alfworld]'")
         named = settings.data_root or os.environ.get("ALFWORLD_DATA")
@@ -47,18 +64,39 @@ class _Plugin:
                 "env.data_root: ALFWorld needs the folder of its games (alfworld-download fetches them). Set"
                 " env.data_root, or the variable ALFWORLD_DATA."
             )
-        root = Path(named)
-        return ALFWorld(
-            splits=load_splits(settings, TaskLoader(partial(to_task, root=root, template=_text("task.md")))),
-            root=root,
-            max_steps=settings.max_steps,
+        self._root = Path(named)
+        self._max_steps = settings.max_steps
+        self.scorer_version = f"alfworld-1 textworld-{version('textworld')}"
+        read = partial(to_task, root=self._root, template=_text("task.md"))
+        super().__init__(
+            splits=load_splits(settings, TaskLoader(read)),
             system=_text("system.md"),
             seed_skill=_text("skill.md"),
         )
 
-    def harness(self, settings: ALFWorldSettings) -> str:
+    @classmethod
+    def harness(cls, settings: ALFWorldSettings) -> str:
         """Actions are tool calls; under `chat` they stand in tags."""
         return "tool_loop"
 
+    def open(self, task: Task) -> Environment:
+        """A fresh episode whose game runs in this process."""
+        return self.open_in(InProcess(), task)
 
-PLUGIN: BenchmarkPlugin = _Plugin()
+    def open_in(self, executor: Executor, task: Task) -> Environment:
+        """A fresh episode; its game is started with the first action."""
+        return Room(executor, self._root / task.data["gamefile"], self._max_steps)
+
+    async def score(self, task: Task, trajectory: Trajectory) -> Score:
+        """1 for a game that was won, as the game says: the target's own words do not count."""
+        shown = [message.content for message in trajectory.messages if message.role in ("tool", "user")]
+        turns = sum(message.role == "assistant" for message in trajectory.messages)
+        after = f"after {turns} {'turn' if turns == 1 else 'turns'}"
+        if any(text.endswith(WON) for text in shown):
+            return Score(hard=1.0, soft=1.0, feedback=f"Won {after}.")
+        idle = sum(text.startswith(NOTHING) for text in shown)
+        said = f"; {idle} did nothing" if idle else ""
+        return Score(hard=0.0, soft=0.0, feedback=f"The task was not done {after}{said}.")
+
+
+PLUGIN = ALFWorld

@@ -10,19 +10,18 @@ and `category` are second names. The documents lie in `env.data_dirs` (unset: th
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from skillopt.benchmarks.officeqa._environment import DocumentTools, Library
 from skillopt.benchmarks.officeqa._load import OfficeQALoader
 from skillopt.benchmarks.officeqa._score import TOLERANCE, OfficeAnswer
 from skillopt.errors import ConfigError
 from skillopt.files import expand_home
-from skillopt.tasks.benchmark import AGENT_PROMPT, Benchmark, BenchmarkPlugin, Environment
+from skillopt.tasks.benchmark import AGENT_PROMPT, Environment
 from skillopt.tasks.data import (
     CommonSettings,
     QuestionBenchmark,
@@ -58,22 +57,13 @@ class OfficeQASettings(CommonSettings):
 class OfficeQA(QuestionBenchmark):
     """Questions with their documents."""
 
-    def __init__(self, *, max_turns: int | None, **rest: Any) -> None:
-        """`max_turns` is None where there are no tools."""
-        super().__init__(name="officeqa", **rest)
-        self._max_turns = max_turns
+    name = "officeqa"
+    Settings = OfficeQASettings
+    defaults = published_defaults(workers=4)
+    has_environment = True
+    offers_documents = True
 
-    def open(self, task: Task) -> Environment | None:
-        """The tools over this task's documents, or these themselves for an agent with tools."""
-        return None if self._max_turns is None else DocumentTools(task.files, self._max_turns)
-
-
-class _Plugin:
-    offers_documents: ClassVar[Literal[True]] = True
-    Settings: type[BaseModel] = OfficeQASettings
-    defaults: Mapping[str, Any] = published_defaults(workers=4)
-
-    def __call__(self, settings: OfficeQASettings) -> Benchmark:
+    def __init__(self, settings: OfficeQASettings) -> None:
         named = settings.data_dirs or [os.environ.get("OFFICEQA_DOCS_DIR", "")]
         if not any(named):
             raise ConfigError(
@@ -87,18 +77,24 @@ class _Plugin:
             shows_documents=tools,
         )
         scorer = OfficeAnswer(tolerance=settings.tolerance)
-        return OfficeQA(
+        super().__init__(
             splits=load_splits(settings, TaskLoader(loader.task, scorer.check_task)),
             scorer=scorer,
             system=_text("system_tools.md" if tools else "system.md"),
             prompts={AGENT_PROMPT: _text("system_agent.md")} if tools else {},
             seed_skill=_text("skill.md"),
-            max_turns=settings.max_tool_turns if tools else None,
         )
+        self._settings = settings
 
-    def harness(self, settings: OfficeQASettings) -> str:
+    @classmethod
+    def harness(cls, settings: OfficeQASettings) -> str:
         """Documents are searched by tool calls."""
         return "tool_loop" if settings.use_local_tools else "chat"
 
+    def open(self, task: Task) -> Environment | None:
+        """The tools over this task's documents, or these themselves for an agent with tools."""
+        tools, turns = self._settings.use_local_tools, self._settings.max_tool_turns
+        return DocumentTools(task.files, turns) if tools else None
 
-PLUGIN: BenchmarkPlugin = _Plugin()
+
+PLUGIN = OfficeQA

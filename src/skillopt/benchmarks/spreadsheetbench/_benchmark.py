@@ -12,7 +12,10 @@ from datetime import date, datetime, time, timedelta
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from pydantic import Field
 
 from skillopt.benchmarks.spreadsheetbench._code import (
     OUTPUT,
@@ -23,14 +26,21 @@ from skillopt.benchmarks.spreadsheetbench._code import (
     solution_of,
     trouble_of,
 )
-from skillopt.benchmarks.spreadsheetbench._load import Problem
+from skillopt.benchmarks.spreadsheetbench._load import Problem, SpreadsheetLoader, openpyxl
 from skillopt.errors import ConfigError, ScoringError
 from skillopt.executors import Executor
 from skillopt.executors.port import run_again
-from skillopt.process.sandbox import Sandbox
+from skillopt.process.sandbox import Mode, ProcessLimits, Sandbox, require
 from skillopt.process.waiting import together
 from skillopt.tasks.benchmark import Environment
-from skillopt.tasks.data import SplitBenchmark
+from skillopt.tasks.data import (
+    CommonSettings,
+    SplitBenchmark,
+    TaskLoader,
+    load_splits,
+    package_text,
+    published_defaults,
+)
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers import no_answer
 from skillopt.tasks.task import Task
@@ -44,21 +54,46 @@ _READ_OUTPUT = 32 << 20
 _DATED: Mapping[str, Any] = {"datetime": datetime, "date": date, "time": time}
 
 
+_WEAKER = (
+    "set env.sandbox: limits to run programs with limits only: they then see your files and the network"
+    " (docs/sandbox.md)"
+)
+_text = partial(package_text, folder="spreadsheetbench")
+
+
+class SpreadsheetSettings(CommonSettings):
+    """The `env.*` keys of SpreadsheetBench."""
+
+    mode: Literal["single", "multi", "react"] = "multi"
+    """How a program is written: in one reply, in several with errors told, or with tools."""
+    max_turns: int = Field(default=30, ge=1)
+    """Replies of the target in the modes multi and react."""
+    data_root: Path | None = None
+    """Folder with the workbooks; unset is the folder of the tasks file."""
+    sandbox: Mode = "bubblewrap"
+    """How programs are shut in; with 'limits' they see your files and the network."""
+    code_timeout: float = Field(default=120.0, gt=0)
+    """Seconds one program may run on one workbook."""
+    code_memory: int = Field(default=2048, ge=256)
+    """Megabytes one program may use."""
+
+
 class SpreadsheetBench(SplitBenchmark):
     """Tasks about workbooks, solved by a program."""
 
     name = "spreadsheetbench"
-    graded: bool | None = False
+    Settings = SpreadsheetSettings
+    defaults = published_defaults(workers=24, exec_timeout=600.0)
+    has_environment = True
+    graded = False
     scoring_rule = (
         "The program is run on several workbooks of the task, and all cells of the answer have the wanted"
         " values in each."
     )
 
-    def __init__(
-        self, *, problems: Mapping[str, Problem], sandbox: Sandbox, mode: str, max_turns: int, **texts: Any
-    ) -> None:
-        """`texts` and splits are those of `SplitBenchmark`."""
-        super().__init__(**texts)
+    def __init__(self, settings: SpreadsheetSettings) -> None:
+        package = Path(openpyxl().__file__).parent.parent
+        require(settings.sandbox, remedy=_WEAKER)
         try:  # what calculates formulas: another one may give another score
             engine = f"{ENGINE}-{version(ENGINE)}"
         except PackageNotFoundError as error:
@@ -66,14 +101,30 @@ class SpreadsheetBench(SplitBenchmark):
                 f"'spreadsheetbench' needs {ENGINE}: pip install 'skillopt-trainer[spreadsheet]'"
             ) from error
         self.scorer_version = f"spreadsheetbench-{REVISION} {engine}"
-        self._problems = problems
-        self._sandbox = sandbox
-        self._mode = mode
-        self._max_turns = max_turns
+        loader = SpreadsheetLoader(settings.data_root, _text("task.md"))
+        super().__init__(
+            splits=load_splits(settings, TaskLoader(loader.task)),
+            system=_text(f"{settings.mode}.md"),
+            seed_skill=_text("skill.md"),
+        )
+        self._settings = settings
+        self._problems = loader.problems
+        inputs = [case.input.parent for problem in loader.problems.values() for case in problem.cases]
+        self._sandbox = Sandbox(
+            settings.sandbox,
+            limits=ProcessLimits(seconds=settings.code_timeout, memory=settings.code_memory << 20),
+            hidden=tuple(dict.fromkeys(inputs)),
+            packages=(package,),
+        )
         self._golden: dict[str, asyncio.Future[list[_Read]]] = {}
 
+    @classmethod
+    def harness(cls, settings: SpreadsheetSettings) -> str:
+        """Only the tools of `react` need a harness that calls tools."""
+        return "tool_loop" if settings.mode == "react" else "chat"
+
     def programs_in(self, executor: Executor) -> SpreadsheetBench:
-        """See `RunsPrograms`; workbooks and programs travel as content."""
+        """Workbooks and programs travel as content."""
         there = copy.copy(self)
         there._sandbox = self._sandbox.elsewhere(partial(run_again, executor))
         there._golden = {}
@@ -81,11 +132,12 @@ class SpreadsheetBench(SplitBenchmark):
 
     def open(self, task: Task) -> Environment | None:
         """What the target may try before it answers: the same in training as anywhere else."""
-        if self._mode == "single":
+        mode = self._settings.mode
+        if mode == "single":
             return None
         workbook = self._problems[task.id].cases[0].input.read_bytes()
-        return (Trial if self._mode == "multi" else SpreadsheetTools)(
-            self._sandbox, workbook, self._max_turns
+        return (Trial if mode == "multi" else SpreadsheetTools)(
+            self._sandbox, workbook, self._settings.max_turns
         )
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:

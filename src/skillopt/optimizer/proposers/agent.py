@@ -27,6 +27,7 @@ from skillopt.skill.edits import Edit
 from skillopt.skill.folder import copy_skill
 from skillopt.skill.install import EVALS
 from skillopt.skill.rewrite import split
+from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.rollout import Score, Scored, Trajectory
 from skillopt.tasks.task import Split, Task
 
@@ -224,7 +225,7 @@ class _Shown:
         """Nothing is open."""
 
 
-class _ProposalWork:
+class _ProposalWork(Benchmark):
     """Proposals as the tasks of a benchmark, which any agent can work on; all of them pass."""
 
     name = STAGE

@@ -24,7 +24,7 @@ from skillopt.optimizer.proposers.port import Evidence
 from skillopt.run.estimation.counting import CHARS_A_TOKEN, CallCounter
 from skillopt.skill.edits import Edit, parse_edit
 from skillopt.tasks.benchmark import Benchmark, Environment
-from skillopt.tasks.judge import Finding, ScoredByJudge
+from skillopt.tasks.judge import Finding
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Split, Task
@@ -171,7 +171,7 @@ class CountingJudge:
         self.counter.judge(self.stage, characters, self.reply_tokens)
 
 
-class RehearsedTasks:
+class RehearsedTasks(Benchmark):
     """The job's tasks as cases of the rule world: its own words, and a case number that decides."""
 
     def __init__(self, real: Benchmark, splits: Splits, past: Sequence[Task] = ()) -> None:
@@ -214,7 +214,7 @@ class CountingHarness:
     own_tools: bool
     tasks: RehearsedTasks
     counter: CallCounter
-    judged: ScoredByJudge | None
+    judged: Benchmark | None
     judge_tokens: int
     name: str = "rehearsal"
     version: str = "1"

@@ -30,7 +30,6 @@ from skillopt.run.job import Job
 from skillopt.run.trainer import plan_of, trainer_from
 from skillopt.runs.database import Database
 from skillopt.skill.store import SkillStore
-from skillopt.tasks.benchmark import WantsJudge
 from skillopt.tasks.splits import Splits
 
 Luck = Literal["likely", "nothing found", "much harm"]
@@ -116,7 +115,7 @@ class Rehearsal:
                 own_tools=self.in_agent,
                 tasks=tasks,
                 counter=counter,
-                judged=job.benchmark if job.judge and isinstance(job.benchmark, WantsJudge) else None,
+                judged=job.benchmark if job.judge else None,
                 judge_tokens=self.replies.get("judge") or 0,
             ),
             model=CountingTarget(
