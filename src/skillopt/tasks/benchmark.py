@@ -159,7 +159,7 @@ class Benchmark:
         return self
 
     def protected(self, task: Task) -> Protected:
-        """What a skill may not hold of a task; unless a subclass knows better, every text of its reference."""
+        """What a skill may not hold of a task: by default every text of its reference."""
         return Protected(references=tuple(texts_of(task.reference)))
 
     @classmethod
