@@ -1,4 +1,4 @@
-"""Writes `configuration.md` and the tables of `agents.md` and `mcp.md` from the code, so that none can lag:
+"""Writes `configuration.md`, `python.md` and the tables of `agents.md` and `mcp.md` from the code, so that none can lag:
 `python docs/generate.py`.
 """
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from _public_defaults import PUBLIC, WHY, differs, public_default
+from _reference import reference
 from _tables import with_tables
 
 from skillopt.benchmarks import benchmarks
@@ -244,6 +245,7 @@ def mcp(text: str) -> str:
 if __name__ == "__main__":
     here = Path(__file__).parent
     (here / "configuration.md").write_text(page(), encoding="utf-8")
+    (here / "python.md").write_text(reference(), encoding="utf-8")
     (here / "agents.md").write_text(
         agents((here / "agents.md").read_text(encoding="utf-8")), encoding="utf-8"
     )

@@ -30,12 +30,13 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
     assert not list(dead_links(page))
 
 
-def test_the_configuration_page_is_what_the_code_says() -> None:
+def test_the_pages_on_configuration_and_python_are_what_the_code_says() -> None:
     spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8") == module.page(), "run: make docs"
+    assert (ROOT / "docs" / "python.md").read_text(encoding="utf-8") == module.reference(), "run: make docs"
 
 
 def test_a_page_that_a_program_names_is_there_with_its_heading() -> None:
@@ -58,13 +59,21 @@ def test_every_page_is_reached_from_the_readme() -> None:
     assert not [str(page.relative_to(ROOT)) for page in PAGES if page not in reached]
 
 
-def test_the_readme_has_every_command_in_its_table_and_every_room_in_its_tree() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = set(re.findall(r"^\| `skillopt (\w+)", readme, re.MULTILINE))
+def test_every_command_has_a_row_and_every_room_stands_on_the_page_on_the_architecture() -> None:
+    commands = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    table = set(re.findall(r"^\| `skillopt (\w+)", commands, re.MULTILINE))
     assert table == set(cast(Any, typer.main.get_command(app())).commands)
-    tree = readme.partition("```text\nsrc/skillopt/")[2].partition("```")[0]
+    house = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## The house")[2]
+    named = re.findall(r"\w+", " ".join(re.findall(r"^\| (`[^|]+) \|", house, re.MULTILINE)))
     rooms = {path.stem for path in (ROOT / "src/skillopt").iterdir() if path.suffix in ("", ".py")}
-    assert not [room for room in rooms if room[0] != "_" and room not in re.findall(r"\w+", tree)]
+    assert not [room for room in rooms if room[0] != "_" and room not in named]
+
+
+def test_the_front_door_is_short() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    architecture = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 70 and len(readme.split()) <= 700
+    assert len(architecture.split()) <= 900
 
 
 def test_every_page_is_in_the_menu_of_the_site() -> None:
