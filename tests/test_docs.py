@@ -124,7 +124,7 @@ def test_every_command_line_of_the_pages_names_a_command_and_options_that_exist(
 
 
 def test_an_option_that_a_command_does_not_have_is_found() -> None:
-    (words,) = command_lines("```\nskillopt diff a \\\n    --colour red  # not there\n```\n")
+    (words,) = command_lines("```\nskillopt runs diff a \\\n    --colour red  # not there\n```\n")
     assert list(unknown_words(words)) == ["--colour"]
     assert list(unknown_words(("dif", "a"))) == ["dif"]
 

@@ -42,7 +42,7 @@ def test_a_task_is_found_by_its_id_and_an_unknown_one_is_named(
 ) -> None:
     fixed = next(one for one in told["tasks"] if one["outcome"] == "fixed" and one["split"] == "test")
     by_show = skillopt("runs", "show", str(finished), fixed["id"])
-    assert by_show.out.strip() == skillopt("explain", str(finished), fixed["id"]).out.strip()
+    assert by_show.out.strip() == skillopt("runs", "explain", str(finished), fixed["id"]).out.strip()
     assert fixed["answers"][told["best"]][0]["text"] in by_show.out
     ran = skillopt("runs", "show", str(finished), "nope")
     assert ran.code == 2 and "nope" in ran.err
@@ -53,5 +53,5 @@ def test_a_verdict_is_explained_with_what_incumbent_and_candidate_answered(
 ) -> None:
     records = json.loads((finished / "history.json").read_text())
     step = next(str(one["step"]) for one in records if one["action"].startswith("accept"))
-    said = skillopt("explain", str(finished), step).out
+    said = skillopt("runs", "explain", str(finished), step).out
     assert "\n  incumbent " in said and "\n  candidate " in said and "\n  question  Case" in said

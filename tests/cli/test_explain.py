@@ -1,4 +1,4 @@
-"""`skillopt explain`: a verdict follows from stored rows, and a log in which it does not is caught."""
+"""`skillopt runs explain`: a verdict follows from stored rows, and a log in which it does not is caught."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from skillopt.runs.reader import read_run
 
 
 def explained(skillopt: Command, folder: Path, step: str) -> tuple[int, dict[str, Any]]:
-    ran = skillopt("explain", str(folder), step, "--json")
+    ran = skillopt("runs", "explain", str(folder), step, "--json")
     return ran.code, json.loads(ran.out)
 
 
@@ -156,7 +156,7 @@ def test_a_confirmation_is_explained_reading_by_reading(skillopt: Command, tmp_p
     _, data = explained(skillopt, tmp_path / "run", name_of(accepted["place"]))
     draws = [row["draw"] for row in data["rows"]]
     assert (set(draws[:40]), set(draws[40:])) == ({0, 1}, {2, 3})
-    said = skillopt("explain", "run", name_of(accepted["place"])).out
+    said = skillopt("runs", "explain", "run", name_of(accepted["place"])).out
     assert "Policy: confirm." in said
     assert "drawn again" in said
 
@@ -177,7 +177,7 @@ def test_a_step_that_was_saved_in_part_is_explained_by_the_candidate_that_was_ta
 
 def test_the_evidence_is_shown_to_people(skillopt: Command, finished: Path) -> None:
     step = next(record["step"] for record in history(finished) if record["action"] == "reject")
-    said = skillopt("explain", str(finished), str(step)).out
+    said = skillopt("runs", "explain", str(finished), str(step)).out
     for words in (
         f"step {step}: rejected",
         "I, the incumbent's sum",
@@ -193,7 +193,7 @@ def test_only_rows_that_changed_are_shown_unless_all_are_wanted(skillopt: Comman
     step = str(next(record["step"] for record in history(finished) if record["action"] == "accept_new_best"))
     rows = explained(skillopt, finished, step)[1]["rows"]
     changed = [row for row in rows if row["candidate"] != row["incumbent"]]
-    short, whole = (skillopt("explain", str(finished), step, *more).out for more in ((), ("--all",)))
+    short, whole = (skillopt("runs", "explain", str(finished), step, *more).out for more in ((), ("--all",)))
     listed = [sum(" │ W" in line for line in said.splitlines()) for said in (short, whole)]
     assert listed == [len(changed), len(rows)] and 0 < len(changed) < len(rows)
     assert f"{len(rows) - len(changed)} rows without a change: --all shows them." in short
@@ -225,7 +225,7 @@ def test_a_log_whose_rows_do_not_give_its_verdict_ends_with_1(
     [closed] = [event for event in events if event["id"] == f"{place}/selection"]
     change(closed)
     log.write_text("".join(json.dumps(event) + "\n" for event in events))
-    ran = skillopt("explain", "run", str(record["step"]))
+    ran = skillopt("runs", "explain", "run", str(record["step"]))
     assert ran.code == 1
     assert "DIFFERS" in ran.out
 
@@ -245,7 +245,7 @@ def test_a_score_that_its_rows_do_not_give_ends_with_1(
     [judged] = [event for event in events if event["id"] == f"e{record['epoch']}/s{record['step']}/verdict"]
     judged[score] = None if lie is None else judged[score] + lie
     log.write_text("".join(json.dumps(event) + "\n" for event in events))
-    ran = skillopt("explain", "run", str(record["step"]))
+    ran = skillopt("runs", "explain", "run", str(record["step"]))
     assert ran.code == 1 and "DIFFERS" in ran.out
 
 
@@ -262,13 +262,13 @@ def test_a_score_that_its_rows_do_not_give_ends_with_1(
 def test_a_step_that_is_not_there_is_bad_input(
     skillopt: Command, finished: Path, step: str, told: str
 ) -> None:
-    ran = skillopt("explain", str(finished), step)
+    ran = skillopt("runs", "explain", str(finished), step)
     assert (ran.code, ran.out) == (2, "")
     assert told in ran.err
 
 
 def test_a_folder_without_a_run_is_bad_input(skillopt: Command, tmp_path: Path) -> None:
-    ran = skillopt("explain", str(tmp_path), "1")
+    ran = skillopt("runs", "explain", str(tmp_path), "1")
     assert ran.code == 2
     assert "There is no run in" in ran.err
 
@@ -287,20 +287,23 @@ def test_proposals_of_a_rewriting_mode_are_named_in_words(skillopt: Command, mod
         f"optimizer.skill_update_mode={mode}",
     )
     assert ran.code == 0, ran.err
-    shown = skillopt("explain", "run", "1").out.partition("Edits and how they ended:")[2]
+    shown = skillopt("runs", "explain", "run", "1").out.partition("Edits and how they ended:")[2]
     shown = shown.partition("The recomputed verdict")[0]
     assert "?" not in shown and ("whole skill" if mode.startswith("full") else "add_rule") in shown
 
 
 def test_without_a_step_the_last_one_is_explained(skillopt: Command, finished: Path) -> None:
     last = max(record.step for record in read_run(finished).fold.records)
-    assert skillopt("explain", str(finished)).out == skillopt("explain", str(finished), str(last)).out
+    assert (
+        skillopt("runs", "explain", str(finished)).out
+        == skillopt("runs", "explain", str(finished), str(last)).out
+    )
 
 
 def test_a_candidate_that_is_not_there_is_answered_with_those_that_are(
     skillopt: Command, finished: Path
 ) -> None:
-    ran = skillopt("explain", str(finished), "1/c9")
+    ran = skillopt("runs", "explain", str(finished), "1/c9")
     assert ran.code == 2 and "holds no verdict on '1/c9'; that step has 1/c0" in ran.err
 
 

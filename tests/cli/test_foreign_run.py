@@ -19,7 +19,7 @@ COMMANDS = (
     ("train", "stranger"),
     ("train", "--from", "stranger"),
     ("eval", "stranger"),
-    ("prune", "stranger"),
+    ("runs", "prune", "stranger"),
     ("check", "--config", "stranger", "skill.md"),
     ("noise", "stranger"),
     ("estimate", "stranger"),

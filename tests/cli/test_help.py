@@ -9,11 +9,13 @@ import pytest
 
 from cli._commands import Command
 
-COMMANDS = ("train", "eval", "demo", "runs", "explain", "diff", "adopt", "list")
+COMMANDS = ("train", "eval", "demo", "runs", "adopt", "list")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [(), *((name,) for name in COMMANDS), ("config",), ("config", "show")])
+@pytest.mark.parametrize(
+    "words", [(), *((name,) for name in COMMANDS), ("runs", "explain"), ("config",), ("config", "show")]
+)
 def test_every_command_explains_itself(skillopt: Command, words: tuple[str, ...]) -> None:
     ran = skillopt(*words, "--help")
     assert (ran.code, ran.err) == (0, "")
@@ -49,7 +51,7 @@ def test_the_help_of_train_is_short_and_the_whole_one_does_not_stay(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", ["try", "eval", "estimate", "check", "noise", "prune", "config show"])
+@pytest.mark.parametrize("words", ["try", "eval", "estimate", "check", "noise", "runs prune", "config show"])
 def test_no_help_lists_every_setting_unless_asked(
     skillopt: Command, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
@@ -90,3 +92,20 @@ def test_a_mistyped_command_or_option_is_bad_input_and_names_the_near_miss(skill
         ran = skillopt(*words)
         assert (ran.code, ran.out) == (2, "")
         assert wanted in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("explain", "outputs/a b", "2/c0", "--all"), "runs explain 'outputs/a b' 2/c0 --all"),
+        (("diff", "a", "b"), "runs diff a b"),
+        (("prune", "outputs/a", "--json"), "runs prune outputs/a --json"),
+        (("status",), "runs"),
+    ],
+)
+def test_an_old_name_is_refused_with_the_line_to_write(
+    skillopt: Command, words: tuple[str, ...], line: str
+) -> None:
+    ran = skillopt(*words)
+    told = f"error: There is no command {words[0]!r}: write 'skillopt {line}'.\n"
+    assert (ran.code, ran.out, ran.err) == (2, "", told)

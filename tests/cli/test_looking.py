@@ -165,14 +165,14 @@ def test_runs_of_an_empty_and_of_a_missing_folder(skillopt: Command, tmp_path: P
 def test_diff_of_a_run_is_its_seed_against_its_best(
     skillopt: Command, finished: Path, tmp_path: Path
 ) -> None:
-    said = skillopt("diff", str(finished)).out
+    said = skillopt("runs", "diff", str(finished)).out
     assert said.count("\n+") > 1
     (tmp_path / "a.md").write_text((finished / "best_skill.md").read_text())
-    assert "are equal" in skillopt("diff", str(finished), "a.md").out
+    assert "are equal" in skillopt("runs", "diff", str(finished), "a.md").out
     (tmp_path / "b.md").write_text("# Other\n")
-    assert "+# Other" in skillopt("diff", "a.md", "b.md").out
-    assert skillopt("diff", "a.md").code == 2
-    assert skillopt("diff", "a.md", "gone.md").code == 2
+    assert "+# Other" in skillopt("runs", "diff", "a.md", "b.md").out
+    assert skillopt("runs", "diff", "a.md").code == 2
+    assert skillopt("runs", "diff", "a.md", "gone.md").code == 2
 
 
 def test_list_names_what_is_packaged(skillopt: Command) -> None:
@@ -223,8 +223,8 @@ def test_latest_is_the_newest_run_wherever_a_run_is_named(
     monkeypatch.chdir(tmp_path)
     assert "There is no run in outputs" in skillopt("runs", "show", "latest").err
     shutil.copytree(finished, tmp_path / "outputs/one")
-    for words in (("runs", "show"), ("report",), ("diff",), ("explain", "1")):
-        ran = skillopt(words[0], *(("show", "latest") if words[0] == "runs" else ("latest", *words[1:])))
+    for words in ("runs show latest", "report latest", "runs diff latest", "runs explain latest 1"):
+        ran = skillopt(*words.split())
         assert ran.code == 0, (words, ran.err)
     assert (tmp_path / "outputs/one/report.html").is_file()
     evaluated = skillopt("eval", "latest", "--json", "--quiet")
@@ -233,12 +233,12 @@ def test_latest_is_the_newest_run_wherever_a_run_is_named(
 
 
 def test_diff_and_init_speak_json(skillopt: Command, finished: Path) -> None:
-    told = json.loads(skillopt("diff", str(finished), "--json").out)
+    told = json.loads(skillopt("runs", "diff", str(finished), "--json").out)
     assert told["before"] == f"{finished}:seed" and not told["equal"] and "+- " in told["diff"]
     made = json.loads(skillopt("init", "my-skill", "--json").out)
     assert made["folder"] == "my-skill" and all(Path(path).is_file() for path in made["created"])
 
 
 def test_diff_of_what_is_not_there_says_so(skillopt: Command) -> None:
-    ran = skillopt("diff", "nope")
+    ran = skillopt("runs", "diff", "nope")
     assert (ran.code, ran.err.strip()) == (2, "error: There is neither a run nor a skill at nope.")

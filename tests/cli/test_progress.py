@@ -376,5 +376,5 @@ def test_learned_lines_are_shown_as_they_are_accepted_and_words_explained_once(s
     lines = shown(view, out).splitlines()
     at = next(number for number, line in enumerate(lines) if "accepted" in line)
     assert lines[at + 1 : at + 3] == ["  ~ - Name the unit.", "  + - Rule 0."]
-    assert lines[at + 6].strip() == "and 1 more: skillopt diff RUN"
+    assert lines[at + 6].strip() == "and 1 more: skillopt runs diff RUN"
     assert [line for line in lines if "a row is one answer" in line] == [lines[at + 7]], "once"

@@ -1,4 +1,4 @@
-"""`skillopt prune` on a finished run: its models and tasks, a folder of its own, and the run as it was."""
+"""`skillopt runs prune` on a finished run: its models and tasks, a folder of its own, and the run as it was."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_finished_run_is_pruned_in_a_folder_of_its_own(
 ) -> None:
     shutil.copytree(finished, tmp_path / "outputs" / "run")
     before = (finished / "best_skill.md").read_text()
-    ran = skillopt("prune", "outputs/run", "--quiet", "--json")
+    ran = skillopt("runs", "prune", "outputs/run", "--quiet", "--json")
     assert ran.code == 0, ran.err
     told = json.loads(ran.out)
     left = (tmp_path / "outputs/run/pruned/best_skill.md").read_text()
@@ -25,14 +25,14 @@ def test_a_finished_run_is_pruned_in_a_folder_of_its_own(
     for line in told["lines"]:
         assert line["text"] in before and (line["text"] in left) is not line["removed"], line
     assert (tmp_path / "outputs/run/best_skill.md").read_text() == before
-    again = skillopt("prune", "--quiet", "--budget", "1 call")
+    again = skillopt("runs", "prune", "--quiet", "--budget", "1 call")
     assert again.code == 0 and "Pruned skill: outputs/run/pruned/best_skill.md" in again.out, again.err
     assert "run  finished" in skillopt("runs").out and "pruned" not in skillopt("runs").out
 
 
 @pytest.mark.slow
 def test_where_there_is_nothing_to_prune_it_says_so(skillopt: Command, tmp_path: Path) -> None:
-    ran = skillopt("prune", "nowhere")
+    ran = skillopt("runs", "prune", "nowhere")
     assert ran.code == 2 and "There is no run in nowhere" in ran.err
     (tmp_path / "agent.py").write_text("def solves(task, skill):\n    return task.prompt\n")
     rows = [json.dumps({"id": f"t{n}", "prompt": f"{n}", "answer": f"{n}"}) for n in range(5)]
@@ -48,5 +48,5 @@ def test_where_there_is_nothing_to_prune_it_says_so(skillopt: Command, tmp_path:
         "world",
     )
     assert skillopt("train", *words, "--quiet", "--out_root", "run").code == 0
-    ran = skillopt("prune", "run")
+    ran = skillopt("runs", "prune", "run")
     assert ran.code == 2 and "learned nothing" in ran.err, ran

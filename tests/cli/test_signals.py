@@ -157,7 +157,7 @@ def test_a_signal_outside_of_a_run_ends_a_command_in_words(
     striking = threading.Thread(target=strike)
     striking.start()
     with pytest.raises(SystemExit) as end:
-        main(["diff", str(pipe), str(pipe)])
+        main(["runs", "diff", str(pipe), str(pipe)])
     ended.set()
     striking.join()
     assert end.value.code == 130

@@ -133,7 +133,7 @@ def test_training_on_its_folder_is_the_same_run(skillopt: Command, its: Path) ->
 def test_noise_and_prune_take_the_same_tasks(skillopt: Command, its: Path) -> None:
     ran = skillopt("noise", str(its), "--json", "--draws", "2")
     assert json.loads(ran.out)["n"] == len(splits_of(its)["val"])
-    ran = skillopt("prune", str(its), "--json")
+    ran = skillopt("runs", "prune", str(its), "--json")
     assert ran.code == 0, ran.err
     pruned, trained = (noted_identity(folder / "run.db")["tasks"] for folder in (its / "pruned", its))
     assert pruned == trained
@@ -327,7 +327,7 @@ def test_a_cross_fitted_run_is_pruned_on_the_tasks_of_its_last_round(
 ) -> None:
     copy = tmp_path / "run"
     shutil.copytree(crossed, copy)
-    ran = skillopt("prune", str(copy))
+    ran = skillopt("runs", "prune", str(copy))
     assert ran.code == 0, ran.err
     assert noted_identity(copy / "pruned" / "run.db")["tasks"] == noted_identity(crossed / "run.db")["tasks"]
     claim = json.loads((crossed / "summary.json").read_text())["claim"]
@@ -345,7 +345,7 @@ def test_a_step_that_starts_from_a_trained_skill_is_explained(skillopt: Command,
     closed = [part for part, steps in first.items() if steps and steps[0]["selection_rows"]]
     assert closed, "no step that measured a row"
     for part in closed:
-        ran = skillopt("explain", str(part), "1")
+        ran = skillopt("runs", "explain", str(part), "1")
         assert ran.code == 0 and "The recomputed verdict equals the recorded one." in ran.out, ran.err
 
 

@@ -23,8 +23,8 @@ COLUMNS = 80
 COMMANDS = (
     f"train quickstart --out_root runs/a-rather-long-name --cfg-options {' '.join(SMALL)}",
     "runs watch runs",
-    "explain runs/a-rather-long-name 1",
-    "explain runs/a-rather-long-name 1 --all",
+    "runs explain runs/a-rather-long-name 1",
+    "runs explain runs/a-rather-long-name 1 --all",
     "replay runs --seconds 0",
     "runs runs",
     "runs show runs/a-rather-long-name",

@@ -193,7 +193,7 @@ async def test_a_verdict_on_latency_rests_on_stored_seconds_also_when_the_provid
     assert not [place for place in first if any(key in place for key in with_rules)], (
         "nothing is measured again"
     )
-    assert command("explain", str(tmp_path), "1").code == 0
+    assert command("runs", "explain", str(tmp_path), "1").code == 0
 
 
 async def test_answers_without_usage_stop_a_limited_run_at_once_and_say_why(tmp_path: Path) -> None:
@@ -216,6 +216,6 @@ def test_explain_finds_constrained_verdicts_again(tmp_path: Path, options: tuple
     asyncio.run(run(job_of(*options), tmp_path))
     for event in judged(tmp_path):
         name = f"{event.place.step}/c{event.place.candidate}"
-        ran = command("explain", str(tmp_path), name, "--json")
+        ran = command("runs", "explain", str(tmp_path), name, "--json")
         assert ran.code == 0, ran.out
     assert {event.decided_by for event in judged(tmp_path)} & {"tokens"}

@@ -186,7 +186,7 @@ def test_no_value_can_become_an_option() -> None:
         *(f"--cfg-options={one}" for one in hostile),
     ]
     diff = TOOLBOX.arguments["skillopt_diff"].line({"a": "--version", "b": "-h"}, "/p")
-    assert diff == ["diff", "--json", "--", "--version", "-h"]
+    assert diff == ["runs", "diff", "--json", "--", "--version", "-h"]
     adopt = TOOLBOX.arguments["sleep_adopt"].line(
         {"proposal": "--all", "skill": ["-x"], "edit": [1, 2]}, "/p"
     )
@@ -205,8 +205,15 @@ def test_no_value_can_become_an_option() -> None:
 
 def test_a_switch_is_said_when_it_is_on_and_a_setting_in_the_words_of_the_command_line() -> None:
     runs = TOOLBOX.arguments["skillopt_runs"]
-    assert runs.line({"compare": True}, "/p") == ["runs", "--json", "--compare"]
-    assert runs.line({"compare": False, "folders": ["a", "b"]}, "/p") == ["runs", "--json", "--", "a", "b"]
+    assert runs.line({"compare": True}, "/p") == ["runs", "list", "--json", "--compare"]
+    assert runs.line({"compare": False, "folders": ["a", "b"]}, "/p") == [
+        "runs",
+        "list",
+        "--json",
+        "--",
+        "a",
+        "b",
+    ]
     assert TOOLBOX.arguments["skillopt_train"].line({"use_gate": False}, "/p")[-1] == "--use_gate=false"
     configs = next(tool for tool in TOOLS if tool.name == "skillopt_list_configs")
     assert TOOLBOX.arguments[configs.name].line({}, "/p", configs.fixed) == [

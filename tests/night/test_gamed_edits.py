@@ -128,7 +128,7 @@ async def test_what_only_looks_better_stops_nothing_honest_and_lifts_nothing_bes
     assert target.ended.judgement.before == target.ended.judgement.after == 0.0
     read = read_run(next(context.kept.night(1).glob("01-*")))
     verdict = replay(read, find(read, "1"))
-    assert verdict.agrees and verdict.action == "reject", "as `skillopt explain` says it"
+    assert verdict.agrees and verdict.action == "reject", "as `skillopt runs explain` says it"
 
 
 HONEST = {

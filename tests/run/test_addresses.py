@@ -213,7 +213,7 @@ def test_a_stopped_run_goes_on_elsewhere_and_asks_nothing_that_was_paid(
     before = other.calls
     assert run("train", "run", "--quiet").code == run("eval", "run", "--quiet").code == 0
     assert other.calls == before
-    assert run("prune", "run", "--quiet").code == 0
+    assert run("runs", "prune", "run", "--quiet").code == 0
     assert at_kept(job_of(other.base_url), known(Path("run/pruned"))).addresses["target"] == one.base_url
 
 

@@ -66,7 +66,7 @@ def test_what_belongs_in_a_reference_is_learned_there_and_used(house: Path, stra
 def _every_face_shows_the_files(trained: Trained, files: Any) -> None:
     folder, (path, text) = str(trained.folder), max(files.items(), key=lambda one: len(one[1]))
     rule = next(rule for rule in RULES if rule in text)
-    shown = run("diff", folder)
+    shown = run("runs", "diff", folder)
     assert f"best/{path}" in shown.out and f"+- {rule}" in shown.out
     assert run("report", folder).code == 0
     page = (trained.folder / "report.html").read_text()
@@ -78,4 +78,4 @@ def _every_face_shows_the_files(trained: Trained, files: Any) -> None:
     assert exported.code == 0, exported.err
     installed = trained.folder / "target" / ".claude" / "skills" / "house"
     assert {path: (installed / path).read_bytes().decode() for path in files} == files
-    assert "append | references/" in run("explain", folder, str(trained.result.state.best_step)).out
+    assert "append | references/" in run("runs", "explain", folder, str(trained.result.state.best_step)).out

@@ -87,7 +87,7 @@ async def test_a_script_is_trained_where_that_is_allowed_and_shown_in_full(tmp_p
     made = tmp_path / "run" / "best_skill" / "house" / "scripts" / "answer.py"
     assert made.read_text() == SCRIPT and made.stat().st_mode & 0o777 == 0o755
     assert "scripts/answer.py" in result.best_skill
-    shown = run("diff", str(tmp_path / "run")).out
+    shown = run("runs", "diff", str(tmp_path / "run")).out
     assert run("report", str(tmp_path / "run")).code == 0
     page = (tmp_path / "run" / "report.html").read_text()
     for line in SCRIPT.splitlines():

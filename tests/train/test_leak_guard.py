@@ -148,6 +148,6 @@ async def test_switched_off_it_refuses_nothing(tmp_path: Path) -> None:
 async def test_explain_agrees_with_a_refusal_and_shows_the_evidence(tmp_path: Path) -> None:
     seen = await train(tmp_path, [LEAK, RULE])
     for name in ("1/c0", "1/c1"):
-        ran = command("explain", str(seen.folder), name)
+        ran = command("runs", "explain", str(seen.folder), name)
         assert ran.code == 0, ran.out
         assert str(ROWS[9]["answer"]) in ran.out

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import importlib
 import pkgutil
+import shlex
 import signal
 import sys
 import threading
@@ -35,18 +36,21 @@ EXIT_CODES = (
 )
 _INTERRUPTED = "stopped: interrupted. What was paid is kept; run the same command again to go on."
 _MEANT = {
-    "undo": "adopt RUN --undo",
+    "explain": "runs explain",
+    "diff": "runs diff",
+    "prune": "runs prune",
+    "undo": "adopt --undo",
     "export": "adopt RUN --to AGENT",
     "run": "train",
     "optimize": "train",
-    "resume": "train RUN",
-    "show": "runs show RUN",
+    "resume": "train",
+    "show": "runs show",
     "watch": "runs watch",
     "status": "runs",
-    "test": "eval RUN --split test",
+    "test": "eval --split test",
     "help": "--help",
 }
-"""What people type for commands of another name."""
+"""What people type for commands of another name, and old names."""
 PANELS = ("Train and measure", "Look at runs", "Look things up")
 
 
@@ -123,7 +127,10 @@ class _Door(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] in _MEANT:
-            echo(f"error: There is no command {args[0]!r}: write 'skillopt {_MEANT[args[0]]}'.", err=True)
+            line = _MEANT[args[0]]
+            if line.islower():  # nothing is left for the person to fill in
+                line = shlex.join([*line.split(), *args[1:]])
+            echo(f"error: There is no command {args[0]!r}: write 'skillopt {line}'.", err=True)
             raise typer.Exit(2)
         return super().resolve_command(ctx, args)
 

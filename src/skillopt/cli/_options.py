@@ -60,11 +60,11 @@ def simple(command: Callable[..., None], **settings: Any) -> Add:
     return add
 
 
-def group(help: str, commands: Mapping[str, Add]) -> Add:
+def group(help: str, commands: Mapping[str, Add], **settings: Any) -> Add:
     """The `add` of a group of commands."""
 
     def add(app: typer.Typer, name: str, panel: str) -> None:
-        made = typer.Typer(help=help, no_args_is_help=True)
+        made = typer.Typer(help=help, no_args_is_help=True, **settings)
         made.callback()(lambda: None)  # a single command stays a command of the group
         for word, one in commands.items():
             one(made, word, "")

@@ -112,7 +112,10 @@ class _StatusView(View, ABC):
             for text in lines[:MOST_LEARNED]:
                 say(self._console, Text(f"  {text}", style="green"))
             if len(lines) > MOST_LEARNED:
-                say(self._console, Text(f"  and {len(lines) - MOST_LEARNED} more: skillopt diff RUN", "dim"))
+                say(
+                    self._console,
+                    Text(f"  and {len(lines) - MOST_LEARNED} more: skillopt runs diff RUN", "dim"),
+                )
             self._learned.clear()
         for word, meaning in MEANINGS.items():
             if word not in self._explained and re.search(rf"\b{word}\b", line.text):

@@ -50,7 +50,7 @@ def demo(
     _run.show(job, result, quiet=quiet)
     if not quiet:
         short = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
-        echo(f"Look closer:  skillopt explain {short} 1    Your own tasks:  skillopt init NAME")
+        echo(f"Look closer:  skillopt runs explain {short} 1    Your own tasks:  skillopt init NAME")
 
 
 add = simple(demo, epilog=EXIT_CODES)

@@ -1,10 +1,10 @@
-"""`skillopt runs`: list runs, compare them side by side, or watch one (`runs watch`)."""
+"""`skillopt runs`: list runs, compare them, and look into one: answers, verdicts, what it learned."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,16 +14,20 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from typer.core import TyperCommand
+from typer.core import TyperGroup
 
+from skillopt.cli import _prune
 from skillopt.cli._answers import show
 from skillopt.cli._console import SafeConsole, coloured, echo, open_console, print_json
-from skillopt.cli._options import Json, NewestRun, option, simple
+from skillopt.cli._explain import explain
+from skillopt.cli._options import Json, NewestRun, argument, group, option, simple
 from skillopt.cli._progress import LiveView, PlainLines, panel
 from skillopt.errors import UsageError
 from skillopt.runs import side_by_side, words
 from skillopt.runs.listing import Listing, RunOverview
-from skillopt.runs.reader import RunReader, find_run, is_part, is_run, read_facts
+from skillopt.runs.reader import RunReader, find_run, is_part, is_run, read_facts, read_run, run_named
+from skillopt.skill.diff import print_coloured, unified
+from skillopt.skill.folder import load_skill
 
 PANEL, PLACE = "Look at runs", 0
 EVERY = 0.5
@@ -32,7 +36,7 @@ FIRST_LINES = 8
 """How many of the latest decisions are shown at the start."""
 
 
-def runs(
+def list_runs(
     folders: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -43,11 +47,7 @@ def runs(
     compare: Annotated[bool, option("--compare", "Compare all runs that are found, side by side.")] = False,
     json: Json = False,
 ) -> None:
-    """List runs, the newest first, or compare them: scores, spending, settings that differ. Reads only.
-
-    'skillopt runs watch [RUN]' follows one that is at work, 'skillopt runs show [RUN] [TASK...]' shows what
-    was asked and answered; their help says more.
-    """
+    """List runs, the newest first, or compare them: scores, spending, settings that differ. Reads only."""
     places = folders or [Path("outputs")]
     found = []
     for run in Listing().read(_below(places)):
@@ -134,19 +134,39 @@ def _show_side_by_side(told: side_by_side.Compared) -> None:
         console.say(remark, "yellow")
 
 
-class RunsCommand(TyperCommand):
-    """`runs`, which lists, and behind it `runs watch` and `runs show`. A folder of that name is `./watch`."""
+def diff(
+    a: Annotated[Path, typer.Argument(help="A skill (folder or .md file), or a run folder.")],
+    b: Annotated[
+        Path | None, argument(None, "The other one; left out, A is a run: its seed against its best.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show the difference of two skills. A run stands for its best skill; alone, for seed against best."""
+    a, b = run_named(a), None if b is None else run_named(b)
+    if b is None and not a.exists():
+        raise UsageError(f"There is neither a run nor a skill at {a}.")
+    if b is None and not is_run(a):
+        raise UsageError(f"{a} is no run folder: name a second skill to compare it with.")
+    before, after = (_of_run(a, "seed"), _of_run(a, "best")) if b is None else (_text(a), _text(b))
+    difference = unified(before[1], after[1], before[0], after[0])
+    if json:
+        print_json({"before": before[0], "after": after[0], "equal": not difference, "diff": difference})
+        return
+    if not difference:
+        echo(f"{before[0]} and {after[0]} are equal.")
+    print_coloured(difference)
 
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context of whichever was asked for."""
-        if args[:1] == ["list"] and not Path("list").exists():
-            args = args[1:]  # what it does by itself
-        if args[:1] not in ([name] for name in _COMMANDS):
-            return super().make_context(info_name, args, parent=parent, **extra)
-        app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
-        app.command(args[0])(_COMMANDS[args[0]])
-        command: Any = typer.main.get_command(app)
-        return command.make_context(f"{info_name} {args[0]}", args[1:], parent=parent, **extra)
+
+def _text(path: Path) -> tuple[str, str]:
+    return _of_run(path, "best") if is_run(path) else (str(path), load_skill(path).document.rendered)
+
+
+def _of_run(folder: Path, which: str) -> tuple[str, str]:
+    run = read_run(folder)
+    state = run.fold.state
+    if state is None:
+        raise UsageError(f"{folder} has measured nothing yet; there is no skill to compare.")
+    return f"{folder}:{which}", run.skills.get(getattr(state, which)).rendered
 
 
 def watch(
@@ -221,5 +241,24 @@ def _conclude(watcher: RunReader, console: SafeConsole) -> None:
     console.say(said.get(watcher.state, ""), coloured(facts.significance))
 
 
-_COMMANDS: Mapping[str, Callable[..., None]] = {"watch": watch, "show": show}
-add = simple(runs, cls=RunsCommand)
+class RunsGroup(TyperGroup):
+    """`runs`, which lists where no command follows. A folder with the name of a command is `./watch`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or args[0] not in (*self.commands, *ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+add = group(
+    "List runs, compare them, and look into them. 'skillopt runs [FOLDER...]' is 'skillopt runs list'.",
+    {
+        "list": simple(list_runs),
+        "show": simple(show),
+        "watch": simple(watch),
+        "explain": simple(explain),
+        "diff": simple(diff),
+        "prune": _prune.add,
+    },
+    cls=RunsGroup,
+)

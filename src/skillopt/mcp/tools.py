@@ -129,9 +129,15 @@ TOOLS: tuple[CommandTool, ...] = (
         statuses={2: "needs_fixing", 3: "needs_fixing"},
         more=_REST,
     ),
-    CommandTool(name="skillopt_runs", takes=("folders", "compare"), reads_only=True),
-    CommandTool(name="skillopt_explain", takes=("run", "step"), reads_only=True, statuses={1: "differs"}),
-    CommandTool(name="skillopt_diff", takes=("a", "b"), reads_only=True),
+    CommandTool(name="skillopt_runs", runs=("runs", "list"), takes=("folders", "compare"), reads_only=True),
+    CommandTool(
+        name="skillopt_explain",
+        runs=("runs", "explain"),
+        takes=("run", "step"),
+        reads_only=True,
+        statuses={1: "differs"},
+    ),
+    CommandTool(name="skillopt_diff", runs=("runs", "diff"), takes=("a", "b"), reads_only=True),
     CommandTool(
         name="skillopt_list_configs",
         runs=("list",),

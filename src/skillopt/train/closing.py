@@ -65,7 +65,7 @@ def baseline_notices(lost: Sequence[str], metric: str) -> Iterator[Notice]:
     """What the baseline settled for the whole run."""
     if lost:
         left_out = f"Left out of the gate, not measurable at baseline: {', '.join(lost)}"
-        yield Notice(text=f"{left_out} ('skillopt explain RUN {lost[0]}' says why)", level="warning")
+        yield Notice(text=f"{left_out} ('skillopt runs explain RUN {lost[0]}' says why)", level="warning")
     if metric == "soft":
         soft = "The gate reads the soft score: the scorer gives partial credit, or gate_metric says so."
         yield Notice(text=soft)

@@ -145,7 +145,7 @@ def test_one_task_that_breaks_a_scorer_stops_nothing_and_its_line_is_kept(home: 
     (home / "score.py").write_text(SCORER.replace(ODD, f"task.id == {CASES[15]!r}"))
     done = train("world", scorer="score.py:score")
     assert done.code == 0 and f"not measurable at baseline: {CASES[15]}" in done.err + done.out
-    assert "raised KeyError: 'answer' (score.py:3" in command("explain", "run", CASES[15]).out
+    assert "raised KeyError: 'answer' (score.py:3" in command("runs", "explain", "run", CASES[15]).out
 
 
 async def test_a_provider_that_is_down_is_an_outage_also_beside_a_broken_scorer(home: Path) -> None:

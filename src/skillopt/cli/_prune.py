@@ -1,4 +1,4 @@
-"""`skillopt prune`: leave out learned lines that no task needs, and say what each line is worth."""
+"""`skillopt runs prune`: leave out learned lines that no task needs, and say what each line is worth."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from skillopt.runs.reader import find_run, is_in_rounds, read_run
 from skillopt.tasks.splits import listed
 from skillopt.train.pruning import PrunedSkill
 
-PANEL, PLACE = "Train and measure", 3
 _KEYS = ("model.", "env.", "budget")
 _OF_THE_RUN = tuple(
     f"{key}="

@@ -1,4 +1,4 @@
-"""`skillopt explain`: replay a verdict over stored rows alone, and show what decided it."""
+"""`skillopt runs explain`: replay a verdict over stored rows alone, and show what decided it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from skillopt.cli._answers import lines, outcome
 from skillopt.cli._console import SafeConsole, open_console, print_json
-from skillopt.cli._options import Json, argument, option, simple
+from skillopt.cli._options import Json, argument, option
 from skillopt.runs import words
 from skillopt.runs.evidence import EditProof, RunAnswers, StepProof, read_answers, stored_proof
 from skillopt.runs.explain import VERDICT, Replay, find, replay
@@ -19,7 +19,6 @@ from skillopt.runs.reader import RunReader, find_run, read_run
 from skillopt.tasks.splits import listed
 from skillopt.tasks.triggers import LEAVE, LOAD
 
-PANEL, PLACE = "Look at runs", 1
 _ARMS = ("incumbent", "candidate")
 MOST_TASKS = 4
 """Tasks that an edit's line names."""
@@ -64,9 +63,6 @@ def explain(
         _show_answers(console, reader, again, everything)
     if not again.agrees:
         raise typer.Exit(1)
-
-
-add = simple(explain)
 
 
 def _show_task(answers: RunAnswers, json: bool) -> None:
