@@ -193,7 +193,7 @@ SURROUNDINGS: Mapping[str, Surroundings] = {
         needs_sandbox=True,
     ),
     "docs/decisions/068-figures-of-chaos-and-fuzz.md": Surroundings(furnish=own_tests),
-    "docs/paper.md": Surroundings(furnish=searchqa, answers=learner("<answer>Paris</answer>")),
+    "docs/protocol.md": Surroundings(furnish=searchqa, answers=learner("<answer>Paris</answer>")),
     "docs/skills.md": Surroundings(answers=router),
     "docs/sleep.md": Surroundings(
         furnish=sessions, answers=lambda: _nights.scripted(_nights.RULE), folder=f"{HOME}/shop"

@@ -12,7 +12,7 @@ from skillopt.cli._flags import Given
 from skillopt.cli.train import PRESETS, with_effort
 from skillopt.errors import UnknownName
 
-DOCS = Path(__file__).parents[2] / "docs" / "effort.md"
+DOCS = Path(__file__).parents[2] / "docs" / "your-own-task.md"
 
 
 def given(*options: str, **flags: str) -> Given:

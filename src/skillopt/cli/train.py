@@ -32,7 +32,7 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
         "optimizer.prune": "true",
     },
 }
-"""Settings by effort; `docs/effort.md` says why each."""
+"""Settings by effort; `docs/your-own-task.md#how-much-a-run-takes` says why each."""
 SAME = "If the same model answers at both, --same-model goes on with it."
 Effort: TypeAlias = Annotated[
     str | None,

@@ -56,7 +56,7 @@ _DATED: Mapping[str, Any] = {"datetime": datetime, "date": date, "time": time}
 
 _WEAKER = (
     "set env.sandbox: limits to run programs with limits only: they then see your files and the network"
-    " (docs/sandbox.md)"
+    " (docs/running.md#the-sandbox)"
 )
 _text = partial(package_text, folder="spreadsheetbench")
 
