@@ -90,7 +90,7 @@ def test_every_console_script_answers_for_help(wheel: Path, installed: Path, tmp
 
 
 def test_list_names_the_packaged_plugins(installed: Path, tmp_path: Path) -> None:
-    listed = _run([str(installed / "skillopt"), "list"], cwd=tmp_path, env=_user_env())
+    listed = _run([str(installed / "skillopt"), "config", "list"], cwd=tmp_path, env=_user_env())
     assert all(name in listed for name in ("searchqa", "world", "own", "openai", "anthropic"))
 
 

@@ -92,11 +92,12 @@ def test_it_is_written_in_under_sixty_lines() -> None:
 
 @pytest.mark.slow
 def test_it_is_listed_among_ours(tmp_path: Path, installed: Path) -> None:
-    ran = skillopt(tmp_path, "list", "benchmarks", "--json", path=(installed,))
+    ran = skillopt(tmp_path, "config", "list", "benchmarks", "--json", path=(installed,))
     assert ran.returncode == 0, ran.stderr
     assert {"parcels", "searchqa", "docvqa"} <= json.loads(ran.stdout)["benchmarks"].keys()
     assert (
-        "parcels" not in json.loads(skillopt(tmp_path, "list", "benchmarks", "--json").stdout)["benchmarks"]
+        "parcels"
+        not in json.loads(skillopt(tmp_path, "config", "list", "benchmarks", "--json").stdout)["benchmarks"]
     )
 
 

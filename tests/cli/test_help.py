@@ -9,7 +9,7 @@ import pytest
 
 from cli._commands import Command
 
-COMMANDS = ("train", "eval", "demo", "runs", "adopt", "list")
+COMMANDS = ("train", "eval", "demo", "runs", "adopt")
 
 
 @pytest.mark.slow
@@ -99,6 +99,8 @@ def test_a_mistyped_command_or_option_is_bad_input_and_names_the_near_miss(skill
     [
         (("explain", "outputs/a b", "2/c0", "--all"), "runs explain 'outputs/a b' 2/c0 --all"),
         (("diff", "a", "b"), "runs diff a b"),
+        (("list", "benchmarks"), "config list benchmarks"),
+        (("cache",), "config cache"),
         (("prune", "outputs/a", "--json"), "runs prune outputs/a --json"),
         (("status",), "runs"),
     ],

@@ -1,4 +1,4 @@
-"""The commands that look at runs and at what there is: `eval`, `runs`, `diff`, `list`."""
+"""The commands that look at runs and at what there is: `eval`, `runs`, `config list`."""
 
 from __future__ import annotations
 
@@ -176,20 +176,20 @@ def test_diff_of_a_run_is_its_seed_against_its_best(
 
 
 def test_list_names_what_is_packaged(skillopt: Command) -> None:
-    data = json.loads(skillopt("list", "--json").out)
+    data = json.loads(skillopt("config", "list", "--json").out)
     assert {"own", "searchqa", "world"} <= set(data["benchmarks"])
     assert {"openai", "anthropic", "azure", "compatible", "world"} <= set(data["models"])
     assert {"quickstart", "searchqa"} <= set(data["configs"])
     assert all(data["benchmarks"].values())
-    assert "chat" in skillopt("list", "harnesses").out
-    wrong = skillopt("list", "modles")
+    assert "chat" in skillopt("config", "list", "harnesses").out
+    wrong = skillopt("config", "list", "modles")
     assert wrong.code == 2
     assert "Did you mean 'models'?" in wrong.err
 
 
 @pytest.mark.slow
 def test_the_program_writes_json_that_a_pipe_can_read(tmp_path: Path) -> None:
-    out, err = (listing := program("list", "--json", cwd=tmp_path)).communicate(timeout=30)
+    out, err = (listing := program("config", "list", "--json", cwd=tmp_path)).communicate(timeout=30)
     assert (listing.returncode, err) == (0, "")
     assert json.loads(out)
 

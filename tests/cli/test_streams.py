@@ -57,7 +57,7 @@ def test_a_reader_that_leaves_early_ends_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("command", "code"), [("list", 0), ("doctor --config missing.yaml", 2)])
+@pytest.mark.parametrize(("command", "code"), [("config list", 0), ("doctor --config missing.yaml", 2)])
 def test_a_terminal_that_cannot_show_a_character_gets_another(
     command: str, code: int, tmp_path: Path
 ) -> None:

@@ -59,7 +59,7 @@ def test_a_package_is_at_most_thirty_lines_of_public_names(folder: str) -> None:
 
 
 def test_they_are_listed_with_their_own_words(python: Path, tmp_path: Path) -> None:
-    ran = skillopt(python, tmp_path, "list", "--json")
+    ran = skillopt(python, tmp_path, "config", "list", "--json")
     assert ran.returncode == 0, ran.stderr
     listed = json.loads(ran.stdout)
     assert set(KIND) == set(FOLDERS)

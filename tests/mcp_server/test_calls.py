@@ -166,7 +166,7 @@ async def test_every_tool_is_listed_and_does_what_its_command_does(tmp_path: Pat
 async def test_a_result_is_the_object_that_the_command_prints(tmp_path: Path) -> None:
     async with inside(tmp_path, mode="legacy") as client:
         result = await client.call_tool("skillopt_list_configs", {})
-    told = json.loads(run("list", "configs", "--json").out)
+    told = json.loads(run("config", "list", "configs", "--json").out)
     assert result.structured_content == {"status": "ok", "exit_code": 0, "result": told, "messages": []}
     assert json.loads(text_of(result).partition("\n")[2]) == told  # for a client that reads text only
 

@@ -217,6 +217,7 @@ def test_a_switch_is_said_when_it_is_on_and_a_setting_in_the_words_of_the_comman
     assert TOOLBOX.arguments["skillopt_train"].line({"use_gate": False}, "/p")[-1] == "--use_gate=false"
     configs = next(tool for tool in TOOLS if tool.name == "skillopt_list_configs")
     assert TOOLBOX.arguments[configs.name].line({}, "/p", configs.fixed) == [
+        "config",
         "list",
         "--json",
         "--",

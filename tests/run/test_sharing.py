@@ -63,8 +63,12 @@ def test_a_second_run_does_not_pay_for_what_the_first_one_measured(
     assert rollouts("third", *FIXED, "cache.shared=false") > 10
     warm = [rollouts(f"warm-{number}", "model.target.api_key=sk-of-mine") for number in range(2)]
     assert min(warm) > 10, "its draws are independent"
-    shown = json.loads(run("cache", "--json").out)
-    assert shown["path"] == run("cache", "path").out.strip() == str(home / "caches" / "skillopt" / "rollouts")
+    shown = json.loads(run("config", "cache", "--json").out)
+    assert (
+        shown["path"]
+        == run("config", "cache", "path").out.strip()
+        == str(home / "caches" / "skillopt" / "rollouts")
+    )
     # Of those that were asked for, a verdict that came early left a few unread.
     assert 10 < shown["rollouts"] <= first and not shown["cleared"]
     (file,) = Path(shown["path"]).glob("*.db")
@@ -78,7 +82,9 @@ def test_a_second_run_does_not_pay_for_what_the_first_one_measured(
         == 0
     )
     assert len(provider.log) > measured, "eval measures anew"
-    assert json.loads(run("cache", "clear", "--json").out)["cleared"] and not list(file.parent.iterdir())
+    assert json.loads(run("config", "cache", "clear", "--json").out)["cleared"] and not list(
+        file.parent.iterdir()
+    )
     assert rollouts("again", *FIXED) == first
 
 
@@ -166,6 +172,6 @@ def test_a_damaged_file_of_the_cache_is_counted_by_its_size_and_cleared(home: Pa
     folder = cache_folder()
     folder.mkdir(parents=True)
     (folder / "0123456789abcdef.db").write_bytes(b"no database")
-    shown = json.loads(run("cache", "--json").out)
+    shown = json.loads(run("config", "cache", "--json").out)
     assert (shown["bytes"], shown["rollouts"]) == (11, 0)
-    assert run("cache", "clear").code == 0 and not list(folder.iterdir())
+    assert run("config", "cache", "clear").code == 0 and not list(folder.iterdir())

@@ -39,6 +39,9 @@ _MEANT = {
     "explain": "runs explain",
     "diff": "runs diff",
     "prune": "runs prune",
+    "cache": "config cache",
+    "list": "config list",
+    "data": "config data",
     "undo": "adopt --undo",
     "export": "adopt RUN --to AGENT",
     "run": "train",
@@ -56,7 +59,7 @@ PANELS = ("Train and measure", "Look at runs", "Look things up")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The program `skillopt`."""
-    given = [*(sys.argv[1:] if arguments is None else arguments)]  # `list` is a command of this package
+    given = list(sys.argv[1:] if arguments is None else arguments)
     wanted = next((argument for argument in given if not argument.startswith("-")), None)
     guard_streams()
     try:

@@ -140,7 +140,7 @@ TOOLS: tuple[CommandTool, ...] = (
     CommandTool(name="skillopt_diff", runs=("runs", "diff"), takes=("a", "b"), reads_only=True),
     CommandTool(
         name="skillopt_list_configs",
-        runs=("list",),
+        runs=("config", "list"),
         fixed=("configs",),
         reads_only=True,
         says=(

@@ -132,7 +132,7 @@ class Benchmark:
     shows_images: ClassVar[bool] = False
     """Whether its tasks are about images: what takes none cannot run it."""
     published_ids: ClassVar[tuple[str, ...]] = ()
-    """The fields that hold a row's id, where splits are published as lists of ids (`skillopt data`)."""
+    """The fields that hold a row's id, where splits are published as ids (`skillopt config data`)."""
 
     def tasks(self, split: Split) -> Sequence[Task]:
         """The tasks of a split in their fixed order; the same call gives equal tasks."""
