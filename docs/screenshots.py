@@ -99,7 +99,7 @@ def take(desk: Tab, server: Server, run: str) -> None:
 
 
 def play(desk: Tab, run: Path, page: Path) -> None:
-    """The page of `skillopt replay --page` at every moment, as one moving picture."""
+    """The page of `skillopt report --replay --page` at every moment, as one moving picture."""
     facts = read_facts(run)
     page.write_text(report(facts), encoding="utf-8")
     desk.page.set_viewport_size({"width": 980, "height": 600})

@@ -106,7 +106,7 @@ TERMINAL = {
     "runs A B": ("runs", "{run}", "{other}"),
     "runs show": ("runs", "show", "{run}"),
     "runs watch": ("runs", "watch", "{run}", "--once"),
-    "replay": ("replay", "{run}", "--seconds", "0"),
+    "replay": ("report", "{run}", "--replay", "--seconds", "0"),
 }
 
 

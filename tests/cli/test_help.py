@@ -101,6 +101,7 @@ def test_a_mistyped_command_or_option_is_bad_input_and_names_the_near_miss(skill
         (("diff", "a", "b"), "runs diff a b"),
         (("list", "benchmarks"), "config list benchmarks"),
         (("cache",), "config cache"),
+        (("replay", "outputs/a", "--page"), "report --replay outputs/a --page"),
         (("prune", "outputs/a", "--json"), "runs prune outputs/a --json"),
         (("status",), "runs"),
     ],

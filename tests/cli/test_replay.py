@@ -1,4 +1,4 @@
-"""`skillopt replay`: a run again, from its files alone."""
+"""`skillopt report --replay`: a run again, from its files alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from cli._commands import Command
-from skillopt.cli.replay import frame
+from skillopt.cli.report import frame
 from skillopt.runs.reader import read_facts
 from skillopt.runs.tasks import growth
 
@@ -30,7 +30,7 @@ def cut(folder: Path, after: str) -> None:
 
 def test_every_change_is_told_once_and_the_end_is_the_claim(skillopt: Command, finished: Path) -> None:
     facts = read_facts(finished)
-    ran = skillopt("replay", str(finished))
+    ran = skillopt("report", "--replay", str(finished))
     assert (ran.code, ran.err) == (0, "")
     told = ran.out.splitlines()
     assert told[0] == f"the seed: val {facts.baseline:.3f}"
@@ -41,12 +41,12 @@ def test_every_change_is_told_once_and_the_end_is_the_claim(skillopt: Command, f
 
 def test_a_killed_run_is_shown_as_far_as_it_went(skillopt: Command, copy: Path) -> None:
     cut(copy, '"kind":"step"')
-    ran = skillopt("replay", str(copy))
+    ran = skillopt("report", "--replay", str(copy))
     assert ran.code == 0 and "step 1: " in ran.out and "step 2: " not in ran.out
     assert "The run has made no claim yet." in ran.out and "The run is not finished: 1 of" in ran.out
     cut_before = copy / "events.jsonl"
     cut_before.write_text(cut_before.read_text().splitlines(keepends=True)[0])
-    ran = skillopt("replay", str(copy))
+    ran = skillopt("report", "--replay", str(copy))
     assert (ran.code, ran.out) == (2, "") and "was never measured" in ran.err
 
 
@@ -70,7 +70,7 @@ def test_a_frame_holds_the_skill_the_score_and_the_tasks_of_its_moment(finished:
 
 
 def test_a_page_plays_by_itself_and_lies_in_the_run(skillopt: Command, copy: Path) -> None:
-    ran = skillopt("replay", str(copy), "--page", "--no-open", "--seconds", "12")
+    ran = skillopt("report", str(copy), "--replay", "--page", "--no-open", "--seconds", "12")
     assert ran.out.strip() == str(copy / "replay.html")
     page = (copy / "replay.html").read_text()
     assert '<html lang="en" data-play="12.0">' in page and 'id="play"' in page

@@ -126,7 +126,7 @@ def test_a_log_that_has_not_begun_and_a_damaged_summary_are_said(skillopt: Comma
     "name", ["report.html", "report.md", "replay.html", ".lock", "skills", "best_skill.md", "pruned"]
 )
 @pytest.mark.parametrize(
-    "words", [("report", "run"), ("replay", "run", "--page", "--no-open"), ("train", "run")]
+    "words", [("report", "run"), ("report", "run", "--replay", "--page", "--no-open"), ("train", "run")]
 )
 def test_a_link_in_a_run_folder_of_a_stranger_writes_and_reads_nothing_elsewhere(
     skillopt: Command, run: Path, tmp_path: Path, words: tuple[str, ...], name: str

@@ -25,7 +25,7 @@ COMMANDS = (
     "runs watch runs",
     "runs explain runs/a-rather-long-name 1",
     "runs explain runs/a-rather-long-name 1 --all",
-    "replay runs --seconds 0",
+    "report runs --replay --seconds 0",
     "runs runs",
     "runs show runs/a-rather-long-name",
 )

@@ -19,7 +19,7 @@ from rich.console import Console
 from _needs import CHROMIUM, needs_chromium
 from report._page import Page
 from runs._log import SEED, baseline, fold, look, row, six, started, state, step
-from skillopt.cli.replay import frame
+from skillopt.cli.report import frame
 from skillopt.events import Checkpoint, Event, Minibatch
 from skillopt.runs.reader import read_facts
 from skillopt.runs.tasks import compare_tasks, growth

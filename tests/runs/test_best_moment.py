@@ -21,7 +21,7 @@ from _loopback import LoopbackProvider
 from _router import SimulatedRouter
 from cli._commands import run
 from dashboard._visits import visit_of
-from skillopt.cli.replay import frame
+from skillopt.cli.report import frame
 from skillopt.events import HandedOver, Judged, Pruned
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
 from skillopt.runs.evidence import GivenAnswer, read_answers

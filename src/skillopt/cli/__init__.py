@@ -39,6 +39,7 @@ _MEANT = {
     "explain": "runs explain",
     "diff": "runs diff",
     "prune": "runs prune",
+    "replay": "report --replay",
     "cache": "config cache",
     "list": "config list",
     "data": "config data",
