@@ -20,6 +20,10 @@ _DENIED = re.compile(
 """A text that ends inside of what it forbids."""
 
 
+_FORBIDDEN = re.compile(r"(?:^\s*|[\n.,;!?]\s+|[-*+]\s+|\band\s+)(?:never|do not|don'?t)\s+\Z", re.IGNORECASE)
+"""A text that ends where it says what not to do."""
+
+
 def is_denied(text: str, at: int) -> bool:
     """Whether what stands at a place is something not to do."""
     return bool(_DENIED.search(text[max(0, at - 100) : at]))
@@ -59,6 +63,9 @@ _GUARDS = (
     r"|confirmations?|approvals?|firewall|antivirus|logging|audit\w*|validation|verification|gates?"
     r"|certificate\w*)"
 )
+_NAMES = r" ?(?:(?:\.\.\.|\w+(?: ?= ?\w+)?)(?: ?, ?(?:\.\.\.|\w+(?: ?= ?\w+)?)){0,9})?"
+"""What stands in brackets behind the name of a function that is only spoken of."""
+_GRANTS = "changes what an agent may do"
 _GIVES, _SENDS = "gives a credential away", "sends something away"
 _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
     (
@@ -68,7 +75,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
             rf"|base64)\b[^\n`]{{0,200}}?\| ?(?:sudo )?(?:{_SHELL})\b(?: -\S*)*"
             r"|(?:iex|invoke-expression)\b[^\n`]{0,200}"
             r"|(?:ba|z)?sh -c \S[^\n`]{0,200}|(?:ba)?sh <\([^\n`]{0,200}|\beval [\"'$(`][^\n`]{0,200}"
-            r"|\b(?:eval|exec|os\.system|subprocess\.\w+) ?\([^\n`]{0,100}"
+            rf"|\b(?:eval|exec|os\.system|subprocess\.\w+) ?\((?!{_NAMES} ?\))[^\n`]{{0,100}}"
             r"|(?:pip3?|npm|pnpm|yarn|uv|gem|cargo|go|brew)\b[^\n`]{0,40}?\b(?:install|add|i"
             r"|tap)\b[^\n`]{0,60}?"
             r"(?:git\+|https?://|github:|--index-url|--extra-index)[^\s`]*"
@@ -88,7 +95,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
         "sentence",
     ),
     (
-        "changes what an agent may do",
+        _GRANTS,
         _any(
             r"--(?:dangerously[\w-]*|yolo|allow-all[\w-]*|no-verify|no-sandbox|full-auto"
             r"|skip-permissions[\w-]*"
@@ -102,7 +109,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
         "text",
     ),
     (
-        "changes what an agent may do",
+        _GRANTS,
         _any(
             r"\b(?:(?:never|not|don'?t|without|no need to|instead of)(?: \w+){0,2}?|stop|skip"
             r"|avoid) (?:ask\w*|wait\w*"
@@ -125,7 +132,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
         "sentence",
     ),
     (
-        "changes what an agent may do",
+        _GRANTS,
         _any(
             r"\b(?:claude|codex|gemini|copilot|cursor-agent|opencode) (?:mcp|plugins?|extensions?|config) "
             r"(?:add|install|enable|set|marketplace)\b[^\n`]*"
@@ -134,7 +141,9 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
     ),
     (
         "changes what runs by itself",
-        _any(r"\.git/hooks/\w\S*|~/\.(?:bash|zsh|profile|zprofile|gitconfig|config/fish)\w*"),
+        _any(
+            r"\.git/hooks/\w\S*|\bcore\.(?:hooksPath|sshCommand|pager|editor|fsmonitor)\b|~/\.(?:bash|zsh|profile|zprofile|gitconfig|config/fish)\w*"
+        ),
         "text",
     ),
     (
@@ -169,6 +178,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
             r"|log)\w* (?:this|that|it|anything|these|the (?:rule|instruction|step|command|script"
             r"|line|upload"
             r"|request|change|note))\b"
+            r"|\b(?:nobody|no-?one|no one) (?:has|have|needs?) to (?:know|hear|see|notice|learn)\b"
             r"|\b(?:secretly|covertly|hide|conceal|stealth\w*)\b"
             r"|\b(?:silently|quietly) (?:run|execut|send|post|upload|add|append|install|commit|push"
             r"|delet|copy)\w*"
@@ -237,7 +247,7 @@ _PROGRAMS = _set("""
 """)
 _AMBIGUOUS = _set("""
     black bun cat cmd cut date echo env export find fish go head java kill ls make open printf reboot
-    set sh shutdown sort source start tail tee test time touch
+    set sh shutdown sort source start tail tee time touch
 """)
 """Programs that are English words too: they count behind a word such as `run`, or where they have flags."""
 _VERB = re.compile(
@@ -266,7 +276,10 @@ def orders(text: str) -> Iterator[tuple[str, int, int, Compared]]:
     ours = [marker(name, side) for name in REGION_NAMES for side in ("START", "END")]
     for reason, pattern, compared in _PATTERNS:
         for match in pattern.finditer(text):
-            spares = reason in (_GIVES, _SENDS) and is_denied(text, match.start())
+            before = text[max(0, match.start() - 20) : match.start()]
+            spares = (reason in (_GIVES, _SENDS) and is_denied(text, match.start())) or (
+                reason == _GRANTS and _FORBIDDEN.search(before)
+            )
             if match[0] not in ours and not spares:
                 yield reason, match.start(), match.end(), compared
     for start, end in _commands(text):
