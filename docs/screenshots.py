@@ -21,7 +21,7 @@ from playwright.sync_api import Page
 
 from dashboard._browser import Server, Tab, chromium, serving, tab
 from dashboard._places import staged
-from skillopt.runs.reader import read_facts
+from skillopt.runs.reader import read_view
 from skillopt.runs.tasks import growth
 from skillopt_webui._runs import Roots
 from skillopt_webui.report import page as report
@@ -100,7 +100,7 @@ def take(desk: Tab, server: Server, run: str) -> None:
 
 def play(desk: Tab, run: Path, page: Path) -> None:
     """The page of `skillopt report --replay --page` at every moment, as one moving picture."""
-    facts = read_facts(run)
+    facts = read_view(run)
     page.write_text(report(facts), encoding="utf-8")
     desk.page.set_viewport_size({"width": 980, "height": 600})
     desk.page.goto(page.as_uri())

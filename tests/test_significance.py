@@ -14,10 +14,10 @@ from cli._commands import run
 from skillopt.evaluation.compare import compare
 from skillopt.evaluation.significance import TONES, significance
 from skillopt.models.world.rules import FAMILIES
-from skillopt.runs.listing import Listing
-from skillopt.runs.reader import read_facts
-from skillopt.runs.side_by_side import in_words, score_table
+from skillopt.runs.comparison import in_words, score_table
+from skillopt.runs.reader import RunList, read_view
 from skillopt.runs.tasks import growth
+from skillopt.runs.view import RunView
 from skillopt.train.claim import TestReport
 from skillopt_webui.render.run import hero
 from skillopt_webui.render.stairs import stairs
@@ -133,18 +133,25 @@ def test_a_terminal_is_green_only_where_a_gain_is_proven(
 
 def test_a_page_is_green_only_where_a_gain_is_proven(trained: tuple[Path, str]) -> None:
     folder, proven = trained
-    told = page(read_facts(folder))
+    told = page(read_view(folder))
     figures = told[told.index("<main") : told.index('id="scores"')]
     assert f'<span class="chip {TONES[proven]}">{proven}</span>' in figures
     assert f'class="after {TONES[proven]}"' in figures
     assert proven == "real" or " good" not in figures
-    assert f" {proven}" in summary(read_facts(folder))
+    assert f" {proven}" in summary(read_view(folder))
+
+
+def listed(folder: Path) -> RunView:
+    """The run in a list."""
+    (view,) = RunList().read([folder]).values()
+    assert isinstance(view, RunView)
+    return view
 
 
 def test_programs_are_told_the_same(trained: tuple[Path, str]) -> None:
     folder, proven = trained
     other = str(folder.parent / "other")
-    assert Listing().read([folder])[0].significance == proven
+    assert listed(folder).significance == proven
     (one, _) = json.loads(run("runs", str(folder.parent), "--json").out)["runs"]
     (compared, _) = json.loads(run("runs", str(folder), other, "--json").out)["runs"]
     ended = json.loads(run("train", str(folder), "--quiet", "--json").out)
@@ -157,7 +164,7 @@ def test_a_list_says_what_the_page_says_also_without_a_summary(
     folder, proven = trained
     other = shutil.copytree(folder, tmp_path / "other")
     (other / "summary.json").unlink()
-    assert Listing().read([other])[0].significance == read_facts(other).significance == proven
+    assert listed(other).significance == read_view(other).significance == proven
 
 
 @pytest.mark.parametrize("trained", ["real"], indirect=True)
@@ -165,23 +172,24 @@ def test_a_test_of_an_earlier_skill_proves_nothing_of_a_later_one(
     trained: tuple[Path, str], tmp_path: Path
 ) -> None:
     other = shutil.copytree(trained[0], tmp_path / "other")
-    log, best = other / "events.jsonl", read_facts(other)
+    log, best = other / "events.jsonl", read_view(other)
     assert best.significance == "real"
     tested = next(line for line in log.read_text().splitlines() if '"type":"test_measured"' in line)
     skills = json.loads(tested)["skills"]
     log.write_text(log.read_text().replace(tested, tested.replace(skills["best"], skills["seed"])))
-    assert read_facts(other).significance == Listing().read([other])[0].significance == "not proven yet"
+    assert read_view(other).significance == listed(other).significance == "not proven yet"
 
 
 @pytest.mark.parametrize("trained", ["real"], indirect=True)
 def test_folds_are_called_folds_with_an_interval_of_their_own_level(trained: tuple[Path, str]) -> None:
-    facts = read_facts(trained[0])
+    facts = read_view(trained[0])
     before = {f"t{place}": 0.0 for place in range(20)}
     pooled = compare(before, before | {f"t{place}": 1.0 for place in range(9)}, one_sided=True)
     folds = replace(facts.test, comparison=pooled, folds=5)
-    crossed = replace(facts, test=folds, counts={"train": 12, "val": 8, "test": 0}, claim="")
+    started = facts.started.model_copy(update={"counts": {"train": 12, "val": 8, "test": 0}})
+    crossed = replace(facts, report=folds, started=started, summary=None)
     assert in_words(crossed)["change"].startswith("90 % interval +0.2")
-    unmeasured = replace(crossed, test=TestReport(measured=False), significance="not proven yet")
+    unmeasured = replace(crossed, report=TestReport(measured=False, folds=5))
     for one in (crossed, unmeasured):
         assert "sealed test" not in hero(one) + stairs(one, growth(one)) + str(score_table(one))
     assert "5 folds" in hero(crossed) and "90 % interval" in hero(crossed)

@@ -14,7 +14,7 @@ from multidict import MultiDict, MultiMapping
 from skillopt.errors import SkillOptError, UsageError
 from skillopt.runs.reader import RunReader, RunReaders, is_run
 from skillopt.runs.tasks import compare_task
-from skillopt.runs.values import Facts
+from skillopt.runs.view import RunView
 from skillopt_webui._launch import Launches
 from skillopt_webui._runs import Roots, RunPlace
 from skillopt_webui.render.markup import Markup, trouble
@@ -142,13 +142,13 @@ class Visit:
             raise StillReading
         return reading.result()
 
-    async def task(self, facts: Facts) -> Markup:
+    async def task(self, view: RunView) -> Markup:
         """The task that the address names, with the version that it names; empty where it names none."""
         task, version = self.query.get("task"), self.query.get("version")
         if not task or not version:
             return Markup()
         try:
-            found = await asyncio.to_thread(compare_task, self.run.folder, facts, task, version)
+            found = await asyncio.to_thread(compare_task, view, task, version)
         except SkillOptError as error:
             return trouble(str(error))
         return task_card(found)
@@ -156,5 +156,5 @@ class Visit:
 
 def _read(readers: RunReaders, folder: Path) -> RunReader:
     reader = readers(folder)
-    reader.facts()  # not while drawing: somebody else may be in the middle of the first reading
+    reader.view()  # not while drawing: somebody else may be in the middle of the first reading
     return reader

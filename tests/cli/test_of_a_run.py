@@ -14,7 +14,7 @@ import pytest
 from _loopback import LoopbackProvider, world_answers
 from cli._commands import Command, run
 from skillopt.models.world.rules import SEED_SKILL
-from skillopt.runs.reader import read_facts
+from skillopt.runs.reader import read_view
 
 SIZES = ("env.train_cases=12", "env.val_cases=10", "env.test_cases=10", "train.batch_size=6")
 
@@ -50,7 +50,7 @@ def test_best_is_compared_with_the_seed_of_then_on_val_and_nothing_is_paid(
         ran = skillopt("eval", str(trained.folder), "--against", "seed", "--json")
     finally:
         trained.seed.write_text(seed)
-    told, facts = json.loads(ran.out), read_facts(trained.folder)
+    told, facts = json.loads(ran.out), read_view(trained.folder)
     assert trained.provider.calls == before
     assert {(one["skill"], one["split"]): one["hard"] for one in told["evaluations"]} == {
         ("best", "val"): pytest.approx(facts.best),
@@ -75,12 +75,12 @@ def test_the_folder_alone_goes_on_with_its_run(skillopt: Command, trained: Train
 def test_a_new_run_starts_from_the_best_skill_and_is_compared_with_the_first_seed(
     skillopt: Command, trained: Trained
 ) -> None:
-    first, before = read_facts(trained.folder), trained.provider.calls
+    first, before = read_view(trained.folder), trained.provider.calls
     ran = skillopt(
         "train", "--from", str(trained.folder), "--num_epochs", "1", "--out_root", "more", "--json"
     )
     told, paid = json.loads(ran.out), trained.provider.calls - before
-    facts = read_facts(Path("more"))
+    facts = read_view(Path("more"))
     assert facts.seed_skill == first.seed_skill and facts.baseline == first.baseline
     assert facts.best is not None and first.best is not None and facts.best >= first.best
     whole = first.spent.calls

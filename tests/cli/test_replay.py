@@ -11,7 +11,7 @@ from rich.console import Console
 
 from cli._commands import Command
 from skillopt.cli.report import frame
-from skillopt.runs.reader import read_facts
+from skillopt.runs.reader import read_view
 from skillopt.runs.tasks import growth
 
 
@@ -29,7 +29,7 @@ def cut(folder: Path, after: str) -> None:
 
 
 def test_every_change_is_told_once_and_the_end_is_the_claim(skillopt: Command, finished: Path) -> None:
-    facts = read_facts(finished)
+    facts = read_view(finished)
     ran = skillopt("report", "--replay", str(finished))
     assert (ran.code, ran.err) == (0, "")
     told = ran.out.splitlines()
@@ -51,7 +51,7 @@ def test_a_killed_run_is_shown_as_far_as_it_went(skillopt: Command, copy: Path) 
 
 
 def test_a_frame_holds_the_skill_the_score_and_the_tasks_of_its_moment(finished: Path) -> None:
-    facts = read_facts(finished)
+    facts = read_view(finished)
     grown = growth(facts)
     k = next(k for k, one in enumerate(grown.moments) if k and one.is_taken)
     for width, height in ((80, 60), (80, 24), (40, 24)):

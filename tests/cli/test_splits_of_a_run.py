@@ -17,8 +17,8 @@ from cli._commands import Command, Ran, run
 from skillopt.errors import UsageError
 from skillopt.events import Event, Spending
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
-from skillopt.runs.evidence import stored_tasks
-from skillopt.runs.reader import is_part, read_facts
+from skillopt.runs.answers import stored_tasks
+from skillopt.runs.reader import is_part, read_view
 from skillopt.runs.tail import noted_identity
 from skillopt.tasks.task import SPLITS
 
@@ -117,7 +117,7 @@ def test_best_is_compared_with_the_seed_on_the_val_tasks_of_the_gate(skillopt: C
     ran = skillopt("eval", str(its), "--against", "seed", "--json")
     assert measured(ran) == {"val": splits_of(its)["val"]}
     scores = {one["skill"]: one["hard"] for one in json.loads(ran.out)["evaluations"]}
-    facts = read_facts(its)
+    facts = read_view(its)
     assert scores == {"best": pytest.approx(facts.best), "seed": pytest.approx(facts.baseline)}
 
 

@@ -165,7 +165,7 @@ async def test_files_that_came_with_a_run_from_elsewhere_go_by_their_number_alon
 
 async def test_the_page_of_the_run_marks_the_line_with_the_reason(skill: Path) -> None:
     run = read_run(Path("outputs/run"))
-    facts = run.facts()
+    facts = run.view()
     assert facts is not None
     drawn = screen(facts, growth(facts), flagged_lines(run))
     assert '<span class="chip bad">flagged 1: downloads something and runs it</span>' in drawn

@@ -65,7 +65,7 @@ def test_calls_in_flight_are_reserved_and_none_of_what_was_spent(
         assert "without a usage report, charged" not in shown["hero"]
 
         reader.follow()
-        facts = reader.facts()
+        facts = reader.view()
         assert facts is not None and (facts.spent.calls, facts.spent.tokens) == spent
         assert [
             sum(getattr(one, name) for one in facts.spending.values()) for name in ("calls", "tokens")

@@ -26,11 +26,11 @@ from runs._log import baseline, fold, row, started, step
 from skillopt.files import lock
 from skillopt.models.world.rules import SEED_SKILL
 from skillopt.money import Amount
+from skillopt.runs.answers import stored_tasks
 from skillopt.runs.database import Database
-from skillopt.runs.evidence import stored_tasks
-from skillopt.runs.reader import RunReader, read_facts
+from skillopt.runs.reader import RunReader, read_view
 from skillopt.runs.tasks import growth
-from skillopt.runs.values import Facts
+from skillopt.runs.view import RunView
 from skillopt.train.claim import TestReport
 from skillopt_webui._page import Parts
 from skillopt_webui._runs import Roots
@@ -56,7 +56,7 @@ class Shown:
 
     server: Server
     root: Path
-    facts: Facts
+    facts: RunView
 
     def url(self, name: str, page: str = "") -> str:
         return f"{self.server.url}/run/{Roots([self.root]).id_of(self.root / name)}{page}"
@@ -72,7 +72,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     assert ended.code == 0, ended.err
     watcher = RunReader(root / "whole")
     watcher.read()
-    facts = watcher.facts()
+    facts = watcher.view()
     assert facts is not None
     big_run(root / "long")
     with serving(home / "work", home=Path.home(), roots=[root]) as server:
@@ -111,7 +111,7 @@ def test_a_run_is_followed_without_a_reload_and_test_stays_sealed(
                 log.write("".join(lines[at : at + 4]))
         expect(page.get_by_text("sealed test opened (look 1)")).to_be_visible()
         page.get_by_role("dialog", name="Stop this run?").get_by_role("button", name="Cancel").click()
-        steps = f"{len(shown.facts.steps)} of {shown.facts.planned} steps"
+        steps = f"{len(shown.facts.steps)} of {shown.facts.started.steps} steps"
         expect(page.get_by_text(steps, exact=True)).to_be_visible()
         assert page.locator(".moment").count() > before
         assert page.evaluate("window.mine") == "still here"
@@ -133,7 +133,7 @@ def test_the_stairs_are_a_scrubber_for_skill_and_tasks(
         page.keyboard.press("Home")
         expect(page.locator("#moment")).to_have_text(f"the seed: val {shown.facts.baseline:.3f}")
         assert lines.count() == alive[0]
-        marks = Counter(shown.facts.marks(shown.facts.versions[0]).values())
+        marks = Counter(shown.facts.versions[0].marks.values())
         counted = f"{marks['pass']} of {len(shown.facts.tasks)} pass, {marks['partial']} partly"
         expect(page.locator("#passing")).to_have_text(counted)
         page.keyboard.press("ArrowRight")
@@ -443,7 +443,7 @@ def test_a_diff_side_by_side_has_signs_and_only_text() -> None:
 
 
 def test_the_chart_holds_no_point_of_the_test_before_it_was_opened(shown: Shown) -> None:
-    sealed = dataclasses.replace(shown.facts, test=TestReport(measured=False))
+    sealed = dataclasses.replace(shown.facts, report=TestReport(measured=False))
     assert 'class="test"' in stairs(shown.facts, growth(shown.facts))
     assert 'class="test"' not in stairs(sealed, growth(sealed))
 
@@ -457,6 +457,6 @@ def test_page_and_report_draw_the_same_facts_with_the_same_markup(shown: Shown) 
 
     with ThreadPoolExecutor(1) as pool:  # the browser of this file holds the event loop of this thread
         parts = pool.submit(lambda: asyncio.run(build())).result(60)
-    frozen = report(read_facts(shown.root / "whole"))
+    frozen = report(read_view(shown.root / "whole"))
     for name in ("hero", "screen", "spending"):
         assert parts[name] and parts[name] in frozen, name

@@ -14,7 +14,7 @@ from cli._commands import SMALL
 from dashboard._browser import PHONE, chromium, serving, tab
 from dashboard._places import staged
 from real._npm import installed
-from skillopt.runs.reader import read_facts
+from skillopt.runs.reader import read_view
 from skillopt.runs.tasks import compare_tasks
 from skillopt_webui._runs import Roots
 from skillopt_webui.report import page as report
@@ -36,8 +36,8 @@ def test_no_page_and_no_report_breaks_a_rule(tmp_path: Path, machine_env: Mappin
     train = [sys.executable, "-m", "skillopt", "train", "quickstart", "--quiet", "--out_root", "outputs/run"]
     subprocess.run([*train, "--cfg-options", *SMALL], cwd=world.project, check=True, capture_output=True)
     shutil.copytree(root / "run", root / "again")
-    facts = read_facts(root / "run")
-    (tmp_path / "report.html").write_text(report(facts, compare_tasks(root / "run", facts)), encoding="utf-8")
+    facts = read_view(root / "run")
+    (tmp_path / "report.html").write_text(report(facts, compare_tasks(facts)), encoding="utf-8")
     broken: dict[str, list[str]] = {}
     with chromium() as browser, serving(world.project, home=world.home) as server:
         run = f"/run/{Roots([root]).id_of(root / 'run')}"

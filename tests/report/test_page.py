@@ -21,14 +21,14 @@ from report._page import Page
 from runs._log import SEED, baseline, fold, look, row, six, started, state, step
 from skillopt.cli.report import frame
 from skillopt.events import Checkpoint, Event, Minibatch
-from skillopt.runs.reader import read_facts
+from skillopt.runs.reader import read_view
 from skillopt.runs.tasks import compare_tasks, growth
 from skillopt.runs.words import interval
 from skillopt.train.claim import TestReport
 from skillopt_webui.render.document import SCRIPT
 from skillopt_webui.render.markup import diff, sentence
 from skillopt_webui.render.stairs import stairs
-from skillopt_webui.report import Facts, page, summary
+from skillopt_webui.report import RunView, page, summary
 from train._world import Trained
 
 MARKED = ("pass", "partial", "fail", "invalid", "not-evaluated")
@@ -37,10 +37,10 @@ EVIL = "\"'><script>alert(1)</script>\x00\ud800"
 
 @pytest.fixture(scope="module")
 def real(trained: Trained) -> Page:
-    return Page(page(read_facts(trained.folder)))
+    return Page(page(read_view(trained.folder)))
 
 
-def hostile() -> Facts:
+def hostile() -> RunView:
     """A run with the same bad text in everything a model, a task file or an endpoint can write."""
     edit = {
         "op": "replace",
@@ -106,25 +106,26 @@ def test_a_page_is_well_formed_and_holds_every_part(real: Page, trained: Trained
 
 @pytest.mark.slow
 def test_one_interval_for_one_number_and_none_of_a_sealed_test(trained: Trained) -> None:
-    facts = read_facts(trained.folder)
+    facts = read_view(trained.folder)
     assert facts.test.comparison is not None
     told = interval(facts.test.comparison)
     assert page(facts).count(told) >= 2 and told in summary(facts), "hero, stairs and summary say the same"
-    sealed = replace(facts, test=TestReport(measured=False, why="sealed"))
+    sealed = replace(facts, report=TestReport(measured=False, why="sealed"))
     assert "interval" not in str(stairs(sealed, growth(sealed)))
 
 
 @pytest.mark.slow
 def test_a_square_opens_question_and_answers_without_the_run(trained: Trained) -> None:
-    facts = read_facts(trained.folder)
-    tasks = list(compare_tasks(trained.folder, facts))
+    facts = read_view(trained.folder)
+    tasks = list(compare_tasks(facts))
     assert {one.id for one in tasks} == set(facts.tasks)
     text = page(facts, tasks)
     assert all(f'<template data-task="{task}">' in text for task in facts.tasks)
     first = tasks[0]
     assert first.stored and first.stored.question in text
     assert first.sides[0].version.name == "the seed skill"
-    assert first.sides[0].mark != first.sides[1].mark, "what differs comes first"
+    seed, best = (side.version.marks[first.id] for side in first.sides)
+    assert seed != best, "what differs comes first"
     assert page(facts, tasks * 400).count("<template") < len(tasks) * 400, "a page has an end"
 
 

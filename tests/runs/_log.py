@@ -20,10 +20,9 @@ from skillopt.events import (
 from skillopt.events.records import CandidateRecord, EditCounts, StepRecord
 from skillopt.events.state import State
 from skillopt.optimizer.replies import Candidates, Edits, Suggestions
-from skillopt.runs.facts import facts_of, mixed_weight
 from skillopt.runs.fold import Fold
-from skillopt.runs.values import Facts
-from skillopt.runs.versions import VersionBuilder
+from skillopt.runs.versions import versions_of
+from skillopt.runs.view import RunView, mixed_weight
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit, Outcome
 from skillopt.skill.store import Skills
@@ -63,13 +62,13 @@ def kept(text: str) -> str:
     return digest
 
 
-def fold(events: Iterable[Event], skills: Skills = SKILLS, **about: Any) -> Facts:
-    """The facts of a log that stands in no folder."""
-    build = VersionBuilder(skills, mixed_weight(about.get("config")))
-    folded = Fold(build)
+def fold(events: Iterable[Event], skills: Skills = SKILLS, **about: Any) -> RunView:
+    """The view of a log that stands in no folder."""
+    weight = mixed_weight(about.get("config"))
+    folded = Fold(lambda section: versions_of(section, skills, weight))
     for event in events:
         folded.take(event)
-    return facts_of(folded, rendered=build.rendered, **about)
+    return RunView.of(folded, skills, **about)
 
 
 def state(skill: str = SEED, score: float | None = 0.5, **changes: Any) -> State:

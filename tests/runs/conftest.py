@@ -8,7 +8,7 @@ import pytest
 
 from cli._commands import SMALL, run
 from skillopt.runs.reader import RunReader
-from skillopt.runs.values import Facts
+from skillopt.runs.view import RunView
 from train._world import Trained, train
 
 
@@ -21,10 +21,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def facts(finished: Path) -> Facts:
+def facts(finished: Path) -> RunView:
     watcher = RunReader(finished)
     watcher.read()
-    told = watcher.facts()
+    told = watcher.view()
     assert told is not None
     return told
 

@@ -24,10 +24,10 @@ from dashboard._visits import visit_of
 from skillopt.cli.report import frame
 from skillopt.events import HandedOver, Judged, Pruned
 from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
-from skillopt.runs.evidence import GivenAnswer, read_answers
-from skillopt.runs.reader import read_facts, read_run
+from skillopt.runs.answers import Answer, read_answers
+from skillopt.runs.reader import read_run, read_view
 from skillopt.runs.tasks import MARK_SIGNS, compare_tasks, growth
-from skillopt.runs.values import Facts
+from skillopt.runs.view import RunView
 from skillopt.skill.document import Document
 from skillopt_webui.report import page
 from train._world import Trained, train
@@ -55,7 +55,7 @@ def two_accepted(folder: Path) -> Trained:
 
 def slow_update(folder: Path) -> Trained:
     trained = train(folder, optimizer__slow_update_gate_with_selection=False)
-    assert read_facts(folder).best_origin.startswith("from slow update")
+    assert read_view(folder).best_origin.startswith("from slow update")
     return trained
 
 
@@ -77,7 +77,7 @@ def killed(folder: Path) -> None:
     first = next(number for number, line in enumerate(lines) if '"kind":"step"' in line)
     log.write_text("".join([*lines[: first + 2], lines[first + 2][:40]]))
     (folder / "summary.json").unlink()
-    (folder / "best_skill.md").write_text(read_facts(folder).best_skill)
+    (folder / "best_skill.md").write_text(read_view(folder).best_skill)
 
 
 def resumed(folder: Path) -> Trained:
@@ -160,12 +160,12 @@ KINDS: tuple[Callable[[Path], Any], ...] = (
 )
 
 
-def files_of(folder: Path, facts: Facts) -> str:
+def files_of(folder: Path, facts: RunView) -> str:
     """The trained part of what the run wrote: all of `best_skill.md`, the files beside it, or in a run on
     queries the description in it.
     """
     written = (folder / "best_skill.md").read_bytes().decode()
-    if dict(facts.config)["train.part"] == "description":
+    if dict(facts.settings)["train.part"] == "description":
         told = yaml.safe_load(written.split("---\n")[1])["description"]
         assert told == " ".join(facts.best_skill.split())
         return facts.best_skill
@@ -177,8 +177,8 @@ def files_of(folder: Path, facts: Facts) -> str:
     return Document(written, beside).whole
 
 
-def is_right(answers: Sequence[GivenAnswer]) -> bool:
-    return all(one.hard == 1 for one in answers)
+def is_right(answers: Sequence[Answer]) -> bool:
+    return all(one.row.hard == 1 for one in answers)
 
 
 @pytest.mark.slow
@@ -186,14 +186,14 @@ def is_right(answers: Sequence[GivenAnswer]) -> bool:
 def test_the_moment_of_the_best_skill_is_that_skill(make: Callable[[Path], Any], tmp_path: Path) -> None:
     folder = tmp_path / "run"
     make(folder)
-    facts = read_facts(folder)
+    facts = read_view(folder)
     grown, best = growth(facts), files_of(folder, facts)
     assert facts.best_skill == best and facts.best is not None
     assert grown.moments[grown.best].score == facts.best
 
     # The wall counts what the score counts, and the page and a report are the same wall and the same text.
     passing = round(facts.best * len(facts.tasks), 9)
-    source = page(facts, compare_tasks(folder, facts))
+    source = page(facts, compare_tasks(facts))
     shown = [html.unescape(text) for about, text in LINE.findall(source) if "hidden" not in about]
     assert "\n".join("" if line == " " else line for line in shown) == best.removesuffix("\n")
     squares = {html.unescape(task): mark for mark, task in SQUARE.findall(source)}

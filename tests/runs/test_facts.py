@@ -18,16 +18,16 @@ from skillopt.runs.database import Database
 from skillopt.runs.log import read_events
 from skillopt.runs.tail import StoredTexts
 from skillopt.runs.versions import note_of, patterns_of
+from skillopt.runs.view import RunView
 from skillopt.runs.words import line_of, outcomes
 from skillopt.skill.edits import REWRITE, Edit
 from skillopt.skill.store import Skills
 from skillopt_webui.render.steps import edit_parts
 from skillopt_webui.render.steps import step as drawn
-from skillopt_webui.report import Facts
 from train._world import Trained
 
 
-def folded(trained: Trained, *, upto: int | None = None, **changes: Any) -> Facts:
+def folded(trained: Trained, *, upto: int | None = None, **changes: Any) -> RunView:
     events = list(read_events(trained.folder / "events.jsonl"))[:upto]
     database = Database.reading(trained.folder / "run.db")
     account = account_of(database.entries())
@@ -42,7 +42,7 @@ def folded(trained: Trained, *, upto: int | None = None, **changes: Any) -> Fact
     return fold(events, skills, **{**given, **changes})
 
 
-def said(facts: Facts) -> str:
+def said(facts: RunView) -> str:
     return "\n".join(facts.remarks)
 
 
@@ -57,7 +57,7 @@ def test_a_real_run_is_told_as_its_own_files_tell_it(trained: Trained) -> None:
     ]
     assert (facts.baseline, facts.best) == (summary["baseline_gate_score"], summary["best_gate_score"])
     assert facts.best_skill == (trained.folder / "best_skill.md").read_text()
-    assert (facts.claim, facts.simulated, facts.remarks) == (summary["claim"], True, [])
+    assert (facts.claim, facts.started.simulated, facts.remarks) == (summary["claim"], True, [])
 
 
 def test_the_test_is_compared_as_the_run_compared_it(trained: Trained) -> None:
@@ -93,7 +93,7 @@ def test_every_measured_version_is_a_column_with_the_rows_its_verdict_read(train
     ]
     assert len(facts.tasks) == 30
     assert any(len(version.rows) < 30 for version in facts.measured)
-    assert {mark for version in facts.measured for mark in facts.marks(version).values()} == {"pass", "fail"}
+    assert {mark for version in facts.measured for mark in version.marks.values()} == {"pass", "fail"}
 
 
 def test_only_what_was_taken_has_a_diff_and_they_lead_from_the_seed_to_the_last_skill(
@@ -212,7 +212,7 @@ def test_passed_partly_failed_invalid_and_not_evaluated_are_five_things() -> Non
     rows += [row("lost", 1.0), row("lost", None, draw=1, detail="no reply in 60 s"), row("later", 1.0)]
     facts = fold([started(), *baseline(rows), *step(1, six(1))])
     first, second = facts.versions
-    assert facts.marks(first) == {
+    assert first.marks == {
         "both": "pass", "one": "partial", "none": "fail", "lost": "invalid", "later": "pass",
     }  # fmt: skip
     notes = {task: note_of(rows, "hard", 0.5) for task, rows in first.rows.items()}
@@ -326,7 +326,8 @@ def test_a_run_that_went_on_after_its_budget_was_raised_is_not_called_ended() ->
 
 def test_the_configuration_is_shown_without_credentials() -> None:
     target = {"name": "m", "api_key": "sk-123", "base_url": "https://me:pw@host/v1", "seed": None}
-    shown = dict(fold([started()], config={"model": {"target": target}, "train": {"batch_size": 20}}).config)
+    config = {"model": {"target": target}, "train": {"batch_size": 20}}
+    shown = dict(fold([started()], config=config).settings)
     assert shown["model.target.api_key"] == "[set]"
     assert shown["model.target.base_url"] == "https://host/v1"
     assert (shown["model.target.seed"], shown["train.batch_size"]) == ("null", "20")

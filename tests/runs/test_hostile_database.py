@@ -15,7 +15,7 @@ from skillopt.errors import RunConflict, Stopped
 from skillopt.messages import Usage
 from skillopt.money import Amount
 from skillopt.runs.database import Database
-from skillopt.runs.listing import Listing
+from skillopt.runs.reader import RunList
 from skillopt.runs.tail import DatabaseTail, StoredTexts, asked_twice, task_digests
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i, '' FROM n"
@@ -107,8 +107,8 @@ def test_a_list_of_runs_names_the_damaged_one(paid: Path) -> None:
     (paid.parent / "events.jsonl").touch()
     with closing(sqlite3.connect(paid)) as database, database:
         database.execute("UPDATE spending SET usd = '1e9999999'")
-    [found] = Listing().read([paid.parent])
-    assert "is damaged" in found.trouble and found.usd is None
+    [found] = RunList().read([paid.parent]).values()
+    assert isinstance(found, str) and "is damaged" in found
 
 
 def test_what_a_run_writes_is_read_back(paid: Path) -> None:

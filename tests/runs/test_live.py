@@ -25,11 +25,10 @@ from skillopt.messages import Role, Usage
 from skillopt.money import Amount, Entry, account_of
 from skillopt.run import Result, open_run, prepare, train
 from skillopt.runs.database import Database
-from skillopt.runs.fold import LedgerView
 from skillopt.runs.log import read_events
 from skillopt.runs.notes import group_of
 from skillopt.runs.reader import RunReader, RunReaders, find_run
-from skillopt.runs.tail import DatabaseTail, StoredTexts
+from skillopt.runs.tail import DatabaseTail, LedgerView, StoredTexts
 from skillopt.skill.store import Skills
 
 
@@ -54,11 +53,11 @@ class Looks:
         self.stages |= {stage.name for stage in watcher.status.strip() if stage.state == "now"}
         self.most_in_flight = max(self.most_in_flight, watcher.spending.in_flight)
         self.roles_in_flight |= {(one.role, one.stage) for one in watcher.spending.flights()}
-        facts = watcher.facts()
+        facts = watcher.view()
         if facts is not None:
             told = (watcher.status.calls, watcher.status.tokens)
             self.spent_as_told.add((facts.spent.calls, facts.spent.tokens) == told)
-        if facts is not None and not watcher.fold.looks and facts.test.comparison is not None:
+        if facts is not None and not watcher.fold.tests and facts.test.comparison is not None:
             self.test_seen_before_the_end = True
 
 
@@ -118,7 +117,7 @@ def test_a_run_is_seen_from_outside_as_it_happens(seen: tuple[Looks, Result]) ->
     assert decided == list(read_events(watcher.folder / "events.jsonl"))  # each once, in order
     paid = result.summary["spending"]
     assert (watcher.status.calls, watcher.status.tokens) == (paid["calls"], paid["tokens"])
-    facts = watcher.facts()
+    facts = watcher.view()
     assert facts is not None
     assert (facts.best, facts.claim) == (result.summary["best_gate_score"], result.summary["claim"])
 
@@ -166,7 +165,7 @@ def test_facts_are_those_of_a_report(finished: Path) -> None:
     }
     skills = Skills(StoredTexts(finished / "run.db"))
     told = fold(read_events(finished / "events.jsonl"), skills, account=account, status="finished", **files)
-    assert watcher.facts() == told
+    assert watcher.view() == told
     assert watcher.spending.account.by_role_and_stage() == account.by_role_and_stage()
 
 
@@ -177,7 +176,7 @@ def test_nothing_is_written_not_even_beside_the_database(finished: Path) -> None
     try:
         watcher = RunReader(finished)
         watcher.read()
-        watcher.facts()
+        watcher.view()
     finally:
         finished.chmod(mode)
     assert {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in finished.rglob("*")} == before
@@ -191,7 +190,7 @@ def test_a_log_that_was_put_back_is_read_anew(finished: Path, tmp_path: Path) ->
     watcher.read()
     (tmp_path / "events.jsonl").write_text("".join(lines[:20]))
     watcher.read()
-    facts = watcher.facts()
+    facts = watcher.view()
     assert watcher.decided == 20 and watcher.state == "stopped"
     assert facts is not None and facts.test.comparison is None
 

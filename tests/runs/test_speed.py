@@ -14,9 +14,7 @@ from typing import TypeVar
 import pytest
 
 from runs._big import big_run, keep_texts, step_events
-from skillopt.runs.listing import Listing
-from skillopt.runs.reader import RunReader
-from skillopt.runs.tasks import matrix
+from skillopt.runs.reader import RunList, RunReader
 
 T = TypeVar("T")
 STEPS, TASKS = 1250, 5000
@@ -41,10 +39,10 @@ def test_ten_thousand_events_and_five_thousand_tasks_are_read_at_once_and_update
 ) -> None:
     watcher = RunReader(big)
     first, _ = cost(watcher.read)
-    told, facts = cost(watcher.facts)
+    told, facts = cost(watcher.view)
     assert facts is not None and (len(facts.steps), len(facts.tasks)) == (STEPS, TASKS)
-    drawn, table = cost(lambda: matrix(facts))
-    assert len(table.tasks) == TASKS
+    drawn, marks = cost(lambda: [version.marks for version in facts.measured])
+    assert len(marks[0]) == TASKS
     state = watcher.fold.state
     assert state is not None
     with (big / "events.jsonl").open("a", encoding="utf-8") as log:
@@ -52,11 +50,11 @@ def test_ten_thousand_events_and_five_thousand_tasks_are_read_at_once_and_update
             log.write(event.model_dump_json() + "\n")
     keep_texts(big)
     update, events = cost(watcher.read)
-    again, _ = cost(watcher.facts)
+    again, _ = cost(watcher.view)
     idle, nothing = cost(watcher.read)
     assert len(events) == 8 and nothing == []
     print(
-        f"first {first:.3f} s, facts {told:.3f} s, table {drawn:.3f} s, update {update:.4f} s, facts"
+        f"first {first:.3f} s, view {told:.3f} s, marks {drawn:.3f} s, update {update:.4f} s, view"
         f" {again:.4f} s, idle {idle:.4f} s"
     )
     assert first + told < 3.0
@@ -73,7 +71,7 @@ from skillopt.runs.tasks import growth
 from skillopt.runs.reader import RunReaders
 for name in registry.names():
     registry.get(name)
-facts = RunReaders()(Path(sys.argv[1])).facts()
+facts = RunReaders()(Path(sys.argv[1])).view()
 screen(facts, growth(facts))
 told = Path("/proc/self/status").read_text().splitlines()
 print(next(int(line.split()[1]) / 1000 for line in told if line.startswith("VmHWM:")))  # the most it ever held
@@ -91,9 +89,9 @@ def test_a_server_that_shows_a_long_run_holds_no_more_than_150_megabytes(big: Pa
 
 @pytest.mark.slow
 def test_a_list_reads_a_long_run_in_part_only(big: Path) -> None:
-    listing = Listing()
+    listing = RunList()
     first, _ = cost(lambda: listing.read([big]))
     again, rows = cost(lambda: listing.read([big]))
-    assert rows[0].steps == STEPS + 10
+    assert [row.started.steps for row in rows.values()] == [STEPS + 10]
     assert first < 1.0
     assert again < 0.02

@@ -14,8 +14,8 @@ import pytest
 from runs._log import record, state
 from skillopt.events import Checkpoint, RunStarted, StageClosed, StageOpened, Updated
 from skillopt.money import Amount, Entry
-from skillopt.runs.fold import LedgerView
 from skillopt.runs.status import RunStatus
+from skillopt.runs.tail import LedgerView
 from skillopt.runs.words import LONGEST_MARKS, marks
 
 NOW = 1_800_000_000.0

@@ -20,7 +20,7 @@ from skillopt.money import Amount, Budget
 from skillopt.run.crossfit import middle_rows
 from skillopt.runs.database import Database
 from skillopt.runs.explain import find
-from skillopt.runs.reader import find_run, is_part, read_facts, read_run
+from skillopt.runs.reader import find_run, is_part, read_run, read_view
 from skillopt.runs.tasks import growth
 from skillopt.tasks.splits import FOLDS, divided, in_folds, in_rounds, rounds_for
 from skillopt.tasks.task import Task
@@ -149,7 +149,7 @@ def test_twenty_tasks_give_a_claim_over_all_twenty(tmp_path: Path) -> None:
     places = [entry.place for entry in main.entries()]
     assert {place.split("/")[0] for place in places} >= {"rounds", "folds"}
     assert result.summary["spending"]["calls"] == len(places)
-    assert read_facts(result.folder).spent.calls == len(places)
+    assert read_view(result.folder).spent.calls == len(places)
     assert is_part(result.folder / "folds" / "1") and not is_part(result.folder)
     assert find_run(tmp_path) == result.folder
 
@@ -157,7 +157,7 @@ def test_twenty_tasks_give_a_claim_over_all_twenty(tmp_path: Path) -> None:
         find(read_run(result.folder), "99")
 
     # The seed's rows are the seed's, and what earlier rounds wrote is the first change of the skill.
-    facts = read_facts(result.folder)
+    facts = read_view(result.folder)
     grown = growth(facts)
     assert [grown.moments[k].name for k in (0, 1)] == ["the seed", "the start"]
     for k in (0, 1):

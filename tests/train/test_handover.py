@@ -6,8 +6,7 @@ import pytest
 
 from claims.promises._runs import assert_same_run
 from skillopt.events import Checkpoint, HandedOver
-from skillopt.runs.listing import Listing
-from skillopt.runs.reader import read_facts, read_run
+from skillopt.runs.reader import RunList, read_run, read_view
 from train._world import Trained, train
 
 PROOF = {
@@ -29,9 +28,9 @@ def shows(trained: Trained) -> HandedOver:
     assert trained.result.status == said["status"] == "budget"
     assert (said["best_gate_score"], said["best_step"]) == (handed.score, 1)
     assert handed.score > handed.incumbent == said["baseline_gate_score"]
-    facts = read_facts(trained.folder)
+    facts = read_view(trained.folder)
     assert (facts.best, facts.best_skill) == (handed.score, skill)
-    (listed,) = Listing().read([trained.folder])
+    (listed,) = RunList().read([trained.folder])
     assert (listed.best, listed.step) == (handed.score, 0)
     assert [one.kind for one in trained.of(Checkpoint)] in ([], ["baseline"])
     return handed
@@ -51,7 +50,7 @@ def test_what_a_step_had_found_is_handed_over_and_a_larger_budget_ends_as_if_it_
     raised = train(tmp_path / "run", **PROOF, budget__calls=2_000)
     assert raised.result.status == "finished"
     assert_same_run(tmp_path / "run", free.folder)
-    assert Listing().read([tmp_path / "run"])[0].best == free.result.summary["best_gate_score"]
+    assert RunList().read([tmp_path / "run"])[0].best == free.result.summary["best_gate_score"]
 
 
 def test_a_budget_that_ends_before_anything_is_proven_hands_over_the_seed(tmp_path):

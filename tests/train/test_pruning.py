@@ -15,7 +15,7 @@ from skillopt.events.step import Outbox, Step
 from skillopt.models.world.rules import SEED_SKILL, USELESS, needs_of
 from skillopt.run import open_run
 from skillopt.run.trainer import gate_of
-from skillopt.runs.reader import read_facts
+from skillopt.runs.reader import read_view
 from skillopt.skill.document import Document
 from skillopt.train.pruning import ORIGIN, PrunedSkill, Pruner
 
@@ -91,7 +91,7 @@ async def test_a_run_that_prunes_ends_with_the_pruned_skill_and_goes_on_from_it(
     assert ended.best_on_val.score == told.score >= before.best_score
     sealed = {task.id for task in job.splits.test}
     assert not sealed & {task for line in told.lines for task in line.needed}
-    facts = read_facts(tmp_path / "run")
+    facts = read_view(tmp_path / "run")
     assert facts.best_origin == ORIGIN and facts.best_skill == ended.best_skill
     again = await run(job, tmp_path / "run")
     assert again.best_skill == ended.best_skill and again.summary["spending"] == ended.summary["spending"]

@@ -10,9 +10,9 @@ from skillopt.cli._console import coloured, open_console, print_json
 from skillopt.cli._options import Json, NewestRun, argument, option
 from skillopt.errors import UsageError
 from skillopt.runs import words
-from skillopt.runs.evidence import AnsweredTask, GivenAnswer, RunAnswers, read_answers
+from skillopt.runs.answers import Answer, AnsweredTask, RunAnswers, read_answers
+from skillopt.runs.comparison import score_table
 from skillopt.runs.reader import find_run, read_run
-from skillopt.runs.side_by_side import score_table
 from skillopt.tasks.scorers import as_text
 
 MOST = 5
@@ -50,11 +50,11 @@ def show(
         print_json(about | {"tasks": [one.as_json() | {"outcome": outcome(one, found)} for one in shown]})
         return
     console = open_console()
-    facts = reader.facts()
-    if facts is not None and not tasks:
-        for head, val, test in score_table(facts):
+    view = reader.view()
+    if view is not None and not tasks:
+        for head, val, test in score_table(view):
             console.say(f"{head:<8}{val:<16}{test}".rstrip())
-        console.say(facts.claim or "No claim yet.", f"bold {coloured(facts.significance)}")
+        console.say(view.claim or "No claim yet.", f"bold {coloured(view.significance)}")
     several = shown if everything or tasks else shown[:MOST]
     for one in several:
         console.say(
@@ -77,37 +77,38 @@ def outcome(task: AnsweredTask, run: RunAnswers) -> str:
 def lines(task: AnsweredTask, names: Mapping[str, str], how: str = "") -> Iterator[str]:
     """A task with the answers of the skills that have a name."""
     yield f"{task.split} {task.id}" + (f": {how}" if how else "")
-    if task.question is not None:
-        yield f"  question  {cut(task.question)}"
-        if task.expected is not None:
-            yield f"  expected  {cut(as_text(task.expected))}"
+    if task.stored is not None:
+        yield f"  question  {cut(task.stored.question)}"
+        if task.stored.expected is not None:
+            yield f"  expected  {cut(as_text(task.stored.expected))}"
     for digest, name in names.items():
         draws = task.answers.get(digest, ())
-        alike = len({(answer.text, answer.hard) for answer in draws}) == 1
+        alike = len({(answer.text, answer.row.hard) for answer in draws}) == 1
         for one in draws[:1] if alike else draws:
-            which = f"all {len(draws)} draws, " if alike else f"draw {one.draw + 1}, "
+            which = f"all {len(draws)} draws, " if alike else f"draw {one.row.draw + 1}, "
             yield f"  {name:<9} {cut(_said(one))}"
             yield f"            {which if len(draws) > 1 else ''}{_worth(one)}"
 
 
-def _said(answer: GivenAnswer) -> str:
-    if answer.invalid is not None:
-        return f"(not measured: {answer.invalid})"
-    return answer.text or f"(none: {answer.failure or 'empty'})"
+def _said(answer: Answer) -> str:
+    if answer.row.invalid is not None:
+        return f"(not measured: {answer.row.invalid})"
+    return answer.text or f"(none: {answer.row.failure or 'empty'})"
 
 
-def _worth(answer: GivenAnswer) -> str:
-    score = "no score" if answer.hard is None else f"score {answer.hard:g}"
-    if answer.hard is not None and answer.soft not in (None, answer.hard):
-        score += f", soft {answer.soft:g}"
-    took = "" if answer.seconds is None else f", {answer.seconds:.1f} s"
+def _worth(answer: Answer) -> str:
+    row = answer.row
+    score = "no score" if row.hard is None else f"score {row.hard:g}"
+    if row.hard is not None and row.soft not in (None, row.hard):
+        score += f", soft {row.soft:g}"
+    took = "" if row.seconds is None else f", {row.seconds:.1f} s"
     why = f" - {cut(answer.feedback)}" if answer.feedback else ""
-    target = "" if answer.target is None else f"{answer.target}: "
-    return f"{target}{score}; {words.amount(answer.tokens)} tokens{took}{why}"
+    target = "" if row.target is None else f"{row.target}: "
+    return f"{target}{score}; {words.amount(row.tokens)} tokens{took}{why}"
 
 
-def _mean(answers: Sequence[GivenAnswer]) -> float | None:
-    scored = [one.hard for one in answers if one.hard is not None]
+def _mean(answers: Sequence[Answer]) -> float | None:
+    scored = [one.row.hard for one in answers if one.row.hard is not None]
     return sum(scored) / len(scored) if scored else None
 
 

@@ -13,8 +13,9 @@ from skillopt.cli._answers import lines, outcome
 from skillopt.cli._console import SafeConsole, open_console, print_json
 from skillopt.cli._options import Json, argument, option
 from skillopt.runs import words
-from skillopt.runs.evidence import EditProof, RunAnswers, StepProof, read_answers, stored_proof
+from skillopt.runs.answers import RunAnswers, read_answers
 from skillopt.runs.explain import VERDICT, Replay, find, replay
+from skillopt.runs.proof import EditProof, StepProof, stored_proof
 from skillopt.runs.reader import RunReader, find_run, read_run
 from skillopt.tasks.splits import listed
 from skillopt.tasks.triggers import LEAVE, LOAD
@@ -45,7 +46,7 @@ def explain(
         _show_task(answers, json)
         return
     found = find(reader, step)
-    again, proof = replay(reader, found), stored_proof(reader, found)
+    again, proof = replay(reader, found), stored_proof(found)
     if json:
         print_json(again.as_json() | {"proof": None if proof is None else proof.as_json()})
     else:
@@ -53,9 +54,9 @@ def explain(
         _show_verdict(console, again, everything)
         if proof is not None:
             _show_proof(console, proof, everything)
-        elif again.edits:
+        elif found.edits:
             console.say("Edits and how they ended:")
-            for edit in again.edits:
+            for edit in found.edits:
                 why = f" ({edit.reason})" if edit.reason else ""
                 style = "green" if edit.state == "applied" else "dim"
                 console.say(f"  {edit.state:<11}{words.edit(edit.edit.as_json())}{why}", style)
@@ -77,12 +78,12 @@ def _show_task(answers: RunAnswers, json: bool) -> None:
 
 def _show_verdict(console: SafeConsole, again: Replay, everything: bool) -> None:
     """The recorded verdict, the replayed one, and the rows that decided."""
-    console.say(f"{again.name}: {words.outcome(again.judged.action)}", "bold")
+    console.say(f"{again.verdict.name}: {words.outcome(again.judged.action)}", "bold")
     console.say(f"recorded   {again.judged.why}")
     if again.is_measured:
         console.say(f"recomputed {again.action}: {again.reason}")
-    if again.others:
-        console.say(f"The same step also has {'; '.join(again.others)}.")
+    if again.verdict.others:
+        console.say(f"The same step also has {'; '.join(again.verdict.others)}.")
     if again.reader is None or not again.rows:
         return
     bar, upper, n = again.reader.bar, again.reader.upper, again.reader.total

@@ -63,8 +63,8 @@ def _note(run: Path) -> str:
     """What the figures of a run do not say whose val tasks have taught it; empty for others."""
     if not is_in_rounds(run):
         return ""
-    facts = read_run(run).facts()
-    claim = "" if facts is None or not facts.claim else f" The run's own figure: {facts.claim}"
+    view = read_run(run).view()
+    claim = "" if view is None or not view.claim else f" The run's own figure: {view.claim}"
     return (
         "The val tasks of this run have taught its skill in other rounds: the figures tell the lines apart,"
         f" not what the skill is worth.{claim}"

@@ -36,8 +36,8 @@ from skillopt.redact import Scrubber
 from skillopt.run import Job, Result, open_run
 from skillopt.runs import words
 from skillopt.runs.best import flagged_lines
-from skillopt.runs.reader import read_facts, read_run
-from skillopt.runs.side_by_side import score_table
+from skillopt.runs.comparison import score_table
+from skillopt.runs.reader import read_run, read_view
 from skillopt.runs.status import RunStatus
 
 T = TypeVar("T")
@@ -107,41 +107,41 @@ def as_json(result: Result) -> dict[str, Any]:
 
 def show(job: Job, result: Result, *, quiet: bool) -> None:
     """Print how training ended; quiet is the claim, what limits it, and the file."""
-    facts = read_facts(result.folder)
+    view = read_view(result.folder)
     console = open_console()
     if not quiet:
         is_whole = result.status == "finished"
         ended = "Training finished" if is_whole else "The budget ended training before its plan"
         subject = f"{job.benchmark.name}, target {job.target_name}"
         heading = Text(f"\n{ended}: {subject}", style="bold")
-        if facts.simulated:
+        if view.started.simulated:
             heading.append("  simulated ", style="black on yellow")
         console.print(heading)
-        heads, *rows = score_table(facts)
+        heads, *rows = score_table(view)
         scores = Table(show_edge=False, pad_edge=False, box=box.SIMPLE_HEAD)
         for head in heads:
             scores.add_column(head, no_wrap=True)
         for row in rows:
-            scores.add_row(*row, style=coloured(facts.significance) if facts.significance in row[-1] else "")
+            scores.add_row(*row, style=coloured(view.significance) if view.significance in row[-1] else "")
         console.print(scores)
         if "(hard" in str(heads):
             console.say("(hard: the share of answers that pass)", "dim")
-        if facts.test.folds:
+        if view.test.folds:
             console.say("(val: the tasks of the last round alone; the folds are the claim)", "dim")
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")
-        decided = f"{len(facts.steps)}: {words.outcomes(change.action for change in facts.steps)}"
+        decided = f"{len(view.steps)}: {words.outcomes(change.action for change in view.steps)}"
         if earlier := job.division.earlier:
-            decided = decided if facts.steps else "none in the last round"
+            decided = decided if view.steps else "none in the last round"
             decided += f", after {words.count(len(earlier), 'round')} in {result.folder.name}/rounds"
-        spent = words.spent(facts.spent.calls, facts.spent.tokens, facts.spent.dollars)
+        spent = words.spent(view.spent.calls, view.spent.tokens, view.spent.dollars)
         took = words.duration(result.summary["total_wall_time_s"])
         for line in (("", ""), ("steps", decided), ("spent", spent), ("time", took), ("", "")):
             grid.add_row(*line)
         console.print(grid)
-    console.say(result.claim, f"bold {coloured(facts.significance)}")
-    for remark in facts.remarks:
+    console.say(result.claim, f"bold {coloured(view.significance)}")
+    for remark in view.remarks:
         if remark not in result.claim:
             console.say(remark, "yellow")
     for one in flagged_lines(read_run(result.folder)):

@@ -18,11 +18,11 @@ from skillopt.cli._console import SafeConsole, coloured, open_console, tell
 from skillopt.cli._options import Json, NewestRun, option, simple
 from skillopt.errors import UsageError
 from skillopt.files import as_usage_error, check_links_stay, write_text
-from skillopt.runs.reader import find_run, read_facts
-from skillopt.runs.side_by_side import tested
+from skillopt.runs.comparison import tested
+from skillopt.runs.reader import find_run, read_view
 from skillopt.runs.tasks import MARK_SIGNS, GrownLine, Growth, compare_tasks, growth
-from skillopt.runs.values import Facts
-from skillopt.runs.words import NOT_MEASURED, SIGNS, count, interval, outcome, score
+from skillopt.runs.view import RunView
+from skillopt.runs.words import NOT_MEASURED, SIGNS, count, interval, outcome, score, subject
 from skillopt_webui.render.stairs import told
 from skillopt_webui.report import page as render_page
 from skillopt_webui.report import summary
@@ -69,21 +69,21 @@ def report(
         raise UsageError("--page and --no-open go with --replay: a report is a page by itself.")
     if replay and not page and (json or out is not None):
         raise UsageError("--replay writes nothing: --out and --json go with --replay --page.")
-    facts = read_facts(folder)
-    if replay and facts.baseline is None:
+    view = read_view(folder)
+    if replay and view.baseline is None:
         raise UsageError(f"The seed of {folder} was never measured, so there is nothing to show again.")
     if replay and not page:
-        _replay(facts, seconds)
+        _replay(view, seconds)
         return
     check_links_stay(folder)
     target = out or folder / ("replay.html" if replay else "report.html")
     beside = target.with_suffix(".md")
     _check(target, *([] if replay else [beside]))
-    tasks = compare_tasks(folder, facts)
-    html = render_page(facts, tasks, is_adopted=is_adopted(folder), play=seconds if replay else None)
+    tasks = compare_tasks(view)
+    html = render_page(view, tasks, is_adopted=is_adopted(folder), play=seconds if replay else None)
     files = {"html": (target, html)}
     if not replay:
-        files["markdown"] = (beside, summary(facts))
+        files["markdown"] = (beside, summary(view))
     for path, text in files.values():
         with as_usage_error(path, "written", "Name another file with --out."):
             write_text(path, text, durable=False)
@@ -110,22 +110,22 @@ def _check(target: Path, *beside: Path) -> None:
             )
 
 
-def _replay(facts: Facts, seconds: float) -> None:
+def _replay(view: RunView, seconds: float) -> None:
     """Show the run in the terminal, then its claim."""
-    console, grown = open_console(), growth(facts)
+    console, grown = open_console(), growth(view)
     with contextlib.suppress(KeyboardInterrupt):
-        _play(console, facts, grown, seconds)
-    compared, scores = facts.test.comparison, NOT_MEASURED
+        _play(console, view, grown, seconds)
+    compared, scores = view.test.comparison, NOT_MEASURED
     if compared is not None:
         scores = f"{score(compared.before)} -> {score(compared.after)}, {interval(compared)}"
-    console.say(f"{tested(facts)}: {scores}: {facts.significance}", f"bold {coloured(facts.significance)}")
-    console.say(facts.claim or "The run has made no claim yet.")
-    for remark in facts.remarks:
-        if remark not in facts.claim:
+    console.say(f"{tested(view)}: {scores}: {view.significance}", f"bold {coloured(view.significance)}")
+    console.say(view.claim or "The run has made no claim yet.")
+    for remark in view.remarks:
+        if remark not in view.claim:
             console.say(remark, "yellow")
 
 
-def _play(console: SafeConsole, facts: Facts, grown: Growth, seconds: float) -> None:
+def _play(console: SafeConsole, view: RunView, grown: Growth, seconds: float) -> None:
     if not console.is_terminal:
         for moment in grown.moments:
             console.say(told(moment))
@@ -133,27 +133,25 @@ def _play(console: SafeConsole, facts: Facts, grown: Growth, seconds: float) -> 
     last = len(grown.moments) - 1
     with Live(console=console, auto_refresh=False, transient=True) as live:
         for k in range(last + 1):
-            live.update(frame(facts, grown, k, console.width, console.height), refresh=True)
+            live.update(frame(view, grown, k, console.width, console.height), refresh=True)
             time.sleep(seconds / (last + 1))
-    console.print(frame(facts, grown, last, console.width, console.height))
+    console.print(frame(view, grown, last, console.width, console.height))
 
 
-def frame(facts: Facts, grown: Growth, k: int, width: int, height: int) -> Group:
+def frame(view: RunView, grown: Growth, k: int, width: int, height: int) -> Group:
     """Moment `k` in `width` columns; the skill gets what is left of `height` lines."""
     moment = grown.moments[k]
-    title = Text(f"SkillOpt  {facts.benchmark} · target {facts.target} · optimizer {facts.optimizer}", "bold")
-    if facts.simulated:
-        title.append("  simulated ", style="black on yellow")
+    title = Text(f"SkillOpt  {subject(view.started)}", "bold")
     word = outcome(moment.action)
     style = {"accepted": "bold green", "rejected": "yellow"}.get(word, "bold")
-    wall = _wall(facts, grown, k, width)
+    wall = _wall(view, grown, k, width)
     around = [
         title,
         Text.assemble(
             (f"val {score(moment.score)}", "bold"),
-            (f"   seed {score(facts.baseline)}   {k} of {count(len(grown.moments) - 1, 'change')}", "dim"),
+            (f"   seed {score(view.baseline)}   {k} of {count(len(grown.moments) - 1, 'change')}", "dim"),
         ),
-        *_stairs(facts, grown, k, width, LOW_ROWS if height < LOW else ROWS),
+        *_stairs(view, grown, k, width, LOW_ROWS if height < LOW else ROWS),
         Text(told(moment), style),
         Text(),
     ]
@@ -161,10 +159,10 @@ def frame(facts: Facts, grown: Growth, k: int, width: int, height: int) -> Group
     return Group(*around, *_skill(grown, k, width, left), Text(), *wall)
 
 
-def _stairs(facts: Facts, grown: Growth, k: int, width: int, rows: int) -> list[Text]:
+def _stairs(view: RunView, grown: Growth, k: int, width: int, rows: int) -> list[Text]:
     """The val score as far as moment `k`; a change that was not taken hangs at what it could reach."""
     wide = width - _AXIS
-    last = max([1.0, float(facts.planned), *(one.at for one in grown.moments)])
+    last = max([1.0, float(view.started.steps), *(one.at for one in grown.moments)])
     cells = [[(" ", "")] * wide for _ in range(rows)]
 
     def row(value: float) -> int:
@@ -222,12 +220,12 @@ def _whole_words(text: str, width: int) -> str:
     return f"{text[: width - 1].rpartition(' ')[0] or text[: width - 2]} …"
 
 
-def _wall(facts: Facts, grown: Growth, k: int, width: int) -> list[Text]:
-    tasks = grown.most_changed(facts.tasks, WALL * width)
+def _wall(view: RunView, grown: Growth, k: int, width: int) -> list[Text]:
+    tasks = grown.most_changed(view.tasks, WALL * width)
     fixed, broke = set(grown.fixed[k]), set(grown.broke[k])
     marks = [grown.mark(task, k) for task in tasks]
     moved = f"   fixed {len(fixed)}, broke {len(broke)}" if k else ""
-    most = f"   {len(tasks)} most changed shown" if len(tasks) < len(facts.tasks) else ""
+    most = f"   {len(tasks)} most changed shown" if len(tasks) < len(view.tasks) else ""
     head = Text.assemble((f"Val tasks: {grown.counts[k]}", "bold"), (moved + most, "dim"))
     squares = [
         (MARK_SIGNS[mark], f"{_STYLES[mark]} reverse" if task in fixed or task in broke else _STYLES[mark])

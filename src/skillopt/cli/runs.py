@@ -23,9 +23,9 @@ from skillopt.cli._explain import explain
 from skillopt.cli._options import Json, NewestRun, argument, group, option, simple
 from skillopt.cli._progress import LiveView, PlainLines, panel
 from skillopt.errors import UsageError
-from skillopt.runs import side_by_side, words
-from skillopt.runs.listing import Listing, RunOverview
-from skillopt.runs.reader import RunReader, find_run, is_part, is_run, read_facts, read_run, run_named
+from skillopt.runs import comparison, words
+from skillopt.runs.reader import RunList, RunReader, find_run, is_part, is_run, read_run, read_view, run_named
+from skillopt.runs.view import RunView
 from skillopt.skill.diff import print_coloured, unified
 from skillopt.skill.folder import load_skill
 
@@ -50,23 +50,23 @@ def list_runs(
     """List runs, the newest first, or compare them: scores, spending, settings that differ. Reads only."""
     places = folders or [Path("outputs")]
     found = []
-    for run in Listing().read(_below(places)):
-        if run.trouble and run.folder in places:
-            raise UsageError(run.trouble)
-        if run.trouble:  # one damaged folder must not hide the others
-            echo(f"{run.folder}: {run.trouble}", err=True)
-        else:
+    for folder, run in RunList().read(_below(places)).items():
+        if isinstance(run, RunView):
             found.append(run)
+        elif folder in places:
+            raise UsageError(run)
+        else:  # one damaged folder must not hide the others
+            echo(f"{folder}: {run}", err=True)
     if compare or len(places) > 1:
-        told = side_by_side.compare([(run.folder, read_facts(run.folder)) for run in found])
+        compared = comparison.compare([read_view(run.folder) for run in found])
         if json:
-            print_json(told.as_json())
+            print_json(compared.as_json())
         else:
-            _show_side_by_side(told)
+            _show_side_by_side(compared)
         return
     found.sort(key=lambda run: run.changed, reverse=True)
     if json:
-        print_json({"runs": [run.as_json() for run in found]})
+        print_json({"runs": [comparison.row(run) for run in found]})
     elif not found:
         echo(f"No runs in {places[0]}.")
     else:
@@ -93,44 +93,44 @@ def _below(places: Sequence[Path]) -> list[Path]:
     return list(found.values())
 
 
-def _show(run: RunOverview) -> None:
+def _show(run: RunView) -> None:
     """One line: when, where, how it stands, of which skill, scores, cost."""
     line = Text.assemble((f"{datetime.fromtimestamp(run.changed):%Y-%m-%d %H:%M}  ", "dim"))
     line.append(str(run.folder), style="bold")
     line.append(f"  {run.status}", style={"finished": "", "running": "cyan"}.get(run.status, "yellow"))
+    compared, step = run.test.comparison, 0 if run.state is None else run.state.step
     test = words.NOT_MEASURED
-    if run.test:
-        test = f"{words.score(run.test.get('seed'))} -> {words.score(run.test.get('best'))}"
-    looks = f" ({run.looks} looks)" if run.looks > 1 else ""
+    if compared is not None:
+        test = f"{words.score(compared.before)} -> {words.score(compared.after)}"
+    looks = f" ({run.test_count} looks)" if run.test_count > 1 else ""
     val = f"{words.score(run.baseline)} -> {words.score(run.best)}"
-    line.append(
-        f"  step {run.step}/{run.steps}  {run.skill or run.benchmark}  val {val}  test {test}{looks}  "
-    )
+    name = comparison.skill_name(run) or run.started.benchmark
+    line.append(f"  step {step}/{run.started.steps}  {name}  val {val}  test {test}{looks}  ")
     line.append(run.significance, style=coloured(run.significance))
-    line.append(f"  cost {words.money(run.usd)}{'  simulated' if run.simulated else ''}")
+    line.append(f"  cost {words.money(run.spent.dollars)}{'  simulated' if run.started.simulated else ''}")
     open_console().say(line)
 
 
-def _show_side_by_side(told: side_by_side.Compared) -> None:
+def _show_side_by_side(compared: comparison.RunComparison) -> None:
     """A column a run; claims and remarks below."""
     console = open_console()
-    names = side_by_side.short_names(told.folders)
+    names = comparison.short_names([view.folder for view in compared.views])
     drawn = Table(show_edge=False, pad_edge=False, box=box.SIMPLE_HEAD)
     drawn.add_column("", style="dim", overflow="fold")
     for name in names:
         drawn.add_column(Text(name), overflow="fold")
-    figures = [side_by_side.in_words(one) for one in told.facts]
+    figures = [comparison.in_words(one) for one in compared.views]
     for row in figures[0]:
-        styles = [coloured(one.significance) if row == side_by_side.PROVEN else "" for one in told.facts]
+        styles = [coloured(one.significance) if row == comparison.PROVEN else "" for one in compared.views]
         drawn.add_row(row, *(Text(one[row], style) for one, style in zip(figures, styles, strict=True)))
-    if told.settings:
+    if compared.settings:
         drawn.add_section()
-    for key, values in told.settings.items():
+    for key, values in compared.settings.items():
         drawn.add_row(key, *(Text("-" if value is None else value) for value in values))
     console.print(drawn)
-    for name, one in zip(names, told.facts, strict=True):
+    for name, one in zip(names, compared.views, strict=True):
         console.say(f"{name}: {one.claim or 'no claim yet'}")
-    for remark in told.remarks:
+    for remark in compared.remarks:
         console.say(remark, "yellow")
 
 
@@ -229,16 +229,16 @@ def _print_events(watcher: RunReader, *, once: bool) -> None:
 
 def _conclude(watcher: RunReader, console: SafeConsole) -> None:
     """Where it stands, and what that means."""
-    facts = watcher.facts()
-    if facts is None:
+    view = watcher.view()
+    if view is None:
         raise UsageError(f"The run in {watcher.folder} has not begun.")
     console.print(panel(watcher.status))
     said = {
         "running": "It is running.",
-        "finished": facts.claim or "It is finished.",
+        "finished": view.claim or "It is finished.",
         "stopped": "No process works on it. Run the same training command again to go on.",
     }
-    console.say(said.get(watcher.state, ""), coloured(facts.significance))
+    console.say(said.get(watcher.state, ""), coloured(view.significance))
 
 
 class RunsGroup(TyperGroup):

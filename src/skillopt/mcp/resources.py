@@ -14,8 +14,8 @@ import mcp_types as types
 
 from skillopt.agents import skill_folders
 from skillopt.errors import UnknownName, UsageError
-from skillopt.runs.listing import Listing
-from skillopt.runs.reader import is_part, is_run, read_facts
+from skillopt.runs import comparison
+from skillopt.runs.reader import RunList, is_part, is_run, read_view
 from skillopt.skill.document import SKILL_FILE
 from skillopt_webui.report import summary
 
@@ -87,7 +87,7 @@ def _of_a_run(folder: Path, what: str, project: Path) -> tuple[str, str]:
                 f"{folder.relative_to(project)} has no best skill yet: nothing was measured so far."
             )
         return (MARKDOWN, _text(_inside(path, folder)))
-    return (MARKDOWN, summary(read_facts(folder)))
+    return (MARKDOWN, summary(read_view(folder)))
 
 
 def _runs(project: Path) -> dict[str, Path]:
@@ -112,11 +112,11 @@ def _row(id: str, folder: Path, project: Path) -> dict[str, Any]:
     """One run in figures."""
     told: dict[str, Any] = {"id": id, "folder": str(folder.relative_to(project))}
     resources = [f"{RUNS}/{id}/{what}" for what in ("summary", "best_skill", "report")]
-    for run in Listing().read([folder]):
-        if run.trouble:  # one damaged folder must not hide the others
-            return {**told, "status": "damaged", "why": run.trouble}
-        return {**run.as_json(), **told, "resources": resources}
-    return {**told, "status": "stopped", "resources": resources}
+    run = RunList().read([folder]).get(folder)
+    if isinstance(run, str):  # one damaged folder must not hide the others
+        return {**told, "status": "damaged", "why": run}
+    figures = {"status": "stopped"} if run is None else comparison.row(run)
+    return {**figures, **told, "resources": resources}
 
 
 def _skills(project: Path) -> dict[str, Path]:

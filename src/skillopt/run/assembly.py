@@ -22,9 +22,9 @@ from skillopt.money import Budget, Entry, Ledger
 from skillopt.run.addresses import asked_by, note_addresses
 from skillopt.run.job import Job
 from skillopt.run.models import ModelStack, Targets, budget_of, price_for
+from skillopt.runs.answers import SHARED
 from skillopt.runs.cache import SharedRollouts
 from skillopt.runs.database import Database
-from skillopt.runs.evidence import SHARED
 from skillopt.runs.log import DATABASE, EVENTS, Run
 from skillopt.runs.notes import SETTINGS, is_made_here, note_origin
 from skillopt.tasks.benchmark import as_benchmark

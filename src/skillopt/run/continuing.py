@@ -14,11 +14,11 @@ from pathlib import Path
 from skillopt.errors import ConfigError
 from skillopt.files import lock_run, write_text
 from skillopt.run.job import Job, tasks_digest
+from skillopt.runs.answers import stored_tasks
 from skillopt.runs.database import Database
-from skillopt.runs.evidence import stored_tasks
 from skillopt.runs.log import DATABASE, EARLIER, STAYS, difference
 from skillopt.runs.notes import LOOKS, Look, MeasuredSkill, read_looks
-from skillopt.runs.reader import is_run, read_facts, read_figures
+from skillopt.runs.reader import is_run, read_figures, read_view
 from skillopt.runs.tail import task_digests
 from skillopt.runs.words import spent
 
@@ -80,7 +80,7 @@ def carry_looks(job: Job, folder: Path) -> None:
                     for name, digest in event.skills.items()
                 ],
             )
-            for event in fold.looks
+            for event in fold.tests
         ]
         noted = [*own, *read_looks(run)]
         write_text(folder / LOOKS, "".join(f"{one.model_dump_json()}\n" for one in noted))
@@ -125,8 +125,8 @@ def _told_correction(job: Job, folder: Path) -> str:
     is_correction = all(key.startswith((*_CORRECTIONS, *_MODELS)) and key != "env.name" for key in keys)
     if not (is_answered and keys and is_correction):
         return ""
-    facts = read_facts(folder)
-    paid = spent(facts.spent.calls, facts.spent.tokens, facts.spent.dollars)
+    view = read_view(folder)
+    paid = spent(view.spent.calls, view.spent.tokens, view.spent.dollars)
     told = [line for line in changed if not line.strip().startswith("tasks.")]  # digests say nothing
     if splits := [key.removeprefix("tasks.") for key in keys if key.startswith("tasks.")]:
         told.append(f"  other tasks: {', '.join(splits)}")

@@ -32,7 +32,7 @@ from skillopt.run.results import (
     note_in,
     write_results,
 )
-from skillopt.runs.evidence import stored_tasks
+from skillopt.runs.answers import stored_tasks
 from skillopt.runs.log import DATABASE
 from skillopt.runs.reader import is_in_rounds, is_run, read_figures, read_run
 from skillopt.runs.tail import task_digests
@@ -388,8 +388,8 @@ def check_unseen(
                 told = f"{seen} of these {len(tasks)} {split} tasks in {run}, so they do not tell"
             else:
                 continue
-            facts = read_run(run).facts()
-            claim = "" if facts is None or not facts.claim else f"\nThe run's own figure: {facts.claim}"
+            view = read_run(run).view()
+            claim = "" if view is None or not view.claim else f"\nThe run's own figure: {view.claim}"
             raise UsageError(
                 f"{named[0]!r} was trained on {told} what it is worth.{claim}\nTo measure it on tasks that it"
                 f" has not seen: skillopt eval {run} --data_path FILE --split all"

@@ -18,7 +18,7 @@ from skillopt.harnesses import works_alone
 from skillopt.models.port import ModelSpec
 from skillopt.redact import Scrubber
 from skillopt.run.job import Division, Job, Target, distinct_targets, tasks_digest
-from skillopt.runs.evidence import TASKS, stored_tasks
+from skillopt.runs.answers import TASKS, stored_tasks
 from skillopt.runs.log import DATABASE, EVENTS
 from skillopt.runs.tail import noted_identity
 from skillopt.skill.document import SKILL_FILE, Document

@@ -230,7 +230,7 @@ class Noted:
 
 def looks_of(folder: Path) -> int:
     """How often the test split of a run was looked at: by the run itself, and by noted evaluations."""
-    return len(read_figures(folder).fold.looks) + len(read_looks(folder))
+    return len(read_figures(folder).fold.tests) + len(read_looks(folder))
 
 
 def sealed_splits(job: Job, run: Path) -> list[Split]:

@@ -25,7 +25,7 @@ from skillopt.run.continuing import carry_looks
 from skillopt.run.job import Job
 from skillopt.run.tracking import tracked
 from skillopt.run.trainer import plan_of, trainer_of
-from skillopt.runs.evidence import TASKS, write_tasks
+from skillopt.runs.answers import TASKS, write_tasks
 from skillopt.runs.exports import Exports
 from skillopt.skill.document import Document
 from skillopt.skill.folder import copy_skill

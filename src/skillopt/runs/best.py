@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from skillopt.errors import SkillError, UsageError
 from skillopt.files import as_usage_error, read_text
 from skillopt.redact.printable import printable
-from skillopt.runs.evidence import stored_tasks
+from skillopt.runs.answers import stored_tasks
 from skillopt.runs.notes import is_made_here
 from skillopt.runs.reader import RunReader, is_in_rounds, is_part
 from skillopt.skill.document import SKILL_FILE, Document
@@ -71,7 +71,7 @@ def read_best(reader: RunReader) -> BestSkill:
         key=lambda path: path.stat().st_mtime_ns,
         default=None,
     )
-    facts, result = reader.facts(), reader.fold.result
+    view, result = reader.view(), reader.fold.result
     doubts = list(_doubts(reader))
     if result is not None and _measured(reader, text) != text:
         doubts.append(f"{_BEST} is not the text that the run measured: it was changed since.")
@@ -81,7 +81,7 @@ def read_best(reader: RunReader) -> BestSkill:
         name=_declared(text) or slug(whole.name if whole is not None else _seed_name(reader)),
         trained={} if result is None else reader.skills.get(result.best).files,
         carried={} if whole is None else _carried(whole),
-        claim="" if facts is None else facts.claim,
+        claim="" if view is None else view.claim,
         doubts=tuple(doubts),
         remarks=tuple(_remarks(reader)),
     )
@@ -89,16 +89,16 @@ def read_best(reader: RunReader) -> BestSkill:
 
 def _doubts(run: RunReader) -> Iterator[str]:
     """Why the test does not speak for the best skill; none where that is the seed."""
-    facts, state = run.facts(), run.fold.result
-    if facts is None or state is None or state.best == state.seed:
+    view, state = run.view(), run.fold.result
+    if view is None or state is None or state.best == state.seed:
         return
-    compared = facts.test.comparison
+    compared = view.test.comparison
     in_folds = is_in_rounds(run.folder) and not is_part(run.folder)
     if compared is None:
         missing = "The folds were not all judged" if in_folds else "The sealed test was not opened"
-        yield f"{missing}: {facts.test.why}."
+        yield f"{missing}: {view.test.why}."
         return
-    if facts.significance != "no better":
+    if view.significance != "no better":
         return
     shown = "The folds show" if in_folds else "The sealed test shows"
     trained = "their own skills" if in_folds else "the best skill"

@@ -1,23 +1,26 @@
-"""Replays a verdict over the rows in the log, with the gate's own arithmetic."""
+"""A verdict of the log explained: the policy reads its stored rows again."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, cast
 
 from skillopt.config.schema import EvaluationConfig, GateConfig
 from skillopt.errors import UsageError
 from skillopt.events import Judged, Row, StageClosed, Updated
 from skillopt.events.place import Place
+from skillopt.events.records import CandidateRecord, StepRecord
 from skillopt.events.state import Metric
 from skillopt.gate.constraints import Constraints, Effort, GateRuling, too_long
 from skillopt.gate.decision import Case, PolicyReader, RowId, worth_of, worths_of
 from skillopt.gate.gate import STAGE
 from skillopt.gate.policies import decide
-from skillopt.runs.evidence import FoundVerdict, measured_rows
+from skillopt.runs.answers import measured_rows
+from skillopt.runs.fold import LogSection
 from skillopt.runs.log import DATABASE, EVENTS, read_sections
 from skillopt.runs.reader import RunReader
 from skillopt.runs.tail import asked_twice
@@ -27,6 +30,51 @@ from skillopt.skill.edits import Outcome
 
 VERDICT = re.compile(r"(?P<step>\d+)(?:/c(?P<candidate>\d+))?|epoch-(?P<epoch>\d+)")
 _ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StoredVerdict:
+    """A verdict, and the log up to the end of the section it stands in."""
+
+    judged: Judged
+    sections: Sequence[LogSection]
+
+    @property
+    def section(self) -> LogSection:
+        """What was decided together with it."""
+        return self.sections[-1]
+
+    @property
+    def name(self) -> str:
+        """What it is called, so that a person can give it back to `explain`."""
+        return _name_of(self.judged.place, with_candidate=bool(self._beside))
+
+    @property
+    def others(self) -> Sequence[str]:
+        """Verdicts of the same step beside this one, where it tried several candidates."""
+        return [f"{_name_of(one.place, with_candidate=True)}: {one.action}" for one in self._beside]
+
+    @cached_property
+    def _beside(self) -> list[Judged]:
+        root = self.judged.place.root
+        judged = self.section.of(Judged)
+        return [one for one in judged if one is not self.judged and one.place.root == root]
+
+    @property
+    def candidates(self) -> Sequence[CandidateRecord]:
+        """What the step tried; nothing until it is closed."""
+        record = None if self.section.closed_by is None else self.section.closed_by.record
+        return record.candidates if isinstance(record, StepRecord) else ()
+
+    @property
+    def edits(self) -> Sequence[Outcome]:
+        """The edits it is about and how they ended; the step's record says which are whose."""
+        outcomes = [outcome for event in self.section.of(Updated) for outcome in event.outcomes]
+        place = self.judged.place
+        if not place.candidate or not self.candidates:
+            return outcomes
+        ids = set(self.candidates[place.candidate].edits)
+        return [outcome for outcome in outcomes if outcome.id in ids]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,32 +93,44 @@ class ReplayedRow:
             return -1
         return (self.candidate > self.incumbent) - (self.candidate < self.incumbent)
 
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "task": self.row.task,
+            "draw": self.row.draw,
+            "incumbent": float(self.incumbent),
+            "candidate": None if self.candidate is None else float(self.candidate),
+            "invalid": self.row.invalid,
+            "upper": float(self.upper),
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """A verdict of the log, and what the policy rules when it reads the stored rows again. Without rows there
-    is nothing to replay: then `action`, `reason` and `decided_by` are those of the log.
+    """What the policy rules when it reads the stored rows of a verdict again. Without rows there is nothing
+    to replay: then `action`, `reason` and `decided_by` are those of the log.
     """
 
-    judged: Judged
-    name: str
+    verdict: StoredVerdict
+    policy: str
     incumbent: str
     """Digest of the skill that it was compared with, as the target got it."""
-    others: Sequence[str]
-    """Verdicts of the same step beside this one, where it tried several candidates."""
-    edits: Sequence[Outcome]
     hedged: int
     """Calls behind the candidate and its rows that were asked twice."""
     action: str
     reason: str
     decided_by: str
-    policy: str = "strict"
+    agrees: bool
+    """Whether the verdict of the log, its scores and its bound follow from its rows."""
     reader: PolicyReader | None = None
     rows: Sequence[ReplayedRow] = ()
     read: int = 0
     """How many of the rows the policy read."""
-    agrees: bool = True
-    """Whether the verdict of the log, its scores and its bound follow from its rows."""
+
+    @property
+    def judged(self) -> Judged:
+        """The verdict as the log has it."""
+        return self.verdict.judged
 
     @property
     def is_measured(self) -> bool:
@@ -79,19 +139,8 @@ class Replay:
 
     def as_json(self) -> dict[str, Any]:
         """The same for programs; sums as exact fractions and as numbers."""
-        rows = [
-            {
-                "task": one.row.task,
-                "draw": one.row.draw,
-                "incumbent": float(one.incumbent),
-                "candidate": None if one.candidate is None else float(one.candidate),
-                "invalid": one.row.invalid,
-                "upper": float(one.upper),
-            }
-            for one in self.rows
-        ]
         return {
-            "name": self.name,
+            "name": self.verdict.name,
             "place": str(self.judged.place),
             "recorded": self.judged.action,
             "recorded_why": self.judged.why,
@@ -100,19 +149,19 @@ class Replay:
             "policy": self.policy,
             "decided_by": self.decided_by,
             "agrees": self.agrees,
-            "others": list(self.others),
+            "others": self.verdict.others,
             "metric": self.judged.metric,
             "incumbent_sum": str(self.reader.bar if self.reader else 0),
             "upper_sum": str(self.reader.upper if self.reader else 0),
             "rows_total": self.reader.total if self.reader else 0,
             "rows_read": self.read,
             "hedged": self.hedged,
-            "rows": rows,
-            "edits": [edit.as_json() for edit in self.edits],
+            "rows": [row.as_json() for row in self.rows],
+            "edits": [edit.as_json() for edit in self.verdict.edits],
         }
 
 
-def find(run: RunReader, step: str) -> FoundVerdict:
+def find(run: RunReader, step: str) -> StoredVerdict:
     """The verdict on a step (its number) or on an epoch's slow update (`epoch-N`).
 
     Of several candidates the number means the accepted one, else the first; `N/c0`, `N/c1` name each.
@@ -123,10 +172,11 @@ def find(run: RunReader, step: str) -> FoundVerdict:
             f"{step!r} names no verdict: give a step's number or 'epoch-N' (with several candidates: 'N/c0',"
             " 'N/c1', ...)."
         )
+    scope = ("step", int(named["step"])) if named["step"] else ("end", int(named["epoch"]))
     fold = read_sections(run.folder)
     sections, others = [*fold.kept, fold.open_section], list[str]()
     for at, section in enumerate(sections):
-        verdicts = [one for one in section.of(Judged) if _is_of(one.place, named["step"], named["epoch"])]
+        verdicts = [one for one in section.of(Judged) if scope == _scope_of(one.place)]
         found = [one for one in verdicts if one.place.candidate == int(named["candidate"] or 0)]
         if not named["candidate"]:
             found = [one for one in verdicts if one.action == "accept"][-1:] or found
@@ -136,7 +186,7 @@ def find(run: RunReader, step: str) -> FoundVerdict:
                 " training command again to write it."
             )
         if found:
-            return FoundVerdict(judged=found[0], sections=sections[: at + 1])
+            return StoredVerdict(judged=found[0], sections=sections[: at + 1])
         others += [f"{step.partition('/')[0]}/c{one.place.candidate}" for one in verdicts]
     had = sorted(record.step for record in run.fold.records)
     steps = f"it has closed steps {had[0]} to {had[-1]}" if had else "it has closed no step"
@@ -146,68 +196,83 @@ def find(run: RunReader, step: str) -> FoundVerdict:
     raise UsageError(f"{run.folder} holds no verdict on {step!r}; {there}.")
 
 
-def _is_of(place: Place, step: str | None, epoch: str | None) -> bool:
-    if step:
-        return (place.scope, place.step) == ("step", int(step))
-    return (place.scope, place.epoch) == ("end", int(epoch or 0))
+def _scope_of(place: Place) -> tuple[str, int]:
+    return (place.scope, place.step if place.scope == "step" else place.epoch)
 
 
-def replay(run: RunReader, found: FoundVerdict) -> Replay:
+def _name_of(place: Place, *, with_candidate: bool) -> str:
+    if place.scope == "end":
+        return f"epoch-{place.epoch}"
+    return f"step {place.step}" + (f"/c{place.candidate}" if with_candidate else "")
+
+
+def replay(run: RunReader, verdict: StoredVerdict) -> Replay:
     """Let the policy read the stored rows of a verdict again."""
-    judged, section, before = found.judged, found.section, found.section.before
+    judged, section, before = verdict.judged, verdict.section, verdict.section.before
     assert before is not None, "a verdict comes after the baseline"
     is_gated = bool(run.config["evaluation"]["use_gate"])
     policy = _policy(run.config, judged) if is_gated else "strict"
     over = [one.skill for one in section.of(Updated) if judged.over and one.digest == judged.over]
     incumbent = run.skills.get(over[0] if over else before.skill if is_gated else before.best)
     closed = (one for one in section.of(StageClosed) if one.stage == STAGE and one.place == judged.place)
-    stage, root = next(closed, None), judged.place.root
-    beside = [one for one in section.of(Judged) if one is not judged and one.place.root == root]
-    name = _name_of(judged.place, with_candidate=bool(beside))
-    behind = [f"{root}/"]
+    stage = next(closed, None)
+    behind = [f"{judged.place.root}/"]
     behind += [f"rollout/{row.rollout}." for row in (stage.rows if stage else ()) if row.rollout]
-    as_recorded = Replay(
-        judged=judged,
-        name=name,
-        incumbent=incumbent.digest,
-        others=[f"{_name_of(one.place, with_candidate=True)}: {one.action}" for one in beside],
-        edits=_edits_of(found),
-        hedged=sum(place.startswith(tuple(behind)) for place in asked_twice(run.folder / DATABASE)),
-        action=judged.action,
-        reason=judged.why,
-        decided_by=judged.decided_by,
-        policy=policy,
-        agrees=not judged.rows_used,
-    )
+    hedged = sum(place.startswith(tuple(behind)) for place in asked_twice(run.folder / DATABASE))
+    about: dict[str, Any] = {
+        "verdict": verdict,
+        "policy": policy,
+        "incumbent": incumbent.digest,
+        "hedged": hedged,
+    }
     if stage is None:  # nothing changed, the candidate was refused, or no reflection could be read
-        return as_recorded
+        return Replay(
+            **about,
+            action=judged.action,
+            reason=judged.why,
+            decided_by=judged.decided_by,
+            agrees=not judged.rows_used,
+        )
     candidate = judged_skill(section, judged.place, run.skills)
     if candidate is None:
         raise UsageError(
-            f"{name} of {run.folder} is not closed yet: run the same training command again, then explain it."
+            f"{verdict.name} of {run.folder} is not closed yet: run the same training command again, then"
+            " explain it."
         )
-    measured = measured_rows(found.sections, run.skills)
+    measured = measured_rows(verdict.sections, run.skills)
     known = [row for split, skill, row in measured if (split, skill) == ("val", incumbent.digest)]
     known = [row for row in known if row.task not in before.left_out]
     if not known:
         raise UsageError(
-            f"The log of {run.folder} does not hold the rows of the skill that {name} was compared with."
+            f"The log of {run.folder} does not hold the rows of the skill that {verdict.name} was compared"
+            " with."
         )
     seed_chars = len(run.skills.get(before.seed).rendered)
-    return _read_again(as_recorded, run.config, seed_chars, known, stage.rows, incumbent, candidate)
+    found = _ruled(judged, policy, run.config, seed_chars, known, stage.rows, incumbent, candidate)
+    return Replay(**about, **found)
 
 
-def _read_again(
-    recorded: Replay,
+def _policy(config: Mapping[str, Any], judged: Judged) -> str:
+    """The policy that had to decide: the configured one. Only `proof` may ask for `paired` instead of
+    `strict`, and for no more than `strict` where a candidate replaces one that the step accepted.
+    """
+    configured, is_proof = str(config["gate"]["policy"]), config["train"].get("strategy") == "proof"
+    if is_proof and judged.over:
+        return "strict"
+    return "paired" if is_proof and configured == "strict" and judged.policy == "paired" else configured
+
+
+def _ruled(
+    judged: Judged,
+    policy: str,
     config: Mapping[str, Any],
     seed_chars: int,
     known: Sequence[Row],
     rows: Sequence[Row],
     incumbent: Document,
     candidate: Document,
-) -> Replay:
-    """The gate's own arithmetic on the rows of incumbent and candidate."""
-    judged, policy = recorded.judged, recorded.policy
+) -> dict[str, Any]:
+    """The gate's own arithmetic on the rows of incumbent (`known`) and candidate."""
     settings, evaluation = GateConfig(**config["gate"]), EvaluationConfig(**config["evaluation"])
     metric, weight = cast(Metric, judged.metric), evaluation.gate_mixed_weight
     targets = (config["model"].get("targets") or "").count(",") + 1
@@ -228,9 +293,8 @@ def _read_again(
         for row, worth, bar, upper in zip(rows, worths, case.bar, uppers, strict=False)
     ]
     ids = [(row.task, row.draw) for row in rows]
-    ruled = GateRuling(
-        ruling=reader.ruling or "inconclusive", why=_reason(reader, shown), by=reader.decided_by
-    )
+    why = _reason(reader, shown)
+    ruled = GateRuling(ruling=reader.ruling or "inconclusive", why=why, by=reader.decided_by)
     ruled = constraints.apply(ruled, _effort(known), _effort(rows))
     ruled = constraints.none_worse(ruled, values, dict(zip(ids, worths, strict=True)))
     unfit = next((row for row in rows if row.invalid == "too_long"), None)
@@ -252,51 +316,20 @@ def _read_again(
         and _is_same(judged.candidate, score)
         and _is_same(judged.bound, bound)
     )
-    return replace(
-        recorded,
-        action=action,
-        reason=ruled.why,
-        decided_by=ruled.by or "",
-        reader=reader,
-        rows=shown if in_order else (),
-        read=len(uppers),
-        agrees=agrees,
-    )
-
-
-def _name_of(place: Place, *, with_candidate: bool) -> str:
-    """A verdict by its place, in words a person can give back to `explain`."""
-    if place.scope == "end":
-        return f"epoch-{place.epoch}"
-    return f"step {place.step}" + (f"/c{place.candidate}" if with_candidate else "")
-
-
-def _edits_of(found: FoundVerdict) -> Sequence[Outcome]:
-    """The edits a verdict is about and how they ended; the step's record says which are whose."""
-    outcomes = [edit for one in found.section.of(Updated) for edit in one.outcomes]
-    place = found.judged.place
-    if not place.candidate or not found.candidates:
-        return outcomes
-    ids = set(found.candidates[place.candidate].edits)
-    return [outcome for outcome in outcomes if outcome.id in ids]
-
-
-def _policy(config: Mapping[str, Any], judged: Judged) -> str:
-    """The policy that had to decide: the configured one. Only `proof` may ask for `paired` instead of
-    `strict`, and for no more than `strict` where a candidate replaces one that the step accepted.
-    """
-    told, own = str(config["gate"]["policy"]), config["train"].get("strategy") == "proof"
-    if own and judged.over:
-        return "strict"
-    return "paired" if own and told == "strict" and judged.policy == "paired" else told
+    return {
+        "action": action,
+        "reason": ruled.why,
+        "decided_by": ruled.by or "",
+        "agrees": agrees,
+        "reader": reader,
+        "rows": shown if in_order else (),
+        "read": len(uppers),
+    }
 
 
 def _effort(rows: Sequence[Row]) -> dict[RowId, Effort]:
-    return {
-        (row.task, row.draw): Effort(tokens=row.tokens, seconds=row.seconds)
-        for row in rows
-        if row.hard is not None
-    }
+    measured = [row for row in rows if row.hard is not None]
+    return {(row.task, row.draw): Effort(tokens=row.tokens, seconds=row.seconds) for row in measured}
 
 
 def _is_same(recorded: float | None, computed: Fraction | None) -> bool:

@@ -7,26 +7,24 @@ import gc
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from skillopt.errors import SkillOptError, UsageError
-from skillopt.evaluation.compare import Comparison
 from skillopt.events import Arrived, Event, RunStarted, Sink, Spending
 from skillopt.files import holder
-from skillopt.runs.facts import facts_of, last_look, mixed_weight
-from skillopt.runs.fold import Fold, LedgerView
+from skillopt.runs.fold import Fold, LogSection
 from skillopt.runs.log import DATABASE, EARLIER, EVENTS
 from skillopt.runs.notes import LiveNote, read_looks
 from skillopt.runs.status import RunStatus
-from skillopt.runs.tail import DatabaseTail, EventTail, StoredTexts
-from skillopt.runs.values import Facts
-from skillopt.runs.versions import SkillVersion, VersionBuilder
+from skillopt.runs.tail import DatabaseTail, EventTail, LedgerView, StoredTexts
+from skillopt.runs.versions import SkillVersion, versions_of
+from skillopt.runs.view import RunState, RunView, mixed_weight, report_of_last
 from skillopt.runs.words import LogLine, line_of
 from skillopt.skill.store import Skills
+from skillopt.train.claim import TestReport
 
-RunState = Literal["waiting", "running", "stopped", "finished"]
 LATEST = "latest"
 _FIGURES = ("run_started", "checkpoint", "handed_over", "test_measured")
 """The events that the figures of a list need."""
@@ -53,8 +51,7 @@ class RunReader:
         """What the run was last started with; empty until it is written."""
         self._texts = StoredTexts(self.folder / DATABASE)
         self.skills = Skills(self._texts)
-        self._build = VersionBuilder(self.skills)
-        self.fold: Fold[Sequence[SkillVersion]] = Fold(self._build if self._in_detail else lambda section: ())
+        self.fold: Fold[Sequence[SkillVersion]] = Fold(self._keep)
         self.spending = LedgerView(self._now)
         self.status = RunStatus(self.fold, clock=self._now)
         self.status.elapsed = self.seconds
@@ -73,8 +70,11 @@ class RunReader:
         self._booked_seconds = 0.0
         self._booked_at = self._now()
         self._told_spending: tuple[int, bool] | None = None
-        self._compared: tuple[int, Comparison | None] | None = None
-        self._facts: tuple[tuple[int, int, RunState], Facts] | None = None
+        self._report: tuple[int, TestReport | None] = (0, None)
+        self._view: tuple[tuple[int, int, RunState], RunView] | None = None
+
+    def _keep(self, section: LogSection) -> Sequence[SkillVersion]:
+        return versions_of(section, self.skills, mixed_weight(self.config)) if self._in_detail else ()
 
     def read(self) -> list[Event]:
         """Everything new since the last call."""
@@ -93,7 +93,6 @@ class RunReader:
                 gained = self._log.gained()
             if gained or not self.config:
                 self.config = _whole_json(self.folder / "settings.json") or self.config
-                self._build.weight = mixed_weight(self.config)
                 self.status.epochs = int(self.config.get("train", {}).get("num_epochs", self.status.epochs))
             decided, before = self.decided, self.state
             if gained:
@@ -113,31 +112,35 @@ class RunReader:
                 self._take(event)
                 tell(event)
 
-    def facts(self) -> Facts | None:
-        """All that was decided so far, as a report tells it; None before the run has begun."""
+    def view(self) -> RunView | None:
+        """All that was decided so far; None before the run has begun."""
         with self._lock:
             if self.fold.started is None:
                 return None
             version = (self.decided, self.spending.version, self.state)
-            if self._facts is None or self._facts[0] != version:
-                told = facts_of(
+            if self._view is None or self._view[0] != version:
+                if self._report[0] != len(self.fold.tests):  # compared once, as graded scores take long
+                    weight = mixed_weight(self.config)
+                    report = report_of_last(self.fold.tests, self.fold.state, weight)
+                    self._report = (len(self.fold.tests), report)
+                view = RunView.of(
                     self.fold,
-                    rendered=self._build.rendered,
+                    self.skills,
+                    folder=self.folder,
                     config=self.config or None,
                     summary=self.summary(),
                     account=self.spending.account,
                     status=self.state,
-                    looks_by_eval=len(read_looks(self.folder)),
+                    evaluations=len(read_looks(self.folder)),
+                    report=self._report[1],
+                    in_flight=self.spending.in_flight,
+                    tokens_reserved=self.spending.tokens_reserved,
+                    changed=self._log.changed,
                 )
-                self._facts = (version, told)
-            return self._facts[1]
-
-    def compared(self) -> Comparison | None:
-        """The last look at the test, by the rows of the log: compared once, as graded scores take long."""
-        looks = len(self.fold.looks)
-        if self._compared is None or self._compared[0] != looks:
-            self._compared = (looks, last_look(self.fold, mixed_weight(self.config), None).comparison)
-        return self._compared[1]
+                if self._in_detail:
+                    _ = view.remarks  # texts are looked up under the lock, and not while somebody draws
+                self._view = (version, view)
+            return self._view[1]
 
     def summary(self) -> dict[str, Any] | None:
         """What the run said when it ended; None where it did not, or is just writing it."""
@@ -199,6 +202,33 @@ class RunReader:
         return "finished" if self.status.is_finished else "stopped"
 
 
+class RunList:
+    """Reads a list of runs again and again, each in part only; what was read of a run before is not read
+    again.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Path, RunReader] = {}
+        self._lock = threading.Lock()
+
+    def read(self, folders: Iterable[Path]) -> dict[Path, RunView | str]:
+        """The training runs among some folders, as they stand; of an unreadable one why it is. A folder of
+        `eval` is none.
+        """
+        with self._lock:
+            self._known = {
+                folder: self._known.get(folder) or RunReader(folder, in_detail=False) for folder in folders
+            }
+            found: dict[Path, RunView | str | None] = {}
+            for folder, reader in self._known.items():
+                try:
+                    reader.follow()
+                    found[folder] = reader.view()
+                except (SkillOptError, OSError) as error:  # one damaged folder must not hide the others
+                    found[folder] = str(error)
+        return {folder: view for folder, view in found.items() if view is not None}
+
+
 class RunReaders:
     """The runs that somebody looks at, each read once for all, at most every `every` seconds."""
 
@@ -250,14 +280,14 @@ def read_figures(folder: Path) -> RunReader:
     return reader
 
 
-def read_facts(folder: Path) -> Facts:
+def read_view(folder: Path) -> RunView:
     """All that the files of a run tell; raises where it has not begun, or where one of them is damaged."""
-    facts = read_run(folder).facts()
-    if facts is None:
+    view = read_run(folder).view()
+    if view is None:
         raise UsageError(f"{folder} holds no training run that has begun; there is nothing to report.")
     for name in ("settings.json", "summary.json"):
         _json_object(folder / name)
-    return facts
+    return view
 
 
 def is_run(folder: Path) -> bool:

@@ -26,7 +26,7 @@ from skillopt.events import (
 from skillopt.events.records import EpochRecord, StepRecord
 from skillopt.runs.fold import Fold
 from skillopt.runs.notes import group_of
-from skillopt.runs.words import duration, marks, origin, outcomes, reserved, score
+from skillopt.runs.words import duration, marks, origin, outcomes, reserved, score, subject
 
 _STAGES = {"selection": "gate", "test": "sealed test", "eval": "measuring"}
 _STEP = ("rollout", "reflect", "aggregate", "select", "update", "gate")
@@ -151,7 +151,7 @@ class RunStatus:
         started = self.fold.started
         if started is None:
             return self._subject
-        return f"{started.benchmark} · target {started.target} · optimizer {started.optimizer}"
+        return subject(started)
 
     def position(self) -> str:
         """Epoch, step and stage; of a round or fold inside, which one and the stage."""

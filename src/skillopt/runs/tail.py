@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 from skillopt.errors import RunConflict
 from skillopt.events import Event
-from skillopt.money import HEDGE_STAGE, Entry
+from skillopt.money import HEDGE_STAGE, Account, Entry, Total
 from skillopt.runs.connection import ENTRIES, connect_reading, entry_of, opening
 from skillopt.runs.database import SESSION, Database
 from skillopt.runs.log import read_line
@@ -32,15 +32,19 @@ class EventTail:
         """`only` names the types of events that are wanted; others are passed over unread."""
         self._path = path
         self._only = [f'"type":"{name}"'.encode() for name in only]
+        self.changed = 0.0
+        """When the log last grew, seconds since 1970."""
         self._at = 0
         self._lines = 0
 
     def gained(self) -> int | None:
         """Bytes that were not read; None when the log got shorter, so that a reader has to begin anew."""
+        size = 0
         try:
-            size = self._path.stat().st_size
+            found = self._path.stat()
+            size, self.changed = found.st_size, found.st_mtime
         except FileNotFoundError:
-            size = 0
+            pass
         except OSError as error:
             raise self._trouble(error) from error
         return None if size < self._at else size - self._at
@@ -181,3 +185,68 @@ def task_digests(path: Path) -> Mapping[str, str]:
 def _looking(path: Path) -> Iterator[sqlite3.Connection]:
     with opening(path), closing(connect_reading(path)) as database:
         yield database
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flights:
+    """Unanswered calls of one role and stage. `oldest` counts from when this reader first saw one."""
+
+    role: str
+    stage: str
+    calls: int
+    oldest: float
+
+
+class LedgerView:
+    """The account of a run as another process writes it."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.account = Account()
+        self.is_at_work = False
+        """Whether a process works on the run: without one nothing is in flight."""
+        self.version = 0
+        """Grows with every change."""
+        self._now = now
+        self._seen_at: dict[int, float] = {}
+
+    def take(self, entries: Iterable[Entry], session: int = 0) -> None:
+        """Read entries that are new or have changed. Those that are open up to `session` died with an earlier
+        process: their reservation stays charged, but nothing flies.
+        """
+        for entry in [*entries, *(entry for id, entry in self.account.open.items() if id <= session)]:
+            self.version += 1
+            self.account.take(entry, is_dead=entry.id <= session)
+            if entry.id in self.account.open:
+                self._seen_at.setdefault(entry.id, self._now())
+            else:
+                self._seen_at.pop(entry.id, None)
+
+    def settled(self) -> Total:
+        """All that was spent, without what is only reserved for calls in flight."""
+        return self.account.settled() if self.is_at_work else self.account.total()
+
+    def flights(self) -> list[Flights]:
+        """What is in flight, by role and stage."""
+        groups: dict[tuple[str, str], list[int]] = {}
+        for entry in list(self.account.open.values()) if self.is_at_work else ():
+            groups.setdefault((entry.role, entry.stage), []).append(entry.id)
+        now = self._now()
+        return [
+            Flights(
+                role=role,
+                stage=stage,
+                calls=len(ids),
+                oldest=now - min(self._seen_at.get(id, now) for id in ids),
+            )
+            for (role, stage), ids in sorted(groups.items())
+        ]
+
+    @property
+    def in_flight(self) -> int:
+        """Calls sent and not answered."""
+        return len(self.account.open) if self.is_at_work else 0
+
+    @property
+    def tokens_reserved(self) -> int:
+        """What is set aside for calls in flight."""
+        return self.account.tokens_reserved if self.is_at_work else 0

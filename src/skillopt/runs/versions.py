@@ -8,11 +8,10 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from skillopt.events import (
-    Checkpoint,
     EpochEnded,
     HandedOver,
     Judged,
@@ -43,7 +42,7 @@ Mark = Literal["not evaluated", "pass", "partial", "fail", "invalid"]
 _ORDER: Mapping[Mark, int] = {"fail": 0, "partial": 1, "pass": 2}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SkillVersion:
     """The seed, or one attempt to change the skill: a step, the slow update of an epoch, what an open step
     handed over, or the pruning at the end. The events say what happened; beside them stands what they share.
@@ -81,6 +80,14 @@ class SkillVersion:
     patches: Sequence[Minibatch] = ()
     lost: Sequence[tuple[str, Row]] = ()
     """Rows that could not be measured, with their stages."""
+    metric: Metric
+    weight: float
+    """That of the soft score in a mixed one."""
+
+    @cached_property
+    def marks(self) -> Mapping[str, Mark]:
+        """How each val task went, of those that were run with it."""
+        return {task: mark_of(rows, self.metric, self.weight) for task, rows in self.rows.items()}
 
     @property
     def is_taken(self) -> bool:
@@ -104,153 +111,156 @@ class SkillVersion:
         return "not in the candidate that was accepted" if is_left_out else outcome.reason
 
 
-class VersionBuilder:
-    """Builds the versions of a skill from closed sections of a log."""
+def versions_of(section: LogSection, skills: Skills, weight: float) -> Sequence[SkillVersion]:
+    """The versions that a closed section of a log made, or what was handed over in an open one; none, one, or
+    at the baseline two. `weight` is that of the soft score where the gate reads a mixed one.
+    """
+    checkpoint, after, before = section.closed_by, section.after, section.before
+    made: dict[str, Any] | None
+    found = next((event for event in section.events if isinstance(event, HandedOver | Pruned)), None)
+    if before is not None and found is not None:
+        made = _better_skill(found, before, skills)
+        return [SkillVersion(**made, metric=before.metric, weight=weight)] if made["diff"] else ()
+    assert checkpoint is not None and after is not None, "an open section is read when it closes"
+    if checkpoint.kind == "baseline":
+        first = [_seed(section, after, skills), _start(section, after, skills)]
+        return [SkillVersion(**made, metric=after.metric, weight=weight) for made in first if made]
+    made = None if before is None else _attempt(section, before, after, skills, weight)
+    return () if made is None else [SkillVersion(**made, metric=after.metric, weight=weight)]
 
-    def __init__(self, skills: Skills, weight: float = 0.5) -> None:
-        """`weight` is that of the soft score where the gate reads a mixed one."""
-        self.skills = skills
-        self.weight = weight
 
-    def __call__(self, section: LogSection) -> Sequence[SkillVersion]:
-        checkpoint, after = section.closed_by, section.after
-        for found in section.events:
-            if isinstance(found, HandedOver | Pruned) and section.before is not None:
-                return self._found(found, section.before)
-        assert checkpoint is not None and after is not None, "an open section is told when it closes"
-        if checkpoint.kind == "baseline":
-            return self._begun(section, after)
-        if section.before is None:
-            return ()
-        verdicts = section.of(Judged)
-        # The candidate that a step closes on is the last one that was accepted, else the first.
-        accepted = [one for one in verdicts if one.action == "accept"]
-        judged = next(iter([*accepted[-1:], *verdicts]), None)
-        about = self._labels(section, checkpoint, after)
-        if about is None:
-            return ()
-        rows = _val_rows(section, None if judged is None else judged.place)
-        skill = judged_skill(section, judged.place, self.skills) if judged is not None and rows else None
-        diff, lost = "", [one for one in section.of(StageClosed) if any(row.invalid for row in one.rows)]
-        if section.before.skill != after.skill:
-            diff = self._difference(section.before.skill, after.skill)
-        version = SkillVersion(
-            **about,
-            score=after.score,
-            candidate=None if judged is None else judged.candidate,
-            incumbent=None if judged is None else judged.incumbent,
-            text="" if skill is None else skill.rendered,
-            diff=diff,
-            rows=rows,
-            judged=judged,
-            lost=[(one.stage, row) for one in lost for row in one.rows if row.invalid],
-        )
-        return [version]
+def _difference(skills: Skills, before: str, after: str, name: str = "after") -> str:
+    return unified(skills.get(before).rendered, skills.get(after).rendered, "before", name)
 
-    def rendered(self, digest: str) -> str:
-        """The text of a skill that the log names, as the target gets it."""
-        return self.skills.get(digest).rendered
 
-    def _difference(self, before: str, after: str, name: str = "after") -> str:
-        return unified(self.rendered(before), self.rendered(after), "before", name)
+def _seed(section: LogSection, after: State, skills: Skills) -> dict[str, Any]:
+    return {
+        "name": "the seed skill",
+        "short": "seed",
+        "at": 0.0,
+        "epoch": 0,
+        "action": "baseline",
+        "why": "",
+        "score": after.baseline_score,
+        "candidate": after.baseline_score,
+        "text": skills.get(after.seed).rendered,
+        "rows": _val_rows(section, BASELINE),
+    }
 
-    def _begun(self, section: LogSection, after: State) -> Sequence[SkillVersion]:
-        """The seed; and the skill that training begins with, where earlier rounds or another run wrote it."""
-        seed = SkillVersion(
-            name="the seed skill",
-            short="seed",
-            at=0.0,
-            epoch=0,
-            action="baseline",
-            why="",
-            score=after.baseline_score,
-            candidate=after.baseline_score,
-            text=self.rendered(after.seed),
-            rows=_val_rows(section, BASELINE),
-        )
-        if not (diff := self._difference(after.seed, after.skill)):
-            return [seed]
-        start = SkillVersion(
-            name=START_NAME,
-            short="start",
-            at=0.5,
-            epoch=0,
-            action="start",
-            why=f"val {score(after.score)} where the seed has {score(after.baseline_score)}",
-            score=after.score,
-            candidate=after.score,
-            incumbent=after.baseline_score,
-            text=self.rendered(after.skill),
-            diff=diff,
-            rows=_val_rows(section, START),
-        )
-        return [seed, start]
 
-    def _found(self, found: HandedOver | Pruned, before: State) -> Sequence[SkillVersion]:
-        """A better skill that no step closed on: of an open step that the budget ended, or of the pruning."""
-        if not (diff := self._difference(before.best, found.skill)):
-            return ()
-        if isinstance(found, HandedOver):
-            epoch, incumbent, why = found.place.epoch, found.incumbent, found.why
-            name, short, action = f"open step {found.place.step}", "open", "accept"
-        else:
-            epoch, incumbent = before.epoch, before.best_score
-            out = sum(line.removed for line in found.lines)
-            name, short, action = "pruning", "pruned", "pruned"
-            why = f"{out} of {count(len(found.lines), 'learned line')} left out"
-        version = SkillVersion(
-            name=name,
-            short=short,
-            at=before.step + 0.75,
-            epoch=epoch,
-            action=action,
-            why=why,
-            score=found.score,
-            candidate=found.score,
-            incumbent=incumbent,
-            text=self.rendered(found.skill),
-            diff=diff,
-            rows=_by_task(found.rows),
-        )
-        return [version]
+def _start(section: LogSection, after: State, skills: Skills) -> dict[str, Any] | None:
+    """The skill that training begins with, where earlier rounds or another run wrote it."""
+    if not (diff := _difference(skills, after.seed, after.skill)):
+        return None
+    return {
+        "name": START_NAME,
+        "short": "start",
+        "at": 0.5,
+        "epoch": 0,
+        "action": "start",
+        "why": f"val {score(after.score)} where the seed has {score(after.baseline_score)}",
+        "score": after.score,
+        "candidate": after.score,
+        "incumbent": after.baseline_score,
+        "text": skills.get(after.skill).rendered,
+        "diff": diff,
+        "rows": _val_rows(section, START),
+    }
 
-    def _labels(self, section: LogSection, checkpoint: Checkpoint, after: State) -> dict[str, Any] | None:
-        """What a step, or the slow update of an epoch, is called and was made from; None for neither."""
-        record, before = checkpoint.record, section.before
-        ended = next(iter(section.of(EpochEnded)), None)
-        if isinstance(record, EpochRecord) and ended is not None and ended.slow_update.why is not None:
-            return {
-                "name": f"slow update of epoch {ended.epoch}",
-                "short": f"E{ended.epoch}",
-                "at": after.step + 0.5,
-                "epoch": ended.epoch,
-                "action": ended.slow_update.action,
-                "why": ended.slow_update.why,
-                "ended": ended.model_copy(update={"pairs": []}),  # which are large
-            }
-        if not isinstance(record, StepRecord) or before is None:
-            return None
-        rows = [row for one in section.of(StageClosed) if one.stage == "rollout" for row in one.rows]
-        scored = [worth for row in rows if (worth := worth_of(row, after.metric, self.weight)) is not None]
-        updated = next(iter(section.of(Updated)), None)
-        tried = ""
-        if updated is not None and updated.rewrite is not None and before.skill == after.skill:
-            # A rewrite that was not taken: its proposals do not say what it would have changed.
-            tried = self._difference(before.skill, updated.skill, "candidate")
-        return {
-            "name": f"step {record.step}",
-            "short": str(record.step),
-            "at": float(record.step),
-            "epoch": record.epoch,
-            "action": record.action,
-            "why": record.why,
-            "record": record,
-            "train": float(sum(scored, Fraction(0)) / len(scored)) if scored else None,
-            "train_rows": len(scored),
-            "outcomes": () if updated is None else updated.outcomes,
-            "patches": [patch for one in section.of(Reflected) for patch in one.patches],
-            "tried": tried,
+
+def _better_skill(found: HandedOver | Pruned, before: State, skills: Skills) -> dict[str, Any]:
+    """A better skill that no step closed on: of an open step that the budget ended, or of the pruning."""
+    if isinstance(found, HandedOver):
+        labels: dict[str, Any] = {
+            "name": f"open step {found.place.step}",
+            "short": "open",
+            "epoch": found.place.epoch,
+            "action": "accept",
+            "why": found.why,
+            "incumbent": found.incumbent,
         }
+    else:
+        out = sum(line.removed for line in found.lines)
+        labels = {
+            "name": "pruning",
+            "short": "pruned",
+            "epoch": before.epoch,
+            "action": "pruned",
+            "why": f"{out} of {count(len(found.lines), 'learned line')} left out",
+            "incumbent": before.best_score,
+        }
+    return labels | {
+        "at": before.step + 0.75,
+        "score": found.score,
+        "candidate": found.score,
+        "text": skills.get(found.skill).rendered,
+        "diff": _difference(skills, before.best, found.skill),
+        "rows": _by_task(found.rows),
+    }
+
+
+def _attempt(
+    section: LogSection, before: State, after: State, skills: Skills, weight: float
+) -> dict[str, Any] | None:
+    """A step or the slow update of an epoch; None where the section is neither."""
+    record = None if section.closed_by is None else section.closed_by.record
+    ended = next(iter(section.of(EpochEnded)), None)
+    if isinstance(record, StepRecord):
+        labels = _step_labels(section, record, before, after, skills, weight)
+    elif isinstance(record, EpochRecord) and ended is not None and ended.slow_update.why is not None:
+        labels = {
+            "name": f"slow update of epoch {ended.epoch}",
+            "short": f"E{ended.epoch}",
+            "at": after.step + 0.5,
+            "epoch": ended.epoch,
+            "action": ended.slow_update.action,
+            "why": ended.slow_update.why,
+            "ended": ended.model_copy(update={"pairs": []}),  # which are large
+        }
+    else:
+        return None
+    verdicts = section.of(Judged)
+    # The candidate that a step closes on is the last one that was accepted, else the first.
+    accepted = [verdict for verdict in verdicts if verdict.action == "accept"]
+    judged = next(iter([*accepted[-1:], *verdicts]), None)
+    rows = _val_rows(section, None if judged is None else judged.place)
+    skill = judged_skill(section, judged.place, skills) if judged is not None and rows else None
+    return labels | {
+        "score": after.score,
+        "candidate": None if judged is None else judged.candidate,
+        "incumbent": None if judged is None else judged.incumbent,
+        "text": "" if skill is None else skill.rendered,
+        "diff": "" if before.skill == after.skill else _difference(skills, before.skill, after.skill),
+        "rows": rows,
+        "judged": judged,
+        "lost": [(one.stage, row) for one in section.of(StageClosed) for row in one.rows if row.invalid],
+    }
+
+
+def _step_labels(
+    section: LogSection, record: StepRecord, before: State, after: State, skills: Skills, weight: float
+) -> dict[str, Any]:
+    """What a step is called and was made from."""
+    rows = [row for stage in section.of(StageClosed) if stage.stage == "rollout" for row in stage.rows]
+    scored = [worth for row in rows if (worth := worth_of(row, after.metric, weight)) is not None]
+    updated, tried = next(iter(section.of(Updated)), None), ""
+    if updated is not None and updated.rewrite is not None and before.skill == after.skill:
+        # A rewrite that was not taken: its proposals do not say what it would have changed.
+        tried = _difference(skills, before.skill, updated.skill, "candidate")
+    return {
+        "name": f"step {record.step}",
+        "short": str(record.step),
+        "at": float(record.step),
+        "epoch": record.epoch,
+        "action": record.action,
+        "why": record.why,
+        "record": record,
+        "train": float(sum(scored, Fraction(0)) / len(scored)) if scored else None,
+        "train_rows": len(scored),
+        "outcomes": () if updated is None else updated.outcomes,
+        "patches": [patch for event in section.of(Reflected) for patch in event.patches],
+        "tried": tried,
+    }
 
 
 def judged_skill(section: LogSection, place: Place, skills: Skills) -> Document | None:
@@ -280,6 +290,8 @@ def _by_task(rows: Sequence[Row]) -> Mapping[str, Sequence[Row]]:
 
 def mark_of(rows: Sequence[Row], metric: Metric, weight: float) -> Mark:
     """How a task went by the mean of its draws."""
+    if not rows:
+        return "not evaluated"
     if any(row.invalid is not None for row in rows):
         return "invalid"
     mean = _mean(tuple((row.hard or 0.0, row.soft or 0.0) for row in rows), metric, weight)
@@ -288,6 +300,8 @@ def mark_of(rows: Sequence[Row], metric: Metric, weight: float) -> Mark:
 
 def note_of(rows: Sequence[Row], metric: Metric, weight: float) -> str:
     """What there is to say of how a task went: the error, the target's own failure, or the score between."""
+    if not rows:
+        return ""
     if lost := [f"{row.invalid}: {cut(row.detail)}" for row in rows if row.invalid is not None]:
         return "; ".join(lost)
     failures = "; ".join(dict.fromkeys(row.failure for row in rows if row.failure))
@@ -308,14 +322,16 @@ def cut(text: str) -> str:
 
 def moved(before: Mapping[str, Mark], after: Mapping[str, Mark]) -> tuple[list[str], list[str]]:
     """Tasks that went better, and worse, of those measured both times."""
-    better: list[str] = []
-    worse: list[str] = []
-    for task, mark in after.items():
-        was = before.get(task)
-        if was is None or was not in _ORDER or mark not in _ORDER or was == mark:
-            continue
-        (better if _ORDER[mark] > _ORDER[was] else worse).append(task)
-    return better, worse
+    changes = {task: change_of(before.get(task), mark) for task, mark in after.items()}
+    better = [task for task, change in changes.items() if change > 0]
+    return better, [task for task, change in changes.items() if change < 0]
+
+
+def change_of(before: Mark | None, after: Mark | None) -> int:
+    """How much better a task went; what was not measured with both did not move."""
+    if before is None or after is None or not {before, after} <= _ORDER.keys():
+        return 0
+    return _ORDER[after] - _ORDER[before]
 
 
 def studies_behind(edit: Edit, version: SkillVersion) -> list[Minibatch]:

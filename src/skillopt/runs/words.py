@@ -15,10 +15,13 @@ from skillopt.events import (
     HandedOver,
     Notice,
     Pruned,
+    RunStarted,
     StageClosed,
     TestMeasured,
 )
 from skillopt.events.records import ReopenedRecord, StepRecord
+from skillopt.messages import Role
+from skillopt.money import Total
 
 UNKNOWN = "unknown"
 NOT_MEASURED = "not measured"
@@ -109,6 +112,11 @@ def reserved(calls: int, tokens: int, waited: float | None = None) -> str:
     return f"{calls} in flight{since}, with {count(tokens, 'token')} reserved" if calls else "0 in flight"
 
 
+def subject(started: RunStarted) -> str:
+    """What is trained, and with which models."""
+    return f"{started.benchmark} · target {started.target} · optimizer {started.optimizer}"
+
+
 def outcome(action: str) -> str:
     """The word for what became of a change of the skill."""
     return _OUTCOMES.get(action, action)
@@ -143,6 +151,40 @@ def edit(data: Mapping[str, Any]) -> str:
         if data.get(key):
             parts.append(one_line(str(data[key]), 80))
     return " | ".join(parts)
+
+
+SPENDING_HEADS = (
+    "role",
+    "stage",
+    "calls",
+    "tokens charged",
+    "input",
+    "of it cached",
+    "output",
+    "cost",
+    "without a usage report",
+)
+UNKNOWN_IS_NOT_ZERO = (
+    "Unknown is what no provider reported or no price list names; it is never counted as zero."
+)
+
+
+def spending_rows(groups: Mapping[tuple[Role, str], Total], whole: Total) -> list[tuple[str, ...]]:
+    """The rows below `SPENDING_HEADS`, one a role and stage; the last one is the whole."""
+    named = [*groups.items(), (("all", ""), whole)]
+    return [
+        (
+            *names,
+            amount(one.calls),
+            amount(one.tokens),
+            amount(one.input_tokens),
+            amount(one.cached_tokens),
+            amount(one.output_tokens),
+            money(one.dollars),
+            amount(one.unsettled),
+        )
+        for names, one in named
+    ]
 
 
 Tone = Literal["plain", "good", "warn", "bad"]

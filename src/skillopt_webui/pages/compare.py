@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skillopt.errors import UsageError
-from skillopt.runs.side_by_side import PROVEN, compare, in_words
+from skillopt.runs.comparison import PROVEN, compare, in_words
 from skillopt_webui._page import Page, Parts, Visit
 from skillopt_webui.render.markup import card, chip, listed, region, soft, table, tag
 from skillopt_webui.render.stairs import together
@@ -20,11 +20,11 @@ async def build(visit: Visit) -> Parts:
             f"Two to {MOST} runs can be compared, and {len(ids)} are chosen. Tick them under Runs."
         )
     places = [visit.around.roots.find(id) for id in ids]
-    found = [(place, (await visit.look(place.folder)).facts()) for place in places]
-    runs = [(place, facts) for place, facts in found if facts is not None]
-    told = compare([(place.folder, facts) for place, facts in runs])
+    found = [(place, (await visit.look(place.folder)).view()) for place in places]
+    runs = [(place, view) for place, view in found if view is not None]
+    told = compare([view for _, view in runs])
     names = [place.name for place, _ in runs]
-    figures = [in_words(one) for one in told.facts]
+    figures = [in_words(one) for one in told.views]
     drawn = {PROVEN: chip}
     rows = [[name, *(drawn.get(name, str)(one[name]) for one in figures)] for name in figures[0]]
     settings = [
@@ -34,16 +34,14 @@ async def build(visit: Visit) -> Parts:
         tag(
             "p",
             tag("a", place.name, href=visit.url("run", run=place.id)),
-            f": {facts.claim or 'no claim yet'}",
+            f": {view.claim or 'no claim yet'}",
         )
-        for place, facts in runs
+        for place, view in runs
     )
     return {
         "compare": card(
             "Side by side",
-            region(
-                "Chart of the val scores", together([(one.name, facts) for one, facts in runs]), cls="wide"
-            ),
+            region("Chart of the val scores", together([(one.name, view) for one, view in runs]), cls="wide"),
             table("Figures", ("figure", *names), rows),
             tag("h3", "Settings that differ") if settings else "",
             table("Settings that differ", ("key", *names), settings) if settings else "",

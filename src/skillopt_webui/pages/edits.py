@@ -19,8 +19,8 @@ _ALL = "all"
 
 async def build(visit: Visit) -> Parts:
     """The steps that hold what was asked for, the newest first."""
-    facts = (await visit.look()).facts()
-    changes = [] if facts is None else list(reversed(facts.changes))
+    view = (await visit.look()).view()
+    changes = [] if view is None else list(reversed(view.changes))
     counted = Counter(change.state_of(edit) for change in changes for edit in change.outcomes)
     states = {_ALL: f"all ({counted.total():,})"}
     states |= {state: f"{state.replace('_', ' ')} ({number:,})" for state, number in counted.most_common()}

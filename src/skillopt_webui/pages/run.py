@@ -10,10 +10,10 @@ from multidict import MultiMapping
 from skillopt.changes.best_skill import adopt, is_adopted, plan_adoption, undo_adoption
 from skillopt.errors import UsageError
 from skillopt.runs.best import flagged_lines
-from skillopt.runs.reader import RunReader, read_facts
+from skillopt.runs.reader import RunReader, read_view
 from skillopt.runs.status import RunStatus
 from skillopt.runs.tasks import compare_tasks, growth
-from skillopt.runs.values import Facts
+from skillopt.runs.view import RunView
 from skillopt.runs.words import LogLine, count, duration, money, score
 from skillopt_webui._forms import button, stop_button, stop_or_resume
 from skillopt_webui._page import ActionReply, Page, Parts, Visit
@@ -37,40 +37,40 @@ _UNDO = "The files get back, byte for byte, what they held before. A file that w
 async def build(visit: Visit) -> Parts:
     """The one screen."""
     reader = await visit.look()
-    facts = reader.facts()
-    if facts is None:
+    view = reader.view()
+    if view is None:
         waiting = tag("p", "Waiting for the run to begin.", cls="empty", role="status")
         return {"head": _head(visit, reader, None), "now": waiting}
     drawn, at = visit.around.drawn, (reader.decided, reader.state)
     if reader.folder not in drawn or drawn[reader.folder][0] != at:
-        drawn[reader.folder] = (at, await asyncio.to_thread(_decided, visit, reader, facts))
+        drawn[reader.folder] = (at, await asyncio.to_thread(_decided, visit, reader, view))
     return {
-        "head": _head(visit, reader, facts),
-        "hero": draw.hero(facts),
-        "now": _now(visit, reader, facts),
+        "head": _head(visit, reader, view),
+        "hero": draw.hero(view),
+        "now": _now(visit, reader, view),
         **drawn[reader.folder][1],
-        "spending": card("Spending", draw.spending(facts.spending, facts.spent), id="spending"),
+        "spending": card("Spending", draw.spending(view.spending, view.spent), id="spending"),
         "log": _log(reader.lines),
-        "task": await visit.task(facts),
+        "task": await visit.task(view),
     }
 
 
-def _decided(visit: Visit, reader: RunReader, facts: Facts) -> Parts:
+def _decided(visit: Visit, reader: RunReader, view: RunView) -> Parts:
     """What changes only with a decision."""
     flagged = flagged_lines(reader)
-    latest = list(facts.changes)[-LATEST:]
-    more = len(facts.changes) - len(latest)
-    earlier = tag("p", tag("a", f"All {len(facts.changes):,} steps", href=visit.url("edits"))) if more else ""
+    latest = list(view.changes)[-LATEST:]
+    more = len(view.changes) - len(latest)
+    earlier = tag("p", tag("a", f"All {len(view.changes):,} steps", href=visit.url("edits"))) if more else ""
     told = soft("Each step opens to its edits, their evidence and what it did to the skill.")
-    settings = fold("Every key", draw.configuration(facts), key="configuration")
+    settings = fold("Every key", draw.configuration(view), key="configuration")
     return {
-        "screen": draw.screen(facts, growth(facts), flagged),
+        "screen": draw.screen(view, growth(view), flagged),
         "steps": card("Steps", told, steps(latest), earlier, id="steps"),
         "configuration": card("Configuration", settings, id="configuration"),
     }
 
 
-def _head(visit: Visit, reader: RunReader, facts: Facts | None) -> Markup:
+def _head(visit: Visit, reader: RunReader, view: RunView | None) -> Markup:
     """What was trained, and what can be done with the run."""
     id = visit.run.id
     verbs: list[Markup] = []
@@ -79,28 +79,28 @@ def _head(visit: Visit, reader: RunReader, facts: Facts | None) -> Markup:
     elif reader.state == "stopped":
         verbs.append(button("resume", "Resume", main=True))
     stands = is_adopted(reader.folder)
-    if facts is not None and facts.best_diff and reader.state != "running":
+    if view is not None and view.best_diff and reader.state != "running":
         verbs.append(button("adopt", "Adopt", "Adopt the best skill?", _ADOPT, "Adopt"))
     if stands:
         verbs.append(
             button("undo", "Undo the adoption", "Undo the last adoption?", _UNDO, "Undo the adoption")
         )
     verbs.append(tag("a", "Compare", href=visit.url("runs", run=id), cls="button"))
-    if facts is not None and facts.baseline is not None:
+    if view is not None and view.baseline is not None:
         here = visit.url("run")
         verbs.append(tag("a", "Report", href=f"{here}/report.html", cls="button", download=True))
         skill = f"{here}/best_skill.md"
         verbs.append(tag("a", "Export skill", href=skill, cls="button main", download=True))
     about = tag("span", reader.status.what(), cls="soft")
-    if facts is not None:
-        about = draw.subject(facts, is_adopted=stands)
+    if view is not None:
+        about = draw.subject(view, is_adopted=stands)
     form = tag("form", *verbs, method="post", cls="actions", aria_label="What can be done with this run")
     return tag("div", about, tag("span", cls="spread"), form, cls="row-of")
 
 
-def _now(visit: Visit, reader: RunReader, facts: Facts) -> Markup:
+def _now(visit: Visit, reader: RunReader, view: RunView) -> Markup:
     """Where a run at work stands; how to go on with one that nobody works on; nothing of a finished one."""
-    status, paid, spending = reader.status, facts.spent, reader.spending
+    status, paid, spending = reader.status, view.spent, reader.spending
     if reader.state == "stopped":
         started = visit.around.launches.of(reader.folder)
         goes_on = shlex.join(["skillopt", "train", str(reader.folder)])
@@ -181,13 +181,13 @@ async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
 
 
 def _report(visit: Visit) -> str:
-    facts = read_facts(visit.run.folder)
-    tasks = compare_tasks(visit.run.folder, facts)
-    return report(facts, tasks, is_adopted=is_adopted(visit.run.folder))
+    view = read_view(visit.run.folder)
+    tasks = compare_tasks(view)
+    return report(view, tasks, is_adopted=is_adopted(visit.run.folder))
 
 
 def _skill(visit: Visit) -> str:
-    """The whole SKILL.md: facts know of a folder all files in one text, of a description that alone."""
+    """The whole SKILL.md: view know of a folder all files in one text, of a description that alone."""
     written = visit.run.folder / "best_skill.md"
     if not written.is_file():
         raise UsageError("Nothing is measured yet, so there is no best skill to export.")

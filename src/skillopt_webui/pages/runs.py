@@ -11,8 +11,9 @@ from typing import Any
 from multidict import MultiMapping
 
 from skillopt.changes.best_skill import is_adopted
-from skillopt.runs.listing import Listing, RunOverview
-from skillopt.runs.words import change, marks, money, score
+from skillopt.runs.reader import RunList
+from skillopt.runs.view import RunView
+from skillopt.runs.words import change, marks, money, score, subject
 from skillopt_webui._forms import actions, button, choice, field, filters, pager
 from skillopt_webui._launch import LaunchRequest
 from skillopt_webui._page import ActionReply, Page, Parts, Visit
@@ -22,18 +23,16 @@ from skillopt_webui.render.markup import Markup, card, chip, joined, region, tag
 SIZE = 25
 _STATES = ("all", "running", "finished", "stopped")
 _HEADS = ("run", "status", "benchmark, target", "steps", "val", "test", "change", "cost", "changed")
-_listing = Listing()
-Row = tuple[RunPlace, RunOverview]
-_COLUMNS: dict[str, Callable[[Row], Any]] = {
-    "run": lambda row: row[0].name.lower(),
-    "status": lambda row: row[1].status,
-    "val": lambda row: -(row[1].best if row[1].best is not None else -1.0),
-    "test": lambda row: -(row[1].test.get("best") or -1.0),
-    "change": lambda row: -(_gained(row[1]) or -1.0),
-    "cost": lambda row: -(row[1].usd or 0.0),
-    "changed": lambda row: -row[1].changed,
+_runs = RunList()
+_COLUMNS: dict[str, Callable[[RunView], Any]] = {
+    "status": lambda run: run.status,
+    "val": lambda run: -(run.best if run.best is not None else -1.0),
+    "test": lambda run: -(run.test.comparison.after if run.test.comparison else -1.0),
+    "change": lambda run: -(run.test.comparison.delta if run.test.comparison else -1.0),
+    "cost": lambda run: -(run.spent.dollars or 0.0),
+    "changed": lambda run: -run.changed,
 }
-"""Columns that sort, each with its key."""
+"""Columns that sort beside the name, each with its key; runs that cannot be read stand last."""
 
 
 async def build(visit: Visit) -> Parts:
@@ -42,13 +41,12 @@ async def build(visit: Visit) -> Parts:
     if not found:
         return {"runs": _empty(visit)}
     words, state = visit.query.get("words", "").lower().split(), visit.query.get("status", "all")
-    rows = [row for row in found if _matches(row, words, state)]
-    order = visit.query.get("sort", "changed")
-    rows.sort(key=_COLUMNS.get(order, _COLUMNS["changed"]))
-    chosen = set(visit.query.getall("run", []))
-    rows.sort(key=lambda row: row[0].id not in chosen)
-    part, pages = pager(visit, len(rows), SIZE, "runs")
-    running = sum(one.status == "running" for _, one in found)
+    places = [place for place in found if _matches(place, found[place], words, state)]
+    order, chosen = visit.query.get("sort", "changed"), set(visit.query.getall("run", []))
+    places.sort(key=lambda place: _key(place, found[place], order))
+    places.sort(key=lambda place: place.id not in chosen)
+    part, pages = pager(visit, len(places), SIZE, "runs")
+    running = sum(isinstance(run, RunView) and run.status == "running" for run in found.values())
     wanted = filters(
         field("words", "Filter by name, benchmark or model", visit.query.get("words", "")),
         choice("status", "Status", {name: name for name in _STATES}, state),
@@ -57,37 +55,40 @@ async def build(visit: Visit) -> Parts:
     if len(chosen) == 1:
         counted += " Tick the runs to compare it with, and press the button below the list."
     said = tag("p", counted, cls="soft", role="status")
-    return {"filter": wanted, "runs": card("All runs", said, _table(visit, rows[part], order, chosen), pages)}
+    body = tag("tbody", *(_row(visit, place, found[place], place.id in chosen) for place in places[part]))
+    return {"filter": wanted, "runs": card("All runs", said, _table(visit, body, order), pages)}
 
 
-def _read(visit: Visit) -> list[Row]:
+def _read(visit: Visit) -> dict[RunPlace, RunView | str]:
     places = visit.around.roots.runs()
-    found = {one.folder: one for one in _listing.read([place.folder for place in places])}
-    return [(place, found[place.folder]) for place in places if place.folder in found]
+    found = _runs.read([place.folder for place in places])
+    return {place: found[place.folder] for place in places if place.folder in found}
 
 
-def _matches(row: Row, words: list[str], state: str) -> bool:
-    place, one = row
-    text = f"{place.name} {one.benchmark} {one.target} {one.optimizer}"
-    text = f"{text} {'simulated' if one.simulated else ''}".lower()
-    return state in ("all", one.status) and all(word in text for word in words)
+def _matches(place: RunPlace, run: RunView | str, words: list[str], state: str) -> bool:
+    status, text = "unreadable", place.name
+    if isinstance(run, RunView):
+        status, text = run.status, f"{text} {subject(run.started)}"
+        text += " simulated" if run.started.simulated else ""
+    return state in ("all", status) and all(word in text.lower() for word in words)
 
 
-def _gained(one: RunOverview) -> float | None:
-    seed, best = one.test.get("seed"), one.test.get("best")
-    return None if seed is None or best is None else best - seed
+def _key(place: RunPlace, run: RunView | str, order: str) -> tuple[Any, ...]:
+    if order == "run":
+        return (place.name.lower(),)
+    key = _COLUMNS.get(order, _COLUMNS["changed"])
+    return (0, key(run)) if isinstance(run, RunView) else (1,)
 
 
-def _table(visit: Visit, rows: list[Row], order: str, chosen: set[str]) -> Markup:
+def _table(visit: Visit, body: Markup, order: str) -> Markup:
     heads = [tag("th", tag("span", "compare", cls="unseen"), scope="col")]
     for name in _HEADS:
         inside: str = name
-        if name in _COLUMNS:
+        if name in ("run", *_COLUMNS):
             inside = tag("a", name, href=visit.here(sort=name, page=None), data_swap=True)
         heads.append(
             tag("th", inside, scope="col", aria_sort="descending" if name == order else None, cls=_kind(name))
         )
-    body = tag("tbody", *(_row(visit, *row, row[0].id in chosen) for row in rows))
     made = tag("table", tag("thead", tag("tr", *heads)), body, cls="plain stack")
     verbs = actions(tag("button", "Compare the chosen runs"))
     return tag("form", region("Runs", made), verbs, action=visit.url("compare"))
@@ -97,25 +98,34 @@ def _kind(name: str) -> str:
     return "number" if name in ("val", "test", "cost", "changed") else ""
 
 
-def _row(visit: Visit, place: RunPlace, one: RunOverview, is_chosen: bool) -> Markup:
+def _row(visit: Visit, place: RunPlace, run: RunView | str, is_chosen: bool) -> Markup:
     label = f"Compare {place.name}"
     box = tag("input", type="checkbox", name="run", value=place.id, aria_label=label, checked=is_chosen)
     name = tag("a", place.name, href=visit.url("run", run=place.id))
-    test, best = one.test, one.test.get("best")
-    states = [one.status, *["simulated"] * one.simulated, *["adopted"] * is_adopted(one.folder)]
-    moment = datetime.fromtimestamp(one.changed, timezone.utc).isoformat()
-    cells: list[tuple[str, str]] = [
-        ("status", joined(map(chip, states))),
-        ("benchmark, target", one.trouble or f"{one.benchmark} · {one.target}"),
-        ("steps", f"{one.step}/{one.steps} {marks(one.actions[-12:])}"),
-        ("val", "" if one.baseline is None else f"{score(one.baseline)} → {score(one.best)}"),
-        ("test", "" if best is None else f"{score(test.get('seed'))} → {score(best)}"),
-        ("change", joined([tag("span", f"{change(test.get('seed'), best)} "), chip(one.significance)])),
-        ("cost", money(one.usd)),
-        ("changed", tag("time", moment[:16], datetime=moment, data_short="1") if one.changed else ""),
-    ]
-    rest = (tag("td", text, data_label=head, cls=_kind(head)) for head, text in cells)
+    if isinstance(run, RunView):
+        cells = _cells(run)
+    else:
+        cells = dict.fromkeys(_HEADS[1:], "") | {"status": chip("unreadable"), "benchmark, target": run}
+    rest = (tag("td", text, data_label=head, cls=_kind(head)) for head, text in cells.items())
     return tag("tr", tag("td", box), tag("th", name, scope="row"), *rest)
+
+
+def _cells(run: RunView) -> dict[str, str]:
+    started, found, step = run.started, run.test.comparison, 0 if run.state is None else run.state.step
+    states = [run.status, *["simulated"] * started.simulated, *["adopted"] * is_adopted(run.folder)]
+    moment = datetime.fromtimestamp(run.changed, timezone.utc).isoformat()
+    actions = [record.action for record in run.records]
+    gained = change(found.before, found.after) if found else ""
+    return {
+        "status": joined(map(chip, states)),
+        "benchmark, target": f"{started.benchmark} · {started.target}",
+        "steps": f"{step}/{started.steps} {marks(actions[-12:])}",
+        "val": "" if run.baseline is None else f"{score(run.baseline)} → {score(run.best)}",
+        "test": "" if found is None else f"{score(found.before)} → {score(found.after)}",
+        "change": joined([tag("span", f"{gained} "), chip(run.significance)]),
+        "cost": money(run.spent.dollars),
+        "changed": tag("time", moment[:16], datetime=moment, data_short="1"),
+    }
 
 
 def _empty(visit: Visit) -> Markup:

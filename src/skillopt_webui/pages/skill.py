@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from skillopt.runs.values import Facts
 from skillopt.runs.versions import SkillVersion
+from skillopt.runs.view import RunView
 from skillopt.runs.words import outcome, score
 from skillopt.skill.diff import unified
 from skillopt_webui._forms import choice, filters
@@ -22,43 +22,43 @@ _CONTEXT = 3
 
 async def build(visit: Visit) -> Parts:
     """The version that the address names, the best where it names none, and the one it is compared with."""
-    facts = (await visit.look()).facts()
-    found = [] if facts is None else facts.measured
-    if facts is None or not found:
+    view = (await visit.look()).view()
+    found = [] if view is None else view.measured
+    if view is None or not found:
         return {"empty": empty("Nothing was measured yet: the seed appears here with the baseline.")}
     rejected = [one.short for one in found if not one.is_taken][-MOST_REJECTED:]
     versions = {one.short: one for one in reversed(found) if one.is_taken or one.short in rejected}
-    best = next((one.short for one in found if facts.is_best(one)), "seed")
+    best = next((one.short for one in found if view.is_best(one)), "seed")
     one = versions.get(visit.query.get("version", ""), versions[best])
     against = visit.query.get("against", "seed" if "version" not in visit.query else BASE)
-    other, view = versions.get(against), visit.query.get("view", "inline")
-    offered = {short: _named(facts, version) for short, version in versions.items()}
+    other, shown = versions.get(against), visit.query.get("view", "inline")
+    offered = {short: _named(view, version) for short, version in versions.items()}
     wanted = filters(
         choice("version", "Version", offered, one.short),
         choice("against", "Compared with", {BASE: "the skill it was made from", **offered}, against),
-        choice("view", "Shown", _VIEWS, view),
+        choice("view", "Shown", _VIEWS, shown),
     )
-    before, name = (facts.base_of(one), "before") if other is None else (other, other.name)
-    said = soft(_named(facts, one))
-    return {"filter": wanted, "text": card("What changed", said, *_text(one, before.text, name, view))}
+    before, name = (view.base_of(one), "before") if other is None else (other, other.name)
+    said = soft(_named(view, one))
+    return {"filter": wanted, "text": card("What changed", said, *_text(one, before.text, name, shown))}
 
 
-def _named(facts: Facts, one: SkillVersion) -> str:
+def _named(view: RunView, one: SkillVersion) -> str:
     if one.short == "seed":
         return f"the seed · val {score(one.candidate)}"
-    best = " · best" if facts.is_best(one) else ""
+    best = " · best" if view.is_best(one) else ""
     return f"{one.name} · {outcome(one.action)} · val {score(one.candidate)}{best}"
 
 
-def _text(one: SkillVersion, before: str, name: str, view: str) -> list[Markup]:
-    if view == "text":
+def _text(one: SkillVersion, before: str, name: str, shown: str) -> list[Markup]:
+    if shown == "text":
         return [verbatim(one.text or "The log does not hold this text.", f"The skill of {one.name}")]
     if before == one.text:
         same = "The run began with this skill."
         if one.short != "seed":
             same = f"{one.name} reads the same as {name}."
         return [soft(same), verbatim(one.text, f"The skill of {one.name}")]
-    if view == "sides":
+    if shown == "sides":
         label = f"{name} on the left, {one.name} on the right"
         return [region(label, *side_by_side(before, one.text), cls="columns")]
     label = f"Difference between {name} and {one.name}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from skillopt.runs.evidence import stored_tasks
-from skillopt.runs.tasks import MARKS, TaskMatrix, matrix
+from skillopt.runs.answers import stored_tasks
+from skillopt.runs.versions import SkillVersion, change_of
+from skillopt.runs.view import RunView
 from skillopt_webui._forms import box, choice, field, filters, pager
 from skillopt_webui._page import Page, Parts, Visit
 from skillopt_webui.render.markup import card, empty, tag
@@ -20,16 +21,14 @@ _FILTERS = {
     "fail": "tasks the last skill fails",
     "invalid": "tasks with an invalid row",
 }
-_WORTH = {MARKS.index("fail"): 0, MARKS.index("partial"): 1, MARKS.index("pass"): 2}
 
 
 async def build(visit: Visit) -> Parts:
     """The part of the table that was asked for, and the task that was pressed."""
-    facts = (await visit.look()).facts()
-    if facts is None or not facts.tasks:
+    view = (await visit.look()).view()
+    if view is None or not view.tasks:
         return {"tasks": empty("No task was measured yet: the table begins with the baseline.")}
-    found = matrix(facts)
-    taken = [place for place, one in enumerate(found.versions) if one.is_taken]
+    taken = [version for version in view.measured if version.is_taken]
     kinds = {one.id: one.kind for one in stored_tasks(visit.run.folder) if one.kind}
     show, words, kind = (visit.query.get(name, "") for name in ("show", "words", "kind"))
     only = bool(visit.query.get("only"))
@@ -42,39 +41,34 @@ async def build(visit: Visit) -> Parts:
         named = {"": "all kinds", **{name: name for name in sorted(set(kinds.values()))}}
         fields.insert(1, choice("kind", "Kind", named, kind))
     rows = [
-        row
-        for row in _wanted(found, show, taken[-1])
-        if words.lower() in found.tasks[row].lower() and kind in ("", kinds.get(found.tasks[row]))
+        task
+        for task in _wanted(view, show, taken[-1])
+        if words.lower() in task.lower() and kind in ("", kinds.get(task))
     ]
-    columns = taken if only else list(range(len(found.versions)))
+    columns = taken if only else view.measured
     part, pages = pager(visit, len(rows), TASKS, "tasks")
     across, versions = pager(visit, len(columns), VERSIONS, "versions", key="versions", last=True)
     query = [(key, value) for key, value in visit.query.items() if key not in ("task", "version")]
     base = f"{visit.page.url(visit.run.id)}?{urlencode(query)}"
     return {
         "filter": filters(*fields),
-        "tasks": card("Tasks and versions", heat(found, rows[part], columns[across], base), pages, versions),
+        "tasks": card("Tasks and versions", heat(rows[part], columns[across], base), pages, versions),
         "rollout": card("Rollout", tag("div", id="task", data_part="task")),
-        "task": await visit.task(facts) or tag("p", "Choose a cell of the table to see what the target did."),
+        "task": await visit.task(view) or tag("p", "Choose a cell of the table to see what the target did."),
     }
 
 
-def _wanted(found: TaskMatrix, show: str, last: int) -> list[int]:
-    """The rows of a filter; `last` is the column of the current skill."""
-    rows = list(range(len(found.tasks)))
-    cells = found.cells
+def _wanted(view: RunView, show: str, last: SkillVersion) -> list[str]:
+    """The tasks of a filter; `last` is the current skill."""
+    columns = [version.marks for version in view.measured]
     if show == "changed":
-        return [row for row in rows if len({column[row] for column in cells if column[row]}) > 1]
+        return [task for task in view.tasks if len({marks[task] for marks in columns if task in marks}) > 1]
     if show == "invalid":
-        return [row for row in rows if any(column[row] == MARKS.index("invalid") for column in cells)]
+        return [task for task in view.tasks if any(marks.get(task) == "invalid" for marks in columns)]
     if show == "fail":
-        return [row for row in rows if cells[last][row] == MARKS.index("fail")]
-    return sorted(rows, key=lambda row: _moved(cells[0][row], cells[last][row]))
-
-
-def _moved(before: int, after: int) -> int:
-    """How much better a task went; what was not measured with both did not move."""
-    return _WORTH[after] - _WORTH[before] if before in _WORTH and after in _WORTH else 0
+        return [task for task in view.tasks if last.marks.get(task) == "fail"]
+    first = columns[0]
+    return sorted(view.tasks, key=lambda task: change_of(first.get(task), last.marks.get(task)))
 
 
 PLUGIN = Page(path="/run/{run}/tasks", title="Tasks", place=30, build=build)

@@ -8,14 +8,26 @@ from urllib.parse import urlencode
 from skillopt.evaluation.significance import TONES
 from skillopt.messages import Role
 from skillopt.money import Total
+from skillopt.runs import words
 from skillopt.runs.best import FlaggedLine
-from skillopt.runs.fold import HEADS, UNKNOWN_IS_NOT_ZERO
-from skillopt.runs.fold import table as spending_table
-from skillopt.runs.side_by_side import tested
-from skillopt.runs.tasks import MARK_SIGNS, MARKS, GrownLine, Growth, TaskMatrix
-from skillopt.runs.values import Facts
-from skillopt.runs.versions import patterns_of, studies_behind
-from skillopt.runs.words import NOT_MEASURED, SIGNS, amount, count, interval, money, outcome, outcomes, score
+from skillopt.runs.comparison import tested
+from skillopt.runs.tasks import MARK_SIGNS, MARKS, GrownLine, Growth
+from skillopt.runs.versions import Mark, SkillVersion, patterns_of, studies_behind
+from skillopt.runs.view import RunView
+from skillopt.runs.words import (
+    NOT_MEASURED,
+    SIGNS,
+    SPENDING_HEADS,
+    UNKNOWN_IS_NOT_ZERO,
+    amount,
+    count,
+    interval,
+    money,
+    outcome,
+    outcomes,
+    score,
+    spending_rows,
+)
 from skillopt_webui.render.markup import (
     Markup,
     chip,
@@ -37,7 +49,7 @@ LONGEST_LIST = 24
 """Tasks that are named in a line; of more only the number is told."""
 _BARS = 12
 """Blocks in the gutter of a line, at most, for what its step fixed and broke."""
-_WORDS = {
+_WORDS: dict[Mark, str] = {
     "pass": "passed",
     "partial": "partly",
     "fail": "failed",
@@ -46,53 +58,53 @@ _WORDS = {
 }
 
 
-def hero(facts: Facts) -> Markup:
+def hero(view: RunView) -> Markup:
     """Seed and best in large figures, on the test or before it on val, what they prove, and the claim."""
-    compared, paid, proven = facts.test.comparison, facts.spent, chip(facts.significance)
+    compared, paid, proven = view.test.comparison, view.spent, chip(view.significance)
     if compared is not None:
         before, after = score(compared.before), score(compared.after)
         moved = f"{len(compared.fixed)} fixed, {len(compared.broken)} broken"
         boxes = [
             (proven, f"{compared.delta:+.3f}, {interval(compared)}"),
-            (f"{compared.n} tasks", f"{tested(facts)} ({facts.test.metric})"),
+            (f"{compared.n} tasks", f"{tested(view)} ({view.test.metric})"),
             (moved, f"p = {compared.p:.2g}, {compared.test}"),
         ]
     else:
-        before, after = score(facts.baseline), score(facts.best)
-        is_open = facts.status != "finished"
+        before, after = score(view.baseline), score(view.best)
+        is_open = view.status != "finished"
         sealed = "not opened yet" if is_open else NOT_MEASURED
-        origin = f"seed to best, {facts.best_origin}" if facts.best_origin else ""
-        boxes = [(proven, f"{tested(facts)}: {sealed}"), (f"val ({facts.metric})", origin)]
+        origin = f"seed to best, {view.best_origin}" if view.best_origin else ""
+        boxes = [(proven, f"{tested(view)}: {sealed}"), (f"val ({view.metric})", origin)]
     boxes += [
-        (f"{len(facts.steps)} of {facts.planned} steps", outcomes(one.action for one in facts.steps)),
+        (f"{len(view.steps)} of {view.started.steps} steps", outcomes(one.action for one in view.steps)),
         (f"{amount(paid.calls)} calls", f"{amount(paid.tokens)} tokens, cost {money(paid.dollars)}"),
     ]
     scores = [
         before,
         tag("span", " → ", cls="soft"),
-        tag("span", after, cls=f"after {TONES[facts.significance]}"),
+        tag("span", after, cls=f"after {TONES[view.significance]}"),
     ]
-    figure = tag("p", *([NOT_MEASURED] if facts.baseline is None else scores), cls="figure")
+    figure = tag("p", *([NOT_MEASURED] if view.baseline is None else scores), cls="figure")
     facts_ = pairs(boxes, cls="boxes")
-    claim = tag("p", facts.claim or "The run has made no claim yet.", cls="claim")
-    remarks = listed(facts.remarks, cls="remarks") if facts.remarks else ""
+    claim = tag("p", view.claim or "The run has made no claim yet.", cls="claim")
+    remarks = listed(view.remarks, cls="remarks") if view.remarks else ""
     return joined([tag("div", figure, facts_, cls="hero"), claim, Markup(remarks)])
 
 
-def subject(facts: Facts, *, is_adopted: bool) -> Markup:
+def subject(view: RunView, *, is_adopted: bool) -> Markup:
     """What was trained, on what, with whom; and whether its best skill is in use."""
-    sizes = ", ".join(f"{number} {name}" for name, number in facts.counts.items())
-    words = [facts.status, *["simulated"] * facts.simulated, *["adopted"] * is_adopted]
-    told = f"{facts.benchmark} · target {facts.target} · optimizer {facts.optimizer} · tasks: {sizes}"
-    return joined([*map(chip, words), tag("span", told, cls="soft")])
+    sizes = ", ".join(f"{number} {name}" for name, number in view.started.counts.items())
+    states = [view.status, *["simulated"] * view.started.simulated, *["adopted"] * is_adopted]
+    about = f"{words.subject(view.started)} · tasks: {sizes}"
+    return joined([*map(chip, states), tag("span", about, cls="soft")])
 
 
-def screen(facts: Facts, grown: Growth, flagged: Sequence[FlaggedLine] = ()) -> Markup:
+def screen(view: RunView, grown: Growth, flagged: Sequence[FlaggedLine] = ()) -> Markup:
     """One moment of the run: the stairs as a scrubber, the skill as it grew, and the wall of val tasks."""
-    if facts.baseline is None:
+    if view.baseline is None:
         return tag("p", "Nothing is measured yet: the stairs begin with the baseline of the seed.")
     last = len(grown.moments) - 1
-    shown = last if facts.status == "running" else grown.best
+    shown = last if view.status == "running" else grown.best
     scrubber = tag(
         "input",
         type="range",
@@ -107,38 +119,38 @@ def screen(facts: Facts, grown: Growth, flagged: Sequence[FlaggedLine] = ()) -> 
     scores = tag(
         "section",
         tag("h2", "Val score: ", tag("span", told(grown.moments[shown]), id="moment", role="status")),
-        region("Chart of the val score", stairs(facts, grown), cls="wide"),
+        region("Chart of the val score", stairs(view, grown), cls="wide"),
         tag("div", play, scrubber, cls="player"),
         cls="card",
         aria_label="Scores",
         id="scores",
     )
-    both = tag("div", _skill(facts, grown, shown, flagged), _wall(facts, grown, shown), cls="two")
-    return joined([tag("div", scores, both, cls="screen"), _meaning(facts)])
+    both = tag("div", _skill(view, grown, shown, flagged), _wall(view, grown, shown), cls="two")
+    return joined([tag("div", scores, both, cls="screen"), _meaning(view)])
 
 
-def _meaning(facts: Facts) -> Markup:
+def _meaning(view: RunView) -> Markup:
     """What the shapes of the stairs mean, and which tasks of the sealed test changed."""
-    found = facts.test.comparison
-    folds = [fold("What the shapes mean", legend(facts), key="legend")]
+    found = view.test.comparison
+    folds = [fold("What the shapes mean", legend(view), key="legend")]
     if found is not None:
         folds += [
             fold(f"{title}: {len(tasks)}", tag("p", ", ".join(tasks)), key=title)
             for title, tasks in (("Fixed tasks", found.fixed), ("Broken tasks", found.broken))
             if tasks
         ]
-        if facts.test.final is not None:
-            folds.append(soft(f"The last skill: {score(facts.test.final)}."))
+        if view.test.final is not None:
+            folds.append(soft(f"The last skill: {score(view.test.final)}."))
     return tag("div", *folds, cls="folds")
 
 
-def _skill(facts: Facts, grown: Growth, shown: int, flagged: Sequence[FlaggedLine]) -> Markup:
+def _skill(view: RunView, grown: Growth, shown: int, flagged: Sequence[FlaggedLine]) -> Markup:
     marks = {one.line: one for one in flagged}
     keys = [tag("i", cls="fixed"), tag("span", " fixed "), tag("i", cls="broke"), tag("span", " broke")]
     body = tag("ol", *(_line(grown, line, shown, marks.get(line.text)) for line in grown.lines), cls="skill")
     changed = soft("The best skill is the seed.")
-    if facts.best_diff:
-        changed = fold("Seed against best", diff(facts.best_diff, "Seed against best"), key="best")
+    if view.best_diff:
+        changed = fold("Seed against best", diff(view.best_diff, "Seed against best"), key="best")
     note = tag("span", "the step that wrote each line, and what it did to the val tasks: ", *keys, cls="soft")
     head = tag("div", tag("h2", "SKILL.md"), note, cls="row-of")
     warned = listed([str(one) for one in flagged], cls="remarks") if flagged else ""
@@ -199,11 +211,11 @@ def named(tasks: Sequence[str]) -> str:
     return ", ".join(tasks[:LONGEST_LIST]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _wall(facts: Facts, grown: Growth, shown: int) -> Markup:
-    tasks = grown.most_changed(facts.tasks, SQUARES)
+def _wall(view: RunView, grown: Growth, shown: int) -> Markup:
+    tasks = grown.most_changed(view.tasks, SQUARES)
     squares = [_square(grown, task, shown, place) for place, task in enumerate(tasks)]
     counted = tag("span", grown.counts[shown], id="passing")
-    most = f" · {len(tasks)} most changed shown" if len(tasks) < len(facts.tasks) else ""
+    most = f" · {len(tasks)} most changed shown" if len(tasks) < len(view.tasks) else ""
     label = "Val tasks; arrow keys walk, Enter opens"
     wall = tag("div", *squares, cls="wall", role="group", aria_label=label)
     note = soft("Framed is what this step changed. Press a square to see what the target did.")
@@ -237,34 +249,31 @@ def _square(grown: Growth, task: str, shown: int, place: int) -> Markup:
     )
 
 
-def heat(found: TaskMatrix, rows: Sequence[int], columns: Sequence[int], base: str = "") -> Markup:
+def heat(tasks: Sequence[str], versions: Sequence[SkillVersion], base: str = "") -> Markup:
     """The table of tasks and versions. With `base`, an address that ends in a query, cells are links."""
     head = [tag("th", "task", scope="col")]
-    for column in columns:
-        version, counts = found.versions[column], found.counts(column)
-        word = outcome(version.action)
-        title = f"{version.name}, {word}: {counts['pass']} of {len(found.tasks)} passed"
-        mark = joined([tag("br"), tag("span", SIGNS.get(word, " "))])
-        head.append(tag("th", version.short, mark, scope="col", title=title))
+    for version in versions:
+        word, passed = outcome(version.action), sum(mark == "pass" for mark in version.marks.values())
+        title = f"{version.name}, {word}: {passed} of {len(version.marks)} measured tasks passed"
+        mark_ = joined([tag("br"), tag("span", SIGNS.get(word, " "))])
+        head.append(tag("th", version.short, mark_, scope="col", title=title))
     body = []
-    for row in rows:
-        name = found.tasks[row]
+    for name in tasks:
         cells = []
-        for column in columns:
-            mark_ = MARKS[found.cells[column][row]]
-            version = found.versions[column]
-            label = f"{name}, {version.name}: {mark_}"
-            inside: str = MARK_SIGNS[mark_]
+        for version in versions:
+            mark = version.marks.get(name, "not evaluated")
+            inside: str = MARK_SIGNS[mark]
             if base:
                 href = f"{base}&{urlencode({'task': name, 'version': version.short})}"
-                is_first = row == rows[0] and column == columns[0]
+                is_first = name == tasks[0] and version is versions[0]
+                label = f"{name}, {version.name}: {mark}"
                 inside = tag("a", inside, href=href, aria_label=label, tabindex=0 if is_first else -1)
-            cells.append(tag("td", inside, cls=mark_.replace(" ", "-")))
+            cells.append(tag("td", inside, cls=mark.replace(" ", "-")))
         body.append(tag("tr", tag("th", name, scope="row"), *cells))
     made = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body))
     keys = (
-        tag("li", tag("span", MARK_SIGNS[mark], cls=f"swatch {mark.replace(' ', '-')}"), words)
-        for mark, words in _WORDS.items()
+        tag("li", tag("span", MARK_SIGNS[mark], cls=f"swatch {mark.replace(' ', '-')}"), meaning)
+        for mark, meaning in _WORDS.items()
     )
     box = region("Every val task with every version", made, cls="scroll heat")
     return joined([tag("ul", *keys, cls="legend"), box])
@@ -280,13 +289,15 @@ def spending(groups: Mapping[tuple[Role, str], Total], whole: Total) -> Markup:
         name, tokens = f"{role}, {stage}", count(one.tokens, "token")
         meter = tag("meter", value=one.tokens, max=most, aria_label=f"{name}: {tokens}")
         bars.append(tag("li", tag("span", name), meter, tag("span", tokens, cls="soft")))
-    made = table("Spending by role and stage", HEADS, spending_table(groups, whole), numbers=2, sums=True)
+    made = table(
+        "Spending by role and stage", SPENDING_HEADS, spending_rows(groups, whole), numbers=2, sums=True
+    )
     kept = "A call without a usage report stays charged at what was reserved for it."
     return joined([made, tag("ul", *bars, cls="meters"), soft(f"{UNKNOWN_IS_NOT_ZERO} {kept}")])
 
 
-def configuration(facts: Facts) -> Markup:
+def configuration(view: RunView) -> Markup:
     """Every setting of the run; credentials are never shown."""
-    if not facts.config:
+    if not view.settings:
         return tag("p", "The run's settings.json is not there.")
-    return table("Every key; credentials are never shown", ("key", "value"), facts.config)
+    return table("Every key; credentials are never shown", ("key", "value"), view.settings)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from skillopt.runs.side_by_side import tested
+from skillopt.runs.comparison import tested
 from skillopt.runs.tasks import Growth
-from skillopt.runs.values import Facts
 from skillopt.runs.versions import SkillVersion
+from skillopt.runs.view import RunView
 from skillopt.runs.words import SIGNS, interval, outcome, score
 from skillopt_webui.render.markup import Markup, joined, tag
 
@@ -44,28 +44,28 @@ class _Plot:
         yield tag("text", "step", x=(_LEFT + self.right) / 2, y=_HEIGHT - 4, cls="mid")
 
 
-def stairs(facts: Facts, grown: Growth) -> Markup:
-    """The chart of a run; its facts also stand in the tables of the page. A press on a verdict chooses it."""
-    last = max([float(facts.planned), *(one.at for one in grown.moments)])
-    plot = _Plot(last, _RIGHT if facts.test.comparison else 990)
+def stairs(view: RunView, grown: Growth) -> Markup:
+    """The chart of a run; its view also stand in the tables of the page. A press on a verdict chooses it."""
+    last = max([float(view.started.steps), *(one.at for one in grown.moments)])
+    plot = _Plot(last, _RIGHT if view.test.comparison else 990)
     title = (
-        f"Scores over {len(facts.steps)} steps: val {score(facts.baseline)} for the seed, {score(facts.best)}"
+        f"Scores over {len(view.steps)} steps: val {score(view.baseline)} for the seed, {score(view.best)}"
         " for the best skill"
     )
-    parts = [*plot.axes(), *_train(grown, plot), *_val(grown, plot), *_test(facts, plot)]
+    parts = [*plot.axes(), *_train(grown, plot), *_val(grown, plot), *_test(view, plot)]
     cursor = tag("path", d=f"M0 {_TOP}V{_BOTTOM}", cls="cursor")
     return _picture("chart stairs", title, cursor, *parts)
 
 
-def together(runs: Sequence[tuple[str, Facts]]) -> Markup:
+def together(runs: Sequence[tuple[str, RunView]]) -> Markup:
     """The val scores of several runs on one pair of axes, each with its colour, its dashes and its name."""
-    plot = _Plot(max(float(facts.planned) for _, facts in runs), 990)
+    plot = _Plot(max(float(view.started.steps) for _, view in runs), 990)
     lines, names = [], []
-    for place, (name, facts) in enumerate(runs):
+    for place, (name, view) in enumerate(runs):
         kind = f"line{place % len(_COLOURS)}"
-        if facts.baseline is not None:
-            path = f"M{plot.x(0)} {plot.y(facts.baseline)}"
-            for change in facts.changes:
+        if view.baseline is not None:
+            path = f"M{plot.x(0)} {plot.y(view.baseline)}"
+            for change in view.changes:
                 if change.score is not None:
                     path += f"H{plot.x(change.at)}V{plot.y(change.score)}"
             lines.append(tag("path", tag("title", name), d=path, cls=f"val {kind}"))
@@ -137,13 +137,13 @@ def _val(grown: Growth, plot: _Plot) -> Iterator[Markup]:
     yield from marks
 
 
-def _test(facts: Facts, plot: _Plot) -> Iterator[Markup]:
-    compared = facts.test.comparison
+def _test(view: RunView, plot: _Plot) -> Iterator[Markup]:
+    compared = view.test.comparison
     if compared is None:
         return
     middle = sum(_TEST_AT) / 2
     yield tag("path", d=f"M{_RIGHT + 15} {_TOP}V{_BOTTOM}", cls="grid")
-    yield tag("text", tested(facts), x=middle, y=_HEIGHT - 4, cls="mid")
+    yield tag("text", tested(view), x=middle, y=_HEIGHT - 4, cls="mid")
     seed, best = _TEST_AT
     low, high = (plot.y(end) for end in compared.reach)
     bar = f"M{best} {low}V{high}M{best - 7} {low}h14M{best - 7} {high}h14"
@@ -156,17 +156,17 @@ def _test(facts: Facts, plot: _Plot) -> Iterator[Markup]:
         yield tag("text", name, x=x, y=_BOTTOM + 17, cls="mid")
 
 
-def legend(facts: Facts) -> Markup:
+def legend(view: RunView) -> Markup:
     """What the shapes of the chart mean."""
-    happened = {outcome(change.action) for change in facts.changes}
+    happened = {outcome(change.action) for change in view.changes}
     keys = [
-        (tag("path", d="M0 9h28", cls="val"), f"val score of the current skill ({facts.metric})"),
+        (tag("path", d="M0 9h28", cls="val"), f"val score of the current skill ({view.metric})"),
         (tag("path", d="M0 9h28", cls="train"), _TRAIN),
         *((sign(word, 14, 9), _WORDS.get(word, word)) for word in SIGNS if word in happened),
     ]
-    if facts.test.comparison is not None:
+    if view.test.comparison is not None:
         shape = tag("path", d="M14 3l6 12h-12z", cls="test")
-        keys.append((shape, f"{tested(facts)}, with the interval of the change from the seed's score"))
+        keys.append((shape, f"{tested(view)}, with the interval of the change from the seed's score"))
     return tag("ul", *(tag("li", _key(shape), words) for shape, words in keys), cls="legend")
 
 

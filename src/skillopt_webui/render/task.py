@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from skillopt.messages import Message
 from skillopt.runs.tasks import ComparedTask, TaskSide
+from skillopt.runs.versions import mark_of, note_of
 from skillopt.runs.words import count, shortened
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt_webui.render.markup import Markup, chip, joined, soft, tag, verbatim
@@ -33,13 +34,15 @@ def task_card(task: ComparedTask) -> Markup:
 
 
 def _side(side: TaskSide, is_asked: bool) -> Markup:
+    mark = mark_of(side.rows, side.version.metric, side.version.weight)
+    note = note_of(side.rows, side.version.metric, side.version.weight)
     tokens = _total([row.tokens for row in side.rows])
     seconds = _total([row.seconds for row in side.rows])
     took = [
         *([] if tokens is None else [f"{tokens:,} token{'' if tokens == 1 else 's'}"]),
         *([] if seconds is None else [f"{seconds:.1f} s"]),
     ]
-    head = tag("p", tag("strong", side.version.name), " ", chip(side.mark), f" {side.note}".rstrip())
+    head = tag("p", tag("strong", side.version.name), " ", chip(mark), f" {note}".rstrip())
     rollouts = [
         part
         for draw, one in enumerate(side.rollouts, 1)

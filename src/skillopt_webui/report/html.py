@@ -6,8 +6,8 @@ import base64
 import hashlib
 from collections.abc import Iterable, Iterator
 
-from skillopt.runs.tasks import ComparedTask, growth, matrix
-from skillopt.runs.values import Facts
+from skillopt.runs.tasks import ComparedTask, growth
+from skillopt.runs.view import RunView
 from skillopt_webui.render.document import SCRIPT, document
 from skillopt_webui.render.markup import Markup, card, fold, joined, soft, tag
 from skillopt_webui.render.run import configuration, heat, hero, screen, spending, subject
@@ -20,31 +20,30 @@ _SECTIONS = ("Scores", "Skill", "Steps", "Tasks", "Spending", "Configuration")
 
 
 def page(
-    facts: Facts, tasks: Iterable[ComparedTask] = (), *, is_adopted: bool = False, play: float | None = None
+    view: RunView, tasks: Iterable[ComparedTask] = (), *, is_adopted: bool = False, play: float | None = None
 ) -> str:
     """The whole page; a square of the wall opens its task, as far as `MOST_ANSWERS`. With
     `play` it moves through the run by itself, in so many seconds.
     """
-    grown = growth(facts)
-    found = matrix(facts)
+    grown = growth(view)
     every = tag("p", "No val task is measured yet.")
-    if facts.measured:
-        everything = heat(found, range(len(found.tasks)), range(len(found.versions)))
+    if view.measured:
+        everything = heat(view.tasks, view.measured)
         every = fold("Every task with every version that was measured", everything)
     links = (tag("a", name, href=f"#{name.lower()}") for name in _SECTIONS)
     told = soft("Each step opens to its edits, their evidence and what it did to the skill.")
     body = joined(
         [
-            tag("h1", facts.benchmark),
-            tag("div", tag("p", subject(facts, is_adopted=is_adopted), cls="row-of")),
+            tag("h1", view.started.benchmark),
+            tag("div", tag("p", subject(view, is_adopted=is_adopted), cls="row-of")),
             tag("nav", *links, aria_label="Sections"),
-            tag("div", hero(facts)),
-            tag("div", screen(facts, grown)),
-            card("Steps", told, steps(facts.changes), id="steps"),
+            tag("div", hero(view)),
+            tag("div", screen(view, grown)),
+            card("Steps", told, steps(view.changes), id="steps"),
             card("Val tasks by version", every, id="tasks"),
-            card("The best skill", fold("The best skill", tag("pre", facts.best_skill)), id="best"),
-            card("Spending", spending(facts.spending, facts.spent), id="spending"),
-            card("Configuration", fold("Every key", configuration(facts)), id="configuration"),
+            card("The best skill", fold("The best skill", tag("pre", view.best_skill)), id="best"),
+            card("Spending", spending(view.spending, view.spent), id="spending"),
+            card("Configuration", fold("Every key", configuration(view)), id="configuration"),
             *_answers(tasks),
         ]
     )
@@ -57,7 +56,7 @@ def page(
         ]
     )
     return document(
-        f"SkillOpt: {facts.benchmark}, {facts.target}",
+        f"SkillOpt: {view.started.benchmark}, {view.started.target}",
         tag("main", body),
         head=head,
         script=Markup(f"<script>{SCRIPT}</script>"),

@@ -1,4 +1,4 @@
-"""Writes a run's facts as a short Markdown summary for a pull request or a notebook."""
+"""Writes a run's view as a short Markdown summary for a pull request or a notebook."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
-from skillopt.runs.fold import HEADS, table
-from skillopt.runs.side_by_side import score_table
-from skillopt.runs.values import Facts
-from skillopt.runs.words import outcome, outcomes, score
+from skillopt.runs.comparison import score_table
+from skillopt.runs.view import RunView
+from skillopt.runs.words import SPENDING_HEADS, outcome, outcomes, score, spending_rows
 from skillopt_webui.render.markup import visible
 
 _MARKDOWN = re.compile(r"([\\`*_\[\]|#~!])")
@@ -23,43 +22,44 @@ def markdown(text: object) -> str:
 MARKER = "<!-- SkillOpt report -->"
 
 
-def summary(facts: Facts) -> str:
+def summary(view: RunView) -> str:
     """The whole file."""
-    return "\n".join(_lines(facts)) + "\n"
+    return "\n".join(_lines(view)) + "\n"
 
 
-def _lines(facts: Facts) -> Iterator[str]:
+def _lines(view: RunView) -> Iterator[str]:
     yield MARKER
-    yield f"# {markdown(facts.benchmark)}: {markdown(facts.status)}{', simulated' if facts.simulated else ''}"
+    simulated = ", simulated" if view.started.simulated else ""
+    yield f"# {markdown(view.started.benchmark)}: {markdown(view.status)}{simulated}"
     yield ""
-    yield f"Target {markdown(facts.target)}, optimizer {markdown(facts.optimizer)}."
+    yield f"Target {markdown(view.started.target)}, optimizer {markdown(view.started.optimizer)}."
     yield ""
-    yield f"**{markdown(facts.claim)}**" if facts.claim else "The run has made no claim yet."
+    yield f"**{markdown(view.claim)}**" if view.claim else "The run has made no claim yet."
     yield ""
-    yield from (f"- {markdown(remark)}" for remark in facts.remarks)
+    yield from (f"- {markdown(remark)}" for remark in view.remarks)
     yield from ("", "## Scores", "")
-    heads, *rows = score_table(facts)
+    heads, *rows = score_table(view)
     yield from _table(heads, rows)
     yield from (
         "",
         "## Steps",
         "",
-        f"{len(facts.steps)} of {facts.planned}: {outcomes(one.action for one in facts.steps)}.",
+        f"{len(view.steps)} of {view.started.steps}: {outcomes(one.action for one in view.steps)}.",
         "",
     )
-    if facts.changes:
+    if view.changes:
         steps = [
             (one.name, outcome(one.action), score(one.train), score(one.score), str(applied), one.why)
-            for one in facts.changes
+            for one in view.changes
             for applied in [sum(one.state_of(edit) == "applied" for edit in one.outcomes)]
         ]
         yield from _table(
             ("step", "verdict", "train rollouts", "val after it", "edits applied", "why"), steps
         )
     yield from ("", "## Spending", "")
-    yield from _table(HEADS, table(facts.spending, facts.spent))
-    if facts.best_diff:
-        text = visible(facts.best_diff).rstrip("\n")
+    yield from _table(SPENDING_HEADS, spending_rows(view.spending, view.spent))
+    if view.best_diff:
+        text = visible(view.best_diff).rstrip("\n")
         fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
         yield from ("", "## Seed against best", "", f"{fence}diff", text, fence)
 
