@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
 from _loopback import Call, LoopbackProvider, Misbehaviour, world_answers
-from claims.promises._runs import assert_same_run, in_world, make_job, run
+from claims.promises._runs import assert_same_run, events_of, in_world, make_job, run
 from skillopt.errors import BudgetSpent, ConfigError, ProviderDown
 from skillopt.evaluation.runner import PlannedRow
-from skillopt.events import Aggregated, Blamed, Judged, Proved, Reflected, Selected, StageClosed, Updated
+from skillopt.events import (
+    Aggregated,
+    Blamed,
+    Checkpoint,
+    Judged,
+    Proved,
+    Reflected,
+    Selected,
+    StageClosed,
+    Updated,
+)
 from skillopt.models.world.rules import HARMFUL, needs_of
 from skillopt.skill.edits import Edit
 from skillopt.tasks.task import Task
@@ -32,6 +46,7 @@ from skillopt.train.trials import (
 )
 from train._world import Trained, train
 
+TESTS = Path(__file__).parents[1]
 SMALL = ("env.train_cases=16", "env.val_cases=12", "env.test_cases=6", "train.num_epochs=1")
 PROOF = (*SMALL, "train.strategy=proof", "evaluation.repeats=1")
 
@@ -355,3 +370,23 @@ def test_the_rules_a_lane_names_are_those_its_tasks_need(proved):
         if edit.content.strip("- ") in needs_of(task)
     ]
     assert len(right) >= len(selected) / 2
+
+
+@pytest.mark.slow
+def test_a_run_is_the_same_whatever_order_python_gives_to_sets(tmp_path: Path) -> None:
+    folders = [tmp_path / seed for seed in "12"]
+    for folder in folders:
+        program = (
+            "import asyncio, pathlib, sys; from claims.promises._runs import in_world, make_job, run;"
+            "job = make_job(in_world('world', *sys.argv[2:]));"
+            "asyncio.run(run(job, pathlib.Path(sys.argv[1])))"
+        )
+        options = ("env.train_cases=24", "env.val_cases=20", "gradient.minibatch_size=3", *PROOF[2:])
+        subprocess.run(
+            [sys.executable, "-c", program, str(folder), *options],
+            env={**os.environ, "PYTHONHASHSEED": folder.name, "PYTHONPATH": str(TESTS)},
+            check=True,
+        )
+    shared = [event.state.settled for event in events_of(folders[0]) if isinstance(event, Checkpoint)]
+    assert len(shared[-1]) > 20  # so few are left that many were settled together
+    assert_same_run(*folders)

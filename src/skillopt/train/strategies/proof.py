@@ -86,7 +86,7 @@ class Proof(Strategy):
             fixed = [
                 task for edit in findings.taken.update.applied for task in edit.evidence.get("fixed", ())
             ]
-            findings.settled = (*solved, *fixed, *search.shared)
+            findings.settled = (*solved, *fixed, *sorted(search.shared))
         yield "evaluate"
 
     def enough(self, state: State) -> str:
