@@ -147,7 +147,7 @@ def test_with_the_repository_gone_the_wish_is_suggested_adopted_and_undone(
     assert ended.plan.states == {"a suggestion": 6} and ended.proposal is not None
     wish = next(edit for edit in ended.proposal.edits if "conventional commits" in str(edit.evidence))
     adoption = context.adoption(utc_now)
-    (written,) = adoption.adopt(edits=[wish.id]).written
+    (written,) = adoption.adopt(edits=[wish.id]).change.written
     assert "we use conventional commits" in written.read_text()
     adoption.undo()
     assert not written.exists()

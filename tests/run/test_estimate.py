@@ -130,9 +130,7 @@ class SlowModel:
 @pytest.mark.slow
 async def test_three_calls_to_a_model_of_this_machine_tell_how_long_a_run_takes(tmp_path):
     model = SlowModel()
-    here = Provider(
-        open=lambda spec: model, on_this_machine=True, keys={}, price=per_million(input=0, output=0)
-    )
+    here = Provider(open=lambda spec: model, on_this_machine=True, price=per_million(input=0, output=0))
     with PROVIDERS.lend("here", here):
         job = job_of(tmp_path, model__target="here:m", budget="30 minutes")
         unmeasured = estimate(job)
@@ -154,7 +152,7 @@ async def test_three_calls_to_a_model_of_this_machine_tell_how_long_a_run_takes(
 def test_the_command_measures_only_when_told_and_then_tells_the_time(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = SlowModel()
-    with PROVIDERS.lend("here", Provider(open=lambda spec: model, on_this_machine=True, keys={})):
+    with PROVIDERS.lend("here", Provider(open=lambda spec: model, on_this_machine=True)):
         words = ("estimate", "quickstart", "--target", "here:m", "--cfg-options", *FEW)
         said = " ".join(run(*words).out.split())
         assert "Time on this machine" not in said and "--measure makes three short ones" in said

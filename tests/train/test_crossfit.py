@@ -159,7 +159,7 @@ def test_twenty_tasks_give_a_claim_over_all_twenty(tmp_path: Path) -> None:
     # The seed's rows are the seed's, and what earlier rounds wrote is the first change of the skill.
     facts = read_view(result.folder)
     grown = growth(facts)
-    assert [grown.moments[k].name for k in (0, 1)] == ["the seed", "the start"]
+    assert [grown.moments[k].name for k in (0, 1)] == ["the seed skill", "the start"]
     for k in (0, 1):
         passing = sum(grown.mark(task, k) == "pass" for task in facts.tasks)
         assert passing == pytest.approx((grown.moments[k].score or 0.0) * len(facts.tasks))

@@ -57,7 +57,7 @@ async def check_scorer(benchmark: Benchmark, task: Task) -> None:
 def check_answers(outcomes: Sequence[tuple[Task, Rollout]]) -> str:
     """A warning where every answer fails for a cause that they have in common: mostly a skill can mend it.
 
-    Raises `Stopped` where the target said nothing at all, as nothing can be learned from that.
+    Raises `Stopped` where every answer of the target is empty, as nothing can be learned from that.
     """
     rows = [(task, row) for task, row in outcomes if isinstance(row, Scored)]
     if any(row.score.passed for _, row in rows) or not (cause := common_cause(rows)):

@@ -211,5 +211,5 @@ def _cut(text: str, most: int) -> str:
 
 @cache
 def judge_prompt(name: str = "judge") -> str:
-    """What a judge is told first: `judge` for criteria, `judge_pair` for two answers."""
+    """The system prompt of a judge: `judge` for criteria, `judge_pair` for two answers."""
     return files("skillopt.evaluation").joinpath("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")

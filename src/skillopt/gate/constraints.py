@@ -4,7 +4,7 @@ rollouts took.
 A policy rules on quality alone. Where it accepts, the candidate's rows are compared with the incumbent's, row
 by row the same tasks and draws: more than the allowed share of further tokens, or of further seconds, turns
 the accept into a reject. Tokens and seconds are facts of the stored rollouts, so a run that was stopped, or
-is explained later, comes to the same ruling, whatever its clock said meanwhile.
+is explained later, comes to the same ruling, whatever the clock does meanwhile.
 """
 
 from __future__ import annotations

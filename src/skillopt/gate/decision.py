@@ -1,4 +1,4 @@
-"""The gate's arithmetic, exact and pure: what a row is worth, the reading order, what a policy is told."""
+"""The gate's arithmetic, exact and pure: what a row is worth, the reading order, what a policy reads."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Case:
 
 
 class PolicyReader(Protocol):
-    """A policy at work: told the candidate's rows in order, None for a missing one, until it has ruled."""
+    """A policy at work: it reads the candidate's rows in order, None for a missing one, until it rules."""
 
     ruling: Ruling | None
     decided_by: Clause | None

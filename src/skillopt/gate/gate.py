@@ -29,7 +29,7 @@ from skillopt.tasks.task import Task
 Action = Literal["accept", "reject", "inconclusive", "unchanged"]
 STAGE, RULE = GATE_STAGE, "rule"
 FIRST_ANSWERS = 3
-"""Answers to the baseline that are told as they come."""
+"""Answers to the baseline that are logged as they come."""
 _LOGGED_FIELDS = (
     *("action", "why", "incumbent", "bound", "rows_total"),
     *("verified", "decided_by", "skill", "over"),
@@ -63,7 +63,7 @@ class SkillMeasurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the gate said, with everything needed to recompute it."""
+    """The gate's decision, with everything needed to recompute it."""
 
     action: Action
     why: str
@@ -332,7 +332,7 @@ class Gate:
         return self._logged(step, verdict)
 
     def _logged(self, step: Step, verdict: Verdict) -> Verdict:
-        """The verdict, after the log was told."""
+        """The verdict, after it was logged."""
         event = Judged(
             id=str(step.place.at("verdict")),
             place=step.place,
@@ -352,7 +352,7 @@ def digest(skill: str) -> str:
 
 
 def _emit_answer(step: Step, task: Task, arrived: asyncio.Future[Rollout]) -> None:
-    """Tell how a task was answered, where it was."""
+    """Log how a task was answered, if it was."""
     row = None if arrived.cancelled() or arrived.exception() is not None else arrived.result()
     if isinstance(row, Scored):
         trajectory = row.trajectory

@@ -109,12 +109,12 @@ class EpochAdvisor:
         self._model = model
 
     async def slow_update(self, step: Step, older: Document, pairs: Sequence[TaskPair], ago: str) -> Advice:
-        """What the target should be told from now on; `ago` says when the older skill was."""
+        """Guidance for the target from now on; `ago` says when the older skill was."""
         so_far = section("Guidance so far", step.skill.region("slow_update") or "(none yet)")
         return await self._advice(step, SlowUpdate, _skills(older, step.skill, ago) + so_far, pairs)
 
     async def meta_skill(self, step: Step, older: Document, pairs: Sequence[TaskPair]) -> Advice:
-        """What the analysts should be told from now on."""
+        """Advice for the analysts from now on."""
         so_far = section("Advice so far", step.meta_skill or "(none yet)")
         return await self._advice(step, MetaSkill, _skills(older, step.skill, EPOCH_AGO) + so_far, pairs)
 

@@ -63,7 +63,7 @@ class LaneAnalyst:
     mode: Mode = "patch"
     contrasts: bool = False
     target_prompt: str = ""
-    """What the target is told, with `{skill}` in it."""
+    """The target's system prompt, with `{skill}` in it."""
     scoring_rule: str = ""
     """What passes, in words."""
     files: EditableFiles = ONE_DOCUMENT
@@ -251,8 +251,8 @@ class SmallLaneAnalyst:
         self._rule = scoring_rule
 
     async def study(self, step: Step, item: str, evidence: Evidence) -> Minibatch:
-        """Edits for these failures; of `dead` ones the last is told, and nothing else of what was tried: a
-        small model takes a list of bad rules for an offer.
+        """Edits for these failures. Of the `dead` edits the prompt shows only the last: a small model takes a
+        list of bad rules for an offer.
         """
         failed = list(evidence.failed)
         order = random.Random(f"{step.seed} {item}").sample(failed, len(failed))

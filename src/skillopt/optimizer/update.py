@@ -31,7 +31,7 @@ class Appendix:
     added: int = 0
     consolidated: bool = False
     before: str = ""
-    """What the region said so far: beside notes it may hold text of the user's own, which stays."""
+    """The region's text so far: beside notes it may hold text of the user's own, which stays."""
 
     @property
     def text(self) -> str:

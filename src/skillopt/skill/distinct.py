@@ -21,7 +21,7 @@ _AROUND = ".,;:!?\"'`*_"
 _SHORT = 12
 """Letters of a line that may come again: a name, a label."""
 _FEWEST = 2
-"""Words by which two lines can be told to say the same."""
+"""Words that two lines must share to count as repeating each other."""
 _FILLER = re.compile(
     "a|an|the|this|that|these|its|it|you|your|please|always|must|should|shall|be|is|are|been|being|to|of|and"
     "|also|do|does|make|sure|given|give|write|use|just|for|as"

@@ -130,10 +130,10 @@ def split(document: Document, text: str) -> tuple[tuple[Edit, ...], str]:
         return (), ""
     after = [document.text[low:high] for low, high in _behind(document, end)]
     if "".join(after).strip():
-        return (), "cannot be told as edits: the skill has text behind a protected region"
+        return (), "cannot be expressed as edits: the skill has text behind a protected region"
     splitter = _Splitter(document, _LINE.findall(document.text[start:end]))
     edits = splitter.edits(_LINE.findall(wanted[start : len(wanted) - len(document.text) + end]), wanted)
-    return (edits, "") if edits else ((), "cannot be told as edits of the skill")
+    return (edits, "") if edits else ((), "cannot be expressed as edits of the skill")
 
 
 def _body(document: Document) -> tuple[int, int]:

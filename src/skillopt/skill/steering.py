@@ -83,7 +83,7 @@ class SteeringCheck:
 
     def flags_by_part(self, parts: Mapping[Part, str], whole: str) -> dict[Part, tuple[SteeringFlag, ...]]:
         """The flags of each part of an added text; what only the whole of it shows, such as an order that was
-        cut in two, is said of every part that it has words of.
+        cut in two, is reported for every part that holds words of it.
         """
         by_part = {part: self.flags(text) for part, text in parts.items()}
         known = [flag.quoted for flags in by_part.values() for flag in flags]

@@ -50,7 +50,7 @@ class Conversation(Environment, Protocol):
     """An environment that can also be worked in by plain text, as the harness `chat` does."""
 
     async def hear(self, reply: str) -> str | None:
-        """Do what the reply says and return what is observed; None when nothing more is to be said."""
+        """Do what the reply says and return what is observed; None at the end of the conversation."""
         ...
 
 
@@ -109,7 +109,7 @@ class Benchmark:
     None when that is not known before the first scores are in.
     """
     scoring_rule: str = ""
-    """How it scores, in words that a skill may hold: whoever proposes edits is told."""
+    """How it scores, in words that a skill may hold; whoever proposes edits reads it."""
     own_scorer: bool = False
     """Whether a person chose the scorer: it is tried before anything is paid, and others are advised."""
     undivided: bool = False

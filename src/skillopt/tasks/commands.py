@@ -1,4 +1,4 @@
-"""Command lines that a person hands over: read, found, and told apart by the files they name."""
+"""Command lines that a person hands over: parsed, found, and identified by the files they name."""
 
 from __future__ import annotations
 

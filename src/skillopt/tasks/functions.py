@@ -1,4 +1,4 @@
-"""Python functions that a person hands over: loaded by name, told apart by their code, async or not."""
+"""Python functions that a person hands over: loaded by name, identified by their code, async or not."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def _carried(function: Any) -> str:
 
 
 def _stable(value: Any, depth: int = 4) -> str:
-    """A text that is the same in every process. What has none, such as a lock, is told by its type."""
+    """A text that is the same in every process; an object without one is identified by its type."""
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes, Path)):
         return repr(value)
     if depth == 0:

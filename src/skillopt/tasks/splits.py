@@ -188,7 +188,7 @@ def _check_overlaps(splits: Splits) -> None:
 
 
 FEWEST, MANY = 10, 60
-"""From how many tasks on they are cross-fitted unless told, and from how many on one split says enough."""
+"""From how many tasks on they are cross-fitted by default, and from how many on one split says enough."""
 FOLDS = 5
 _PART = 5
 """Val tasks that a round should have; fewer than five decide nothing that is called verified."""

@@ -1,4 +1,4 @@
-"""What a step leaves when it closes: the state after it, its record and what later analysts are told; and the
+"""What a step leaves when it closes: the next state, its record, and the memory for later analysts; and the
 log that keeps them.
 """
 
@@ -35,7 +35,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedStep:
-    """The state after a step, its record, and what later analysts are told of it."""
+    """The state after a step, its record, and what later analysts read about it."""
 
     state: State
     record: StepRecord
@@ -103,7 +103,7 @@ async def judge_unfinished(
     if found is None or step.place.step <= state.step:  # that step is closed
         return None
     update, policy = found
-    try:  # the step will tell its own verdicts
+    try:  # the step emits its own verdicts when it is taken up again
         verdict = await judge(step.at(step.place, holds=True), state, update.document, policy=policy)
     except BudgetSpent:
         return None
@@ -307,7 +307,7 @@ class Log(Protocol):
         ...
 
     def memory(self) -> tuple[MemoryEntry, ...]:
-        """What the checkpoints so far told later analysts, as far back as they are told."""
+        """What later analysts may read about the steps so far, as far back as the memory goes."""
         ...
 
     def handed_over(self) -> HandedOver | None:

@@ -198,4 +198,4 @@ class EarlyBatch:
 
 
 def _ignore(event: Event) -> None:
-    """What happens before its turn is told by the step."""
+    """Drop an event of work ahead of its turn: the step emits it again when its turn comes."""

@@ -89,7 +89,7 @@ class SealedTest:
         calls = Fraction(sum(trajectory.calls for trajectory in used), len(used))
         tokens = Fraction(sum(usage.total for usage in known), len(known))
         mean = self._dollars(known, len(used))
-        # Draws with equal answers are judged once, so what judging cost is told per answer and not per row.
+        # Draws with equal answers are judged once, so judging is counted per answer and not per row.
         judged = self._judged(
             planned_rows,
             len({(row.task_id, row.trajectory.answer) for row in baseline if isinstance(row, Scored)}),

@@ -171,7 +171,7 @@ class Trainer:
         over: JudgedCandidate | None = None,
         policy: str = "",
     ) -> JudgedCandidate:
-        """Tell a candidate and judge it (`Attempt`); where each proposal ended is told with the first."""
+        """Log a candidate and judge it (`Attempt`); the first event also says how each proposal ended."""
         number = len(findings.tried)
         part = findings.step.at(findings.step.place.part(candidate=number))
         outcomes = () if number else (*findings.selection.ended, *update.outcomes)
@@ -275,7 +275,7 @@ class Trainer:
     def at(
         self, place: Place, state: State, *, skill: str | None = None, seed: int = 0, limit: int = 0
     ) -> Step:
-        """The work at a place of the run, which starts from the current skill unless told."""
+        """The step at a place of the run; it starts from the current skill by default."""
         return Step(
             place=place,
             emit=Outbox(self.log.emit),

@@ -76,6 +76,6 @@ class ProposerSetup:
     editable: EditableFiles = ONE_DOCUMENT
     """Which files of the skill may change."""
     target_prompt: str = ""
-    """What the target is told, with `{skill}` in it."""
+    """The target's system prompt, with `{skill}` in it."""
     scoring_rule: str = ""
     """What passes, in words."""

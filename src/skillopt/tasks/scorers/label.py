@@ -85,7 +85,7 @@ def read_label(answer: str, choices: Mapping[str, str]) -> str | None:
 
 def label_of_text(text: str, choices: Mapping[str, str]) -> str | None:
     """The label of the choice whose text this is, alone or after its own label. Choices that differ only in
-    marks, such as `x_1` and `x1`, are told apart by the text as written.
+    marks, such as `x_1` and `x1`, are compared as written.
     """
     for form in (fold, _bare):
         given = form(text)

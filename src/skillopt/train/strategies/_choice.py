@@ -219,7 +219,7 @@ class Choice:
         return guilty
 
     async def _looked_again(self, groups: Sequence[Sequence[ProvenEdits]], number: int) -> list[ProvenEdits]:
-        """Further edits for the tasks that only harmful ones fix; the analyst is told which these are."""
+        """Further edits for tasks that only harmful edits fix; the prompt names the harmful ones."""
         good = {
             task
             for group in groups

@@ -54,8 +54,8 @@ class ProvenEdits:
 
 @dataclass(slots=True, kw_only=True)
 class Lane:
-    """What became of a look at some failures: what its analyst said, every trial in planned order, the edits
-    that fixed tasks, and where the others ended.
+    """One analysis of a group of failures: the analyst's reply, every trial in planned order, the edits that
+    fixed tasks, and where the other edits ended.
     """
 
     look: Minibatch = field(default_factory=lambda: Minibatch(kind="failure", index=0, tasks=()))
@@ -93,7 +93,7 @@ class LaneSearch:
     divide: Callable[[Sequence[TriedTask]], list[list[TriedTask]]]
     """Failures into lanes, as the first look had them."""
     expect: Callable[[], None]
-    """Told of every lane that has proven an edit."""
+    """Called for every lane that has proven an edit."""
 
     def __post_init__(self) -> None:
         self.done: list[Lane] = []
@@ -128,21 +128,21 @@ class LaneSearch:
         return {row: worth for lane in self.lanes for row, worth in lane.before.items()}
 
     def report(self, item: str, trials: Sequence[EditTrial]) -> None:
-        """Tell the log of trials on failed train tasks."""
+        """Log trials on failed train tasks."""
         place, facts = self.step.place, [trial.fact for trial in trials]
         event = Proved(id=str(place.at("proof", item)), place=place, noise=self.noise, trials=facts)
         self.step.emit(event)
 
     async def study(self, index: int, chunk: list[TriedTask]) -> Lane:
-        """A first look at some failures."""
+        """Study a group of failures for the first time."""
         return await self._study(str(index), chunk, self.earlier, self.harmful)
 
     async def study_again(self, name: str, chunk: list[TriedTask], harmful: Sequence[Edit]) -> Lane:
-        """One more look at failures whose edits turned out to break other tasks."""
+        """Study failures again whose edits turned out to break other tasks."""
         return await self._study(name, chunk, self.earlier, (*self.harmful, *harmful))
 
     async def deepen(self, rollouts: tuple[Rollout, ...], lanes: Sequence[Lane]) -> None:
-        """Further looks at what stays open when all lanes are in, told what did nothing there.
+        """Study the tasks that no edit fixes once all lanes are in; the analysts see what failed there.
 
         Whatever was proven anywhere is first tried together on every open task: what another lane found is
         not looked for again.
@@ -179,9 +179,9 @@ class LaneSearch:
         return [tries for task, tries in studied.items() if task not in done]
 
     def _goes_on(self, looks: int, latest: Sequence[Lane]) -> bool:
-        """Whether another look is worth its price. A second one is, as it sees what the target answered; a
-        third is not where hardly any edit fixes anything, as then those that seem to were lucky, nor a fourth
-        after one without a find.
+        """Whether another round of analysis is worth its price. A second round always is, as it sees what the
+        target answered. A third is not where hardly any edit fixes anything, because those that seem to were
+        lucky; a fourth is not after a round that proved nothing.
         """
         tried = sum(len(lane.look.edits) for lane in self.lanes)
         found = sum(len(lane.proven) for lane in self.lanes)

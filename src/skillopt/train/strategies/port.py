@@ -46,7 +46,7 @@ class StepFindings:
     tried: list[JudgedCandidate] = field(default_factory=list)
     """The candidates by their numbers, as `attempt` adds them."""
     memories: tuple[MemoryEntry, ...] | None = None
-    """What later analysts are told of the step; None is the bundle and its verdict."""
+    """What later analysts read about the step; None is the bundle and its verdict."""
     settled: tuple[str, ...] = ()
     """The train tasks that need no further study."""
     unfinished: Callable[[], tuple[Update, str] | None] = lambda: None
