@@ -20,8 +20,8 @@ from skillopt.skill.store import Skills
 from skillopt.tasks.task import SPLITS, Split
 from skillopt_sleep import NightSettings, Roles
 from skillopt_sleep.job import NightJobs, advice_of, cost_of
-from skillopt_sleep.plan import NightTarget, total_cost
-from skillopt_sleep.proposal import Cost
+from skillopt_sleep.judgement import Cost, total_cost
+from skillopt_sleep.plan import NightTarget
 from skillopt_sleep.tasks import NightTask
 
 

@@ -21,8 +21,7 @@ from _simulated import Answers, models_for
 
 from skillopt.errors import ConfigError, Stopped
 from skillopt_sleep import NightSettings
-from skillopt_sleep.plan import total_cost
-from skillopt_sleep.proposal import Cost
+from skillopt_sleep.judgement import Cost, total_cost
 
 
 class Repaired(NightsInARow):

@@ -30,7 +30,8 @@ from skillopt.run import Matrix, Target, Versus, comparisons, matrix, prepare
 from skillopt.skill.document import Document
 from skillopt_sleep import Roles
 from skillopt_sleep.job import benchmark_of
-from skillopt_sleep.plan import NightTarget, total_cost
+from skillopt_sleep.judgement import total_cost
+from skillopt_sleep.plan import NightTarget
 
 SEED, BEST = "seed", "best"
 

@@ -12,14 +12,13 @@ from skillopt_sleep.gather import check_night, gather, read_sessions, since_of
 from skillopt_sleep.night import NightResult, find_tasks, run_night
 from skillopt_sleep.preview import Preview, preview
 from skillopt_sleep.settings import REMEDY, NightSettings, Roles, find_settings, read_settings, roles_of
-from skillopt_sleep.state import NightHome, NightRecord, ProjectState, project_id
+from skillopt_sleep.state import NightHome, ProjectState, project_id
 
 __all__ = [
     "REMEDY",
     "Cleaned",
     "NightContext",
     "NightHome",
-    "NightRecord",
     "NightResult",
     "NightSettings",
     "Preview",

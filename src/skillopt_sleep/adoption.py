@@ -15,8 +15,9 @@ from pathlib import Path
 from skillopt.changes.files import FileChange, confined
 from skillopt.changes.journal import Action, AppliedChange, ChangeJournal
 from skillopt.errors import UsageError
+from skillopt_sleep.proposal import Proposal
 from skillopt_sleep.proposal_page import flag_lines
-from skillopt_sleep.store import OpenedProposal, StagedProposals, Store, subject_of
+from skillopt_sleep.store import StagedProposals, Store, subject_of
 
 _PUT_IN_BY_HAND = (
     "Look at the diff and put it in by hand, or discard it: the next night starts from your text."
@@ -63,9 +64,9 @@ class Adoption:
         Raises `UsageError`, with nothing written, for a changed file, a link or a forged proposal.
         """
         with self._alone() as recovered:
-            opened = self.opened(id)
-            proposal, adopted = opened.proposal, opened.history.adopted
-            chosen = opened.chosen("adopt", targets, edits)
+            proposal = self.opened(id)
+            adopted = proposal.history.adopted
+            chosen = proposal.chosen("adopt", targets, edits)
             for edit in proposal.edits:
                 if edit.id in chosen and (missing := set(edit.needs) - chosen - adopted):
                     raise UsageError(
@@ -85,7 +86,7 @@ class Adoption:
                         edits=tuple(sorted(chosen & set(target.merged.edits))),
                     )
                 )
-            return self._carry_out(opened, "adopt", chosen, changes, recovered)
+            return self._carry_out(proposal, "adopt", chosen, changes, recovered)
 
     def undo(self, id: str | None = None, *, force: bool = False) -> AdoptionResult:
         """Take the last adoption of a proposal (the project's last, unless told) back, byte for byte.
@@ -93,8 +94,8 @@ class Adoption:
         A file that was edited since is refused; with `force` its text is kept among the backups.
         """
         with self._alone() as recovered:
-            opened = self._last_adopted() if id is None else self.store.load(id)
-            proposal, standing = opened.proposal, opened.history.standing
+            proposal = self._last_adopted() if id is None else self.store.load(id)
+            standing = proposal.history.standing
             if not standing:
                 raise UsageError(f"Nothing of proposal {proposal.id} is adopted: there is nothing to undo.")
             for file in standing[-1].files:
@@ -102,16 +103,16 @@ class Adoption:
             change = self._journal.undo(
                 subject_of(proposal.id), reason=f"Proposal {proposal.id}", time=self.now(), force=force
             )
-            return self._result(opened, change, recovered)
+            return self._result(proposal, change, recovered)
 
     def discard(
         self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()
     ) -> AdoptionResult:
         """Decide against the chosen edits (all that are still open, unless told); no live file is touched."""
         with self._alone() as recovered:
-            opened = self.opened(id)
-            chosen = opened.chosen("discard", targets, edits)
-            return self._carry_out(opened, "discard", chosen, [], recovered)
+            proposal = self.opened(id)
+            chosen = proposal.chosen("discard", targets, edits)
+            return self._carry_out(proposal, "discard", chosen, [], recovered)
 
     def recover(self) -> tuple[str, ...]:
         """Finish or drop what a killed process left behind, and say what was done."""
@@ -120,9 +121,9 @@ class Adoption:
 
     def diff(self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()) -> str:
         """The chosen edits as a unified diff; all edits of a proposal on which everything is decided."""
-        opened = self.opened(id)
-        chosen, over = _shown(opened, targets, edits)
-        return "".join(target.diff(chosen, over=over) for target in opened.proposal.touched(chosen))
+        proposal = self.opened(id)
+        chosen, over = _shown(proposal, targets, edits)
+        return "".join(target.diff(chosen, over=over) for target in proposal.touched(chosen))
 
     def findings(
         self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()
@@ -130,11 +131,11 @@ class Adoption:
         """What the held-out tasks say of what `diff` shows, a line for each target, and what of it is
         flagged.
         """
-        opened = self.opened(id)
-        chosen = _shown(opened, targets, edits)[0]
-        flagged = (edit for edit in opened.proposal.edits if edit.id in chosen)
+        proposal = self.opened(id)
+        chosen = _shown(proposal, targets, edits)[0]
+        flagged = (edit for edit in proposal.edits if edit.id in chosen)
         lines = (f"edit {edit.id}: {line}" for edit in flagged for line in flag_lines(edit))
-        return (*opened.proposal.findings(chosen), *lines)
+        return (*proposal.findings(chosen), *lines)
 
     def status(self) -> StagedProposals:
         """Where everything stands, without changing anything."""
@@ -153,12 +154,12 @@ class Adoption:
             refused = self.store.load_all().refused.items()
             yield (*recovered, *(f"Proposal {id} was left as it is: {error}" for id, error in refused))
 
-    def opened(self, id: str | None = None) -> OpenedProposal:
+    def opened(self, id: str | None = None) -> Proposal:
         """The named proposal, else the newest of the project with something to decide, else its newest."""
         if id is not None:
             return self.store.load(id)
         staged = self.store.load_all()
-        meant = [one for one in staged.proposals if self.project in (None, one.proposal.project)]
+        meant = [one for one in staged.proposals if self.project in (None, one.project)]
         if not meant:
             whose = "" if self.project is None else f" for {self.project}"
             why = next((f" {error}" for error in staged.refused.values()), "")
@@ -169,11 +170,11 @@ class Adoption:
             )
         return next((one for one in meant if one.pending), meant[0])
 
-    def _last_adopted(self) -> OpenedProposal:
+    def _last_adopted(self) -> Proposal:
         adopted = [
             (one.history.standing[-1].time, one)
             for one in self.store.load_all().proposals
-            if one.history.standing and self.project in (None, one.proposal.project)
+            if one.history.standing and self.project in (None, one.project)
         ]
         if not adopted:
             whose = "" if self.project is None else f" of {self.project}"
@@ -182,13 +183,13 @@ class Adoption:
 
     def _carry_out(
         self,
-        opened: OpenedProposal,
+        proposal: Proposal,
         action: Action,
         chosen: Collection[int],
         changes: Sequence[FileChange],
         recovered: tuple[str, ...],
     ) -> AdoptionResult:
-        id = opened.proposal.id
+        id = proposal.id
         change = self._journal.apply(
             subject_of(id),
             action,
@@ -198,12 +199,12 @@ class Adoption:
             edits=chosen,
             remedy=_PUT_IN_BY_HAND,
         )
-        return self._result(opened, change, recovered)
+        return self._result(proposal, change, recovered)
 
     def _result(
-        self, opened: OpenedProposal, change: AppliedChange, recovered: tuple[str, ...]
+        self, proposal: Proposal, change: AppliedChange, recovered: tuple[str, ...]
     ) -> AdoptionResult:
-        proposal, named_only = opened.proposal, opened.pending - opened.free_to_adopt - change.taken
+        named_only = proposal.pending - proposal.free_to_adopt - change.taken
         return AdoptionResult(
             proposal=proposal.id,
             change=change,
@@ -215,10 +216,10 @@ class Adoption:
 
 
 def _shown(
-    opened: OpenedProposal, targets: Sequence[str], edits: Sequence[int]
+    proposal: Proposal, targets: Sequence[str], edits: Sequence[int]
 ) -> tuple[frozenset[int], frozenset[int]]:
     """The edits a person looks at, and those that the text holds already."""
-    if not (targets or edits) and not opened.pending:
-        return frozenset(edit.id for edit in opened.proposal.edits), frozenset()
-    chosen = opened.chosen(None, targets, edits)
-    return chosen, opened.history.adopted - chosen
+    if not (targets or edits) and not proposal.pending:
+        return frozenset(edit.id for edit in proposal.edits), frozenset()
+    chosen = proposal.chosen(None, targets, edits)
+    return chosen, proposal.history.adopted - chosen

@@ -22,7 +22,7 @@ from skillopt_sleep.plan import NightPlan
 from skillopt_sleep.settings import NightSettings, Roles, find_settings, read_settings
 from skillopt_sleep.state import NightHome, ProjectHome
 from skillopt_sleep.targets import SkillPlaces, skill_places, target_of
-from skillopt_sleep.tasks import TasksFile, read_tasks
+from skillopt_sleep.tasks_file import TasksFile, read_tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,16 +188,15 @@ def clean(context: NightContext, *, before: datetime, dry: bool = False) -> Clea
 def _run_folders(kept: ProjectHome, before: datetime) -> Iterator[Path]:
     """The run folders of nights that ended, or were left, before this time."""
     state = kept.load()
-    ended = {record.number: record.ended for record in state.nights}
     for number in range(1, state.night + 1):
         folder = kept.night(number)
         if number == state.open or not folder.is_dir() or folder.is_symlink():
             continue
         try:
-            when = ended.get(number) or NightPlan.load(folder).started
+            plan = NightPlan.load(folder)
         except UsageError:  # what cannot be read is not known to be old
             continue
-        if when < before:
+        if (plan.ended or plan.started) < before:
             yield from sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
 
 
@@ -206,10 +205,10 @@ def _decided(context: NightContext, before: datetime) -> Iterator[str]:
     made = store.decisions(None)
     last_adopted = {one.target.path: one.proposal for one in made if one.decision == "adopted"}.values()
     for one in store.load_all().proposals:
-        times = [each.time for each in made if each.proposal == one.proposal.id]
+        times = [each.time for each in made if each.proposal == one.id]
         is_over = one.state in ("adopted", "discarded") and times and max(times) < before
-        if is_over and one.proposal.id not in last_adopted:
-            yield one.proposal.id
+        if is_over and one.id not in last_adopted:
+            yield one.id
 
 
 def _remove(folders: tuple[()] | list[Path]) -> None:

@@ -24,9 +24,9 @@ from skillopt.transcripts import MOST_SESSIONS, Homes, harvest
 from skillopt.transcripts.session import Harvest, RecordedSession, TranscriptSource, is_within
 from skillopt_sleep.context import NightContext
 from skillopt_sleep.job import NightJobs, cost_of
-from skillopt_sleep.mining import Mined, home_of, mine
-from skillopt_sleep.plan import NightTarget, PinnedSessions, total_cost
-from skillopt_sleep.proposal import Cost
+from skillopt_sleep.judgement import Cost, total_cost
+from skillopt_sleep.mining import home_of, mine
+from skillopt_sleep.plan import NightInput, NightTarget, PinnedSessions
 from skillopt_sleep.readings import (
     AT_ONCE,
     MOST_READ,
@@ -38,32 +38,13 @@ from skillopt_sleep.readings import (
 from skillopt_sleep.requests import requests_of
 from skillopt_sleep.settings import NightSettings, Roles
 from skillopt_sleep.state import earlier_nights, remembered_tasks
-from skillopt_sleep.targets import SkillPlaces, check_skills, near_agents, targets_for
-from skillopt_sleep.tasks import NightTask, TasksFile, standing_of
+from skillopt_sleep.targets import check_skills, near_agents, targets_for
+from skillopt_sleep.tasks import NightTask, standing_of
+from skillopt_sleep.tasks_file import TasksFile
 from skillopt_sleep.worktrees import Worktrees
 
 SHARE = 4
 """Mining may use one part in so many of tonight's allowance: what it finds is trained on afterwards."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gathered:
-    """What there is to learn from, and the skills it is about."""
-
-    harvest: Harvest
-    sessions: tuple[RecordedSession, ...]
-    """Those of the project, out of all that were read."""
-    mined: Mined
-    targets: tuple[NightTarget, ...]
-    notes: tuple[str, ...]
-    waiting: tuple[NightTask, ...] = ()
-    """Tasks of skills that have too few of them yet."""
-    places: SkillPlaces | None = None
-    """Where skills lie, and where a new one goes: near the agents of the sessions."""
-    cost: Cost | None = None
-    """What asking a model took; None where none was asked."""
-    unread: tuple[RecordedSession, ...] = ()
-    """Sessions that a model has yet to read; nothing is learned of them until then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +132,7 @@ async def gather(
     asking: ModelMining | None = None,
     *,
     replays: bool = False,
-) -> Gathered:
+) -> NightInput:
     """Read, mine and sort. Without `asking` no model is asked and nothing is written. `replays` says that the
     target is an agent, which can work in a repository again.
     """
@@ -189,20 +170,16 @@ async def gather(
             f"No model has read {count(len(left), 'session')} yet, so what they teach is not in this: a night"
             " reads them, and so does `harvest --output` with --model."
         )
-    asked = [name for task in mined.tasks for name in task.sessions]
-    asked += [name for one in mined.suggestions for name in one.sessions]
-    places, elsewhere = near_agents(context.places, context.project, asked)
+    places, elsewhere = near_agents(context.places, context.project, mined.used)
     targets, more = targets_for(mined.tasks, settings, places, past)
     is_new = any(target.before is None for target in targets)
-    notes = [*more, *notes, *([elsewhere] if elsewhere and is_new else [])]
     used = {task.id for target in targets for task in target.tasks}
-    return Gathered(
+    return replace(
+        mined,
         harvest=found,
         sessions=sessions,
-        mined=mined,
         targets=tuple(targets),
-        notes=tuple(notes),
-        places=places,
+        notes=(*mined.notes, *more, *notes, *([elsewhere] if elsewhere and is_new else [])),
         waiting=tuple(task for task in mined.tasks if task.id not in used),
         cost=cost,
         unread=tuple(left),
@@ -214,8 +191,8 @@ async def _mine_with_model(
     asking: ModelMining,
     context: NightContext,
     known: dict[str, SessionReading],
-    mining: Callable[..., Awaitable[Mined]],
-) -> tuple[Mined, Cost]:
+    mining: Callable[..., Awaitable[NightInput]],
+) -> tuple[NightInput, Cost]:
     """What the sessions hold, read by a model, with the optimizer asked about every kind; and what that cost.
 
     Calls pass the same stack as those of a run, in folders of their own: recorded before they are used,
@@ -294,18 +271,15 @@ NO_SKILL = NightTarget(
 """A folder is opened for a job, and a job has tasks; mining rolls none of them out."""
 
 
-def _from_file(context: NightContext, file: TasksFile) -> Gathered:
+def _from_file(context: NightContext, file: TasksFile) -> NightInput:
     standing, note = standing_of(file.tasks)
     targets, notes = targets_for(file.tasks, context.settings, context.places)
     if file.project and file.project != str(context.project):
         notes.append(f"{file.path} was written for {file.project}; its tasks are used for {context.project}.")
-    mined = Mined(
-        tasks=file.tasks, suggestions=(), standing=standing, note=f"{note} They are those of {file.path}."
-    )
-    return Gathered(
-        harvest=Harvest(sessions=(), read=0),
-        sessions=(),
-        mined=mined,
+    return NightInput(
+        tasks=file.tasks,
+        standing=standing,
+        note=f"{note} They are those of {file.path}.",
         targets=tuple(targets),
         notes=tuple(notes),
     )

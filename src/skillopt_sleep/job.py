@@ -20,12 +20,12 @@ from skillopt.tasks.protected import Protected
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
 from skillopt.train.epoch_end import LookBack
+from skillopt_sleep.judgement import Cost
 from skillopt_sleep.plan import NightTarget
-from skillopt_sleep.proposal import Cost
+from skillopt_sleep.proposal import Decision
 from skillopt_sleep.readings import prompt_text
 from skillopt_sleep.scorer import NightScorer, has_rubric
 from skillopt_sleep.settings import NightSettings, Roles
-from skillopt_sleep.store import Decision
 from skillopt_sleep.targets import without_frontmatter
 from skillopt_sleep.texts import with_learned
 from skillopt_sleep.worktrees import WORKTREE, Checkout, Worktree

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 
 from skillopt.errors import BudgetSpent
@@ -31,6 +31,7 @@ from skillopt_sleep.measures import (
     measure_kind,
     measure_task,
 )
+from skillopt_sleep.plan import NightInput
 from skillopt_sleep.readings import SessionReading, reading_of
 from skillopt_sleep.requests import (
     FindWorktree,
@@ -45,7 +46,7 @@ from skillopt_sleep.requests import (
 )
 from skillopt_sleep.scorer import Guards, guards_of, lines_of_work
 from skillopt_sleep.settings import NightSettings
-from skillopt_sleep.tasks import NightTask, Standing, balanced, split_of, standing_of
+from skillopt_sleep.tasks import NightTask, Suggestion, balanced, split_of, standing_of
 
 MIN_SESSIONS = 2
 """Sessions a kind must come from to recur."""
@@ -60,6 +61,7 @@ _WORST_FIRST: Mapping[RequestOutcome, int] = {
 _SplitOf = Callable[[str], Split]
 _KEPT = 20_000
 _SAID = 5
+_MOST_WISHES = 10
 TASK, SUGGESTION = "a task", "a suggestion"
 OVER = "a task over the limit of a night"
 COVERED = "learned through others of its kind"
@@ -77,36 +79,6 @@ STATES = (TASK, SUGGESTION, OVER, COVERED, WAITS)
 """What a session can become, the best first; the rest is nothing to learn, by reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MinedSuggestion:
-    """A wish that was not measured: for a person to adopt as such, never for a gate to decide."""
-
-    kind: str
-    project: str
-    reason: str
-    """Why it is not replayed."""
-    sessions: tuple[str, ...]
-    skills: tuple[str, ...]
-    prompts: tuple[str, ...]
-    wishes: Mapping[str, tuple[str, ...]]
-    """What the person wants, in their own words, with the sessions it was said in; the last one first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mined:
-    """What a harvest holds. `standing` says what may be claimed of a training run on it."""
-
-    tasks: tuple[NightTask, ...]
-    suggestions: tuple[MinedSuggestion, ...]
-    standing: Standing
-    note: str
-    """The standing in words for a person."""
-    states: Mapping[str, int] = field(default_factory=dict)
-    """What became of the sessions: every one is counted once."""
-    notes: tuple[str, ...] = ()
-    """What a person should know about how it was mined."""
-
-
 async def mine(
     sessions: Iterable[RecordedSession],
     *,
@@ -118,7 +90,7 @@ async def mine(
     model: Model | None = None,
     judge: Judge | None = None,
     settings: NightSettings | None = None,
-) -> Mined:
+) -> NightInput:
     """Tasks and suggestions out of sessions; the same sessions in any order give the same.
 
     `readings` are what a model read in sessions, by name, and `titles` the kinds of what they are about; a
@@ -147,9 +119,9 @@ async def mine(
         for name in task.sessions:
             states.note(name, TASK if place < most else OVER)
     tasks = sorted(found[:most], key=lambda task: task.id)
-    suggestions = tuple(suggestion for _, suggestion in measured if suggestion is not None)
+    suggestions = tuple(one for _, unmeasured in measured for one in unmeasured)
     standing, note = standing_of(tasks, has_suggestions=bool(suggestions))
-    return Mined(
+    return NightInput(
         tasks=tuple(tasks),
         suggestions=suggestions,
         standing=standing,
@@ -304,8 +276,8 @@ async def _mined(
     split: _SplitOf,
     judge: Judge | None,
     states: _SessionStates,
-) -> tuple[list[NightTask], MinedSuggestion | None]:
-    """The tasks of a kind, or a suggestion where there is none and something to say."""
+) -> tuple[list[NightTask], list[Suggestion]]:
+    """The tasks of a kind, or suggestions where there is none and something to say."""
     title = told.title if told is not None and told.title else _title(group)
     forms: dict[str, list[PastRequest]] = defaultdict(list)
     for one in group:
@@ -337,16 +309,13 @@ async def _mined(
         if request.corrections and (tasks or wishes):
             states.note(request.session.name, COVERED if tasks else SUGGESTION)
     if tasks or not wishes:
-        return tasks, None
-    return [], MinedSuggestion(
-        kind=title,
-        project=group[0].session.project,
-        reason=reasons.most_common(1)[0][0],
-        sessions=_sessions([request for request in group if request.corrections]),
-        skills=_unique(skill for one in group for skill in one.session.skills),
-        prompts=_unique(one.turn.text for one in group)[:5],
-        wishes=dict(list(wishes.items())[:10]),
-    )
+        return tasks, []
+    reason = reasons.most_common(1)[0][0]
+    skills = _unique(skill for one in group for skill in one.session.skills)
+    return [], [
+        Suggestion(kind=title, wish=wish, reason=reason, sessions=said_in, skills=skills)
+        for wish, said_in in list(wishes.items())[:_MOST_WISHES]
+    ]
 
 
 def _task(

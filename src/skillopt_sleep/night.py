@@ -13,29 +13,23 @@ from datetime import datetime
 from skillopt.runs.words import count
 from skillopt_sleep.context import NightContext
 from skillopt_sleep.drafts import drafts_of, drafts_with, suggestions_for
-from skillopt_sleep.gather import Gathered, ModelMining, gather, read_sessions, since_of
+from skillopt_sleep.gather import ModelMining, gather, read_sessions, since_of
 from skillopt_sleep.job import advice_of, with_allowance, without_guesses
-from skillopt_sleep.plan import NightPlan, NightTarget, origins_of
-from skillopt_sleep.proposal import Cost, NightProposal, live_text
+from skillopt_sleep.judgement import Cost
+from skillopt_sleep.plan import NightInput, NightPlan, NightTarget, origins_of
+from skillopt_sleep.proposal import Proposal
 from skillopt_sleep.settings import Roles
-from skillopt_sleep.state import (
-    NightRecord,
-    ProjectState,
-    SkillRow,
-    earlier_nights,
-    with_earlier_skill,
-    with_open_proposal,
-)
+from skillopt_sleep.state import ProjectState, earlier_nights, with_earlier_skill, with_open_proposal
+from skillopt_sleep.targets import live_text, near_agents
 from skillopt_sleep.training import REFUSED, UNMEASURED, NightObserver, NightTraining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightResult:
-    """How a night ended: its record, its plan with every outcome, and the proposal, where there is one."""
+    """How a night ended: its plan with every outcome, and the proposal, where there is one."""
 
-    record: NightRecord
     plan: NightPlan
-    proposal: NightProposal | None
+    proposal: Proposal | None
     resumed: bool
 
 
@@ -81,15 +75,16 @@ async def run_night(
             night = await training.train(night, place)
         cost = without_guesses(night.spent, roles)
         proposal = _stage(night, context, now(), cost)
-        record = _record(night, proposal, now(), cost)
-        ended = {"open": None, "nights": (*state.nights, record), "terms": terms, "seen": night.seen}
-        kept.save(state.model_copy(update={**ended, "next_since": night.next_since or state.next_since}))
-    return NightResult(record=record, plan=night, proposal=proposal, resumed=resumed)
+        night = _ended(night, proposal, now(), cost)
+        night.save(kept.night(night.number))
+        next_since = night.next_since or state.next_since
+        kept.save(state.model_copy(update={"open": None, "next_since": next_since}))
+    return NightResult(plan=night, proposal=proposal, resumed=resumed)
 
 
 async def find_tasks(
     context: NightContext, roles: Roles | None, since: datetime | None, *, environ: Mapping[str, str]
-) -> Gathered:
+) -> NightInput:
     """What the sessions since then hold, as a night would find it. Without models nobody is asked, and what
     no model has read yet teaches nothing.
     """
@@ -109,13 +104,13 @@ def _without_news(
     """The end of a night that would learn nothing new: the same sessions under the same terms as the last
     one, which measured all it wanted to. None where there is news.
     """
-    if not state.nights or state.terms != terms or context.tasks is not None:
+    last = next(iter(context.kept.ended(1)), None)
+    if last is None or last.terms != terms or context.tasks is not None:
         return None
-    last = state.nights[-1]
-    if any(row.action == UNMEASURED for row in last.skills):
+    if any(target.ended.judgement.action == UNMEASURED for target in last.targets):
         return None
     _, sessions = read_sessions(context, since_of(context.settings, now, state.next_since))
-    if any(len(one.turns) > state.seen.get(one.name, 0) for one in sessions):
+    if any(len(one.turns) > last.seen.get(one.name, 0) for one in sessions):
         return None
     plan = NightPlan(
         number=state.night,
@@ -127,7 +122,7 @@ def _without_news(
         targets=(),
         notes=(f"no news since night {state.night}, so nobody was asked",),
     )
-    return NightResult(record=_record(plan, None, now, plan.spent), plan=plan, proposal=None, resumed=False)
+    return NightResult(plan=_ended(plan, None, now, plan.spent), proposal=None, resumed=False)
 
 
 async def _begin(
@@ -141,7 +136,7 @@ async def _begin(
 ) -> NightPlan:
     """Read, mine and write down what the night works on."""
     since = since_of(context.settings, now, state.next_since)
-    gathered = await gather(context, since, asking, replays=replays)
+    found = await gather(context, since, asking, replays=replays)
     settings, number = context.settings, state.night + 1
     earlier = earlier_nights(context.kept, number)
     decided = context.home.store.decisions(str(context.project))
@@ -155,41 +150,37 @@ async def _begin(
     targets: list[NightTarget] = []
     notes: list[str] = []
     waiting = context.home.store.undecided(str(context.project))
-    for target in gathered.targets:
-        target, again = with_open_proposal(target, earlier, state.nights, waiting)
+    for target in found.targets:
+        target, again = with_open_proposal(target, earlier, waiting)
         notes += [f"{target.name}: {again}"] if again else []
         if window := settings.slow_update_nights:
-            target, why = with_earlier_skill(
-                target, earlier, state.nights, decided, tonight=number, window=window
-            )
+            target, why = with_earlier_skill(target, earlier, decided, tonight=number, window=window)
             notes += [f"{target.name}: {why}"] if why else []
         targets.append(target)
-    left = {one.name for one in gathered.unread}
+    left = {one.name for one in found.unread}
     # Unread sessions are read by the next night; one that never can be holds it back once.
-    held = [one.ended for one in gathered.unread if since is None or one.ended > since]
-    used = {name for task in gathered.mined.tasks for name in task.sessions}
-    used |= {name for one in gathered.mined.suggestions for name in one.sessions}
+    held = [one.ended for one in found.unread if since is None or one.ended > since]
+    used = set(found.used)
+    places, _ = near_agents(context.places, context.project, found.used)
     night = NightPlan(
         number=number,
         started=now,
-        sessions=len(gathered.sessions),
+        sessions=len(found.sessions),
         origins=origins_of(
-            [one for one in gathered.sessions if one.name in used],
+            [one for one in found.sessions if one.name in used],
             [task for target in targets for task in target.tasks],
             targets,
         ),
-        seen={one.name: len(one.turns) for one in gathered.sessions if one.name not in left},
-        next_since=min((at for at in (gathered.harvest.next_since, *held) if at), default=None),
+        seen={one.name: len(one.turns) for one in found.sessions if one.name not in left},
+        next_since=min((at for at in (found.harvest.next_since, *held) if at), default=None),
         terms=terms,
         advice=advice_of(settings, decided, refused),
         targets=tuple(targets),
-        waiting=gathered.waiting,
-        notes=(gathered.mined.note, *gathered.mined.notes, *gathered.notes, *gathered.harvest.notes, *notes),
-        suggestions=suggestions_for(
-            gathered.mined.suggestions, settings, gathered.places or context.places, decided
-        ),
-        states=dict(gathered.mined.states),
-        mining=gathered.cost,
+        waiting=found.waiting,
+        notes=(found.note, *found.notes, *found.harvest.notes, *notes),
+        suggestions=suggestions_for(found.suggestions, settings, places, decided),
+        states=dict(found.states),
+        mining=found.cost,
     )
     night.save(context.kept.night(number))
     return night
@@ -205,7 +196,7 @@ def _reopened(context: NightContext, number: int, terms: str) -> NightPlan | Non
     return night if is_same else None
 
 
-def _stage(night: NightPlan, context: NightContext, now: datetime, cost: Cost) -> NightProposal | None:
+def _stage(night: NightPlan, context: NightContext, now: datetime, cost: Cost) -> Proposal | None:
     """The proposal of all skills with edits, or the one that a crash left without a record."""
     better = [target for target in night.targets if target.ended.edits]
     if not better and not night.suggestions:
@@ -213,8 +204,8 @@ def _stage(night: NightPlan, context: NightContext, now: datetime, cost: Cost) -
     store, project = context.home.store, str(context.project)
     name = f"night-{night.number}-{night.started:%Y%m%dT%H%M%S}"
     for one in store.load_all().proposals:
-        if (one.proposal.night, one.proposal.project) == (name, project):
-            return one.proposal
+        if (one.night, one.project) == (name, project):
+            return one
     roots = context.places.roots
     drafts = drafts_with(
         [draft for one in better for draft in drafts_of(one, one.ended)], night.suggestions, roots
@@ -242,12 +233,11 @@ def _line(target: NightTarget) -> str:
     return f"{target.name}: {said}"
 
 
-def _record(night: NightPlan, proposal: NightProposal | None, now: datetime, cost: Cost) -> NightRecord:
-    rows = tuple(map(_row, night.targets))
-    actions = {row.action for row in rows}
-    if proposal is not None and not any(row.accepted for row in rows):
+def _ended(night: NightPlan, proposal: Proposal | None, now: datetime, cost: Cost) -> NightPlan:
+    actions = {target.ended.judgement.action for target in night.targets}
+    if proposal is not None and not any(target.ended.accepted for target in night.targets):
         outcome = f"suggests {count(len(proposal.edits), 'change')}, and shows of none that it helps"
-    elif not rows:
+    elif not actions:
         outcome = f"nothing to learn from: {night.notes[0].rstrip('.')}"
     elif actions == {UNMEASURED}:
         outcome = "tonight's allowance did not pay for measuring the skills as they are"
@@ -257,33 +247,5 @@ def _record(night: NightPlan, proposal: NightProposal | None, now: datetime, cos
         outcome = "no change was found that the held-out tasks agree to"
     else:
         outcome = f"proposes changes to {', '.join(target.name for target in proposal.targets)}"
-    return NightRecord(
-        number=night.number,
-        started=night.started,
-        ended=now,
-        sessions=night.sessions,
-        tasks=night.tasks,
-        outcome=outcome,
-        proposal=None if proposal is None else proposal.id,
-        tokens=cost.tokens,
-        dollars=cost.dollars,
-        skills=rows,
-    )
-
-
-def _row(target: NightTarget) -> SkillRow:
-    outcome = target.ended
-    judged = outcome.judgement
-    return SkillRow(
-        name=target.name,
-        path=str(target.path),
-        action=judged.action,
-        accepted=outcome.accepted,
-        verified=judged.verified,
-        baseline=judged.before,
-        candidate=judged.after,
-        tasks=len(target.tasks),
-        edits=len(outcome.edits),
-        rejected=outcome.rejected,
-        why=judged.why,
-    )
+    id = None if proposal is None else proposal.id
+    return night.model_copy(update={"ended": now, "outcome": outcome, "proposal": id, "cost": cost})

@@ -26,10 +26,10 @@ def banner(context: NightContext, now: Callable[[], datetime]) -> str:
     if "banner" not in context.settings.notices:
         return ""
     every = context.adoption(now).status().proposals
-    mine = [one for one in every if one.proposal.project == str(context.project) and one.state == "pending"]
+    mine = [one for one in every if one.project == str(context.project) and one.state == "pending"]
     if not mine:
         return ""
-    proposal = mine[0].proposal
+    proposal = mine[0]
     said = "; ".join(f"{target.name} ({target.judgement.finding})" for target in proposal.targets)
     return f"{_TITLE}: last night proposes changes to {said}. `skillopt sleep` shows them and asks you."
 
@@ -42,7 +42,7 @@ def give_notices(context: NightContext, ended: NightResult, environ: Mapping[str
         return []
     told: list[str] = []
     if "desktop" in context.settings.notices:
-        told.append(_on_desktop(f"The night {ended.record.outcome}. `skillopt sleep` shows it.", environ))
+        told.append(_on_desktop(f"The night {ended.plan.outcome}. `skillopt sleep` shows it.", environ))
     if "branch" in context.settings.notices:
         told.append(_on_branch(context.project, ended))
     return told
@@ -105,7 +105,7 @@ def _on_branch(project: Path, ended: NightResult) -> str:
                 git("update-index", "--add", "--cacheinfo", f"100644,{blob},{inside}")
             names = ", ".join(target.name for target in ended.proposal.targets)
             said = "\n".join(ended.proposal.findings([edit.id for edit in ended.proposal.edits]))
-            message = f"Skills learned from sessions: {names}\n\n{ended.record.outcome}\n\n{said}"
+            message = f"Skills learned from sessions: {names}\n\n{ended.plan.outcome}\n\n{said}"
             commit = git("commit-tree", git("write-tree"), "-p", "HEAD", "-m", message)
             git("update-ref", f"refs/heads/{branch}", commit, "")
     except (Fault, ValueError) as error:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -18,9 +18,9 @@ from skillopt.files import write_bytes
 from skillopt.skill.steering import TextOrigins
 from skillopt.tasks.task import Split, Task
 from skillopt.transcripts.session import Harvest, RecordedSession
-from skillopt_sleep.proposal import Cost, DraftStep, Judgement
+from skillopt_sleep.judgement import Cost, EditEvidence, Judgement, total_cost
 from skillopt_sleep.requests import PASTED, pasted
-from skillopt_sleep.tasks import NightTask
+from skillopt_sleep.tasks import NightTask, Standing, Suggestion
 
 
 class _Record(BaseModel):
@@ -53,7 +53,7 @@ class SkillOutcome(_Record):
     claim: str
     judgement: Judgement
     cost: Cost
-    edits: tuple[DraftStep, ...] = ()
+    edits: tuple[EditEvidence, ...] = ()
     """Each with the text after it: `Document.whole`, of a memory file our block."""
     rejected: int = 0
     """Edits that were applied to a candidate and not accepted."""
@@ -66,24 +66,6 @@ class SkillOutcome(_Record):
     def accepted(self) -> bool:
         """Whether held-out tasks that tell agreed to its edits."""
         return bool(self.edits) and self.judgement.action == "accept"
-
-
-class UnmeasuredWish(_Record):
-    """A wish of the person's that nobody could measure, for one file: adopted one by one, as such."""
-
-    path: Path
-    kind: str
-    wish: str
-    """In the person's own words."""
-    reason: str
-    """Why it was not measured."""
-    sessions: tuple[str, ...]
-    """Those it was said in."""
-
-    @property
-    def line(self) -> str:
-        """The wish as it would stand in the skill."""
-        return f"- {self.kind[:1].upper()}{self.kind[1:]}: {' '.join(self.wish.split())}"
 
 
 class NightTarget(_Record):
@@ -127,12 +109,44 @@ class NightTarget(_Record):
         return self.outcome
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightInput:
+    """What there is to learn from: what was mined from sessions, and the skills that it is about."""
+
+    tasks: tuple[NightTask, ...]
+    suggestions: tuple[Suggestion, ...] = ()
+    standing: Standing
+    """What may be claimed of a training run on the tasks."""
+    note: str
+    """The standing in words for a person."""
+    states: Mapping[str, int] = field(default_factory=dict)
+    """What became of the sessions: every one is counted once."""
+    notes: tuple[str, ...] = ()
+    """What a person should know about how it was found."""
+    harvest: Harvest = field(default_factory=lambda: Harvest(sessions=(), read=0))
+    sessions: tuple[RecordedSession, ...] = ()
+    """Those of the project, out of all that were read."""
+    unread: tuple[RecordedSession, ...] = ()
+    """Sessions that a model has yet to read; nothing is learned of them until then."""
+    targets: tuple[NightTarget, ...] = ()
+    waiting: tuple[NightTask, ...] = ()
+    """Tasks of skills that have too few of them yet."""
+    cost: Cost | None = None
+    """What asking a model took; None where none was asked."""
+
+    @property
+    def used(self) -> list[str]:
+        """The sessions that tasks and suggestions are from, once for each of them."""
+        every = [name for task in self.tasks for name in task.sessions]
+        return every + [name for one in self.suggestions for name in one.sessions]
+
+
 class NightPlan(_KeptRecord):
-    """All that the night knows; each skill's outcome is added when it is there."""
+    """All that the night knows. Outcomes of skills are added as they come, and at the end how it went."""
 
     FILE = "tonight.json"
 
-    version: Literal[3] = 3
+    version: Literal[4] = 4
     number: int
     started: datetime
     sessions: int
@@ -147,13 +161,21 @@ class NightPlan(_KeptRecord):
     waiting: tuple[NightTask, ...] = ()
     """Tasks of skills that have too few of them yet; another night uses them."""
     notes: tuple[str, ...] = ()
-    suggestions: tuple[UnmeasuredWish, ...] = ()
+    suggestions: tuple[Suggestion, ...] = ()
     states: dict[str, int] = {}
     """What became of the sessions, each counted once."""
     mining: Cost | None = None
     """What asking a model about the sessions took; None where none was asked."""
     origins: TextOrigins = TextOrigins()
     """What edits may have their words from, and what was pasted or came out of tools."""
+    ended: datetime | None = None
+    """None for a night that is open, or was left."""
+    outcome: str = ""
+    """What came of it, in words."""
+    proposal: str | None = None
+    """Id of what it proposes."""
+    cost: Cost = Cost()
+    """What it took, as far as anybody counted it."""
 
     @property
     def tasks(self) -> int:
@@ -210,16 +232,6 @@ class PinnedSessions(_KeptRecord):
             if (then := self.sessions.get(session.name)) is not None
         )
         return replace(found, next_since=self.next_since), same
-
-
-def total_cost(costs: Iterable[Cost]) -> Cost:
-    """The sum; one unknown part makes its sum unknown."""
-    every = list(costs)
-
-    def added(values: list[Any]) -> Any:
-        return None if any(value is None for value in values) else sum(values)
-
-    return Cost(**{name: added([getattr(cost, name) for cost in every]) for name in Cost.model_fields})
 
 
 _QUOTED = re.compile(

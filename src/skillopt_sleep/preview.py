@@ -13,8 +13,9 @@ from skillopt.run.estimation import NOTHING, Range, estimate
 from skillopt.run.models import known_price
 from skillopt.transcripts.session import RecordedSession
 from skillopt_sleep.context import NightContext
-from skillopt_sleep.gather import NO_SKILL, Gathered, at_once, gather, since_of
+from skillopt_sleep.gather import NO_SKILL, at_once, gather, since_of
 from skillopt_sleep.job import NightJobs
+from skillopt_sleep.plan import NightInput
 from skillopt_sleep.readings import MOST_READ, batches, read_messages
 from skillopt_sleep.settings import REMEDY, Roles
 
@@ -24,9 +25,9 @@ _BY_HAND = Roles(target="handoff", optimizer="handoff")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What was gathered and would be spent; `usd` is None for an unknown price, `remedy` for the person."""
+    """What was found and would be spent; `usd` is None for an unknown price, `remedy` for the person."""
 
-    gathered: Gathered
+    found: NightInput
     calls: Range
     tokens: Range
     usd: Range | None
@@ -41,14 +42,14 @@ async def preview(
     """Look; nothing is sent, nothing is written and no night is begun."""
     context.check_places()
     since = since_of(context.settings, now, context.kept.load().next_since)
-    gathered = await gather(context, since, replays=roles is not None and roles.replays)
+    found = await gather(context, since, replays=roles is not None and roles.replays)
     to_read: Sequence[RecordedSession] = ()
     if context.tasks is None:
-        to_read = gathered.unread[-MOST_READ:]
+        to_read = found.unread[-MOST_READ:]
         later = (
             "The cost is that of reading; what is trained on then comes on top, within tonight's allowance."
         )
-        gathered = replace(gathered, notes=(*gathered.notes, *([later] if to_read else [])))
+        found = replace(found, notes=(*found.notes, *([later] if to_read else [])))
     jobs = context.jobs(roles or _BY_HAND, environ)
     remedy = REMEDY if roles is None else ""
     calls, tokens, usd = NOTHING, NOTHING, NOTHING if roles is not None else None
@@ -61,7 +62,7 @@ async def preview(
         remedy, usd = str(error), None
         settings = context.settings.model_copy(update={"reader_model": ""})
         jobs = replace(context, settings=settings).jobs(_BY_HAND, environ)
-    for target in gathered.targets:
+    for target in found.targets:
         made = estimate(jobs.job(target))
         calls, tokens = calls + made.calls, tokens + made.tokens
         usd = None if usd is None or made.usd is None else usd + made.usd
@@ -69,9 +70,7 @@ async def preview(
         asked, read, paid = _reading(jobs, to_read)
         calls, tokens = calls + asked, tokens + read
         usd = None if usd is None or paid is None else usd + paid
-    return Preview(
-        gathered=gathered, calls=calls, tokens=tokens, usd=usd, remedy=remedy, to_read=len(to_read)
-    )
+    return Preview(found=found, calls=calls, tokens=tokens, usd=usd, remedy=remedy, to_read=len(to_read))
 
 
 def _reading(jobs: NightJobs, sessions: Sequence[RecordedSession]) -> tuple[Range, Range, Range | None]:

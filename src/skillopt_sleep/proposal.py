@@ -5,150 +5,33 @@ It holds all that adoption reads: the text as it was (the pin), edits with evide
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path, PurePath
-from statistics import fmean
-from typing import Any, Literal, TypeAlias
+from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 
 from skillopt.changes import StoredRecord
 from skillopt.changes.files import confined, digest
-from skillopt.errors import SkillError, UsageError
-from skillopt.evaluation.significance import Significance, significance
-from skillopt.files import as_usage_error
+from skillopt.changes.journal import Action, History
+from skillopt.errors import SkillError, UnknownName, UsageError
+from skillopt.redact.printable import printable
 from skillopt.skill.diff import unified
-from skillopt.skill.document import SKILL_FILE, Document, to_lf
+from skillopt.skill.document import SKILL_FILE, Document
 from skillopt.skill.spec import new_violations, violations
-from skillopt.skill.steering import SteeringCheck, SteeringFlag, TextOrigins
-from skillopt_sleep.texts import MergedText, learned, merge, with_learned
+from skillopt.skill.steering import SteeringFlag
+from skillopt_sleep.judgement import NOT_MEASURED, Cost, EditEvidence, Judgement
+from skillopt_sleep.texts import MergedText, learned, with_learned
 
 Kind = Literal["skill", "memory"]
 _NOTHING = " Nothing is written."
-_NOT_MEASURED = "not measured"
-IsMemoryFile: TypeAlias = Callable[[PurePath], bool]
-"""Whether an agent reads a file into every conversation: who stands above says, this room knows no agent."""
-
-
-class EditEvidence(StoredRecord):
-    """Where an edit comes from: as it was proposed, its step, and the tasks and sessions behind it, those
-    first in which something stands that is quoted.
-    """
-
-    edit: dict[str, Any] = Field(default_factory=dict)
-    place: str = ""
-    why: str = ""
-    tasks: tuple[str, ...] = ()
-    sessions: tuple[str, ...] = ()
-    said: tuple[str, ...] = ()
-    """The person's own words in them."""
-    measured: bool = True
-    """False for a suggestion: nobody tried what it does."""
-
-    @property
-    def reason(self) -> str:
-        """Why it was proposed, as far as anybody said."""
-        return self.why or str(self.edit.get("rationale", "") or self.edit.get("reason", ""))
-
-
-class TaskScores(StoredRecord):
-    """One held-out task with the old text and with the new one; None for what was not measured."""
-
-    task: str
-    title: str = ""
-    before: float | None
-    after: float | None
-    telling: bool = True
-    """False where an answer that nobody worked for could pass: it counts for no finding."""
-
-    @property
-    def gain(self) -> float | None:
-        """How much better the new text is; None where one of the two was not measured."""
-        return None if self.before is None or self.after is None else self.after - self.before
-
-
-def mean_gain(pairs: Sequence[TaskScores]) -> float | None:
-    """How much better the new text is on the tasks that tell; None where none was measured."""
-    gains = [pair.gain for pair in pairs if pair.telling and pair.gain is not None]
-    return fmean(gains) if gains else None
-
-
-class AnswerPair(StoredRecord):
-    """A held-out request with the answer that the old text led to and the one the new text did."""
-
-    request: str
-    before: str
-    after: str
-
-    def parts(self) -> tuple[tuple[str, str], ...]:
-        """Its three texts with the words that stand before each."""
-        return ("You asked", self.request), ("Answer before", self.before), ("Answer after", self.after)
-
-
-class Judgement(StoredRecord):
-    """What the gate said of a target's new text, and what its held-out rows show: `finding` says it wherever
-    a person decides.
-    """
-
-    action: str
-    verified: bool
-    """Whether the rows show that the new text is better: chance alone would seldom do as well."""
-    why: str
-    before: float | None = None
-    after: float | None = None
-    metric: str = ""
-    policy: str = ""
-    gate_on: bool = True
-    example: AnswerPair | None = None
-    pairs: tuple[TaskScores, ...] = ()
-    p: float | None = None
-    """How often chance alone would do as well in as many tries; None where none was tested."""
-    tried: int = 1
-    """Measurements until this one was found: texts of this night and those before it, and nights that
-    measured it again.
-    """
-
-    @property
-    def significance(self) -> Significance:
-        """What the held-out rows prove."""
-        return significance(mean_gain(self.pairs), self.p)
-
-    @property
-    def finding(self) -> str:
-        """What the held-out rows show, in words."""
-        if all(pair.gain is None for pair in self.pairs):
-            return f"{self.significance}: {_NOT_MEASURED}"
-        if not any(pair.telling for pair in self.pairs):
-            return f"{self.significance}: all held-out tasks see form alone, which shows nothing"
-        gains = [pair.gain for pair in self.pairs if pair.telling and pair.gain is not None]
-        worse = sum(gain < 0 for gain in gains)
-        counted = f"better on {sum(gain > 0 for gain in gains)} of {len(gains)} held-out tasks"
-        counted += f", worse on {worse}" if worse else ""
-        said = f"{self.significance}: {counted}"
-        among = f", {self.tried} tries" if self.tried > 1 else ""
-        said += f" (p = {self.p:.2g}{among})" if self.p is not None else " (not tested)"
-        formal = sum(not pair.telling for pair in self.pairs)
-        return said + (f"; those measured by form alone, {formal}, count for nothing" if formal else "")
-
-
-class Cost(StoredRecord):
-    """What the night took; None is unknown and never 0."""
-
-    calls: int | None = None
-    tokens: int | None = None
-    dollars: float | None = None
-    minutes: float | None = None
-
-    def __str__(self) -> str:
-        known = (
-            f"{self.calls} calls" if self.calls is not None else "",
-            f"{self.tokens:,} tokens" if self.tokens is not None else "tokens unknown" if self.calls else "",
-            f"${self.dollars:.4f}" if self.dollars is not None else "dollars unknown",
-            f"{self.minutes:.1f} min" if self.minutes is not None else "",
-        )
-        return ", ".join(filter(None, known))
+Disk = Literal["old", "new", "other", "missing", "refused"]
+"""What a file holds: the text before the last change, the text after it, somebody else's, or none."""
+Ruling = Literal["adopted", "undone", "discarded"]
+_RULINGS: Mapping[Action, Ruling] = {"adopt": "adopted", "undo": "undone", "discard": "discarded"}
+State = Literal["pending", "partly adopted", "adopted", "discarded", "replaced", "interrupted"]
 
 
 class ProposedEdit(StoredRecord):
@@ -223,8 +106,19 @@ class ProposedFile(StoredRecord):
         return unified(old or "", new or "", "/dev/null" if old is None else self.path, self.path)
 
 
-class NightProposal(StoredRecord):
-    """What a night proposes, for one project."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a person decided on one edit."""
+
+    proposal: str
+    target: ProposedFile
+    edit: ProposedEdit
+    decision: Ruling
+    time: datetime
+
+
+class Proposal(StoredRecord):
+    """What a night proposes for one project, and what was decided on it."""
 
     format: Literal["skillopt_sleep.proposal.v1"] = "skillopt_sleep.proposal.v1"
     id: str
@@ -235,6 +129,8 @@ class NightProposal(StoredRecord):
     cost: Cost
     notes: tuple[str, ...] = ()
     simulated: bool = False
+    history: History = Field(default_factory=History, exclude=True)
+    """What was decided; it stands in the journal and not in the proposal's own file."""
 
     @property
     def edits(self) -> tuple[ProposedEdit, ...]:
@@ -247,9 +143,10 @@ class NightProposal(StoredRecord):
         real = (target for target in self.targets if target.judgement.significance == "real")
         return frozenset(edit.id for target in real for edit in target.edits if edit.is_measured)
 
-    def flagged(self, among: Collection[int]) -> frozenset[int]:
-        """Of these edits those that hold something a person must have read, and what stands inside of one."""
-        found = {edit.id for edit in self.edits if edit.flags and edit.id in among}
+    @property
+    def flagged(self) -> frozenset[int]:
+        """The open edits that hold something a person must have read, and those that stand inside of one."""
+        found = {edit.id for edit in self.edits if edit.flags and edit.id in self.pending}
         while more := {edit.id for edit in self.edits if found & set(edit.needs)} - found:
             found |= more
         return frozenset(found)
@@ -262,120 +159,148 @@ class NightProposal(StoredRecord):
         """What the held-out tasks say of each target that these edits change, in words."""
         return tuple(f"{target.name}: {_finding(target, chosen)}" for target in self.touched(chosen))
 
+    @property
+    def state(self) -> State:
+        """Where the proposal stands."""
+        every, history = {edit.id for edit in self.edits}, self.history
+        if history.open is not None:
+            return "interrupted"
+        if history.replaced_by:
+            return "replaced"
+        if every <= history.discarded:
+            return "discarded"
+        if every <= history.discarded | history.adopted:
+            return "adopted"
+        return "partly adopted" if history.adopted else "pending"
+
+    @property
+    def note(self) -> str:
+        """What else a person should know of where it stands."""
+        if self.history.replaced_by:
+            return f"by {self.history.replaced_by}"
+        if self.history.open is None:
+            return ""
+        return (
+            f"The last {self.history.open.action} was interrupted; the next adopt, undo or discard finishes"
+            " it, or drops it where no file had changed."
+        )
+
+    @property
+    def decided(self) -> dict[int, Literal["pending", "adopted", "discarded"]]:
+        """What was decided on each edit."""
+        adopted, discarded = self.history.adopted, self.history.discarded
+        return {
+            edit.id: "adopted" if edit.id in adopted else "discarded" if edit.id in discarded else "pending"
+            for edit in self.edits
+        }
+
+    def on_disk(self, target: ProposedFile, roots: Sequence[Path]) -> tuple[Disk, str]:
+        """What the live file of a target holds, and the reason in words.
+
+        Unless a change was interrupted, *old* is the proposal's first text, *new* has all adopted edits.
+        """
+        try:
+            live = digest(confined(Path(target.path), roots).content())
+        except (UsageError, OSError) as error:
+            return "refused", str(error)
+        changing = self.history.open.files if self.history.open is not None else ()
+        file = next((file for file in changing if file.name == target.name), None)
+        has_adopted = file is None and bool(self.history.adopted & set(target.merged.edits))
+        old, new = (file.old, file.new) if file else (target.pin, digest(target.data(self.history.adopted)))
+        if live == old and not (live is None and has_adopted):
+            return "old", "" if live is not None else "It is not there yet."
+        if live == new:
+            return "new", ""
+        if live is None:
+            return "missing", "The file is not there any more."
+        return "other", "The file was edited since; adopt and undo would not overwrite it."
+
+    def decisions(self) -> Iterator[Decision]:
+        """The last decision on every edit that has one."""
+        last = {edit: change for change in self.history.changes for edit in change.taken}
+        for target in self.targets:
+            for edit in target.edits:
+                if (change := last.get(edit.id)) is not None:
+                    yield Decision(
+                        proposal=self.id,
+                        target=target,
+                        edit=edit,
+                        decision=_RULINGS[change.action],
+                        time=change.time,
+                    )
+
+    @property
+    def pending(self) -> frozenset[int]:
+        """The edits that nothing was decided on."""
+        if self.history.replaced_by:
+            return frozenset()
+        every = frozenset(edit.id for edit in self.edits)
+        return every - self.history.adopted - self.history.discarded
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether nothing at all was decided on it."""
+        return not self.history.changes and bool(self.pending)
+
+    @property
+    def free_to_adopt(self) -> frozenset[int]:
+        """The open edits that are adopted without being named: shown to help, and nothing in them flagged."""
+        return self.pending & self.shown - self.flagged
+
+    def chosen(self, action: Action | None, targets: Sequence[str], edits: Sequence[int]) -> frozenset[int]:
+        """The edits a person named: by target those that are open, by number exactly those; all that are open
+        where none is named. Without an action all may be named. What is not `free_to_adopt` is adopted by its
+        number alone.
+        """
+        every = frozenset(edit.id for edit in self.edits)
+        open_ones = self.pending if action else every
+        by_name = {target.name: frozenset(target.merged.edits) for target in self.targets}
+        chosen = frozenset[int]() if targets or edits else self.pending
+        for name in targets:
+            if name not in by_name:
+                raise UnknownName(f"target of proposal {self.id}", name, by_name)
+            chosen |= by_name[name] & open_ones
+        if action == "adopt":
+            if chosen and not chosen & self.free_to_adopt:
+                raise UsageError(self._by_number_alone(chosen))
+            chosen &= self.free_to_adopt
+        for edit in edits:
+            if edit not in every:
+                known = ", ".join(str(one.id) for one in self.edits)
+                raise UsageError(f"Proposal {self.id} has no edit {edit}; it has {known}.")
+            if edit not in open_ones:
+                done = "discarded; the next night may propose it anew"
+                if edit in self.history.adopted:
+                    done = "adopted already; `undo` takes it back"
+                if self.history.replaced_by:
+                    done = f"replaced by proposal {self.history.replaced_by}"
+                raise UsageError(f"Edit {edit} of proposal {self.id} is {done}. Nothing was changed.")
+            one = next(one for one in self.edits if one.id == edit)
+            chosen |= {edit, *(need for need in one.needs if need in open_ones and self.is_bare_page(need))}
+        if not chosen:
+            raise UsageError(
+                f"Nothing of proposal {self.id} is left to {action or 'show'} there: all of it is"
+                " decided. See `skillopt sleep status`."
+            )
+        return chosen
+
+    def _by_number_alone(self, chosen: Collection[int]) -> str:
+        """Why these edits are not taken unnamed, with the words that are flagged."""
+        said = [f"Edit {edit.id}: {flag}" for edit in self.edits for flag in edit.flags if edit.id in chosen]
+        named = " ".join(f"--edit {edit}" for edit in sorted(chosen))
+        why = "is flagged or not shown to help" if said else "is not shown to help"
+        left = f"What is left of proposal {self.id} {why}."
+        return printable("\n".join([f"{left} Read it, then adopt by number what you want: {named}.", *said]))
+
+    def is_bare_page(self, edit: int) -> bool:
+        """Whether an edit is only the page that others are written on: it comes along with them."""
+        found = next(one for one in self.edits if one.id == edit)
+        return not found.flags and all(evidence.edit.get("op") == "new_file" for evidence in found.evidence)
+
 
 def _finding(target: ProposedFile, chosen: Collection[int]) -> str:
     measured = {edit.id for edit in target.edits if edit.is_measured}
     if not measured & set(chosen):
-        return f"not proven yet: {_NOT_MEASURED}"
+        return f"not proven yet: {NOT_MEASURED}"
     is_part = bool(target.judgement.pairs) and not measured <= set(chosen)
     return target.judgement.finding + (", measured with all edits together" if is_part else "")
-
-
-class DraftStep(StoredRecord):
-    """An edit that was applied: the text after it, of a memory file what nights learned, and its evidence."""
-
-    text: str
-    evidence: EditEvidence
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetDraft:
-    """A target as a night hands it in: the whole file as it was read, and the steps from there."""
-
-    name: str
-    kind: Kind
-    path: Path
-    before: str | None
-    steps: Sequence[DraftStep]
-    judgement: Judgement
-
-
-def live_text(path: Path, roots: Sequence[Path], kind: Kind) -> str | None:
-    """The text of a target as it is now, for a night to start from; None where there is no file.
-
-    Raises `UsageError` for a place that adoption would refuse, so that no night is paid for it, and
-    `SkillError` for what is not UTF-8.
-    """
-    if kind == "skill":
-        _refuse_unless(path.suffix == ".md", path, kind)
-    found = confined(path, roots).content()
-    with as_usage_error(path, "read", "", SkillError):
-        return None if found is None else found.decode("utf-8")
-
-
-def proposed(
-    drafts: Sequence[TargetDraft],
-    roots: Sequence[Path],
-    is_memory_file: IsMemoryFile,
-    origins: TextOrigins | None = None,
-) -> tuple[ProposedFile, ...]:
-    """The targets of a proposal, with the flags of every edit where `origins` are given. Raises `UsageError`
-    for one that could not be adopted.
-    """
-    if not drafts:
-        raise UsageError("A proposal without a target proposes nothing.")
-    targets: list[ProposedFile] = []
-    places: set[str] = set()
-    for draft in drafts:
-        file = confined(draft.path, roots)
-        file.read()
-        if file.folded in places or draft.name in {target.name for target in targets}:
-            raise UsageError(
-                f"{draft.name} ({draft.path}) is in the proposal twice, or as some systems take its name."
-            )
-        places.add(file.folded)
-        fits = is_memory_file(draft.path) if draft.kind == "memory" else draft.path.suffix == ".md"
-        _refuse_unless(fits, draft.path, draft.kind)
-        targets.append(_proposed(draft, file.path, 1 + sum(len(target.edits) for target in targets)))
-    return tuple(targets if origins is None else (_flagged(target, origins) for target in targets))
-
-
-def _flagged(target: ProposedFile, origins: TextOrigins) -> ProposedFile:
-    """The target with what in its edits could steer an agent and is not out of the file as it was."""
-    known = replace(origins, own=(*origins.own, target.before or ""))
-    parts = {edit.id: target.merged.part(edit.id)[1] for edit in target.edits}
-    whole = "".join({"add": one.text, "keep": "\n\n", "cut": ""}[one.kind] for one in target.merged.segments)
-    flags = SteeringCheck(known).flags_by_part(parts, whole)
-    edits = tuple(edit.model_copy(update={"flags": flags[edit.id]}) for edit in target.edits)
-    return target.model_copy(update={"edits": edits})
-
-
-def _refuse_unless(fits: bool, path: Path, kind: Kind) -> None:
-    if not fits:
-        raise UsageError(
-            f"{path} is not the name of a {kind} file, so nothing is proposed for it. A skill is a .md file."
-        )
-
-
-def _proposed(draft: TargetDraft, path: Path, first: int) -> ProposedFile:
-    before = draft.before or ""
-    if draft.kind == "memory":
-        # In our block all lines end, whatever the file does, so that its last rule is a line like any other.
-        texts = [learned(before) or "", *(step.text.strip("\n") for step in draft.steps)]
-        newline, texts = "\n", [f"{to_lf(text)}\n" if text.strip() else "" for text in texts]
-    else:
-        newline, texts = Document(before).newline, [before, *(step.text for step in draft.steps)]
-    merged = merge(texts, newline=newline, first=first)
-    edits = tuple(
-        ProposedEdit(
-            id=number,
-            evidence=tuple(draft.steps[step - 1].evidence for step in merged.sources[number]),
-            needs=merged.needs.get(number, ()),
-        )
-        for number in merged.text.edits
-    )
-    if not edits:
-        raise UsageError(f"Nothing is proposed for {draft.name}: its text stays as it is.")
-    if merged.text.text(()) != texts[0] or merged.text.text(merged.text.edits) != texts[-1]:
-        raise AssertionError(f"the merged text of {draft.name} does not give its texts back")
-    target = ProposedFile(
-        name=draft.name,
-        kind=draft.kind,
-        path=str(path),
-        before=draft.before,
-        merged=merged.text,
-        edits=edits,
-        judgement=draft.judgement,
-    )
-    target.checked(target.merged.edits)
-    return target

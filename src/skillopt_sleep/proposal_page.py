@@ -6,7 +6,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from skillopt_sleep.proposal import Judgement, NightProposal, ProposedEdit, ProposedFile
+from skillopt_sleep.judgement import Judgement
+from skillopt_sleep.proposal import Proposal, ProposedEdit, ProposedFile
 
 _LONGEST = 300
 _NAMED = 5
@@ -14,7 +15,7 @@ _NAMED = 5
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~&])")
 
 
-def page(proposal: NightProposal) -> str:
+def page(proposal: Proposal) -> str:
     """The proposal as Markdown: verdict, paired tasks, cost, each edit with its evidence and effect."""
     return "\n\n".join(_page(proposal)) + "\n"
 
@@ -31,7 +32,7 @@ def flag_lines(edit: ProposedEdit) -> Iterator[str]:
     yield from (plain(f"FLAGGED, {flag}") for flag in edit.flags)
 
 
-def _page(proposal: NightProposal) -> Iterator[str]:
+def _page(proposal: Proposal) -> Iterator[str]:
     """The blocks of the page, between which stands an empty line."""
     yield f"# Proposal {proposal.id}"
     if proposal.simulated:
@@ -44,11 +45,10 @@ def _page(proposal: NightProposal) -> Iterator[str]:
     yield "\n".join([*facts, *(f"- {_inline(note)}" for note in proposal.notes)])
     for target in proposal.targets:
         yield from _target(target)
-    every = [edit.id for edit in proposal.edits]
-    free = len(proposal.shown - proposal.flagged(every))
     yield (
         f"Nothing has changed yet. `skillopt sleep adopt {proposal.id}` takes what is shown to help and not"
-        f" flagged, {free} of {len(every)}, and asks about the rest; `--edit N` takes one, `discard` none."
+        f" flagged, {len(proposal.free_to_adopt)} of {len(proposal.edits)}, and asks about the rest; `--edit"
+        " N` takes one, `discard` none."
     )
 
 

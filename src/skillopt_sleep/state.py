@@ -1,69 +1,31 @@
-"""What nights keep of a project - where the next harvest starts, the open night, how others ended - and what
-those teach: tasks that come again, an older text to compare with.
+"""What nights keep of a project: where the next harvest starts, and the plans of nights with what they teach:
+tasks that come again, an older text to compare with.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from skillopt.agents import is_memory_file
 from skillopt.errors import UsageError
 from skillopt.files import lock_privately, write_json
 from skillopt_sleep.plan import EarlierSkill, NightPlan, NightTarget
+from skillopt_sleep.proposal import Decision
 from skillopt_sleep.readings import Readings
 from skillopt_sleep.requests import normal
 from skillopt_sleep.settings import NightSettings
-from skillopt_sleep.store import Decision, Store
+from skillopt_sleep.store import Store
 from skillopt_sleep.tasks import NightTask
 
-KEPT = 200
-"""Nights whose outcome is remembered."""
 COMPARED = 20
 """Past tasks that are kept for the comparison, the newest."""
-
-
-class SkillRow(BaseModel):
-    """How one skill of a night ended: a row of the report."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: str
-    path: str
-    action: str
-    accepted: bool
-    verified: bool
-    baseline: float | None
-    candidate: float | None
-    tasks: int
-    edits: int
-    """Proposed to the person."""
-    rejected: int
-    """Tried and not accepted by the gate."""
-    why: str
-
-
-class NightRecord(BaseModel):
-    """How a night ended."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    number: int
-    started: datetime
-    ended: datetime
-    sessions: int
-    tasks: int
-    outcome: str
-    proposal: str | None = None
-    tokens: int | None = None
-    dollars: float | None = None
-    skills: tuple[SkillRow, ...] = ()
 
 
 class ProjectState(BaseModel):
@@ -71,24 +33,12 @@ class ProjectState(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    version: int = 1
+    version: int = 2
     project: str
     night: int = 0
     open: int | None = None
     next_since: datetime | None = None
-    terms: str = ""
-    """Hash of the models and settings of the last night that ended."""
-    seen: dict[str, int] = {}
-    """The sessions it knew, and how many turns of each."""
-    nights: tuple[NightRecord, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NightLog:
-    """The end of the log of scheduled nights, and when it was last written."""
-
-    written: datetime
-    lines: tuple[str, ...]
+    """From when on the next night reads."""
 
 
 def project_id(project: Path | str) -> str:
@@ -110,7 +60,7 @@ class NightHome:
     @property
     def store(self) -> Store:
         """The user's proposals."""
-        return Store(state=self.folder, is_memory_file=is_memory_file)
+        return Store(state=self.folder)
 
     @property
     def readings(self) -> Readings:
@@ -144,8 +94,10 @@ class ProjectHome:
         """Where a scheduled night writes."""
         return self.folder / "night.log"
 
-    def log_tail(self, lines: int = 20) -> NightLog | None:
-        """The end of the log, without control characters; None where no night has written one yet."""
+    def log_tail(self, most: int = 20) -> dict[str, Any] | None:
+        """When the log was last `written` and its last `lines`, without control characters; None where no
+        night has written one yet.
+        """
         try:
             with self.log.open("rb") as file:
                 file.seek(max(0, file.seek(0, 2) - 64 * 1024))
@@ -159,7 +111,7 @@ class ProjectHome:
             "".join(char if char.isprintable() or char == "\t" else " " for char in line).rstrip()
             for line in text.split("\n")
         )
-        return NightLog(written=written, lines=tuple(filter(None, shown))[-lines:])
+        return {"written": written.isoformat(), "lines": list(filter(None, shown))[-most:]}
 
     @property
     def rollouts(self) -> Path:
@@ -189,8 +141,18 @@ class ProjectHome:
 
     def save(self, state: ProjectState) -> None:
         """Write it down, whole or not at all."""
-        kept = state.model_copy(update={"nights": state.nights[-KEPT:]})
-        write_json(self.folder / "state.json", kept.model_dump(mode="json"), mode=0o600)
+        write_json(self.folder / "state.json", state.model_dump(mode="json"), mode=0o600)
+
+    def ended(self, most: int) -> list[NightPlan]:
+        """The last nights that ended, as far as they can be read, the oldest first."""
+        found: list[NightPlan] = []
+        for number in range(self.load().night, 0, -1):
+            with suppress(UsageError):  # one that somebody cleared away
+                plan = NightPlan.load(self.night(number))
+                found += [plan] if plan.ended is not None else []
+            if len(found) == most:
+                break
+        return found[::-1]
 
 
 def earlier_nights(home: ProjectHome, before: int) -> list[NightPlan]:
@@ -216,24 +178,20 @@ def remembered_tasks(nights: Sequence[NightPlan]) -> list[NightTask]:
 
 
 def _proposed_for(
-    target: NightTarget, earlier: Sequence[NightPlan], ended: Iterable[NightRecord], ids: Collection[str]
+    target: NightTarget, earlier: Sequence[NightPlan], ids: Collection[str]
 ) -> list[tuple[int, NightTarget]]:
     """The same file in the earlier nights that made one of these proposals, the oldest first."""
-    numbers = {one.number for one in ended if one.proposal in ids}
-    nights = [night for night in earlier if night.number in numbers]
+    nights = [night for night in earlier if night.proposal in ids]
     return [(night.number, other) for night in nights for other in night.targets if other.path == target.path]
 
 
 def with_open_proposal(
-    target: NightTarget,
-    earlier: Sequence[NightPlan],
-    ended: Iterable[NightRecord],
-    open_ones: Collection[str],
+    target: NightTarget, earlier: Sequence[NightPlan], undecided: Collection[str]
 ) -> tuple[NightTarget, str]:
     """The target with what the newest earlier night proposed for this very text, where nobody has decided on
     it yet: tonight's tasks judge it again, with those that came since. And that in words.
     """
-    for number, other in reversed(_proposed_for(target, earlier, ended, open_ones)):
+    for number, other in reversed(_proposed_for(target, earlier, undecided)):
         is_same = (other.before, other.seed, other.files) == (target.before, target.seed, target.files)
         if is_same and other.outcome is not None and other.outcome.edits:
             said = f"what night {number} proposed waits for you, and is measured again tonight."
@@ -244,7 +202,6 @@ def with_open_proposal(
 def with_earlier_skill(
     target: NightTarget,
     earlier: Sequence[NightPlan],
-    ended: Iterable[NightRecord],
     decisions: Iterable[Decision],
     *,
     tonight: int,
@@ -254,7 +211,7 @@ def with_earlier_skill(
     path = str(target.path)
     adopted = {one.proposal for one in decisions if one.decision == "adopted" and one.target.path == path}
     recent = [night for night in earlier if tonight - window <= night.number < tonight]
-    found = _proposed_for(target, recent, ended, adopted)
+    found = _proposed_for(target, recent, adopted)
     if not found:
         return target, (
             f"no slow update: nothing of the last {window} nights was adopted, so there is no older text to"

@@ -11,13 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from skillopt.agents import agents, is_memory_file, memory_files, skill_folders
+from skillopt.changes.files import confined
 from skillopt.errors import SkillError, UsageError
+from skillopt.files import as_usage_error
 from skillopt.runs.words import count
 from skillopt.skill.document import SKILL_FILE, Document
 from skillopt.skill.folder import load_skill
 from skillopt.skill.spec import violations
 from skillopt_sleep.plan import NightTarget
-from skillopt_sleep.proposal import live_text
+from skillopt_sleep.proposal import Kind
 from skillopt_sleep.settings import NightSettings
 from skillopt_sleep.tasks import NightTask
 from skillopt_sleep.texts import learned, with_learned
@@ -263,6 +265,27 @@ def check_skills(used: Iterable[tuple[str, ...]], settings: NightSettings, place
             return
     if refused:
         raise refused[0]
+
+
+def live_text(path: Path, roots: Sequence[Path], kind: Kind) -> str | None:
+    """The text of a target as it is now, for a night to start from; None where there is no file.
+
+    Raises `UsageError` for a place that adoption would refuse, so that no night is paid for it, and
+    `SkillError` for what is not UTF-8.
+    """
+    if kind == "skill":
+        refuse_unless_it_fits(path.suffix == ".md", path, kind)
+    found = confined(path, roots).content()
+    with as_usage_error(path, "read", "", SkillError):
+        return None if found is None else found.decode("utf-8")
+
+
+def refuse_unless_it_fits(fits: bool, path: Path, kind: Kind) -> None:
+    """Raise `UsageError` for a file that has not the name of its kind."""
+    if not fits:
+        raise UsageError(
+            f"{path} is not the name of a {kind} file, so nothing is proposed for it. A skill is a .md file."
+        )
 
 
 def target_of(path: Path, tasks: Sequence[NightTask], roots: Sequence[Path]) -> NightTarget:

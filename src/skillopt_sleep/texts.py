@@ -64,17 +64,12 @@ class MergedText(StoredRecord):
         return cut, added
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Merge:
-    """A merged text; of each edit its positions in the chain, and the edits that it stands inside of."""
-
-    text: MergedText
-    sources: Mapping[int, tuple[int, ...]]
-    needs: Mapping[int, tuple[int, ...]]
-
-
-def merge(texts: Sequence[str], *, newline: str, first: int = 1) -> Merge:
-    """Merge a chain of texts, the first as it is. Edits are numbered from `first`, in document order."""
+def merge(
+    texts: Sequence[str], *, newline: str, first: int = 1
+) -> tuple[MergedText, Mapping[int, tuple[int, ...]], Mapping[int, tuple[int, ...]]]:
+    """Merge a chain of texts, the first as it is. Edits are numbered from `first`, in document order. Of each
+    edit also its positions in the chain, and the edits that it stands inside of.
+    """
     chains = [_LINE.findall(text + newline if _is_open(text) else text) for text in texts]
     tokens = [_Token(line) for line in chains[0]]
     joined = _Joined()
@@ -101,7 +96,7 @@ def merge(texts: Sequence[str], *, newline: str, first: int = 1) -> Merge:
         open_before=_is_open(texts[0]),
         open_after=_is_open(texts[-1]),
     )
-    return Merge(text=made, sources=sources, needs=_needs(segments, sources))
+    return made, sources, _needs(segments, sources)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from statistics import fmean
 from typing import Protocol
 
 from skillopt import run
-from skillopt.agents import is_memory_file
 from skillopt.errors import BudgetSpent, UsageError
 from skillopt.evaluation.compare import compare
 from skillopt.evaluation.significance import significance
@@ -27,19 +26,18 @@ from skillopt.skill.document import Document
 from skillopt.skill.edits import OPS, apply
 from skillopt.skill.store import Skills
 from skillopt_sleep.context import NightContext
-from skillopt_sleep.drafts import drafts_of
+from skillopt_sleep.drafts import drafts_of, proposed_files
 from skillopt_sleep.job import NightJobs, cost_of
-from skillopt_sleep.plan import NightPlan, NightTarget, SkillOutcome, total_cost
-from skillopt_sleep.proposal import (
+from skillopt_sleep.judgement import (
     AnswerPair,
     Cost,
-    DraftStep,
     EditEvidence,
     Judgement,
     TaskScores,
     mean_gain,
-    proposed,
+    total_cost,
 )
+from skillopt_sleep.plan import NightPlan, NightTarget, SkillOutcome
 
 UNMEASURED, REFUSED = "not measured", "refused"
 """Actions beside the gate's: nothing was measured, or what it accepted may not be staged."""
@@ -104,7 +102,7 @@ class NightTraining:
         if not outcome.edits:
             return outcome
         try:
-            proposed(drafts_of(target, outcome), self.context.places.roots, is_memory_file)
+            proposed_files(drafts_of(target, outcome), self.context.places.roots)
         except UsageError as error:
             why = f"What was learned may not be proposed. {error}"
             judged = outcome.judgement.model_copy(update={"action": REFUSED, "why": why})
@@ -186,8 +184,7 @@ def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOut
         judgement=judgement,
         cost=cost_of(opened),
         edits=tuple(
-            one.model_copy(update={"evidence": one.evidence.model_copy(update={"measured": is_shown})})
-            for one in _edits(history, skills, state, target)
+            one.model_copy(update={"measured": is_shown}) for one in _edits(history, skills, state, target)
         )
         if changed
         else (),
@@ -260,7 +257,7 @@ def _slow_update(history: Sequence[Event], target: NightTarget) -> Iterator[str]
 
 def _edits(
     history: Sequence[Event], skills: Skills, final: State, target: NightTarget
-) -> Iterator[DraftStep]:
+) -> Iterator[EditEvidence]:
     """Every accepted edit up to the best skill, in the order in which they were taken."""
     current = final.seed
     if target.carried is not None:
@@ -288,8 +285,7 @@ def _edits(
             elif after != current:
                 edit = {"op": "slow_update", "content": longer.slow_update_content}
                 why = (longer.reasoning or "")[:500]
-                evidence = EditEvidence(edit=edit, place=str(place), why=why)
-                yield DraftStep(text=skills.get(after).whole, evidence=evidence)
+                yield EditEvidence(text=skills.get(after).whole, edit=edit, place=str(place), why=why)
             current = after
             if current == final.best:
                 return
@@ -301,7 +297,7 @@ def _step(
     update: Updated | None,
     record: StepRecord,
     about: EditEvidence,
-) -> Iterator[DraftStep]:
+) -> Iterator[EditEvidence]:
     """The edits of a step one at a time, where they lead to its text so; else the step as one change."""
     taken = [one for one in (update.outcomes if update is not None else ()) if one.state == "applied"]
     if record.accepted is not None:
@@ -309,11 +305,11 @@ def _step(
     edits = [one.edit for one in taken]
     texts = [apply(edits[:count], before).document.whole for count in range(1, len(edits) + 1)]
     if not texts or texts[-1] != after.whole:
-        yield DraftStep(text=after.whole, evidence=about)
+        yield about.model_copy(update={"text": after.whole})
         return
     for edit, text in zip(edits, texts, strict=True):
         why = str(edit.evidence.get("rationale") or edit.evidence.get("reasoning") or "")[:500]
-        yield DraftStep(text=text, evidence=about.model_copy(update={"edit": edit.as_json(), "why": why}))
+        yield about.model_copy(update={"text": text, "edit": edit.as_json(), "why": why})
 
 
 def _about(place: Place, failed: Sequence[str], target: NightTarget) -> EditEvidence:

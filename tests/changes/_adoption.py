@@ -7,17 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from skillopt.agents import is_memory_file
 from skillopt_sleep.adoption import Adoption
-from skillopt_sleep.proposal import (
-    Cost,
-    DraftStep,
-    EditEvidence,
-    Judgement,
-    NightProposal,
-    TargetDraft,
-    TaskScores,
-)
+from skillopt_sleep.drafts import FileDraft
+from skillopt_sleep.judgement import Cost, EditEvidence, Judgement, TaskScores
+from skillopt_sleep.proposal import Proposal
 from skillopt_sleep.store import Store
 
 SKILL = (
@@ -67,7 +60,7 @@ class World:
         self.project = self.home / "project"
         self.skill = self.skills / "notes" / "SKILL.md"
         self.memory = self.project / "CLAUDE.md"
-        self.store = Store(state=self.home / "state", is_memory_file=is_memory_file)
+        self.store = Store(state=self.home / "state")
 
     def write(self) -> World:
         """Put the person's files down."""
@@ -94,34 +87,32 @@ class World:
 
     def skill_draft(
         self, *texts: str, name: str = "notes", path: Path | None = None, before: str | None = SKILL
-    ) -> TargetDraft:
+    ) -> FileDraft:
         steps = [
-            DraftStep(
+            EditEvidence(
                 text=text,
-                evidence=EditEvidence(
-                    edit={"op": "replace", "rationale": f"reason {number}"},
-                    place=f"e1/s{number}",
-                    tasks=("t1",),
-                ),
+                edit={"op": "replace", "rationale": f"reason {number}"},
+                place=f"e1/s{number}",
+                tasks=("t1",),
             )
             for number, text in enumerate(texts or (FIRST, SECOND, THIRD), 1)
         ]
-        return TargetDraft(
+        return FileDraft(
             name=name, kind="skill", path=path or self.skill, before=before, steps=steps, judgement=JUDGED
         )
 
     def memory_draft(
         self, *inner: str, name: str = "CLAUDE.md", path: Path | None = None, before: str | None = MEMORY
-    ) -> TargetDraft:
+    ) -> FileDraft:
         steps = [
-            DraftStep(text=text, evidence=EditEvidence(why=f"asked {number} times"))
+            EditEvidence(text=text, why=f"asked {number} times")
             for number, text in enumerate(inner or ("- Run make.",), 1)
         ]
-        return TargetDraft(
+        return FileDraft(
             name=name, kind="memory", path=path or self.memory, before=before, steps=steps, judgement=JUDGED
         )
 
-    def stage(self, *drafts: TargetDraft, roots: Sequence[Path] | None = None) -> NightProposal:
+    def stage(self, *drafts: FileDraft, roots: Sequence[Path] | None = None) -> Proposal:
         return self.store.stage(
             drafts or (self.skill_draft(), self.memory_draft()),
             roots=roots or self.roots,
@@ -134,7 +125,7 @@ class World:
     def disks(self) -> dict[str, str]:
         """What `status` says each target of the newest proposal holds."""
         shown = self.adoption().status().proposals[0]
-        return {target.name: shown.on_disk(target, self.roots)[0] for target in shown.proposal.targets}
+        return {target.name: shown.on_disk(target, self.roots)[0] for target in shown.targets}
 
     def files(self) -> dict[str, bytes]:
         """Everything below the roots, by name."""

@@ -311,7 +311,7 @@ def test_a_file_changed_once_the_move_is_written_down_is_left_out_and_said(world
     )
     assert (world.skill.read_bytes(), world.memory.read_bytes()) == (THIRD.encode(), b"somebody else's")
     (shown,) = world.adoption().status().proposals
-    assert (shown.state, shown.edits[4], list(world.disks().values())) == (
+    assert (shown.state, shown.decided[4], list(world.disks().values())) == (
         "partly adopted",
         "pending",
         ["new", "other"],
@@ -355,7 +355,7 @@ def test_a_symlinked_target_is_refused_and_what_it_leads_to_is_untouched(world: 
         world.adoption().adopt()
     assert victim.read_bytes() == SKILL.encode() and world.skill.is_symlink()
     (shown,) = world.adoption().status().proposals
-    disk, note = shown.on_disk(shown.proposal.targets[0], world.roots)
+    disk, note = shown.on_disk(shown.targets[0], world.roots)
     assert disk == "refused" and "symbolic link" in note
     with pytest.raises(UsageError, match="symbolic link"):
         world.stage(world.skill_draft())
@@ -456,7 +456,7 @@ def test_of_four_nights_in_parallel_one_is_adopted_and_the_others_are_refused_by
     shown = world.adoption().status()
     adopted = [one for one in shown.proposals if one.state == "adopted"]
     assert len(adopted) == 1 and shown.refused == {}
-    (target,) = adopted[0].proposal.targets
+    (target,) = adopted[0].targets
     assert world.skill.read_bytes() == target.data(target.merged.edits)
     assert sorted(answer.strip() for answer, _ in said).count("refused") == 3
 
@@ -467,14 +467,14 @@ def test_of_four_nights_in_parallel_one_is_adopted_and_the_others_are_refused_by
 def test_status_tells_where_everything_stands(world: World) -> None:
     world.stage()
     (shown,) = world.adoption().status().proposals
-    assert (shown.state, set(shown.edits.values()), list(world.disks().values())) == (
+    assert (shown.state, set(shown.decided.values()), list(world.disks().values())) == (
         "pending",
         {"pending"},
         ["old", "old"],
     )
     world.adoption().adopt(edits=[1])
     (shown,) = world.adoption().status().proposals
-    assert (shown.state, shown.edits, list(world.disks().values())) == (
+    assert (shown.state, shown.decided, list(world.disks().values())) == (
         "partly adopted",
         {1: "adopted", 2: "pending", 3: "pending", 4: "pending"},
         ["new", "old"],
@@ -493,7 +493,7 @@ def test_status_of_a_new_skill_says_that_it_is_not_there_yet_and_when_it_went_aw
 
     def shown() -> tuple[str, str]:
         (shown,) = world.adoption().status().proposals
-        return shown.on_disk(shown.proposal.targets[0], world.roots)
+        return shown.on_disk(shown.targets[0], world.roots)
 
     assert shown() == ("old", "It is not there yet.")
     world.adoption().adopt()

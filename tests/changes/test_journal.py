@@ -77,7 +77,7 @@ def test_what_somebody_edits_after_a_crash_stays_and_the_rest_is_finished(world:
     assert set(world.disks().values()) == {"other"}
     (said,) = world.adoption().recover()
     assert "CLAUDE.md had been edited meanwhile" in said
-    assert world.adoption().status().proposals[0].edits == {
+    assert world.adoption().status().proposals[0].decided == {
         1: "adopted",
         2: "adopted",
         3: "adopted",

@@ -27,7 +27,7 @@ TEXTS = st.builds(
 
 @given(texts=st.lists(TEXTS, min_size=2, max_size=5), newline=st.sampled_from(["\n", "\r\n"]))
 def test_no_edit_gives_the_first_text_and_all_edits_the_last(texts: list[str], newline: str) -> None:
-    merged = merge(texts, newline=newline, first=5).text
+    merged, _, _ = merge(texts, newline=newline, first=5)
     assert merged.text(()) == texts[0]
     assert merged.text(merged.edits) == texts[-1] or not merged.edits
     assert merged.edits == tuple(range(5, 5 + len(merged.edits)))
@@ -35,28 +35,28 @@ def test_no_edit_gives_the_first_text_and_all_edits_the_last(texts: list[str], n
 
 @given(texts=st.lists(TEXTS, min_size=2, max_size=5), pick=st.sets(st.integers(1, 5)))
 def test_a_choice_of_edits_holds_only_lines_of_the_texts(texts: list[str], pick: set[int]) -> None:
-    merged = merge(texts, newline="\n").text
+    merged, _, _ = merge(texts, newline="\n")
     lines = {line for text in texts for line in (text if text.endswith("\n") else f"{text}\n").split("\n")}
     assert set(merged.text(pick).split("\n")) <= lines | {""}
 
 
 def test_edits_that_touch_different_places_are_apart_and_those_that_rewrite_each_other_are_one() -> None:
-    merged = merge(["a\nb\nc\n", "a\nB\nc\n", "a\nB\nc\nd\n", "a\nB\nc\nD\n"], newline="\n")
-    assert merged.sources == {1: (1,), 2: (2, 3)}
-    assert merged.text.text({1}) == "a\nB\nc\n"
-    assert merged.text.text({2}) == "a\nb\nc\nD\n"
+    texts = ["a\nb\nc\n", "a\nB\nc\n", "a\nB\nc\nd\n", "a\nB\nc\nD\n"]
+    merged, sources, _ = merge(texts, newline="\n")
+    assert sources == {1: (1,), 2: (2, 3)}
+    assert (merged.text({1}), merged.text({2})) == ("a\nB\nc\n", "a\nb\nc\nD\n")
 
 
 def test_rules_added_behind_a_last_line_without_newline_can_be_taken_apart() -> None:
-    merged = merge(["a", "a\nb", "a\nb\nc"], newline="\n").text
+    merged, _, _ = merge(["a", "a\nb", "a\nb\nc"], newline="\n")
     assert [merged.text(pick) for pick in ((), {1}, {2}, {1, 2})] == ["a", "a\nb", "a\nc", "a\nb\nc"]
 
 
 def test_an_edit_wrapped_around_another_needs_it_and_not_the_other_way_round() -> None:
-    merged = merge(["a\n", "a\nx\n", "a\n<\nx\n>\n"], newline="\n")
-    later = next(number for number, steps in merged.sources.items() if steps == (2,))
-    earlier = next(number for number, steps in merged.sources.items() if steps == (1,))
-    assert merged.needs == {later: (earlier,)}
+    _, sources, needs = merge(["a\n", "a\nx\n", "a\n<\nx\n>\n"], newline="\n")
+    later = next(number for number, steps in sources.items() if steps == (2,))
+    earlier = next(number for number, steps in sources.items() if steps == (1,))
+    assert needs == {later: (earlier,)}
 
 
 @given(text=TEXTS, content=TEXTS, other=TEXTS)

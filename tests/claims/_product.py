@@ -117,9 +117,9 @@ from skillopt.trackers.port import TrackerPlugin
 from skillopt.train.closing import after_verdict as adopt
 from skillopt.train.plan import Plan, cosine
 from skillopt.transcripts import Homes, harvest
-from skillopt_sleep.proposal import NightProposal
+from skillopt_sleep.proposal import Proposal as NightProposal
 from skillopt_sleep.settings import NightSettings, read_settings
-from skillopt_sleep.tasks import read_tasks
+from skillopt_sleep.tasks_file import read_tasks
 
 SkillAware, OptimizerSettings, Optimizer = (
     aware,

@@ -17,14 +17,16 @@ from changes._adoption import FIRST, SECOND, SKILL, THIRD, World
 from skillopt.config.load import load
 from skillopt.events import Notice
 from skillopt.run import open_run, prepare, train
-from skillopt_sleep import NightHome, NightRecord, NightSettings, ProjectState
-from skillopt_sleep.proposal import DraftStep, EditEvidence, NightProposal
+from skillopt_sleep import NightHome, NightSettings, ProjectState
+from skillopt_sleep.judgement import Cost, EditEvidence
+from skillopt_sleep.plan import NightPlan
+from skillopt_sleep.proposal import Proposal
 
 SCRIPT = "<script>alert('ran')</script><img src=x onerror=\"alert('ran')\">"
 """Text that would make itself known if a browser took it for markup."""
 
 
-def staged(home: Path, *, hostile: bool = False) -> tuple[World, NightProposal]:
+def staged(home: Path, *, hostile: bool = False) -> tuple[World, Proposal]:
     """A home with a skill, and a simulated night of the project that proposes three edits for it."""
     state = NightHome.of(NightSettings(), home)
     world = World(home).write()
@@ -38,11 +40,8 @@ def staged(home: Path, *, hostile: bool = False) -> tuple[World, NightProposal]:
         "You took internal changes out.",
     )
     steps = [
-        DraftStep(
-            text=text,
-            evidence=EditEvidence(
-                why=why, place=f"e1/s{number}", tasks=(f"request-{number}",), sessions=("a", "b")
-            ),
+        EditEvidence(
+            text=text, why=why, place=f"e1/s{number}", tasks=(f"request-{number}",), sessions=("a", "b")
         )
         for number, (text, why) in enumerate(zip(texts, reasons, strict=False), 1)
     ]
@@ -56,19 +55,22 @@ def staged(home: Path, *, hostile: bool = False) -> tuple[World, NightProposal]:
         notes=(SCRIPT,) if hostile else ("Two sessions could not be read.",),
         simulated=True,
     )
-    record = NightRecord(
+    plan = NightPlan(
         number=1,
         started=datetime(2026, 3, 1, 2, 0, tzinfo=timezone.utc),
         ended=datetime(2026, 3, 1, 2, 15, tzinfo=timezone.utc),
         sessions=9,
-        tasks=14,
+        next_since=None,
+        terms="",
+        advice="",
+        targets=(),
         outcome=SCRIPT if hostile else "a proposal is staged",
         proposal=proposal.id,
-        tokens=3456,
-        dollars=None,
+        cost=Cost(tokens=3456),
     )
     kept = state.project(project)
-    kept.save(ProjectState(project=str(project), night=1, nights=(record,)))
+    plan.save(kept.night(1))
+    kept.save(ProjectState(project=str(project), night=1))
     return world, proposal
 
 

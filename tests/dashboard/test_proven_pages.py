@@ -11,7 +11,7 @@ from multidict import MultiDict
 
 from changes._adoption import JUDGED, World
 from cli._commands import run
-from skillopt_sleep.proposal import Judgement
+from skillopt_sleep.judgement import Judgement
 from skillopt_sleep.proposal_page import page as proposal_page
 from skillopt_webui._launch import Launches
 from skillopt_webui._page import Page, Surroundings, Visit

@@ -11,6 +11,7 @@ from skillopt.transcripts.session import RecordedSession
 from skillopt_sleep import mining, requests
 from skillopt_sleep.context import NightContext
 from skillopt_sleep.gather import read_sessions
+from skillopt_sleep.plan import NightInput
 from skillopt_sleep.readings import Reaction, ReadTurn, SessionReading
 from skillopt_sleep.requests import pasted
 
@@ -53,7 +54,7 @@ def requests_of(session: RecordedSession) -> Iterator[requests.PastRequest]:
     return requests.requests_of(session, read_plainly(session))
 
 
-async def mine(sessions: Iterable[RecordedSession], **further: Any) -> mining.Mined:
+async def mine(sessions: Iterable[RecordedSession], **further: Any) -> NightInput:
     """What sessions hold that were read so, unless `readings` says otherwise."""
     every = list(sessions)
     read = {session.name: read_plainly(session) for session in every}

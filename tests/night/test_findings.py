@@ -12,7 +12,7 @@ from night._nights import LEARNT, RULE, SKILL, Person, clock, scripted
 from night._sessions import SUBJECTS
 from night.test_memory import night, sessions
 from skillopt.errors import UsageError
-from skillopt_sleep.proposal import Judgement, TaskScores
+from skillopt_sleep.judgement import Judgement, TaskScores
 from skillopt_sleep.training import chance_of
 
 
@@ -133,7 +133,7 @@ async def test_what_nobody_decided_on_is_measured_again_with_later_tasks_and_may
         evidence.edit["content"] for edit in target.edits for evidence in edit.evidence
     ]
     assert any("night 1 proposed waits for you" in note for note in second.proposal.notes)
-    states = {one.proposal.id: one.state for one in person.around().adoption(clock).status().proposals}
+    states = {one.id: one.state for one in person.around().adoption(clock).status().proposals}
     assert states == {first.proposal.id: "replaced", second.proposal.id: "pending"}
 
 

@@ -82,7 +82,7 @@ async def test_stuffed_words_lift_no_task_and_plain_adopt_or_yes_write_nothing(
     write_sessions(tmp_path, REVIEW)
     ended = await night(around(tmp_path, llm_mine=False), model(REVIEW, [f"- {rule}"], behaviour, None))
     (target,) = ended.plan.targets
-    assert target.ended.judgement.action == "suggestion" and not ended.record.skills[0].accepted
+    assert target.ended.judgement.action == "suggestion" and not ended.plan.targets[0].ended.accepted
     assert "all held-out tasks see form alone" in target.ended.judgement.finding
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path / "shop")

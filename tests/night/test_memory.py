@@ -68,28 +68,28 @@ async def test_a_night_without_news_asks_nobody(tmp_path: Path) -> None:
         paid = len(asked)
         second = await night(person, provider, 1)
         assert paid and len(asked) == paid
-        assert (second.proposal, second.record.number) == (None, 1) and second.record.tokens == 0
-        assert second.record.outcome.endswith("no news since night 1, so nobody was asked")
-        kept = person.around().kept.load()
-        assert len(kept.nights) == 1 and kept.nights[0].proposal == first.proposal.id  # type: ignore[union-attr]
+        assert (second.proposal, second.plan.number) == (None, 1) and second.plan.cost.tokens == 0
+        assert second.plan.outcome.endswith("no news since night 1, so nobody was asked")
+        (kept,) = person.around().kept.ended(5)
+        assert first.proposal is not None and kept.proposal == first.proposal.id
         lines = person.home / ".skillopt-sleep" / "sessions" / "talks.jsonl"
         said = lines.read_text().replace("Gladly.", "Gladly indeed.")
         lines.write_text(said)
-        assert (await night(person, provider, 1)).record.number == 1, "the same turns are no news"
+        assert (await night(person, provider, 1)).plan.number == 1, "the same turns are no news"
         more = [
             line.replace('"s19"', '"new"').replace("elephants", "lions")
             for line in person.lines(range(19, 20))
         ]
         lines.write_text(said + "".join(more))
-        assert (await night(person, provider, 1)).record.number == 2 and len(asked) > paid
+        assert (await night(person, provider, 1)).plan.number == 2 and len(asked) > paid
 
 
 @pytest.mark.slow
 async def test_other_settings_are_news(tmp_path: Path) -> None:
     person = Person(tmp_path / "home").write(sessions=6)
     async with LoopbackProvider(scripted(RULE)) as provider:
-        assert (await night(person, provider)).record.number == 1
-        assert (await night(person, provider, 1, edit_budget=2)).record.number == 2
+        assert (await night(person, provider)).plan.number == 1
+        assert (await night(person, provider, 1, edit_budget=2)).plan.number == 2
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ from skillopt.testing import FunctionModel
 from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
 from skillopt_sleep.measures import demands, label_messages, only_removes_words
-from skillopt_sleep.mining import Mined
+from skillopt_sleep.plan import NightInput
 from skillopt_sleep.requests import RequestOutcome, kinds, normal
 from skillopt_sleep.settings import NightSettings
 from skillopt_sleep.tasks import NightTask, split_of
@@ -38,7 +38,7 @@ SECTION = SectionPresent("Key Risks")
 EVEN = NightSettings(val_fraction=0.5)
 
 
-def of(mined: Mined, split: str) -> list[NightTask]:
+def of(mined: NightInput, split: str) -> list[NightTask]:
     """The tasks of a split."""
     return [task for task in mined.tasks if task.split == split]
 
@@ -172,7 +172,7 @@ async def test_what_needs_the_repository_is_never_a_task_and_becomes_a_suggestio
     (suggestion,) = mined.suggestions
     assert "needs the repository" in suggestion.reason and "Edit, Bash" in suggestion.reason
     wish = "No, you forgot to run the tests before you say done."
-    assert suggestion.wishes == {wish: ("jsonl:s0", "jsonl:s1", "jsonl:s2")} and len(suggestion.sessions) == 3
+    assert (suggestion.wish, suggestion.sessions) == (wish, ("jsonl:s0", "jsonl:s1", "jsonl:s2"))
 
 
 @pytest.mark.parametrize(
@@ -416,7 +416,7 @@ def labels(reply: object) -> FunctionModel:
     return FunctionModel(answer)
 
 
-async def mined_with(model: FunctionModel, sessions: list[RecordedSession]) -> Mined:
+async def mined_with(model: FunctionModel, sessions: list[RecordedSession]) -> NightInput:
     return await mine(
         sessions, model=model, judge=ModelJudge(model, max_tokens=500, stage="mine"), settings=EVEN
     )

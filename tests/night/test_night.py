@@ -261,7 +261,7 @@ async def test_nothing_better_is_nothing_proposed(person: Person) -> None:
     async with LoopbackProvider(scripted(HARM)) as provider:
         ended = await night(person, provider)
     assert ended.proposal is None and desk(person).status().proposals == ()
-    assert ended.record.outcome == "no change was found that the held-out tasks agree to"
+    assert ended.plan.outcome == "no change was found that the held-out tasks agree to"
 
 
 @pytest.mark.slow
@@ -279,7 +279,7 @@ async def test_a_stopped_night_goes_on_with_the_same_command_and_pays_nothing_tw
         )
         ended = await night(person, provider)
         sent = Counter((one.place, one.draw) for one in provider.log)
-    assert ended.resumed and ended.record.number == 1 and kept.load().open is None
+    assert ended.resumed and ended.plan.number == 1 and kept.load().open is None
     assert max(sent.values()) == 1
     assert ended.proposal is not None and ended.proposal.targets[0].text({1}) == LEARNT
 
@@ -291,7 +291,7 @@ async def test_an_open_night_about_a_text_that_is_gone_is_left_and_a_new_one_beg
             await night(person, provider, Ear(stop_after=3))
         person.skill.write_text(SKILL + "- Be kind.\n")
         ended = await night(person, provider)
-    assert (ended.resumed, ended.record.number) == (False, 2)
+    assert (ended.resumed, ended.plan.number) == (False, 2)
     assert ended.proposal is not None and ended.proposal.targets[0].before == SKILL + "- Be kind.\n"
 
 
@@ -305,7 +305,7 @@ async def test_an_open_night_goes_on_with_a_larger_allowance_and_not_with_other_
                 await night(person, provider, Ear(stop_after=events), max_tokens_per_night=300_000 + events)
         assert person.around().home.project(person.project).load().open == 1
         ended = await night(person, provider, edit_budget=2)
-    assert (ended.resumed, ended.record.number) == (False, 2) and ended.proposal is not None
+    assert (ended.resumed, ended.plan.number) == (False, 2) and ended.proposal is not None
 
 
 @pytest.mark.slow
@@ -314,8 +314,8 @@ async def test_of_four_nights_at_once_one_runs_and_no_record_is_lost(person: Per
         ends = await asyncio.gather(*(night(person, provider) for _ in range(4)), return_exceptions=True)
     assert Counter(type(end) for end in ends) == {NightResult: 1, RunConflict: 3}
     assert sum("night.lock" in str(end) for end in ends) == 3, "they stop before they read anything"
-    state = person.around().home.project(person.project).load()
-    assert (state.night, len(state.nights), len(desk(person).status().proposals)) == (1, 1, 1)
+    kept = person.around().kept
+    assert (kept.load().night, len(kept.ended(5)), len(desk(person).status().proposals)) == (1, 1, 1)
 
 
 @pytest.mark.slow
@@ -327,7 +327,7 @@ async def test_the_allowance_of_a_night_holds(person: Person, allowance: int) ->
         ended = await night(person, provider, max_tokens_per_night=allowance, options=caps)
         used = sum(one.input_tokens + one.output_tokens for one in provider.log)
     assert 0 < used <= allowance
-    assert ended.record.tokens is not None and used <= ended.record.tokens <= allowance
+    assert ended.plan.cost.tokens is not None and used <= ended.plan.cost.tokens <= allowance
     assert person.around().home.project(person.project).load().open is None, (
         "the next night is a night of its own"
     )
@@ -424,7 +424,7 @@ async def test_a_night_without_sessions_says_that_there_is_nothing_to_learn_from
     async with LoopbackProvider(scripted(RULE)) as provider:
         ended = await night(person, provider)
         assert not provider.log
-    assert ended.proposal is None and ended.record.outcome.startswith(
+    assert ended.proposal is None and ended.plan.outcome.startswith(
         "nothing to learn from: No task can be replayed"
     )
 
@@ -452,14 +452,11 @@ async def test_a_preview_sends_and_writes_nothing_and_names_cost_and_remedy(pers
     before = sorted(person.home.rglob("*"))
     seen = await preview(person.around(), None, environ={}, now=NOW)
     assert sorted(person.home.rglob("*")) == before
-    assert (len(seen.gathered.mined.tasks), seen.to_read, seen.remedy, seen.usd) == (0, 20, REMEDY, None)
+    assert (len(seen.found.tasks), seen.to_read, seen.remedy, seen.usd) == (0, 20, REMEDY, None)
     assert 0 < seen.tokens.low < seen.tokens.likely < seen.tokens.high
     keep_readings(person.around())
     read = await preview(person.around(), None, environ={}, now=NOW)
-    assert (len(read.gathered.mined.tasks), read.to_read) == (
-        20,
-        0,
-    ) and read.tokens.likely > seen.tokens.likely
+    assert (len(read.found.tasks), read.to_read) == (20, 0) and read.tokens.likely > seen.tokens.likely
 
 
 async def test_a_preview_with_a_model_that_lacks_its_key_says_so_and_still_counts(person: Person) -> None:
@@ -490,7 +487,9 @@ async def test_a_night_without_a_key_is_answered_by_hand_in_few_rounds(person: P
     )
     assert ended is not None
     assert ended.resumed and ended.proposal is not None and ended.proposal.targets[0].text({1}) == LEARNT
-    assert ended.record.tokens is None and "tokens unknown" in str(ended.proposal.cost), "nobody counted them"
+    assert ended.plan.cost.tokens is None and "tokens unknown" in str(ended.proposal.cost), (
+        "nobody counted them"
+    )
 
 
 def answer_all(folder: Path) -> None:

@@ -90,7 +90,7 @@ async def test_what_no_rule_can_say_is_learned_by_a_rubric_that_the_judge_applie
         "four to read twenty sessions, one question, and a rubric tried on two good, two bad answers, a promise"
         " and two lazy ones"
     )
-    assert mining.tokens and ended.record.tokens is not None and used <= ended.record.tokens
+    assert mining.tokens and ended.plan.cost.tokens is not None and used <= ended.plan.cost.tokens
     held_out = [task.prompt for task in target.tasks if task.split != "train"]
     assert told and held_out and not [prompt for prompt in held_out if any(prompt in text for text in told)]
 
@@ -152,7 +152,7 @@ async def test_a_night_stopped_while_it_mines_goes_on_with_the_same_sessions_and
         dead.clear()
         ended = await night(vague, provider)
         sent = Counter(one.place for one in provider.log if one.status == 200)
-    assert ended.record.number == 1 and ended.record.sessions == 20 and ended.proposal is not None
+    assert ended.plan.number == 1 and ended.plan.sessions == 20 and ended.proposal is not None
     assert max(sent.values()) == 1 and sum(place.startswith("mine/") for place in sent if place) == 1
 
 
@@ -197,7 +197,7 @@ async def test_what_no_model_could_read_stays_unread_and_is_asked_again_the_next
         assert any("4 of 4 sessions stayed unread" in note for note in first.plan.notes)
         silent = False
         second = await night(person, provider)
-    assert second.record.number == 2 and second.plan.tasks == 4
+    assert second.plan.number == 2 and second.plan.tasks == 4
 
 
 async def test_a_model_only_reads_where_mining_with_one_is_off_and_nobody_is_asked_in_a_preview(

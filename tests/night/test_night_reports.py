@@ -89,27 +89,29 @@ async def test_every_skill_of_a_night_has_a_row(tmp_path: Path) -> None:
     person = with_memos(tmp_path / "home", LEARNT)
     async with LoopbackProvider(scripted(RULE, HARM, hard=SUBJECTS[::3])) as provider:
         ended = await night(person, provider, val_fraction=0.5)
-    rows = {row.name: row for row in ended.record.skills}
+    rows = {target.name: target for target in ended.plan.targets}
     assert set(rows) == {"brief-writer", "memo"}
     brief, memo = rows["brief-writer"], rows["memo"]
-    assert (brief.accepted, brief.action, brief.edits, brief.rejected, brief.candidate) == (
+    best, judged = brief.ended, brief.ended.judgement
+    assert (best.accepted, judged.action, len(best.edits), best.rejected, judged.after) == (
         True,
         "accept",
         1,
         1,
         1.0,
     )
-    assert (memo.accepted, memo.action, memo.edits, memo.tasks, memo.baseline) == (
+    as_it_was, judged = memo.ended, memo.ended.judgement
+    assert (as_it_was.accepted, judged.action, len(as_it_was.edits), judged.before) == (
         False,
         "no change",
         0,
-        10,
         1.0,
     )
+    assert len(memo.tasks) == 10
     assert ended.proposal is not None
     assert any(note.startswith("memo: nothing is proposed (") for note in ended.proposal.notes)
-    kept = person.around().home.project(person.project).load().nights[-1]
-    assert kept.skills == ended.record.skills, "status reads the same rows"
+    (kept,) = person.around().kept.ended(5)
+    assert kept == ended.plan, "status reads the same night"
 
 
 async def test_several_tries_of_a_task_are_studied_best_against_worst(person: Person) -> None:
@@ -148,7 +150,7 @@ async def test_a_change_that_makes_answers_cost_more_than_allowed_is_not_propose
         (event.action, event.decided_by, event.candidate) for event in ear.heard if isinstance(event, Judged)
     }
     assert strict.proposal is None and verdicts == {("reject", "tokens", 1.0)}
-    assert "gate.max_tokens_increase" in strict.record.skills[0].why
+    assert "gate.max_tokens_increase" in strict.plan.targets[0].ended.judgement.why
     assert wide.proposal is not None
 
 

@@ -166,13 +166,10 @@ async def test_a_rule_that_would_break_out_of_our_block_ends_the_night_without_a
             target=f"compatible:m@{provider.base_url}", optimizer=f"compatible:m@{provider.base_url}"
         )
         ended = await run_night(around, roles, environ={}, now=clock)
-    (row,) = ended.record.skills
-    assert (row.action, row.accepted, row.rejected) == (
-        "refused",
-        False,
-        1,
-    ) and "marker of our block" in row.why
-    assert ended.proposal is None and ended.record.outcome == "what was learned may not be proposed"
+    outcome = ended.plan.targets[0].ended
+    assert (outcome.judgement.action, outcome.accepted, outcome.rejected) == ("refused", False, 1)
+    assert "marker of our block" in outcome.judgement.why
+    assert ended.proposal is None and ended.plan.outcome == "what was learned may not be proposed"
     assert around.home.project(around.project).load().open is None and memory.read_text() == "# Mine\n"
 
 

@@ -107,7 +107,7 @@ async def after_talks(
 async def test_a_lazy_edit_is_measured_and_refused(tmp_path: Path, rule: str) -> None:
     ended = await reviewed(tmp_path, rule)
     (target,) = ended.plan.targets
-    assert ended.proposal is None and ended.record.skills[0].rejected == 1
+    assert ended.proposal is None and ended.plan.targets[0].ended.rejected == 1
     assert (target.ended.judgement.before, target.ended.judgement.after) == (0.0, 0.0)
 
 

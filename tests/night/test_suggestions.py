@@ -105,7 +105,7 @@ async def test_a_newer_proposal_takes_the_place_of_an_open_older_one(tmp_path: P
     first, second = await night(person.around(llm_mine=False)), await night(person.around(llm_mine=False))
     assert first.proposal is not None and second.proposal is not None
     adoption = person.around().adoption(clock)
-    states = {one.proposal.id: (one.state, one.note) for one in adoption.status().proposals}
+    states = {one.id: (one.state, one.note) for one in adoption.status().proposals}
     assert states[first.proposal.id] == ("replaced", f"by {second.proposal.id}")
     assert states[second.proposal.id][0] == "pending"
     with pytest.raises(UsageError, match="is replaced by proposal"):
@@ -164,9 +164,7 @@ async def test_a_suggestion_for_a_file_that_cannot_be_changed_ends_no_night(tmp_
     person.skill.parent.mkdir(parents=True)
     person.skill.write_text("# Briefs\n")
     ended = await night(person.around(llm_mine=False))
-    assert (
-        ended.plan.suggestions and ended.proposal is None and "nothing to learn from" in ended.record.outcome
-    )
+    assert ended.plan.suggestions and ended.proposal is None and "nothing to learn from" in ended.plan.outcome
 
 
 async def test_the_sessions_of_a_suggestion_are_those_in_which_it_was_said(
@@ -188,7 +186,7 @@ async def test_the_sessions_of_a_suggestion_are_those_in_which_it_was_said(
     page = (person.around().home.store.folder(ended.proposal.id) / "proposal.md").read_text()
     assert "(1 session (jsonl:w0))" in page and "tasks" not in page.partition("### Edit 1")[2]
     pending = len(ended.proposal.edits)
-    assert ended.record.outcome == f"suggests {pending} changes, and shows of none that it helps"
+    assert ended.plan.outcome == f"suggests {pending} changes, and shows of none that it helps"
     assert not any("suggestions are for you" in note for note in ended.plan.notes)
     monkeypatch.setenv("HOME", str(person.home))
     monkeypatch.chdir(person.project)

@@ -25,7 +25,8 @@ from skillopt.tasks.scorers.rules import (
     SectionPresent,
 )
 from skillopt_sleep import NightSettings, with_tasks
-from skillopt_sleep.tasks import NightTask, TasksFile, read_tasks, write_tasks
+from skillopt_sleep.tasks import NightTask
+from skillopt_sleep.tasks_file import TasksFile, read_tasks, write_tasks
 
 PLAN = NightSettings()
 

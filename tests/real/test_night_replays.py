@@ -116,7 +116,7 @@ def test_six_sessions_of_work_are_replayed_in_worktrees_to_a_verified_proposal(
 ) -> None:
     before = git(worked, "log", "--format=%H %s", "--all"), git(worked, "status", "--short")
     _, ended = asyncio.run(night(worked, tmp_path / "state", RULE, machine_env))
-    print(ended.record, ended.plan.notes, ended.plan.states)
+    print(ended.plan.outcome, ended.plan.notes, ended.plan.states)
     assert ended.plan.states == {"a task": 6}
     (target,) = ended.plan.targets
     assert all(task.worktree is not None and not task.form_alone for task in target.tasks)
@@ -131,7 +131,7 @@ def test_a_lazy_commit_that_changes_nothing_is_refused(
     worked: Path, tmp_path: Path, machine_env: Mapping[str, str]
 ) -> None:
     _, ended = asyncio.run(night(worked, tmp_path / "state", LAZY, machine_env))
-    assert ended.proposal is None and not ended.record.skills[0].accepted
+    assert ended.proposal is None and not ended.plan.targets[0].ended.accepted
 
 
 def test_with_the_repository_gone_the_wish_is_suggested_adopted_and_undone(

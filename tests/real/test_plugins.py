@@ -22,9 +22,9 @@ import pytest
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent
 from real._npm import cli
 from real._recorder import recording
-from skillopt.agents import is_memory_file
 from skillopt.cli.plugin import plugin_folder
-from skillopt_sleep.proposal import Cost, DraftStep, EditEvidence, Judgement, TargetDraft
+from skillopt_sleep.drafts import FileDraft
+from skillopt_sleep.judgement import Cost, EditEvidence, Judgement
 from skillopt_sleep.store import Store
 
 pytestmark = [
@@ -158,10 +158,10 @@ def waiting(person: Person) -> None:
     (state / "config.yaml").write_text("notices: [banner]\n")
     skill = person.home / ".claude" / "skills" / "okapi" / "SKILL.md"
     before = skill.read_text()
-    step = DraftStep(text=f"{before}\n- Stripes.\n", evidence=EditEvidence())
+    step = EditEvidence(text=f"{before}\n- Stripes.\n")
     judged = Judgement(action="accept", verified=True, why="better")
-    draft = TargetDraft(name="okapi", kind="skill", path=skill, before=before, steps=[step], judgement=judged)
-    Store(state=state, is_memory_file=is_memory_file).stage(
+    draft = FileDraft(name="okapi", kind="skill", path=skill, before=before, steps=[step], judgement=judged)
+    Store(state=state).stage(
         [draft],
         roots=[skill.parents[1]],
         project=str(person.project.resolve()),

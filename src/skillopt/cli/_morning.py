@@ -17,8 +17,7 @@ from skillopt_sleep.proposal_page import flag_lines, plain
 
 if TYPE_CHECKING:
     from skillopt_sleep.adoption import Adoption, AdoptionResult
-    from skillopt_sleep.proposal import ProposedFile
-    from skillopt_sleep.store import OpenedProposal
+    from skillopt_sleep.proposal import Proposal, ProposedFile
 
 _ASKED = "adopt what is shown to help, asked about the rest (a), some by number (s), later (l), no (n)"
 _LINES = 12
@@ -29,17 +28,17 @@ def morning() -> None:
     """Show the newest proposal of the project that waits; ask for a decision where somebody can answer."""
     context = _sleep.context_of({})
     adoption = context.adoption(_sleep.utc_now)
-    mine = [one for one in adoption.status().proposals if one.proposal.project == str(context.project)]
-    waiting = next((one for one in mine if "pending" in one.edits.values() and one.state != "replaced"), None)
+    mine = [one for one in adoption.status().proposals if one.project == str(context.project)]
+    waiting = next((one for one in mine if one.pending), None)
     if waiting is None:
-        nights = context.kept.load().nights
-        echo("Nothing waits for you." + (f" Last night: {plain(nights[-1].outcome)}." if nights else ""))
+        last = "".join(f" Last night: {plain(night.outcome)}." for night in context.kept.ended(1))
+        echo(f"Nothing waits for you.{last}")
         echo("`skillopt sleep run` is a night, `skillopt sleep --help` names all commands.")
         return
-    for line in told(waiting):
+    for line in _lines_of(waiting):
         echo(line)
-    show.diff(adoption.diff(waiting.proposal.id))
-    for said in adoption.findings(waiting.proposal.id):
+    show.diff(adoption.diff(waiting.id))
+    for said in adoption.findings(waiting.id):
         echo(plain(said))
     if at_terminal():
         _decide(adoption, waiting)
@@ -62,7 +61,7 @@ def asked(adoption: Adoption, id: str | None, targets: Sequence[str] = ()) -> li
     opened = adoption.opened(id)
     chosen = opened.chosen(None, targets, ())
     taken = sorted(chosen & opened.free_to_adopt)
-    for target in opened.proposal.touched(chosen):
+    for target in opened.touched(chosen):
         for edit in target.edits:
             if edit.id not in chosen or edit.id in taken or opened.is_bare_page(edit.id):
                 continue
@@ -70,16 +69,15 @@ def asked(adoption: Adoption, id: str | None, targets: Sequence[str] = ()) -> li
             if edit.id in opened.flagged:
                 echo("\n".join([*flag_lines(edit), f"  It goes by its number alone: --edit {edit.id}"]))
                 continue
-            echo(f"  {plain(' '.join(opened.proposal.findings([edit.id])))}")
+            echo(f"  {plain(' '.join(opened.findings([edit.id])))}")
             taken += [edit.id] if typer.confirm("Nothing shows that it helps. Adopt it?") else []
     return taken
 
 
-def told(one: OpenedProposal) -> Iterator[str]:
+def _lines_of(one: Proposal) -> Iterator[str]:
     """What was learned and from which words, an answer before and after, and what it took."""
-    proposal = one.proposal
-    yield f"Proposal {proposal.id} of {proposal.created:%Y-%m-%d %H:%M} UTC, {proposal.cost}"
-    for target in proposal.targets:
+    yield f"Proposal {one.id} of {one.created:%Y-%m-%d %H:%M} UTC, {one.cost}"
+    for target in one.targets:
         judged = target.judgement
         yield ""
         if judged.action == "suggestion":
@@ -95,9 +93,9 @@ def told(one: OpenedProposal) -> Iterator[str]:
     yield ""
 
 
-def _learned(target: ProposedFile, one: OpenedProposal) -> Iterator[str]:
+def _learned(target: ProposedFile, one: Proposal) -> Iterator[str]:
     for edit in target.edits:
-        decided = one.edits[edit.id]
+        decided = one.decided[edit.id]
         mark = ("" if edit.is_measured else ", not measured") + (", flagged" if edit.flags else "")
         yield f"  edit {edit.id} ({decided}{mark}): {_added(target, edit.id)}"
         yield from (f"    {line}" for line in flag_lines(edit))
@@ -109,8 +107,8 @@ def _added(target: ProposedFile, edit: int) -> str:
     return plain(" ".join(target.merged.part(edit)[1].split()))
 
 
-def _decide(adoption: Adoption, waiting: OpenedProposal) -> None:
-    id = waiting.proposal.id
+def _decide(adoption: Adoption, waiting: Proposal) -> None:
+    id = waiting.id
     answer = typer.prompt(_ASKED, default="l").strip().lower()[:1]
     done: AdoptionResult | None = None
     if answer == "a":
@@ -126,5 +124,5 @@ def _decide(adoption: Adoption, waiting: OpenedProposal) -> None:
     if done is None:
         echo("Later: `skillopt sleep` shows it again.")
     else:
-        for line in show.done(done):
+        for line in show.done(show.done_json(done)):
             echo(line)

@@ -35,7 +35,7 @@ from skillopt_sleep.notices import give_notices
 from skillopt_sleep.schedule import PRINTED, Schedule
 from skillopt_sleep.schedulers import Scheduler, available, scheduler_for
 from skillopt_sleep.schedulers import unschedule as take_out
-from skillopt_sleep.tasks import check_new, write_tasks
+from skillopt_sleep.tasks_file import check_new, write_tasks
 
 PANEL, PLACE = "Train and measure", 6
 HELP = "Learn from your own sessions at night, and decide in the morning."
@@ -84,26 +84,24 @@ def harvest(
     now = _sleep.utc_now()
     start = since_of(context.settings, now, None) if since is None else _sleep.moment(since, now)
     if output is None:
-        told = show.harvest_json(*read_sessions(context, start), start)
+        shown = show.harvest_json(*read_sessions(context, start), start)
     else:
         check_new(output)
-        gathered = run_gently(
-            find_tasks(context, roles_of(context.settings), start, environ=_sleep.environ())
-        )
-        told = show.harvest_json(gathered.harvest, gathered.sessions, start)
-        tasks = gathered.mined.tasks
-        told |= {"tasks": len(tasks), "output": str(output.absolute()) if tasks else None}
-        told["notes"] += gathered.notes
+        found = run_gently(find_tasks(context, roles_of(context.settings), start, environ=_sleep.environ()))
+        shown = show.harvest_json(found.harvest, found.sessions, start)
+        tasks = found.tasks
+        shown |= {"tasks": len(tasks), "output": str(output.absolute()) if tasks else None}
+        shown["notes"] += found.notes
         if tasks:
             write_tasks(
                 output,
                 tasks,
                 project=str(context.project),
-                sources=",".join(sorted({session.source for session in gathered.sessions})),
-                sessions=len(gathered.sessions),
+                sources=",".join(sorted({session.source for session in found.sessions})),
+                sessions=len(found.sessions),
                 target=str(context.settings.target_skill_path or ""),
             )
-    tell(told, show.harvest(told, output), json=json)
+    tell(shown, show.harvest(shown, output), json=json)
 
 
 def dry_run(flags: Flags, tasks_file: TasksPath = None, json: Json = False) -> None:
@@ -111,8 +109,8 @@ def dry_run(flags: Flags, tasks_file: TasksPath = None, json: Json = False) -> N
     context = _sleep.context_of(flags, tasks_file)
     roles = roles_of(context.settings)
     seen = asyncio.run(preview(context, roles, environ=_sleep.environ(), now=_sleep.utc_now()))
-    told = show.preview_json(seen)
-    tell(told, show.preview(told), json=json)
+    shown = show.preview_json(seen)
+    tell(shown, show.preview(shown), json=json)
 
 
 def run(
@@ -155,8 +153,8 @@ def run(
     ended = run_gently(
         run_night(context, roles, environ=environ, now=_sleep.utc_now, observer=view, restart=restart)
     )
-    told = show.night_json(ended, context, give_notices(context, ended, environ))
-    tell(told, show.night(told), json=json)
+    shown = show.night_json(ended, context, give_notices(context, ended, environ))
+    tell(shown, show.night(shown), json=json)
 
 
 def status(flags: Flags, json: Json = False) -> None:
@@ -173,8 +171,8 @@ def status(flags: Flags, json: Json = False) -> None:
                 schedules += _scheduler(kind, context).entries()
     except UsageError as error:
         trouble = str(error)
-    told = show.status_json(context, context.adoption(_sleep.utc_now).status(), schedules, trouble)
-    tell(told, show.status(told), json=json)
+    shown = show.status_json(context, context.adoption(_sleep.utc_now).status(), schedules, trouble)
+    tell(shown, show.status(shown), json=json)
 
 
 def diff(flags: Flags, proposal: Id = None, skill: Skills = None, edit: Edits = None) -> None:
@@ -307,8 +305,8 @@ def clean(
     """
     before = _sleep.moment(older_than, _sleep.utc_now(), "--older-than")
     done = take_away(_sleep.context_of(flags), before=before, dry=dry_run)
-    told = show.cleaned_json(done, dry=dry_run)
-    tell(told, show.cleaned(told), json=json)
+    shown = show.cleaned_json(done, dry=dry_run)
+    tell(shown, show.cleaned(shown), json=json)
 
 
 _ALL = (harvest, dry_run, run, status, diff, adopt, discard, undo, schedule, unschedule, clean)
@@ -325,7 +323,8 @@ def _group(context: typer.Context) -> None:
 
 
 def _decided(done: AdoptionResult, json: bool) -> None:
-    tell(show.done_json(done), show.done(done), json=json)
+    shown = show.done_json(done)
+    tell(shown, show.done(shown), json=json)
 
 
 def _adoption(flags: Flags) -> Adoption:

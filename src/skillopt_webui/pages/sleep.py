@@ -12,10 +12,11 @@ from multidict import MultiMapping
 
 from skillopt.errors import UsageError
 from skillopt.runs.words import count, money, score
-from skillopt_sleep import NightContext, ProjectState, open_context
+from skillopt_sleep import NightContext, open_context
 from skillopt_sleep.adoption import Adoption, AdoptionResult
-from skillopt_sleep.proposal import Judgement, ProposedEdit, ProposedFile
-from skillopt_sleep.store import OpenedProposal, StagedProposals
+from skillopt_sleep.judgement import Judgement
+from skillopt_sleep.proposal import Proposal, ProposedEdit, ProposedFile
+from skillopt_sleep.store import StagedProposals
 from skillopt_webui._forms import actions, button, hidden
 from skillopt_webui._page import ActionReply, Page, Parts, Visit
 from skillopt_webui.render.markup import (
@@ -47,14 +48,14 @@ async def build(visit: Visit) -> Parts:
     adoption = _adoption(nights)
     status = await asyncio.to_thread(adoption.status)
     wanted = visit.query.get("proposal")
-    if wanted is not None and all(one.proposal.id != wanted for one in status.proposals):
+    if wanted is not None and all(one.id != wanted for one in status.proposals):
         raise UsageError(f"There is no proposal {wanted[:40]!r} here that is yours.")
-    shown = wanted or next((one.proposal.id for one in status.proposals), None)
-    review = [_proposal(one, adoption.roots) for one in status.proposals if one.proposal.id == shown]
+    shown = wanted or next((one.id for one in status.proposals), None)
+    review = [_proposal(one, adoption.roots) for one in status.proposals if one.id == shown]
     return {
         "review": joined(review),
         "proposals": _list(visit, status, shown),
-        "nights": _nights(nights, nights.kept.load()),
+        "nights": _nights(nights),
     }
 
 
@@ -98,31 +99,28 @@ def _told(done: AdoptionResult) -> str:
     return " ".join(parts)
 
 
-def _proposal(one: OpenedProposal, roots: Sequence[Path]) -> Markup:
+def _proposal(one: Proposal, roots: Sequence[Path]) -> Markup:
     """Request, answer before, answer after, difference, and the decision, in this order."""
-    proposal = one.proposal
-    chips = [chip(one.state), *([chip("simulated")] if proposal.simulated else [])]
-    made = tag("time", f"{proposal.created:%Y-%m-%d %H:%M} UTC", datetime=proposal.created.isoformat())
+    chips = [chip(one.state), *([chip("simulated")] if one.simulated else [])]
+    made = tag("time", f"{one.created:%Y-%m-%d %H:%M} UTC", datetime=one.created.isoformat())
     about = [
-        ("Project", proposal.project),
+        ("Project", one.project),
         ("Made", made),
-        ("Night", str(proposal.night)),
-        ("Cost", str(proposal.cost)),
+        ("Night", str(one.night)),
+        ("Cost", str(one.cost)),
     ]
-    targets = [
-        part for target in proposal.targets for part in _target(target, *one.on_disk(target, roots), one)
-    ]
+    targets = [part for target in one.targets for part in _target(target, *one.on_disk(target, roots), one)]
     return card(
-        f"Proposal {proposal.id}",
+        f"Proposal {one.id}",
         tag("div", *chips, cls="row-of"),
         tag("p", one.note) if one.note else "",
         pairs(about),
-        *map(soft, proposal.notes),
+        *map(soft, one.notes),
         tag("form", *targets, _buttons(one), method="post"),
     )
 
 
-def _target(target: ProposedFile, disk: str, note: str, one: OpenedProposal) -> Iterator[Markup]:
+def _target(target: ProposedFile, disk: str, note: str, one: Proposal) -> Iterator[Markup]:
     what = "The skill" if target.before is not None else "A new skill"
     if target.kind == "memory":
         what = "Our block in the memory file"
@@ -130,7 +128,7 @@ def _target(target: ProposedFile, disk: str, note: str, one: OpenedProposal) -> 
     yield soft(f"{what} {target.path}; on disk is the {disk} text. {note}".rstrip())
     yield from drawn_judgement(target.judgement)
     for edit in target.edits:
-        yield _edit(target, edit, one.edits[edit.id], is_ticked=edit.id in one.free_to_adopt)
+        yield _edit(target, edit, one.decided[edit.id], is_ticked=edit.id in one.free_to_adopt)
 
 
 def drawn_judgement(judged: Judgement) -> Iterator[Markup]:
@@ -191,8 +189,8 @@ def _evidence(edit: ProposedEdit) -> Iterator[Markup]:
             yield soft("Evidence: " + "; ".join(filter(None, seen)) + ".")
 
 
-def _buttons(one: OpenedProposal) -> Markup:
-    states = set(one.edits.values())
+def _buttons(one: Proposal) -> Markup:
+    states = set(one.decided.values())
     asked = [
         ("pending", "adopt", "Adopt the chosen edits", _ADOPT),
         (
@@ -208,28 +206,30 @@ def _buttons(one: OpenedProposal) -> Markup:
         for state, verb, name, detail in asked
         if state in states
     )
-    return actions(hidden("proposal", one.proposal.id), *buttons)
+    return actions(hidden("proposal", one.id), *buttons)
 
 
 def _list(visit: Visit, status: StagedProposals, shown: str | None) -> Markup:
     none = "No proposal is staged. A night makes one when a change holds up on tasks it was not made from."
     rows = []
     for one in status.proposals[:_SHOWN]:
-        edits = ", ".join(f"{number} {word}" for word, number in Counter(one.edits.values()).items())
-        id = one.proposal.id
+        edits = ", ".join(f"{number} {word}" for word, number in Counter(one.decided.values()).items())
+        id = one.id
         is_shown = "true" if id == shown else None
         link = tag("a", id, href=visit.url("sleep", proposal=id), aria_current=is_shown)
-        rows.append((link, chip(one.state), edits, ", ".join(target.name for target in one.proposal.targets)))
+        rows.append((link, chip(one.state), edits, ", ".join(target.name for target in one.targets)))
     listed = table("All proposals", ("proposal", "state", "edits", "targets"), rows) if rows else None
     refused = (trouble(f"Refused {id}: {why}") for id, why in status.refused.items())
     return card("Proposals", listed or empty(none), *refused)
 
 
-def _nights(nights: NightContext, kept: ProjectState) -> Markup:
+def _nights(nights: NightContext) -> Markup:
+    kept = nights.kept.load()
     parts = [soft(f"Project {nights.project}: {count(kept.night, 'night')} so far.")]
     if kept.open is not None:
         parts.append(sentence(f"Night {kept.open} is open: `skillopt sleep run` goes on with it."))
-    if not kept.nights:
+    ended = nights.kept.ended(_SHOWN)
+    if not ended:
         none = (
             "No night has ended yet. `skillopt sleep dry-run` says what one would work on and cost;"
             " `skillopt sleep run` runs it."
@@ -243,9 +243,10 @@ def _nights(nights: NightContext, kept: ProjectState) -> Markup:
             one.outcome,
             str(one.sessions),
             str(one.tasks),
-            money(one.dollars),
+            money(one.cost.dollars),
         )
-        for one in reversed(kept.nights[-_SHOWN:])
+        for one in reversed(ended)
+        if one.ended is not None
     ]
     return card("Nights", *parts, table("How nights ended", heads, rows, numbers=3))
 
