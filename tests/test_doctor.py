@@ -20,7 +20,7 @@ from skillopt.agents import agent, driven, driver
 from skillopt.config.load import load
 from skillopt.doctor import Subject, examine
 from skillopt.doctor._machine import extras
-from skillopt.doctor._role import Needs, RoleCheck
+from skillopt.doctor._role import RoleCheck
 from skillopt.messages import ToolCall
 from skillopt.redact import Scrubber
 
@@ -221,11 +221,11 @@ async def test_images_are_tried_where_the_tasks_have_them(serving: Serving, tmp_
     config = load(None, flags={}, options=[*WORLD, *models], environ={}, cwd=tmp_path).config
     trial = RoleCheck(config, "target", Scrubber(()))
 
-    async def needs() -> Needs:
-        return Needs(images=True)
+    async def needs() -> list[str]:
+        return ["vision"]
 
-    await trial.run(needs, calls=True)
-    assert {finding.name: finding.state for finding in trial.findings}["vision"] == "fine"
+    found = await trial.run(needs, calls=True)
+    assert {finding.name: finding.state for finding in found}["vision"] == "fine"
     assert "data:image/png;base64," in seen[-1]
 
 

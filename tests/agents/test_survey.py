@@ -11,7 +11,7 @@ from _tables import benchmark_table, support_table, with_tables
 
 from harnesses._stub import stub
 from skillopt.benchmarks import benchmarks
-from skillopt.doctor._machine import programs
+from skillopt.doctor._machine import check_programs
 
 PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
 
@@ -44,7 +44,11 @@ def test_a_check_of_the_machine_names_what_is_missing_and_what_isolates(
     program = stub(tmp_path)
     named = {"claude_code": str(program)}
     claude, codex = (
-        next(one for one in programs({"CLAUDE_CODE_OAUTH_TOKEN": "t"}, named, ["codex"]) if one.name == name)
+        next(
+            one
+            for one in check_programs({"CLAUDE_CODE_OAUTH_TOKEN": "t"}, named, ["codex"])
+            if one.name == name
+        )
         for name in ("claude_code", "codex")
     )
     assert {name: claude.facts[name] for name in ("path", "version", "isolated_by")} == {
@@ -56,5 +60,5 @@ def test_a_check_of_the_machine_names_what_is_missing_and_what_isolates(
     assert (codex.facts["path"], codex.facts["isolated_by"], codex.state) == (None, None, "fix")
     assert "npm install -g @openai/codex" in codex.remedy
     named = {"claude_code": str(stub(tmp_path, help="--print"))}
-    (old,) = [one for one in programs({}, named, ["claude_code"]) if one.name == "claude_code"]
+    (old,) = [one for one in check_programs({}, named, ["claude_code"]) if one.name == "claude_code"]
     assert old.state == "fix" and "does not know" in old.remedy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,9 @@ from skillopt.config.schema import Config
 from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
 from skillopt.config.services import declared
 from skillopt.doctor import _machine
-from skillopt.doctor._nights import Nights
-from skillopt.doctor._result import CheckResult
-from skillopt.doctor._role import Needs, RoleCheck, Spent
+from skillopt.doctor._nights import check_nights
+from skillopt.doctor._result import CheckResult, DoctorCheck
+from skillopt.doctor._role import RoleCheck, Spent
 from skillopt.errors import SkillOptError
 from skillopt.evaluation.first_answers import scorer_trouble
 from skillopt.redact import Scrubber, redact_patterns
@@ -69,80 +69,65 @@ async def examine(
     subject: Subject, *, calls: bool = True, news: News = lambda title, findings: None
 ) -> Examination:
     """Check everything; nothing is written. With `calls` each role answers a few tiny, paid questions."""
-    scrubber = Scrubber(subject.resolved.secrets if subject.resolved is not None else ())
-    spent: list[Spent] = []
-    found: list[CheckResult] = []
+    resolved, spent = subject.resolved, Spent()
+    scrubber = Scrubber(resolved.secrets if resolved is not None else ())
+    if resolved is None:
+        found = [CheckResult("config", "fix", subject.problem, area="configuration")]
+    else:
+        found = [CheckResult("warning", "note", text, area="configuration") for text in resolved.warnings]
 
-    async def check(title: str, area: str, work: Callable[[], Awaitable[Sequence[CheckResult]]]) -> None:
-        news(title, None)
+    async def run(check: DoctorCheck) -> None:
+        news(check.title, None)
         try:
-            findings = await work()
+            findings = await check.run()
         except Exception as error:  # noqa: BLE001 - whatever breaks one check, the others must be told
             broken = f"the check itself failed: {type(error).__name__}: {error}"
             remedy = "Please report this, it is a fault of ours."
-            findings = [CheckResult(area, title, "fix", broken, remedy)]
-        clean = [_clean(finding, scrubber) for finding in findings]
-        found.extend(clean)
-        news(title, clean)
+            findings = [CheckResult(check.title, "fix", broken, remedy)]
+        found.extend(replace(finding, area=check.area) for finding in findings)
+        news(check.title, findings)
 
-    def programs() -> Sequence[CheckResult]:
-        return _machine.programs(subject.environ, *_agents(subject.resolved))
-
-    def machine(work: Callable[[], Sequence[CheckResult]]) -> Callable[[], Awaitable[Sequence[CheckResult]]]:
-        return lambda: asyncio.to_thread(work)
-
-    checks = [
-        check("Python and extras", "machine", machine(_machine.python)),
-        check("sandbox", "machine", machine(_machine.sandboxed)),
-        check("agent programs", "agents", machine(programs)),
-    ]
-    if subject.home is not None:
-        nights = Nights(home=subject.home, environ=subject.environ, spent=spent)
-        checks.append(check("nights", "nights", lambda: nights.examine(calls=calls)))
-    if subject.resolved is None:
-        found.append(_clean(CheckResult("configuration", "config", "fix", subject.problem), scrubber))
-        await asyncio.gather(*checks)
-    else:
-        warnings = subject.resolved.warnings
-        found += [CheckResult("configuration", "warning", "note", text) for text in warnings]
-        config = subject.resolved.config
-        data = asyncio.ensure_future(asyncio.to_thread(load_data, subject.resolved, scrubber))
-
-        def tried(role: RoleName) -> Callable[[], Awaitable[Sequence[CheckResult]]]:
-            async def work() -> Sequence[CheckResult]:
-                trial = RoleCheck(config, role, scrubber)
-                try:
-                    await trial.run(lambda: _needs(config, role, data), calls=calls)
-                finally:
-                    spent.append(trial.spent)
-                return trial.findings
-
-            return work
-
-        async def loaded() -> Sequence[CheckResult]:
-            return (await asyncio.shield(data)).findings
-
-        checks += [check(role, role, tried(role)) for role in _roles(config)]
-        await asyncio.gather(check("data", "data", loaded), *checks)
-    usd = [one.usd for one in spent]
+    await asyncio.gather(*map(run, _checks(subject, scrubber, spent, calls=calls)))
     return Examination(
-        findings=tuple(sorted(found, key=lambda finding: AREAS.index(finding.area))),
-        calls=sum(one.calls for one in spent),
-        tokens=sum(one.tokens for one in spent),
-        usd=None if any(one is None for one in usd) else float(sum(one for one in usd if one is not None)),
+        findings=tuple(_clean(one, scrubber) for one in sorted(found, key=_place)),
+        calls=spent.calls,
+        tokens=spent.tokens,
+        usd=None if spent.usd is None else float(spent.usd),
     )
+
+
+def _checks(subject: Subject, scrubber: Scrubber, spent: Spent, *, calls: bool) -> Iterator[DoctorCheck]:
+    """The table of checks."""
+    resolved, home, environ = subject.resolved, subject.home, subject.environ
+    yield DoctorCheck("Python and extras", partial(asyncio.to_thread, _machine.check_python), "machine")
+    yield DoctorCheck("sandbox", partial(asyncio.to_thread, _machine.check_sandbox), "machine")
+    programs = partial(_machine.check_programs, environ, *_agents(resolved))
+    yield DoctorCheck("agent programs", partial(asyncio.to_thread, programs), "agents")
+    if home is not None:
+        yield DoctorCheck("nights", lambda: check_nights(home, environ, spent, calls=calls), "nights")
+    if resolved is None:
+        return
+    config = resolved.config
+    data = asyncio.ensure_future(asyncio.to_thread(load_data, resolved, scrubber))
+
+    async def check_data() -> Sequence[CheckResult]:
+        return (await asyncio.shield(data)).findings
+
+    async def needs_of(role: RoleName) -> Sequence[str]:
+        if role != "target":
+            return [] if role == "proposer" else ["structured output"]
+        harness = parse_model_string(config.model.target.name, "target").harness
+        has_images = (await asyncio.shield(data)).has_images
+        return ["tools"] * (harness == "tool_loop") + ["vision"] * has_images
+
+    yield DoctorCheck("data", check_data, "data")
+    for role in _roles(config):
+        trial = RoleCheck(config, role, scrubber, spent)
+        yield DoctorCheck(role, partial(trial.run, partial(needs_of, role), calls=calls), role)
 
 
 def _roles(config: Config) -> list[RoleName]:
     return [*ROLES, *(role for role in RARE_ROLES if getattr(config.model, role) is not None)]
-
-
-async def _needs(config: Config, role: RoleName, data: asyncio.Future[Loaded]) -> Needs:
-    if role != "target":
-        return Needs(structure=role != "proposer")
-    loaded = await asyncio.shield(data)
-    harness = parse_model_string(config.model.target.name, "target").harness
-    return Needs(tools=harness == "tool_loop", images=loaded.has_images)
 
 
 def _agents(resolved: Resolved | None) -> tuple[dict[str, str], set[str]]:
@@ -166,19 +151,13 @@ def _agents(resolved: Resolved | None) -> tuple[dict[str, str], set[str]]:
     return paths, needed
 
 
+def _place(finding: CheckResult) -> int:
+    return AREAS.index(finding.area)
+
+
 def _clean(finding: CheckResult, scrubber: Scrubber) -> CheckResult:
-    def clean(text: str) -> str:
-        return redact_patterns(scrubber.scrub(text))
-
-    return replace(
-        finding,
-        text=clean(finding.text),
-        remedy=clean(finding.remedy),
-        facts=scrubber.scrub_json(dict(finding.facts)),
-    )
-
-
-_result = partial(CheckResult, "data")
+    text, remedy = (redact_patterns(scrubber.scrub(text)) for text in (finding.text, finding.remedy))
+    return replace(finding, text=text, remedy=remedy, facts=scrubber.scrub_json(dict(finding.facts)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,13 +174,13 @@ def load_data(resolved: Resolved, scrubber: Scrubber) -> Loaded:
     name = config.env.name
     if name is None:
         remedy = f"Name one with --env or in a config: {', '.join(benchmarks.names())}."
-        return Loaded(findings=(_result("benchmark", "note", "none is configured", remedy),))
+        return Loaded(findings=(CheckResult("benchmark", "note", "none is configured", remedy),))
     try:
         benchmark = as_benchmark(benchmarks.get(name)(config.env.settings))
         divided = divide(resolved, benchmark, scrubber.scrub)
     # An import: a benchmark of another package without its dependencies.
     except (SkillOptError, ImportError, OSError) as error:
-        return Loaded(findings=(_result(name, "fix", "its tasks do not load", str(error)),))
+        return Loaded(findings=(CheckResult(name, "fix", "its tasks do not load", str(error)),))
     splits = divided.splits
     counts: dict[str, int] = {split: len(splits.of(split)) for split in SPLITS}
     told = ", ".join(f"{count:,} {split}" for split, count in counts.items())
@@ -212,11 +191,15 @@ def load_data(resolved: Resolved, scrubber: Scrubber) -> Loaded:
     trouble = asyncio.run(scorer_trouble(benchmark, splits.train[0]))
     return Loaded(
         findings=(
-            _result(name, "fine", f"{told} tasks", facts=counts),
-            *([_result(name, "note", divided.changed)] if divided.changed else []),
-            *([_result(name, "fix", "rows give no task", told_bad_rows(bad))] if bad else []),
+            CheckResult(name, "fine", f"{told} tasks", facts=counts),
+            *([CheckResult(name, "note", divided.changed)] if divided.changed else []),
+            *([CheckResult(name, "fix", "rows give no task", told_bad_rows(bad))] if bad else []),
             _skill(config, benchmark, scrubber),
-            *([_result("scorer", "fix", trouble, "Correct the reference or env.scorer.")] if trouble else []),
+            *(
+                [CheckResult("scorer", "fix", trouble, "Correct the reference or env.scorer.")]
+                if trouble
+                else []
+            ),
         ),
         has_images=any(task.images for split in SPLITS for task in splits.of(split)),
     )
@@ -227,10 +210,10 @@ def _skill(config: Config, benchmark: Benchmark, scrubber: Scrubber) -> CheckRes
     try:
         document = Document(benchmark.seed_skill) if path is None else load_skill(path).document
     except (SkillOptError, OSError) as error:
-        return _result("skill", "fix", "it does not load", str(error))
+        return CheckResult("skill", "fix", "it does not load", str(error))
     if scrubber.scrub(document.whole) != document.whole:
-        return _result(
+        return CheckResult(
             "skill", "fix", "it holds a credential", "Remove the credential from the skill's text."
         )
     where = "the benchmark's own" if path is None else os.path.normpath(path)
-    return _result("skill", "fine", f"{where}, {len(document.rendered):,} characters")
+    return CheckResult("skill", "fine", f"{where}, {len(document.rendered):,} characters")

@@ -7,7 +7,6 @@ import platform
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 
 from skillopt.agents import driven, driver
@@ -17,41 +16,35 @@ from skillopt.process import sandbox
 from skillopt.programs.port import AgentDriver
 from skillopt.programs.run import check_flags, fresh_place, installed, wall
 
-_result = partial(CheckResult, area="machine")
 OLDEST = (3, 10)
 _EXTRA = re.compile(r"""^([A-Za-z0-9._-]+).*;.*extra\s*==\s*['"]([^'"]+)['"]""")
 
 
-def python() -> list[CheckResult]:
+def check_python() -> list[CheckResult]:
     """The interpreter, and the optional parts of this package that are installed."""
     version = platform.python_version()
     facts = {"version": version, "system": platform.system()}
-    interpreter = _result(name="Python", state="fine", text=f"{version} on {platform.system()}", facts=facts)
-    if sys.version_info < OLDEST:
-        interpreter = replace(interpreter, state="fix", remedy="Use Python 3.10 or newer.")
-    return [interpreter, _extras()]
+    is_old = sys.version_info < OLDEST
+    remedy = "Use Python 3.10 or newer." if is_old else ""
+    text = f"{version} on {platform.system()}"
+    return [CheckResult("Python", "fix" if is_old else "fine", text, remedy, facts), _extras()]
 
 
 def _extras() -> CheckResult:
-    extra = partial(_result, name="extras")
     try:
-        required = importlib.metadata.requires("skillopt-trainer") or []
+        declared = extras(importlib.metadata.requires("skillopt-trainer") or [])
     except importlib.metadata.PackageNotFoundError:
-        return extra(state="skipped", text="skillopt runs from its sources and is not installed")
-    if not extras(required):
-        return extra(state="skipped", text="this installation declares none")
-    lacking = {
-        name: [one for one in packages if not _is_installed(one)]
-        for name, packages in extras(required).items()
-    }
+        return CheckResult("extras", "skipped", "skillopt runs from its sources and is not installed")
+    if not declared:
+        return CheckResult("extras", "skipped", "this installation declares none")
+    lacking = {name: [one for one in needed if not _is_installed(one)] for name, needed in declared.items()}
     there = [name for name, packages in lacking.items() if not packages]
     gone = {name: f"{name} ({', '.join(packages)})" for name, packages in lacking.items() if packages}
-    text = f"installed: {', '.join(there) or 'none'}"
-    found = extra(state="fine", text=text, facts={"installed": there, "missing": list(gone)})
-    if not gone:
-        return found
-    remedy = "Where you need one: pip install 'skillopt-trainer[NAME]'."
-    return replace(found, text=f"{text}; not installed: {', '.join(gone.values())}", remedy=remedy)
+    text, remedy = f"installed: {', '.join(there) or 'none'}", ""
+    if gone:
+        text += f"; not installed: {', '.join(gone.values())}"
+        remedy = "Where you need one: pip install 'skillopt-trainer[NAME]'."
+    return CheckResult("extras", "fine", text, remedy, {"installed": there, "missing": list(gone)})
 
 
 def extras(required: Iterable[str]) -> dict[str, list[str]]:
@@ -62,18 +55,17 @@ def extras(required: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def sandboxed() -> list[CheckResult]:
+def check_sandbox() -> list[CheckResult]:
     """Whether programs that a model wrote can be shut in."""
-    sandboxing = partial(_result, name="sandbox")
     try:
         sandbox.require("bubblewrap", remedy="choose a mode of the benchmark that runs no programs")
     except ConfigError as error:
-        told = "not available. Only benchmarks that run programs need it, and they refuse to run without"
-        return [sandboxing(state="note", text=told, remedy=str(error), facts={"available": False})]
-    return [sandboxing(state="fine", text="bubblewrap works", facts={"available": True})]
+        text = "not available. Only benchmarks that run programs need it, and they refuse to run without"
+        return [CheckResult("sandbox", "note", text, str(error), {"available": False})]
+    return [CheckResult("sandbox", "fine", "bubblewrap works", facts={"available": True})]
 
 
-def programs(
+def check_programs(
     environ: Mapping[str, str], paths: Mapping[str, str], needed: Collection[str]
 ) -> list[CheckResult]:
     """Which agent programs are there, and whether their login can be kept apart from the user's; `needed` are
@@ -85,7 +77,7 @@ def programs(
 def _program(one: AgentDriver, environ: Mapping[str, str], path: str | None, needed: bool) -> CheckResult:
     isolated_by = next((name for name in one.credentials if environ.get(name)), None)
     facts = {"path": None, "version": None, "isolated_by": isolated_by, "walled": False, "needed": needed}
-    program = partial(CheckResult, area="agents", name=one.name, facts=facts)
+    program = partial(CheckResult, one.name, facts=facts)
     try:
         cli = installed(one, {"path": path})
     except (ConfigError, Fault) as error:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict
@@ -40,8 +40,8 @@ _NO_MODEL = re.compile(
     re.IGNORECASE,
 )
 _STATUS = re.compile(r"HTTP \d\d\d")
-_Judge: TypeAlias = Callable[[Reply], tuple[State, str, str]]
-"""What a reply shows: state, text and remedy."""
+Needs: TypeAlias = Callable[[], Awaitable[Sequence[str]]]
+"""Finds out which of `QUESTIONS` a role must be able to answer."""
 FEW = 16
 """The least that every API takes as an output cap."""
 SOME = 64
@@ -70,32 +70,26 @@ class Spent:
         self.usd = None if self.usd is None or paid is None else self.usd + paid
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
-    """What a role is asked for beyond text."""
-
-    structure: bool = False
-    tools: bool = False
-    images: bool = False
-
-
 @dataclass(slots=True)
 class RoleCheck:
-    """The trial of one role: findings as they come, and what they cost."""
+    """The check of one role's model."""
 
     config: Config
     role: RoleName
     scrubber: Scrubber
-    findings: list[CheckResult] = field(default_factory=list)
     spent: Spent = field(default_factory=Spent)
+    findings: list[CheckResult] = field(default_factory=list)
     _refused_forms: int = 0
     _price: Price | None = None
 
-    async def run(self, needs: Callable[[], Awaitable[Needs]] | None = None, *, calls: bool) -> None:
+    async def run(self, needs: Needs | None = None, *, calls: bool) -> list[CheckResult]:
         """Try it, and what it `needs` beyond text. Without `calls` what only a call can tell is skipped."""
         spec = self._configured()
-        if spec is None:
-            return
+        if spec is not None:
+            await self._try_model(spec, needs, calls=calls)
+        return self.findings
+
+    async def _try_model(self, spec: ModelSpec, needs: Needs | None, *, calls: bool) -> None:
         self._price = self._priced(spec)
         self._harness(spec)
         if reason := _not_called(spec):
@@ -173,13 +167,11 @@ class RoleCheck:
         for step in _STEPS[1:]:
             self._add(step, "skipped", "not tried without a call")
 
-    async def _call(
-        self, provider: Model, spec: ModelSpec, needs: Callable[[], Awaitable[Needs]] | None
-    ) -> None:
+    async def _call(self, provider: Model, spec: ModelSpec, needs: Needs | None) -> None:
         model = Scrubbed(provider, self.scrubber)
         began = time.monotonic()
         try:
-            reply = await self._complete(model, ask_plainly(self.role, spec))
+            reply = await self._complete(model, _request(self.role, spec, "call"))
         except ModelError as error:
             self._explain(error)
             return
@@ -191,33 +183,38 @@ class RoleCheck:
         tokens = None if reply.usage is None else reply.usage.total
         told = f"answered in {seconds:.1f} s, {'an unknown number of' if tokens is None else tokens} tokens"
         self._add("call", "fine", told, facts={"seconds": round(seconds, 3), "tokens": tokens})
-        wanted = Needs() if needs is None else await needs()
-        tries = [
-            (wanted.structure, "structured output", ask_structured, self._structured),
-            (wanted.tools, "tools", ask_with_tool, self._called),
-            (wanted.images, "vision", ask_with_image, lambda reply: ("fine", "images are taken", "")),
-        ]
-        await asyncio.gather(
-            *(
-                self._try(model, name, question(self.role, spec), judge)
-                for is_wanted, name, question, judge in tries
-                if is_wanted
-            )
-        )
+        wanted = [] if needs is None else await needs()
+        await asyncio.gather(*(self._ask(model, spec, name) for name in wanted))
 
-    async def _try(self, model: Model, name: str, request: Request, judge: _Judge) -> None:
+    async def _ask(self, model: Model, spec: ModelSpec, name: str) -> None:
         """Ask one more question, and add what its reply shows."""
         try:
-            reply = await self._complete(model, request)
+            reply = await self._complete(model, _request(self.role, spec, name))
         except ModelError as error:
             passing = error.kind == "rate_limit"
             self._add(name, "note" if passing else "fix", error.detail, self._remedy(error.kind))
             return
-        state, text, remedy = judge(reply)
+        state, text, remedy = self._judge(name, reply)
         if state != "fine" and reply.finish == "length":
             state, remedy = "note", ""
             text = "the reply was cut at the small cap of this check, so it cannot be told"
         self._add(name, state, text, remedy)
+
+    def _judge(self, name: str, reply: Reply) -> tuple[State, str, str]:
+        """What a reply shows: state, text and remedy."""
+        if name == "tools" and not reply.tool_calls:
+            remedy = "A target that works with tools should call them."
+            return "note", "asked to call a tool it answered in words", remedy
+        if name != "structured output":
+            return "fine", "a tool is called when asked" if name == "tools" else "images are taken", ""
+        given_up = self._refused_forms
+        how = f" after {given_up} form{'s' * (given_up > 1)} of asking was refused" if given_up else ""
+        try:
+            read(reply, Shape)
+        except Unusable as error:
+            remedy = f"Set model.{self.role}.structured_output to schema, or name a stronger model."
+            return "fix", f"the reply cannot be used{how}: {error}", remedy
+        return "fine", f"JSON as asked{how}", ""
 
     async def _complete(self, model: Model, request: Request) -> Reply:
         while True:
@@ -230,22 +227,6 @@ class RoleCheck:
             else:
                 self.spent.add(reply, self._price)
                 return reply
-
-    def _structured(self, reply: Reply) -> tuple[State, str, str]:
-        given_up = self._refused_forms
-        how = f" after {given_up} form{'s' * (given_up > 1)} of asking was refused" if given_up else ""
-        try:
-            read(reply, Shape)
-        except Unusable as error:
-            remedy = f"Set model.{self.role}.structured_output to schema, or name a stronger model."
-            return "fix", f"the reply cannot be used{how}: {error}", remedy
-        return "fine", f"JSON as asked{how}", ""
-
-    def _called(self, reply: Reply) -> tuple[State, str, str]:
-        if reply.tool_calls:
-            return "fine", "a tool is called when asked", ""
-        remedy = "A target that works with tools should call them."
-        return "note", "asked to call a tool it answered in words", remedy
 
     def _explain(self, error: ModelError) -> None:
         """What a failed call says about the steps before it, and about the one it failed at."""
@@ -273,7 +254,7 @@ class RoleCheck:
     def _add(
         self, name: str, state: State, text: str, remedy: str = "", facts: Mapping[str, object] | None = None
     ) -> None:
-        self.findings.append(CheckResult(self.role, name, state, text, remedy, facts or {}))
+        self.findings.append(CheckResult(name, state, text, remedy, facts or {}))
 
 
 _PROGRAM_LOGIN = "Log in with the program itself, or set the variable that docs/agents.md names for it."
@@ -319,37 +300,32 @@ class Shape(BaseModel):
     ok: bool
 
 
-def ask_plainly(role: RoleName, spec: ModelSpec) -> Request:
-    """Any answer will do."""
-    return _ask(role, spec, "call", "Reply with the word: ok", FEW)
+QUESTIONS: Mapping[str, tuple[str, int, Mapping[str, Any]]] = {
+    "call": ("Reply with the word: ok", FEW, {}),
+    "structured output": (
+        'Reply with the JSON object {"ok": true} and nothing else.',
+        SOME,
+        {"schema": Shape.model_json_schema()},
+    ),
+    "tools": (
+        "Call the tool say with the word ok.",
+        SOME,
+        {"tools": (Tool.of("say", "Says a word aloud.", ["word"], word={"type": "string"}),)},
+    ),
+    "vision": ("Name the colour of this square in one word.", FEW, {}),
+}
+"""The text of each tiny question, its output cap, and further fields of its request."""
 
 
-def ask_structured(role: RoleName, spec: ModelSpec) -> Request:
-    """An answer in a given shape."""
-    question = 'Reply with the JSON object {"ok": true} and nothing else.'
-    return replace(_ask(role, spec, "structure", question, SOME), schema=Shape.model_json_schema())
-
-
-def ask_with_tool(role: RoleName, spec: ModelSpec) -> Request:
-    """An answer by a tool call."""
-    tool = Tool.of("say", "Says a word aloud.", ["word"], word={"type": "string"})
-    return replace(_ask(role, spec, "tools", "Call the tool say with the word ok.", SOME), tools=(tool,))
-
-
-def ask_with_image(role: RoleName, spec: ModelSpec) -> Request:
-    """A question about an image."""
-    request = _ask(role, spec, "vision", "Name the colour of this square in one word.", FEW)
-    image = Image(media_type="image/png", data=_RED_SQUARE)
-    return replace(request, messages=(replace(request.messages[0], images=(image,)),))
-
-
-def _ask(role: RoleName, spec: ModelSpec, what: str, question: str, cap: int) -> Request:
-    effort, options = spec.reasoning_effort, spec.options
-    thinks = effort not in (None, "none") or bool(options.get("enable_thinking"))
+def _request(role: RoleName, spec: ModelSpec, name: str) -> Request:
+    text, cap, fields = QUESTIONS[name]
+    images = (Image(media_type="image/png", data=_RED_SQUARE),) if name == "vision" else ()
+    thinks = spec.reasoning_effort not in (None, "none") or bool(spec.options.get("enable_thinking"))
     return Request(
-        messages=(Message(role="user", content=question),),
+        messages=(Message(role="user", content=text, images=images),),
         max_tokens=min(spec.max_tokens, WITH_THINKING if thinks else cap),
         role="optimizer" if role == "proposer" else role,
         stage="doctor",
-        place=f"doctor/{role}/{what}",
+        place=f"doctor/{role}/{name.split()[0]}",
+        **fields,
     )
