@@ -17,16 +17,16 @@ from skillopt.cli import app
 from skillopt.config.fields import Leaf
 from skillopt.config.keys import (
     ALIASES,
+    FLAT_NAMES,
     IGNORED_KEYS,
     IGNORED_VARIABLES,
     REFUSED_KEYS,
     ROLE_VARIABLES,
     SHORT_NAMES,
     VALUE_ALIASES,
+    declared,
     describe,
-    flat_name,
 )
-from skillopt.config.services import declared
 from skillopt.mcp import SWITCHES, Toolbox
 from skillopt.mcp.tools import TOOLS
 
@@ -126,6 +126,14 @@ def table(rows: Sequence[Leaf], benchmark: str | None = None) -> str:
             )
         )
     return lines(("key", "flag", "type", "default", "public default", "why ours differs", "meaning"), cells)
+
+
+def flat_name(key: str) -> str | None:
+    """The name of a key's flag, where it has one of its own."""
+    if key in declared().keys:
+        return key.removeprefix("model.")
+    role = key.removesuffix(".name")
+    return next((name for name, each in FLAT_NAMES.items() if each in (key, role)), None)
 
 
 def further_variables() -> str:

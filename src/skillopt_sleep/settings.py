@@ -14,10 +14,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from skillopt.agents import agents
-from skillopt.config.check import is_harmless, validation_messages
 from skillopt.config.fields import leaves
 from skillopt.config.files import read_yaml
-from skillopt.config.layers import ConfigEntry, Source
+from skillopt.config.layers import ConfigEntry, Source, is_harmless, validation_messages
 from skillopt.config.roles import parse_model_string
 from skillopt.config.sections import Section
 from skillopt.errors import ConfigError, UnknownName, suggest

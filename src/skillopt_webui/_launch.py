@@ -23,7 +23,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from skillopt.config.load import Resolved, load
-from skillopt.config.run_settings import refuse_foreign
+from skillopt.config.record import refuse_foreign
 from skillopt.errors import ConfigError, UsageError
 from skillopt.files import holder, make_private_folder, write_bytes
 from skillopt.process import Finished, own_program, run_process, start_detached

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from skillopt.config.keys import declared
 from skillopt.config.record import run_identity
-from skillopt.config.services import declared
 from skillopt.errors import ConfigError
 
 OPENAI = "openai:gpt-5.5"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from config._spec_keys import AGENT, MODELS, OPTIONS, SPEC_KEYS
-from skillopt.config.keys import variables
-from skillopt.config.services import declared
+from skillopt.config.keys import declared, variables
 from skillopt.run.models import known_price
 
 PROVIDER_KEYS = declared().keys

@@ -10,8 +10,7 @@ from _public_defaults import PUBLIC, WHY, differs, public_default
 
 from config._public_files import BASE
 from skillopt.benchmarks import benchmarks
-from skillopt.config.keys import ALIASES, IGNORED_KEYS, REFUSED_KEYS, describe
-from skillopt.config.services import declared
+from skillopt.config.keys import ALIASES, IGNORED_KEYS, REFUSED_KEYS, declared, describe
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 ROWS = {

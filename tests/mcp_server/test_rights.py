@@ -14,9 +14,8 @@ from cli._commands import SRC
 from mcp_server._client import inside, text_of
 from skillopt.benchmarks import benchmarks
 from skillopt.cli import app
-from skillopt.config.keys import settings_leaves, tree
+from skillopt.config.keys import declared, settings_leaves, tree
 from skillopt.config.sections import RoleName
-from skillopt.config.services import declared
 from skillopt.mcp import RIGHTS, SWITCHES, Toolbox
 from skillopt.mcp.rights import MODELS, OPTIONS, PATHS, PLAIN, Denied, ProjectPlace, Rights
 

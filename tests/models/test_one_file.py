@@ -57,7 +57,7 @@ from skillopt.config.load import load
 from skillopt.config.roles import resolve_role
 from skillopt.config.keys import flat_names
 from skillopt.config.keys import describe
-from skillopt.config.services import declared
+from skillopt.config.keys import declared
 from skillopt.models import PROVIDERS, provider
 
 def attempt(work):

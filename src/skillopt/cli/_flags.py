@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand
 
 from skillopt.cli._options import Add, argument, option, parameter, with_options
-from skillopt.config.keys import dotted, flag_leaf, flag_names
+from skillopt.config.keys import flag_leaf, flag_names, key_of
 from skillopt.config.load import Resolved, load
 from skillopt.errors import ConfigError, UsageError
 
@@ -254,10 +254,10 @@ def _check_setting(name: str, options: Mapping[str, bool], keys: tuple[str, ...]
     """Raise where a word is neither an option of the command nor a setting that it takes."""
     if name in MEANT:
         raise UsageError(f"There is no option --{name}: {MEANT[name]}.")
-    if "." in name or (name in flag_names() and dotted(name).startswith(keys)):
+    if "." in name or (name in flag_names() and key_of(name).startswith(keys)):
         return  # whether there is such a key is said with all else that is wrong
     known = [one.lstrip("-") for one in options if one.startswith("--")]
-    known += [one for one in flag_names() if dotted(one).startswith(keys)]
+    known += [one for one in flag_names() if key_of(one).startswith(keys)]
     close = difflib.get_close_matches(name, known, n=1)
     near = f"Did you mean '--{close[0]}'?" if close else "'skillopt config show' lists all settings."
     raise UsageError(f"No such option: --{name}. {near}")

@@ -28,7 +28,7 @@ from skillopt.cli._console import coloured, echo, open_console, os_trouble
 from skillopt.cli._flags import Given
 from skillopt.cli._progress import LiveView, PlainLines, View
 from skillopt.config.load import Resolved
-from skillopt.config.run_settings import foreign_acts, refuse_foreign
+from skillopt.config.record import foreign_acts, refuse_foreign
 from skillopt.errors import BudgetSpent, Interrupted, MachineFailed, SkillOptError, Stopped, UsageError
 from skillopt.events import Notice, Spending
 from skillopt.process.waiting import run_gently, signals_heard

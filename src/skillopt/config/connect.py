@@ -2,50 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from skillopt.agents.port import Agent
 from skillopt.config.files import resolve_path
-from skillopt.config.layers import CHOSEN, DEFAULT, ConfigEntry, Source
+from skillopt.config.keys import CHAT, Backend, Declared, ServiceKey, declared
+from skillopt.config.layers import CHOSEN, DEFAULT, ConfigEntry, Entries, Source
 from skillopt.config.roles import ModelString, parse_model_string
 from skillopt.config.sections import DEFAULT_MODEL, WORKERS, RoleName
 from skillopt.config.service import Service
-from skillopt.config.services import (
-    CHAT,
-    SENTINELS,
-    Backend,
-    Declared,
-    ServiceKey,
-    declared,
-    find_backend,
-    for_role,
-)
 from skillopt.errors import ConfigError, suggest
 from skillopt.harnesses import located
 from skillopt.models.port import DEFAULT_MAX_TOKENS
 from skillopt.redact import without_password
 
+SENTINELS = frozenset({"gpt-5.4", "gpt-5.5"})
+"""Public default names: where the user does not insist, another backend's own default replaces them."""
 _APART = ("name", "base_url", "api_key")
 """Parts that are decided one by one; the others are simply taken over."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class RoleConnection:
-    """One role while it is being decided, from all `entries` given. What the user should know is added to
-    `warnings`.
+    """One role while it is being decided, from all `entries` given. What is wrong and what the user should
+    know is added to `problems` and `warnings`.
     """
 
     role: RoleName
-    entries: Mapping[str, ConfigEntry]
+    entries: Entries
     cwd: Path
+    problems: list[str]
     warnings: list[str]
     declared: Declared = field(default_factory=declared)
-    found: dict[str, ConfigEntry] = field(default_factory=dict)
+    found: Entries = field(default_factory=dict)
+    public: dict[tuple[str, str], list[tuple[ConfigEntry, ServiceKey]]] = field(default_factory=dict)
+    """What was set for services and programs: by owner and part, the strongest first."""
 
-    def connect(self) -> dict[str, ConfigEntry]:
+    def __post_init__(self) -> None:
+        for key, each in self.declared.keys.items():
+            entry = self.given(key)
+            if entry is not None and each.role in (None, self.role):
+                self.public.setdefault((each.owner, each.fills), []).append((entry, each))
+        for given in self.public.values():
+            # A role's key beats the common one, unless that stands nearer to this run.
+            given.sort(key=lambda one: (_nearness(one[0]), one[1].role is not None), reverse=True)
+
+    def connect(self) -> Entries:
         """Decide what the role talks to: the settings that follow, as entries of the tree.
 
         A name without provider goes to the role's backend.
@@ -67,22 +72,17 @@ class RoleConnection:
         if service.model_files and parts.name.endswith(service.model_files):
             parts = replace(parts, name=str(self.path(parts.name, name)))
         self.take("name", replace(name, value=str(replace(parts, base_url=None))))
-        key = self.own("api_key") or self.public(provider, "api_key")
-        own = program is not None and program.login == provider
-        if (
-            key is None
-            and program is not None
-            and own
-            and (parts.harness != CHAT or program.prefers_vendor_key)
-        ):
-            key = self.public(program.vendor, "api_key")
+        key = self.own("api_key") or self.best(provider, "api_key")
+        if key is None and program is not None and program.login == provider:
+            takes_vendors = parts.harness != CHAT or program.prefers_vendor_key
+            key = self.best(program.vendor, "api_key") if takes_vendors else None
         url = self.one_url(provider, chosen)
         if url is not None and _is_foreign(service, url, key):
             self.warnings.append(_unused_url(url))
             url = None
         self.take("api_key", key)
         self.take("base_url", url or ConfigEntry.by_default(self.key("base_url"), None))
-        effort = _given(self.entries.get("model.reasoning_effort"))
+        effort = self.given("model.reasoning_effort")
         is_chosen = effort is not None and effort.source.layer in ("flag", "cfg-options")
         if is_chosen and not service.takes_common_effort and not self.own("reasoning_effort"):
             self.take("reasoning_effort", effort)
@@ -106,35 +106,25 @@ class RoleConnection:
         path = self.path(text, entry)
         return path.relative_to(self.cwd) if path.is_relative_to(self.cwd) else path
 
+    def given(self, key: str) -> ConfigEntry | None:
+        """The entry of a key, unless it is blank."""
+        entry = self.entries.get(key)
+        return None if entry is None or entry.is_blank else entry
+
     def own(self, part: str) -> ConfigEntry | None:
         """What was written for this role itself."""
-        return _given(self.entries.get(self.key(part)))
+        return self.given(self.key(part))
 
-    def own_names(self, section: str) -> list[str]:
-        """What was written for this role below one section."""
-        prefix = self.key(f"{section}.")
-        return [
-            key.removeprefix(prefix)
-            for key, entry in self.entries.items()
-            if key.startswith(prefix) and _given(entry)
-        ]
-
-    def public(self, owner: str, part: str) -> ConfigEntry | None:
-        """What was set for a service or program, the role's own first: here, in the environment or `.env`."""
-        return self.best(self.declared.keys_of(owner, self.role, part))
-
-    def best(self, keys: Sequence[ServiceKey]) -> ConfigEntry | None:
-        """The strongest entry; a role's key beats the common one, unless that stands nearer to this run."""
-        given = [
-            (entry, each.role is not None)
-            for each in keys
-            if (entry := _given(self.entries.get(each.leaf.key)))
-        ]
-        return max(given, key=lambda each: (_nearness(each[0]), each[1]), default=(None, False))[0]
+    def best(self, owner: str, part: str) -> ConfigEntry | None:
+        """What was set for a service or program: here, in the environment or `.env`."""
+        given = self.public.get((owner, part))
+        return given[0][0] if given else None
 
     def take(self, part: str, entry: ConfigEntry | None) -> None:
         """Make an entry this role's own."""
-        if entry is not None:
+        if entry is not None and entry.problem:
+            self.problems.append(entry.problem)
+        elif entry is not None:
             self.found[self.key(part)] = replace(entry, key=self.key(part))
 
     # Which provider
@@ -143,33 +133,54 @@ class RoleConnection:
         """The backend of a bare name: the harness' own login, the role's backend, else the common one."""
         nobody = next(each for each in self.declared.backends.values() if each.open)
         if parts.harness != CHAT:
-            login = self.declared.login_of(parts.harness)
-            found = replace(nobody, harness=parts.harness)
-            return Backend(provider=login, harness=parts.harness) if login else self.by_address(found, chosen)
+            program = self.declared.programs.get(parts.harness)
+            if program is not None and program.login:
+                return Backend(provider=program.login, harness=parts.harness)
+            return self.by_address(replace(nobody, harness=parts.harness), chosen)
         found = self.named_backend(f"model.{self.role}_backend") or nobody
         common = self.named_backend("model.backend") if found.open else None
         return self.by_address(common or found, chosen)
 
     def named_backend(self, key: str) -> Backend | None:
-        entry = _given(self.entries.get(key))
-        if entry is None or not isinstance(entry.value, str):
+        """The backend that a key names, as this role has it: an optimizer talks, it runs in no harness."""
+        entry = self.given(key)
+        if entry is None:
             return None
-        found = find_backend(entry.value, key)
+        plain, known = entry.value.strip().lower().replace("-", "_"), self.declared.backends
+        if plain not in known:
+            raise ConfigError(f"{key}: no backend named {entry.value!r}. {suggest(plain, sorted(known))}")
+        found = known[plain]
         if key == "model.backend" and self.role not in WORKERS and not found.fills_optimizer:
             return None
-        return for_role(found, self.role, entry.value, key)
+        if self.role == "target":
+            return found
+        if not found.optimizer:
+            talking = next(
+                (
+                    name
+                    for name, each in known.items()
+                    if (each.provider, each.harness) == (found.provider, CHAT)
+                ),
+                None,
+            )
+            hint = f"; {talking!r} is the same program as a model" if talking else ""
+            raise ConfigError(
+                f"{key}: {entry.value!r} is an agent that works on tasks, so only the target can have"
+                f" it{hint}"
+            )
+        return replace(found, harness=CHAT)
 
     def by_address(self, backend: Backend, chosen: ConfigEntry | None) -> Backend:
         """The backend, or where it is open the service that stands in for it, if only that has an address."""
         stands_in = self.declared.stand_in(backend.provider)
         if not backend.open or stands_in is None:
             return backend
-        key = self.own("api_key") or self.public(stands_in, "api_key")
-        theirs = self.public(stands_in, "base_url")
+        key = self.own("api_key") or self.best(stands_in, "api_key")
+        theirs = self.best(stands_in, "base_url")
         if theirs is not None and _is_foreign(self.declared.service(stands_in), theirs, key):
             self.warnings.append(_unused_url(theirs))  # without it the name might have gone there
             theirs = None
-        other = chosen or self.public(backend.provider, "base_url")
+        other = chosen or self.best(backend.provider, "base_url")
         if theirs is None or (other is not None and other.source.beats(theirs.source)):
             return backend
         if other is None or theirs.source.beats(other.source):
@@ -187,7 +198,7 @@ class RoleConnection:
         # A public file may well name a model of an endpoint that is the person's own.
         if not is_default or service.default_model in SENTINELS or (service.needs_url and layer == "config"):
             return parts, name
-        given = self.public(provider, "name")
+        given = self.best(provider, "name")
         if given is not None:
             return replace(parts, name=str(given.value)), given
         own = service.default_model
@@ -201,6 +212,7 @@ class RoleConnection:
         return replace(parts, name=own or provider), replace(name, source=source)
 
     def check_login(self, parts: ModelString, program: Agent | None) -> None:
+        """Refuse a login that only its own harness can use where another one would."""
         if program is None or not self.declared.is_login_only(parts.provider):
             return
         if self.role not in WORKERS or parts.harness != program.name:
@@ -212,18 +224,25 @@ class RoleConnection:
 
     def check_own_settings(self, parts: ModelString, program: Agent | None) -> None:
         """Refuse options and agent settings that the role's provider or program does not have."""
-        for name in self.own_names("options"):
-            owners = self.declared.owners(name)
-            if parts.provider not in owners:
+        options, agent = self.key("options."), self.key("agent.")
+        for key in self.entries:
+            entry = self.given(key)
+            if entry is None:
+                continue
+            where = f"{key} ({entry.source})"
+            if key.startswith(options):
+                services = self.declared.services.items()
+                owners = [
+                    name for name, each in services if key.removeprefix(options) in each.Options.model_fields
+                ]
+                if parts.provider not in owners:
+                    raise ConfigError(
+                        f"{where} is an option of {' and '.join(owners)}, and model.{self.role} is '{parts}'"
+                    )
+            elif key.startswith(agent) and program is None:
                 raise ConfigError(
-                    f"{self.key('options')}.{name} is an option of {' and '.join(owners)}, and"
-                    f" model.{self.role} is '{parts}'"
+                    f"{where} is a setting of an agent program, and model.{self.role} is '{parts}'"
                 )
-        for name in self.own_names("agent") if program is None else ():
-            raise ConfigError(
-                f"{self.key('agent')}.{name} is a setting of an agent program, and model.{self.role} is"
-                f" '{parts}'"
-            )
 
     # Which endpoint
 
@@ -236,56 +255,51 @@ class RoleConnection:
         return in_string or as_key
 
     def one_url(self, provider: str, chosen: ConfigEntry | None) -> ConfigEntry | None:
-        public = self.public(provider, "base_url")
+        """The endpoint of this role; another one that was chosen for its provider contradicts it."""
+        public = self.best(provider, "base_url")
         if chosen and public and public.source.layer in CHOSEN and not _same(chosen.value, public.value):
             raise self.two_endpoints(chosen, public, "keep one of them")
         return chosen or public
 
     def two_endpoints(self, one: ConfigEntry, other: ConfigEntry, remedy: str) -> ConfigError:
+        """The error that names both."""
         named = " and ".join(f"{without_password(str(each.value))} ({each.source})" for each in (one, other))
         return ConfigError(f"model.{self.role} has two endpoints: {named}; {remedy}")
 
     # Which knobs
 
     def take_over(self, owner: str) -> None:
-        for part in self.declared.filled_by(owner):
-            if part in _APART:
+        """Take what was set for a service or program where nothing stronger was set for the role itself."""
+        for (named, part), keys in self.public.items():
+            if named != owner or part in _APART:
                 continue
-            keys = self.declared.keys_of(owner, self.role, part)
             own = self.own(part)
-            given = self.spoken(keys) if any(each.words for each in keys) and own is None else self.best(keys)
-            if given is None:
-                continue
-            caps = [one.value for one in (given, own) if one is not None and isinstance(one.value, int)]
-            is_lower_cap = part == "max_tokens" and len(caps) == 2 and caps[0] < caps[1]
+            given = self.in_words(keys) if own is None else keys[0][0]
+            cap = given.value if part == "max_tokens" and not given.problem else None
+            is_lower_cap = cap is not None and own is not None and cap < own.value
             if own is None or own.source.layer == "default" or is_lower_cap:
                 self.take(part, given)
-                if part == "max_tokens" and isinstance(given.value, int) and given.value < DEFAULT_MAX_TOKENS:
-                    self.warnings.append(
-                        f"{given}: every reply of the {self.role} is cut at {given.value} tokens"
-                    )
+                if cap is not None and cap < DEFAULT_MAX_TOKENS:
+                    self.warnings.append(f"{given}: every reply of the {self.role} is cut at {cap} tokens")
 
-    def spoken(self, keys: Sequence[ServiceKey]) -> ConfigEntry | None:
-        """One part that two keys say, one in words; equally near ones must not contradict each other."""
-        words = next(each.words for each in keys if each.words)
-        mode = self.best([each for each in keys if each.words])
-        switch = self.best([each for each in keys if not each.words])
-        if mode is None:
-            return switch
-        if mode.value not in words.values:
-            raise ConfigError(
-                f"{mode}: {mode.value!r} is not one of {', '.join(words.values)}."
-                f" {suggest(str(mode.value), words.values)}"
-            )
-        wanted: Any = words.values[str(mode.value)]
+    def in_words(self, keys: list[tuple[ConfigEntry, ServiceKey]]) -> ConfigEntry:
+        """The strongest entry; of a key in words what it means. No equally near switch contradicts it."""
+        mode = next(((entry, key.words) for entry, key in keys if key.words), None)
+        switch = next((entry for entry, key in keys if not key.words), None)
+        if mode is None or mode[0].problem:
+            return mode[0] if mode is not None else keys[0][0]
+        entry, words = mode
+        assert words is not None
+        wanted = words.values[entry.value]
         # Public files carry `enable_thinking: false` beside `server_default`: there it asks for nothing.
-        agrees = switch is None or switch.value == wanted or (wanted is None and switch.value is False)
-        if switch is not None and not agrees and _nearness(switch) == _nearness(mode):
+        if switch is None or switch.value == wanted or (wanted is None and switch.value is False):
+            return replace(entry, value=wanted)
+        if _nearness(switch) == _nearness(entry):
             raise ConfigError(
-                f"{mode} says {mode.value!r} and {switch} says {str(switch.value).lower()}: keep one of them"
+                f"{entry} says {entry.value!r} and {switch} says {str(switch.value).lower()}: keep one of"
+                " them"
             )
-        is_nearer = switch is not None and not agrees and _nearness(switch) > _nearness(mode)
-        return switch if is_nearer else replace(mode, value=wanted)
+        return switch if _nearness(switch) > _nearness(entry) else replace(entry, value=wanted)
 
 
 def role_defaults(role: RoleName, entries: Mapping[str, ConfigEntry]) -> dict[str, Any]:
@@ -300,11 +314,6 @@ def role_defaults(role: RoleName, entries: Mapping[str, ConfigEntry]) -> dict[st
     }
     filled = declared().service(parts.provider).role_defaults(parts.name, options)
     return {f"{prefix}{part}": value for part, value in filled.items()}
-
-
-def _given(entry: ConfigEntry | None) -> ConfigEntry | None:
-    """The entry, unless it is blank: public files carry blanks that mean unset."""
-    return None if entry is None or entry.value is None or entry.value == "" else entry
 
 
 def _nearness(entry: ConfigEntry) -> int:

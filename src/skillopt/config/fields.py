@@ -10,13 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-import yaml
 from pydantic import BaseModel, ConfigDict, SecretStr, TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from skillopt.config.files import yaml_value
 from skillopt.config.service import WRITES
-from skillopt.errors import ConfigError
 
 PATH_KEYS = frozenset({"env.split_dir", "env.data_path", "env.data_root", "env.data_dirs"})
 """Public keys that are paths whatever type a benchmark gives them."""
@@ -79,9 +77,12 @@ class Leaf:
         """True for files and folders."""
         return is_path(self.key, self.annotation)
 
-    def is_list(self, text: str) -> bool:
-        """True for the text of a list where the key takes one."""
-        return text.startswith("[") and any(get_origin(option) is list for option in self.options)
+    def is_structure(self, text: str) -> bool:
+        """True for the text of a list or mapping; in brackets where the key also takes other text."""
+        scalars = {option for option in self.options if option in (int, float, bool, str, Path, SecretStr)}
+        if scalars or self.choices:
+            return text.startswith("[") and any(get_origin(option) is list for option in self.options)
+        return True
 
     @property
     def type(self) -> str:
@@ -94,19 +95,14 @@ class Leaf:
         )
 
     def read(self, value: Any, *, is_text: bool) -> Any:
-        """The value in the type of its key, or a `ValidationError`. The text of a flag, option or variable is
-        read by that type; what YAML or Python has typed is taken strictly, but for figures and truth values
-        in quotes, which public files have.
+        """The value in the type of its key, or a `ValidationError`. What YAML or Python has typed is taken
+        strictly; text is converted: of a flag, option or variable, and in quotes as public files have it.
         """
         if self.optional and (value in ("", None) or (is_text and value in ("null", "~"))):
             return None
-        takes_text = any(option in (str, Path, SecretStr) for option in self.options) or (
-            bool(self.choices) and all(isinstance(choice, str) for choice in self.choices)
-        )
-        is_structure = not self.is_figure and not takes_text
-        if is_text and isinstance(value, str) and (is_structure or self.is_list(value)):
-            value = _yaml(value)
-        is_lax = isinstance(value, str) and (bool in self.options or not takes_text)
+        if is_text and isinstance(value, str) and self.is_structure(value):
+            value = yaml_value(value)
+        is_lax = isinstance(value, str) and Path not in self.options  # a blank is no path
         return self._adapter.validate_python(value, strict=not is_lax)
 
     @cached_property
@@ -115,13 +111,6 @@ class Leaf:
         for bound in self.bounds:
             kind = Annotated[kind, bound]
         return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
-
-
-def _yaml(text: str) -> Any:
-    try:
-        return yaml_value(text)
-    except yaml.YAMLError:
-        raise ConfigError("cannot read the value as YAML; quote it") from None
 
 
 def leaves(model: type[BaseModel], prefix: str = "") -> Iterator[Leaf]:

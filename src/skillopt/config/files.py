@@ -232,13 +232,13 @@ def read_yaml(path: Path, shown: str) -> tuple[dict[str, Any], Lines]:
 
 
 def yaml_value(text: str) -> Any:
-    """The value of a text on a command line: `true`, `3`, `0.5`, `[a, b]`, text. Raises `yaml.YAMLError`."""
+    """The value of a text on a command line: `true`, `3`, `0.5`, `[a, b]`, text."""
     try:
         value = yaml.load(text, Loader=_Loader)
         repr(value)  # brackets in brackets, so deep that no error could name the value
         return value
-    except _UNREADABLE as error:
-        raise yaml.YAMLError(str(error)) from error
+    except (yaml.YAMLError, *_UNREADABLE):
+        raise ConfigError("cannot read the value as YAML; quote it") from None
 
 
 class _Reader:

@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from skillopt.benchmarks import benchmarks
-from skillopt.config.check import check_keys, typed, validation_messages
 from skillopt.config.connect import RoleConnection, role_defaults
-from skillopt.config.fields import Leaf, file_in
+from skillopt.config.fields import Leaf, file_in, nested
 from skillopt.config.files import read_chain, read_dotenv, resolve_path
-from skillopt.config.keys import IGNORED_VARIABLES, keys_with, leaf_of, tree
+from skillopt.config.keys import CHAT, IGNORED_VARIABLES, declared, keys_with, leaf_of, tracker_settings, tree
 from skillopt.config.layers import (
     CHOSEN,
     DEFAULT,
@@ -24,24 +23,31 @@ from skillopt.config.layers import (
     Entries,
     Layer,
     Source,
+    UnknownKey,
     default_layer,
     file_layer,
     flag_layer,
     option_layer,
+    validation_messages,
     variable_layer,
 )
+from skillopt.config.record import chosen_for_run, is_of_a_stranger, run_of
 from skillopt.config.roles import in_harness, passwords_in, provider_of
-from skillopt.config.run_settings import chosen_for_run, is_of_a_stranger, run_of
 from skillopt.config.schema import Config
 from skillopt.config.sections import RARE_ROLES, ROLES
-from skillopt.config.services import CHAT, declared
-from skillopt.errors import ConfigError, SkillOptError
+from skillopt.errors import ConfigError, SkillOptError, suggest
+from skillopt.gate.policies import POLICIES
+from skillopt.optimizer.proposers import PROPOSERS
 from skillopt.redact import Scrubber, looks_secret, secret_variables
 from skillopt.registry import Registry
 from skillopt.tasks.benchmark import BenchmarkPlugin, usual_harness
+from skillopt.train.strategies import STRATEGIES
 
+M = TypeVar("M", bound=BaseModel)
 Variables = Mapping[Layer, Mapping[str, str]]
 """The variables of the environment and of `.env`."""
+_PLUGINS = {"gate.policy": POLICIES, "train.strategy": STRATEGIES, "train.proposer": PROPOSERS}
+"""Keys whose value is the name of a plug-in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +66,7 @@ class Resolved:
     """
     stranger: Path | None = None
     """The run of somebody else whose settings these are, until a person has agreed to them
-    (`run_settings.refuse_foreign`).
+    (`record.refuse_foreign`).
     """
 
     def __repr__(self) -> str:
@@ -92,7 +98,7 @@ def load(
     plugin, benchmark = _benchmark(naming, registry, problems)
     settings = plugin.Settings if plugin is not None else None
     layers: list[Entries] = [
-        default_layer(plugin.defaults, benchmark or "", problems) if plugin is not None else {},
+        default_layer(plugin.defaults, benchmark, problems) if plugin is not None else {},
         variable_layer(variables[".env"], ".env", problems, warnings),
         variable_layer(variables["environment"], "environment", problems, warnings),
         *(
@@ -103,7 +109,8 @@ def load(
         flag_layer(flags, settings, problems),
     ]
     secrets = _secrets(layers, variables)
-    loading = _Loading(plugin, benchmark, registry, cwd, problems, warnings)
+    unknown = UnknownKey(settings=settings, benchmark=benchmark or None, registry=registry)
+    loading = _Loading(plugin, settings, unknown, cwd, problems, warnings)
     try:
         tree_of_values, provenance = loading.resolve(layers)
     except SkillOptError as error:
@@ -154,28 +161,23 @@ def check_shared(targets: Sequence[Resolved]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Loading:
-    """What the steps from layers to one tree need in common."""
+    """From layers to one tree; what is wrong on the way is added to `problems`."""
 
     plugin: BenchmarkPlugin | None
-    benchmark: str | None
-    registry: Registry
+    settings: type[BaseModel] | None
+    unknown: UnknownKey
     cwd: Path
     problems: list[str]
     warnings: list[str]
 
-    @property
-    def settings(self) -> type[BaseModel] | None:
-        return None if self.plugin is None else self.plugin.Settings
-
     def resolve(self, layers: list[Entries]) -> tuple[Config, dict[str, Source]]:
         """The tree and where each value comes from; everything that is wrong is raised at once."""
-        every = [entry for layer in layers for entry in layer.values()]
-        self.warnings.extend(check_keys(every, self.settings, self.benchmark, self.registry, self.problems))
-        merged = self._read(_merge(layers))
+        read = (self._read(entry) for entry in self._merge(layers).values())
+        merged = {entry.key: entry for entry in read if entry is not None}
         self._set_what_follows(merged, layers)
         merged |= self._connected(merged)
         values = {key: entry.value for key, entry in merged.items() if key not in declared().keys}
-        config = typed(values, merged, self.settings, self.problems)
+        config = self._tree(values, merged)
         if config is None or self.problems:
             raise ConfigError("\n".join(dict.fromkeys(self.problems)))
         chosen = CHAT if self.plugin is None else usual_harness(self.plugin, config.env.settings)
@@ -183,28 +185,47 @@ class _Loading:
         sources = {key: entry.source for key, entry in merged.items() if key in values}
         return config, {leaf.key: DEFAULT for leaf in keys_with(self.settings)} | sources
 
-    def _read(self, entries: Mapping[str, ConfigEntry]) -> Entries:
-        """Known entries with values in the types of their keys; a wrong value is a problem and left out."""
-        read = {}
-        for key, entry in entries.items():
-            leaf = leaf_of(key, self.settings)
+    def _merge(self, layers: list[Entries]) -> Entries:
+        """The strongest entry of each key; one of an unknown key is checked and left out."""
+        merged: Entries = {}
+        for entry in (entry for layer in layers for entry in layer.values()):
+            key, leaf, layer = entry.key, leaf_of(entry.key, self.settings), entry.source.layer
             if leaf is None:
+                self.unknown.check(entry, self.problems, self.warnings)
                 continue
-            try:
-                read[key] = replace(entry, value=leaf.read(self._placed(entry, leaf), is_text=entry.is_text))
-            except ConfigError as error:
-                self.problems.append(f"{entry}: {error}")
-            except ValidationError as error:
-                if key in declared().keys and entry.source.layer not in CHOSEN:
-                    read[key] = entry  # a variable of a provider that nobody uses stops nobody
-                else:
-                    self.problems.append(validation_messages(error, {key: entry}, {key: leaf}.get, key)[0])
-        return read
+            if leaf.secret and layer in ("flag", "cfg-options") and entry.value:
+                self.warnings.append(
+                    f"{entry.written}: a key on the command line can be read by other users; put it in the"
+                    " environment"
+                )
+            # Public files carry blanks ("azure_openai_endpoint: ''") that mean "from the environment".
+            says_nothing = entry.value == "" or (entry.value is None and key in declared().keys)
+            is_set = key in merged and merged[key].source.layer in ("environment", ".env")
+            if not (layer == "config" and says_nothing and is_set):
+                merged[key] = entry
+        return merged
+
+    def _read(self, entry: ConfigEntry) -> ConfigEntry | None:
+        """The entry with its value in the type of its key. A wrong value is a problem and left out; that of a
+        provider's variable is one only to a role on it.
+        """
+        key, leaf = entry.key, leaf_of(entry.key, self.settings)
+        assert leaf is not None
+        try:
+            return replace(entry, value=leaf.read(self._placed(entry, leaf), is_text=entry.is_text))
+        except ConfigError as error:
+            problem = f"{entry}: {error}"
+        except ValidationError as error:
+            problem = validation_messages(error, {key: entry}, {key: leaf}.get, key)[0]
+        if key in declared().keys and entry.source.layer not in CHOSEN:
+            return replace(entry, problem=problem)
+        self.problems.append(problem)
+        return None
 
     def _placed(self, entry: ConfigEntry, leaf: Leaf) -> Any:
         """The value; a written path, or the file that a text names, where it points."""
         text = entry.value
-        if not isinstance(text, str) or not text or (entry.is_text and leaf.is_list(text)):
+        if not isinstance(text, str) or not text or (entry.is_text and leaf.is_structure(text)):
             return text
         file, rest = (text, "") if leaf.path else file_in(entry.key, text)
         if not file:
@@ -222,7 +243,7 @@ class _Loading:
         top, end = "optimizer.learning_rate", "optimizer.min_learning_rate"
         last = {key: number for number, layer in enumerate(layers) for key in layer}
         lowest = value(end) or tree()[end].default
-        if type(value(top)) is int and 1 <= value(top) < lowest and last[top] > last.get(end, -1):
+        if value(top) is not None and value(top) < lowest and last[top] > last.get(end, -1):
             merged[end] = ConfigEntry.by_default(end, value(top), f"not above {top}")
         mode, control = "full_rewrite_minibatch", "optimizer.lr_control_mode"
         if value("optimizer.skill_update_mode") == mode and value(control) != "none":
@@ -235,13 +256,13 @@ class _Loading:
         if not named and declared().service(provider).simulates_both:
             merged[optimizer] = ConfigEntry.by_default(optimizer, provider, "as the target is simulated")
 
-    def _connected(self, merged: Mapping[str, ConfigEntry]) -> Entries:
+    def _connected(self, merged: Entries) -> Entries:
         """What the roles' settings become once their providers are known."""
         connected: Entries = {}
         named = {".".join(key.split(".")[:2]) for key, entry in merged.items() if entry.value is not None}
         for role in (*ROLES, *(role for role in RARE_ROLES if f"model.{role}" in named)):
             try:
-                connection = RoleConnection(role=role, entries=merged, cwd=self.cwd, warnings=self.warnings)
+                connection = RoleConnection(role, merged, self.cwd, self.problems, self.warnings)
                 connected |= connection.connect()
             except SkillOptError as error:
                 message = str(error)
@@ -254,32 +275,62 @@ class _Loading:
                     connected[key] = ConfigEntry.by_default(key, value, where)
         return connected
 
+    def _tree(self, values: Mapping[str, Any], merged: Entries) -> Config | None:
+        """The tree of values that were read one by one, with what benchmark, providers and trackers declare.
+        None where they do not fit together.
+        """
+        whole = nested({key: value for key, value in values.items() if key in tree()})
+        for role in (*ROLES, *RARE_ROLES):
+            own_role = whole.get("model", {}).get(role, {})
+            # A price of which every part is unset again is no price.
+            if "price" in own_role and all(part is None for part in own_role["price"].values()):
+                del own_role["price"]
+            if "options" in own_role:
+                own_role["options"] = {
+                    name: str(value) if isinstance(value, Path) else value
+                    for name, value in own_role["options"].items()
+                    if value is not None
+                }
+        tracked = {}
+        for name, kind in tracker_settings().items():
+            given = whole.get("tracking", {}).pop(name, None)
+            if given is not None and (found := self._valid(kind, given, merged, f"tracking.{name}")):
+                tracked[name] = found
+        config = self._valid(Config, whole, merged)
+        for key, registry in _PLUGINS.items():
+            named, names = values.get(key), registry.names()
+            if named is not None and named not in names:
+                wrong = f"no {registry.what} named {named!r}. {suggest(named, names)}"
+                self.problems.append(f"{merged[key]}: {wrong}")
+        own: dict[str, Any] = {"tracking.settings": tracked}
+        if self.settings is not None:
+            # Its own keys, and common ones that it also reads, such as `workers`.
+            fields = self.settings.model_fields
+            given = {name: values[f"env.{name}"] for name in fields if f"env.{name}" in values}
+            own["env.settings"] = self._valid(self.settings, given, merged, "env")
+        return config and config.having(own)
+
+    def _valid(self, model: type[M], given: Any, merged: Entries, below: str = "") -> M | None:
+        try:
+            return model.model_validate(given)
+        except ValidationError as error:
+            leaf_at = partial(leaf_of, settings=self.settings)
+            self.problems.extend(validation_messages(error, merged, leaf_at, below))
+            return None
+
 
 def _benchmark(
     layers: list[Entries], registry: Registry, problems: list[str]
-) -> tuple[BenchmarkPlugin | None, str | None]:
+) -> tuple[BenchmarkPlugin | None, str]:
     """The benchmark that is named, and its name; its settings decide which `env` keys exist."""
-    entry = _merge(layers).get("env.name")
+    entry = next((layer["env.name"] for layer in reversed(layers) if "env.name" in layer), None)
     if entry is None or not isinstance(entry.value, str) or not entry.value:
-        return None, None
+        return None, ""
     try:
         return registry.get(entry.value), entry.value
     except SkillOptError as error:
         problems.append(f"{entry}: {error}")
         return None, entry.value
-
-
-def _merge(layers: list[Entries]) -> Entries:
-    merged: Entries = {}
-    for layer in layers:
-        for key, entry in layer.items():
-            below = merged.get(key)
-            # Public files carry blanks ("azure_openai_endpoint: ''") that mean "from the environment".
-            blank = entry.value == "" or (entry.value is None and key in declared().keys)
-            is_set = below is not None and below.source.layer in ("environment", ".env")
-            if not (blank and entry.source.layer == "config" and is_set):
-                merged[key] = entry
-    return merged
 
 
 def _ignored_variables(variables: Variables) -> list[str]:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from skillopt.config.keys import CHAT, declared
 from skillopt.config.schema import Config
 from skillopt.config.sections import WORKERS, Effort, RoleName
 from skillopt.config.service import is_loopback
-from skillopt.config.services import CHAT, declared
 from skillopt.errors import ConfigError, UnknownName
 from skillopt.harnesses import harness_of, harnesses
 from skillopt.models.port import ModelSpec
@@ -157,8 +157,8 @@ def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> M
     """What a role's model is built from. A missing endpoint or needed key is an error, before any call."""
     settings = config.role(role)
     if names_no_model(settings.name):
-        named = declared().keys_of(settings.name, role, "name")
-        variable = f" or {named[0].leaf.key.removeprefix('model.').upper()}" if named else ""
+        named = declared().service(settings.name).variable(settings.name, "name")
+        variable = f" or {named}" if named else ""
         raise ConfigError(
             f"model.{role}: name a model of {settings.name}: set model.{role}{variable}, or write"
             f" '{settings.name}:MODEL'"

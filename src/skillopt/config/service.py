@@ -54,9 +54,9 @@ class PublicNames:
     """The backend name that leaves the choice to an address: this service, or one that stands in for it."""
 
     def variable(self, name: str, part: str) -> str:
-        """The first variable that fills a part of a role's settings."""
-        last = next(key for key, fills in self.keys.items() if fills == part)
-        return f"{self.prefix or name}_{last}".upper()
+        """The first variable that fills a part of a role's settings; blank where none does."""
+        last = next((key for key, fills in self.keys.items() if fills == part), "")
+        return last and f"{self.prefix or name}_{last}".upper()
 
 
 @cache

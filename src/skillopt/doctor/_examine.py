@@ -11,11 +11,11 @@ from pathlib import Path
 
 from skillopt.agents import driven
 from skillopt.benchmarks import benchmarks
+from skillopt.config.keys import declared
 from skillopt.config.load import Resolved
 from skillopt.config.roles import parse_model_string
 from skillopt.config.schema import Config
 from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
-from skillopt.config.services import declared
 from skillopt.doctor import _machine
 from skillopt.doctor._nights import check_nights
 from skillopt.doctor._result import CheckResult, DoctorCheck

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict
 
 from skillopt.agents import driven
+from skillopt.config.keys import declared
 from skillopt.config.roles import resolve_role
 from skillopt.config.schema import Config
 from skillopt.config.sections import WORKERS, RoleName
-from skillopt.config.services import declared
 from skillopt.doctor._result import CheckResult, State
 from skillopt.errors import ModelError, SkillOptError
 from skillopt.harnesses import harness_of, harnesses

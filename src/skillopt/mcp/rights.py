@@ -16,12 +16,11 @@ from pydantic import BaseModel, ValidationError
 
 from skillopt.benchmarks import benchmarks
 from skillopt.config.fields import FILE_OR_TEXT_KEYS, Leaf, file_in
-from skillopt.config.keys import leaf_of
+from skillopt.config.keys import declared, leaf_of
 from skillopt.config.layers import ConfigEntry, option_layer
 from skillopt.config.roles import parse_model_string
 from skillopt.config.sections import RoleName
 from skillopt.config.service import is_loopback
-from skillopt.config.services import declared
 from skillopt.errors import ConfigError, UsageError
 
 PACKAGE = Path(os.path.realpath(__file__)).parents[1]

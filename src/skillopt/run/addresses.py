@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+from skillopt.config.keys import declared
 from skillopt.config.roles import address_of, parse_model_string
 from skillopt.config.sections import RoleName
-from skillopt.config.services import declared
 from skillopt.errors import RunConflict, Stopped, UsageError
 from skillopt.models.port import ModelSpec
 from skillopt.run.job import Job, Target

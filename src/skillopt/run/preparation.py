@@ -8,9 +8,8 @@ from pathlib import Path
 
 from skillopt.benchmarks import benchmarks
 from skillopt.config.load import Resolved
-from skillopt.config.record import as_json
+from skillopt.config.record import as_json, refuse_foreign
 from skillopt.config.roles import provider_of, resolve_role
-from skillopt.config.run_settings import refuse_foreign
 from skillopt.config.schema import Config
 from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.files import read_text
