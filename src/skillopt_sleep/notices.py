@@ -11,7 +11,7 @@ from pathlib import Path
 
 from skillopt.errors import Fault
 from skillopt.files import temporary_folder
-from skillopt.process import ask_process, minimal_env
+from skillopt.process import ask_process, git_env, minimal_env
 from skillopt_sleep.context import NightContext
 from skillopt_sleep.night import NightResult
 from skillopt_sleep.texts import with_learned
@@ -88,9 +88,7 @@ def _on_branch(project: Path, ended: NightResult) -> str:
             env = {"GIT_INDEX_FILE": str(folder / "index"), "GIT_LITERAL_PATHSPECS": "1"}
 
             def git(*words: str) -> str:
-                done = ask_process(
-                    ["git", "-C", str(project), *words], env=minimal_env(env), timeout=_SECONDS
-                )
+                done = ask_process(["git", "-C", str(project), *words], env=git_env(env), timeout=_SECONDS)
                 if done.code:
                     raise Fault("contract", done.stderr.decode("utf-8", "replace").strip()[-200:])
                 return done.stdout.decode().strip()

@@ -29,7 +29,7 @@ from pydantic import BaseModel, ConfigDict
 from skillopt.agents import skill_folders
 from skillopt.errors import Fault
 from skillopt.messages import Tool
-from skillopt.process import ask_process, minimal_env, run_process
+from skillopt.process import ask_process, git_env, run_process
 from skillopt.process.sandbox import ProcessLimits, Sandbox, is_there
 from skillopt.tasks.rollout import Trajectory
 from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
@@ -321,6 +321,4 @@ def _git(folder: Path, *words: str) -> str:
 
 
 def _env() -> dict[str, str]:
-    return minimal_env(
-        {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
-    )
+    return git_env({"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"})

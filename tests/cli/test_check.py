@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -89,6 +90,25 @@ def test_a_skill_that_breaks_tasks_is_worse_in_every_form(check: Command) -> Non
     assert "8 broken: `t1`, `t11`" in comment
     suite = ElementTree.parse("out/junit.xml").getroot()
     assert suite.attrib["tests"] == "9" and suite.attrib["failures"] == "9"
+
+
+def test_a_repository_inside_of_a_skill_starts_no_program(check: Command, repository: Path) -> None:
+    """Git takes a folder with `HEAD`, `objects`, `refs` and a `config` for a repository, and a clone may hold
+    one: its settings name a program that git starts.
+    """
+    skill, started = Path("skills/sums"), repository / "started"
+    skill.mkdir(parents=True)
+    git("init", "-q", "--bare", str(skill))
+    program = f"{sys.executable} {repository / 'start.py'}"
+    (repository / "start.py").write_text(f"open({str(started)!r}, 'w')")
+    git("--git-dir", str(skill), "--work-tree", ".", "commit", "-q", "--allow-empty", "-m", "empty")
+    for name, value in {"bare": "false", "worktree": ".", "fsmonitor": program}.items():
+        git("config", "--file", str(skill / "config"), f"core.{name}", value)
+    (skill / "SKILL.md").write_text(PLAIN)
+    ran = check("skills/sums", "--against", "HEAD")
+    assert not started.exists() and ran.code == 2 and "no git repository" in ran.err
+    subprocess.run(["git", "-C", str(skill), "status"], capture_output=True, check=False)
+    assert started.exists(), "git itself starts it"
 
 
 def test_a_difference_that_can_be_chance_says_so_and_fails_no_case(check: Command) -> None:

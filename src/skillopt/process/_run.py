@@ -57,6 +57,17 @@ def minimal_env(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return {name: os.environ[name] for name in kept if name in os.environ} | dict(extra or {})
 
 
+def git_env(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a git that asks nothing and starts no program which a cloned folder names: neither
+    the settings of a repository inside of another one count, nor a program that watches files.
+    """
+    settings = {"safe.bareRepository": "explicit", "core.fsmonitor": "false"}
+    given = {"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (name, value) in enumerate(settings.items()):
+        given |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return minimal_env({**given, **(extra or {})})
+
+
 async def run_process(
     argv: Sequence[str],
     *,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from skillopt.errors import Fault, SkillError, UsageError, suggest
-from skillopt.process import ask_process, minimal_env
+from skillopt.process import ask_process, git_env
 from skillopt.skill.document import SKILL_FILE
 from skillopt.skill.folder import Skill, load_skill
 
@@ -102,7 +102,7 @@ class _Git:
 
     def _run(self, *words: str) -> tuple[int, bytes]:
         """The exit code, and what was printed: of a failure the complaint."""
-        env = minimal_env({"GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1", "LC_ALL": "C"})
+        env = git_env({"GIT_LITERAL_PATHSPECS": "1", "LC_ALL": "C"})
         try:
             done = ask_process(["git", "-C", str(self._folder), *words], env=env, timeout=_SECONDS)
         except Fault as fault:
