@@ -18,7 +18,7 @@ from skillopt.redact import redact_transcript
 from skillopt.tasks.judge import Judge
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.scorers.checks import MOST_CHECKS, kept_rules, read_rules
-from skillopt.tasks.scorers.rules import CheckedWork, ContainsRule, Rule
+from skillopt.tasks.scorers.rules import CheckedWork, Rule
 from skillopt.tasks.task import Task
 from skillopt_sleep.readings import ask, messages_of, one_line, tagged
 from skillopt_sleep.requests import PastRequest, normal, opening
@@ -64,14 +64,14 @@ async def measure_kind(kind: Sequence[PastRequest], told: Label | None, judge: J
     said += [
         rule for one in kind if one.worktree for said in one.corrections for rule in work_demands(said.said)
     ]
-    demanded = _new([rule for rule in said if not isinstance(rule, ContainsRule)])[:MOST_CHECKS]
+    demanded = _new([rule for rule in said if rule.name != "contains"])[:MOST_CHECKS]
     checks = await telling_rules(demanded, _after_correction(kind), [*bad, *NO_ANSWERS]) if bad else ()
     if told is None or not (good or bad):
         return Measure(checks=checks)
     if good:
         proposed = await telling_rules(read_rules(told.checks)[0], good, [*bad, *NO_ANSWERS])
         # Form alone that nobody asked for can be met without getting anything right.
-        if not all(rule.is_shape for rule in proposed):
+        if not all(rule.kind.is_shape for rule in proposed):
             checks = _new([*checks, *proposed])[:MOST_CHECKS]
     if judge is None or not criteria_of(told.rubric):
         return Measure(checks=checks)
@@ -86,7 +86,7 @@ async def measure_task(same: Sequence[PastRequest], of_kind: Measure) -> Measure
     """
     asked = [rule for one in same for rule in demands(one.turn.text)]
     corrected = [rule for one in same for said in one.corrections for rule in demands(said.said)]
-    lacked = [rule for rule in corrected if isinstance(rule, ContainsRule)]
+    lacked = [rule for rule in corrected if rule.name == "contains"]
     good = [text for one in same for text in one.accepted][-_TRIED:]
     bad = [text for one in same for text in one.rejected][-_TRIED:]
     own = await telling_rules(_new([*asked, *lacked]), good, [*bad, *NO_ANSWERS]) if good or bad else ()

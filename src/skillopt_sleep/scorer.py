@@ -18,7 +18,7 @@ from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers import extract_answer
 from skillopt.tasks.scorers.checks import Checks, read_rules
 from skillopt.tasks.scorers.judge import judged_score
-from skillopt.tasks.scorers.rules import CheckedWork, NoRefusal
+from skillopt.tasks.scorers.rules import CheckedWork, Rule
 from skillopt.tasks.task import Task
 from skillopt_sleep.requests import words_of
 from skillopt_sleep.worktrees import TESTS, WORKTREE, record_of_rollout
@@ -107,7 +107,7 @@ def has_rubric(task: Task) -> bool:
 
 def is_no_answer(answer: str) -> bool:
     """Nothing at all, or a short text that opens as refusals do."""
-    return not NoRefusal(None).keeps(CheckedWork(answer=extract_answer(answer)))
+    return not Rule("no_refusal").keeps(CheckedWork(answer=extract_answer(answer)))
 
 
 def _read(task: Task) -> tuple[list[dict[str, Any]], list[str]]:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from skillopt.errors import TaskError
 from skillopt.files import as_usage_error, check_writable, write_json
 from skillopt.tasks.scorers.checks import read_rules
-from skillopt.tasks.scorers.rules import Pattern, Rule
+from skillopt.tasks.scorers.rules import Rule
 from skillopt.tasks.task import Split
 from skillopt_sleep.requests import RequestOutcome, normal
 from skillopt_sleep.scorer import criteria_of
@@ -225,7 +225,7 @@ def _exactly(reference: str) -> Rule:
     words = re.findall(r"\w+", reference.casefold())
     if not words:
         raise ValueError("its exact reference holds no word")
-    return Pattern(r"(?i)(?<!\w)" + r"[\W_]+".join(map(re.escape, words)) + r"(?!\w)")
+    return Rule("regex", r"(?i)(?<!\w)" + r"[\W_]+".join(map(re.escape, words)) + r"(?!\w)")
 
 
 def _with_splits(tasks: Sequence[NightTask], settings: NightSettings) -> list[NightTask]:

@@ -17,15 +17,7 @@ from skillopt.evaluation.judge import ModelJudge
 from skillopt.messages import Message, Reply, Request, ToolCall
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers.checks import kept_rules, read_rules
-from skillopt.tasks.scorers.rules import (
-    RULES,
-    CheckedWork,
-    ContainsRule,
-    MaxChars,
-    Pattern,
-    SectionPresent,
-    ToolCalled,
-)
+from skillopt.tasks.scorers.rules import CheckedWork, Rule
 from skillopt.tasks.task import Task
 from skillopt.testing import FunctionModel, ScriptedModel
 from skillopt_sleep.measures import telling_rules
@@ -58,7 +50,7 @@ async def kept(checks: object, answer: str) -> list[bool]:
 )
 async def test_what_each_check_means(op: str, arg: str | int | None, good: str, bad: str) -> None:
     (rule,), problems = read_rules([{"op": op, "arg": arg}])
-    assert problems == () and rule == RULES[op](arg) and rule.as_json() == {"op": op, "arg": arg}
+    assert problems == () and rule == Rule(op, arg) and rule.as_json() == {"op": op, "arg": arg}
     assert (await kept([rule.as_json()], good), await kept([rule.as_json()], bad)) == ([True], [False])
 
 
@@ -111,7 +103,7 @@ def test_what_can_never_be_checked_is_refused_and_never_passes(item: object) -> 
 def test_a_tool_is_a_name_and_never_a_path_or_a_command(name: str) -> None:
     assert read_rules([{"op": "tool_called", "arg": name}])[0] == ()
     assert read_rules([{"op": "tool_called", "arg": "mcp__server.search-2"}])[0] == (
-        ToolCalled("mcp__server.search-2"),
+        Rule("tool_called", "mcp__server.search-2"),
     )
 
 
@@ -128,13 +120,15 @@ def test_a_whole_number_may_come_as_a_float_and_spaces_around_a_text_mean_nothin
             {"op": "contains", "arg": "Ship"},
         ]
     )
-    assert rules == (MaxChars(1200), ContainsRule("Ship"))
+    assert rules == (Rule("max_chars", 1200), Rule("contains", "Ship"))
 
 
 async def test_a_pattern_that_backtracks_for_ever_is_ended_and_is_no_score() -> None:
     started = time.monotonic()
     with pytest.raises(ScoringError, match=r"longer than 0\.5 s"):
-        await kept_rules([Pattern("(a+)+$")], CheckedWork(answer="a" * 40 + "!"), whose="a test", timeout=0.5)
+        await kept_rules(
+            [Rule("regex", "(a+)+$")], CheckedWork(answer="a" * 40 + "!"), whose="a test", timeout=0.5
+        )
     assert time.monotonic() - started < 60
 
 
@@ -162,7 +156,7 @@ async def test_a_long_line_takes_time_in_proportion(line: str) -> None:
 
 
 async def test_a_check_tells_only_if_good_passes_and_bad_fails() -> None:
-    section, short, word = SectionPresent("Risks"), MaxChars(30), ContainsRule("Ship")
+    section, short, word = Rule("section_present", "Risks"), Rule("max_chars", 30), Rule("contains", "Ship")
     good, bad = ["# Risks\nShip it."], ["A long text about everything and nothing.", ""]
     assert await telling_rules([section, short, word], good, bad) == (section, short, word)
     assert await telling_rules([section, short, word], ["# Risks\nNo, and here is why not."], bad) == (
@@ -171,7 +165,7 @@ async def test_a_check_tells_only_if_good_passes_and_bad_fails() -> None:
     assert await telling_rules([section, short], good, [""]) == (section,), (
         "a limit that only the empty answer was tried on holds for all"
     )
-    assert await telling_rules([Pattern("(a+)+$")], [], ["a" * 50 + "!"], timeout=0.3) == ()
+    assert await telling_rules([Rule("regex", "(a+)+$")], [], ["a" * 50 + "!"], timeout=0.3) == ()
 
 
 def trajectory(answer: str, *tools: str) -> Trajectory:

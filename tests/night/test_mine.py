@@ -23,7 +23,7 @@ from skillopt.agents import present
 from skillopt.errors import BudgetSpent, ModelError, ProviderDown
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.messages import Reply, Request
-from skillopt.tasks.scorers.rules import ContainsRule, MaxChars, MinChars, NotContains, Rule, SectionPresent
+from skillopt.tasks.scorers.rules import Rule
 from skillopt.tasks.splits import Splits
 from skillopt.testing import FunctionModel
 from skillopt.transcripts import Homes, harvest
@@ -34,7 +34,7 @@ from skillopt_sleep.requests import RequestOutcome, kinds, normal
 from skillopt_sleep.settings import NightSettings
 from skillopt_sleep.tasks import NightTask, split_of
 
-SECTION = SectionPresent("Key Risks")
+SECTION = Rule("section_present", "Key Risks")
 EVEN = NightSettings(val_fraction=0.5)
 
 
@@ -302,11 +302,11 @@ async def test_a_request_that_came_again_within_the_hour_was_not_answered() -> N
     [
         ('Add a section called "Key Risks".', [SECTION]),
         ('where is the "Key Risks" section?', [SECTION]),
-        ("at most 1,200 characters please", [MaxChars(1200)]),
-        ("I want at least 300 characters", [MinChars(300)]),
-        ('end with "Confidence:"', [ContainsRule("Confidence:")]),
-        ('do not use the word "leverage"', [NotContains("leverage")]),
-        ('don’t mention "synergy"', [NotContains("synergy")]),
+        ("at most 1,200 characters please", [Rule("max_chars", 1200)]),
+        ("I want at least 300 characters", [Rule("min_chars", 300)]),
+        ('end with "Confidence:"', [Rule("contains", "Confidence:")]),
+        ('do not use the word "leverage"', [Rule("not_contains", "leverage")]),
+        ('don’t mention "synergy"', [Rule("not_contains", "synergy")]),
         ("I like tea and the number 7", []),
     ],
 )
@@ -513,7 +513,7 @@ async def test_checks_of_a_model_are_read_strictly_and_tested() -> None:
         "nonsense",
     ]
     mined = await mine(quiet(), model=labels({**LIKES, "rubric": "", "checks": checks}), settings=EVEN)
-    assert {task.rules for task in mined.tasks} == {(SECTION, ContainsRule("Ship it"))}
+    assert {task.rules for task in mined.tasks} == {(SECTION, Rule("contains", "Ship it"))}
 
 
 async def test_a_model_can_only_make_fewer_tasks_replayable() -> None:

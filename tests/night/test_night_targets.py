@@ -13,7 +13,7 @@ from _loopback import Call, LoopbackProvider
 from night._nights import RULE, SKILL, Person, clock, scripted
 from skillopt.errors import SkillError, UsageError
 from skillopt.skill.spec import violations
-from skillopt.tasks.scorers.rules import SectionPresent
+from skillopt.tasks.scorers.rules import Rule
 from skillopt_sleep import Roles, preview, run_night
 from skillopt_sleep.job import benchmark_of
 from skillopt_sleep.plan import NightTarget
@@ -34,7 +34,7 @@ def tasks(count: int, *skills: str) -> list[NightTask]:
             outcome="corrected",
             skills=skills,
             sessions=("jsonl:s1", "jsonl:s2"),
-            checks=(SectionPresent("Key Risks").as_json(),),
+            checks=(Rule("section_present", "Key Risks").as_json(),),
         )
         for number in range(count)
     ]

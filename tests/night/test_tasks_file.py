@@ -15,15 +15,7 @@ from hypothesis import strategies as st
 from night._nights import Person
 from skillopt.errors import TaskError, UsageError
 from skillopt.tasks.scorers.checks import kept_rules
-from skillopt.tasks.scorers.rules import (
-    CheckedWork,
-    ContainsRule,
-    MaxChars,
-    NoRefusal,
-    Pattern,
-    Rule,
-    SectionPresent,
-)
+from skillopt.tasks.scorers.rules import CheckedWork, Rule
 from skillopt_sleep import NightSettings, with_tasks
 from skillopt_sleep.tasks import NightTask
 from skillopt_sleep.tasks_file import TasksFile, read_tasks, write_tasks
@@ -56,7 +48,12 @@ def mined(number: int, **keys: Any) -> NightTask:
         outcome="corrected",
         skills=("brief-writer",),
         sessions=("codex:s1", "jsonl:s2"),
-        checks=checks_of(SectionPresent("Key Risks"), MaxChars(1200), NoRefusal(None), Pattern(r"\bShip\b")),
+        checks=checks_of(
+            Rule("section_present", "Key Risks"),
+            Rule("max_chars", 1200),
+            Rule("no_refusal"),
+            Rule("regex", r"\bShip\b"),
+        ),
     )
     return task.model_copy(update=keys)
 
@@ -67,7 +64,7 @@ def test_what_is_written_comes_back_the_same_and_is_for_its_owner_alone(tmp_path
         mined(2, checks=(), rubric="- It has a verdict.\n- It names risks.", outcome="redone"),
         mined(3, split="test", skills=(), outcome="accepted"),
         mined(5, form_alone=True),
-        mined(4, outcome="unknown", checks=checks_of(ContainsRule("Zoë's \u200b<b>"))),
+        mined(4, outcome="unknown", checks=checks_of(Rule("contains", "Zoë's \u200b<b>"))),
     ]
     path = tmp_path / "out" / "tasks.json"
     write_tasks(

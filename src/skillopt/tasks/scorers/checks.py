@@ -15,20 +15,7 @@ from skillopt.tasks.protected import Protected
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers._scorer import NamedScorer, extract_answer
 from skillopt.tasks.scorers.patterns import DEFAULT_TIMEOUT, fits_schema, matches
-from skillopt.tasks.scorers.rules import (
-    NO_JSON,
-    RULES,
-    CheckedWork,
-    ContainsRule,
-    JsonSchema,
-    MaxChars,
-    MinChars,
-    NotContains,
-    Pattern,
-    Rule,
-    SectionContains,
-    SectionPresent,
-)
+from skillopt.tasks.scorers.rules import NO_JSON, RULES, CheckedWork, Rule, json_value
 from skillopt.tasks.task import Task
 
 MOST_CHECKS = 12
@@ -71,7 +58,9 @@ class Checks(NamedScorer):
 
     def protected(self, task: Task) -> Protected:
         """The patterns; what the other checks ask for, a skill may say."""
-        return Protected(patterns=tuple(str(rule.arg) for rule in self.rules(task) if not rule.is_criterion))
+        return Protected(
+            patterns=tuple(str(rule.arg) for rule in self.rules(task) if not rule.kind.is_criterion)
+        )
 
     def rules(self, task: Task) -> list[Rule]:
         """The rules of a task, in order."""
@@ -107,7 +96,7 @@ def _try_out(rule: Rule, check: Mapping[str, Any]) -> None:
             if rule.keeps(CheckedWork(answer=check[name])) is not wanted:
                 found = "fails" if wanted else "passes"
                 raise ValueError(f"{rule} {found} its own example {check[name]!r}, which it should not")
-    if passing is None and "passes" not in check and isinstance(rule, Pattern):
+    if passing is None and "passes" not in check and rule.name == "regex":
         raise ValueError(
             f'no text was found that passes {rule}; if there is one, add it to the check as "passes"'
         )
@@ -123,14 +112,14 @@ def _try_out(rule: Rule, check: Mapping[str, Any]) -> None:
 
 def _contradiction(rules: Sequence[Rule]) -> str:
     """Two rules that no answer keeps together, as far as their arguments tell; or nothing."""
-    least: list[tuple[Rule, int]] = [(rule, rule.arg) for rule in rules if isinstance(rule, MinChars)]
-    least += [(rule, len(rule.wanted)) for rule in rules if isinstance(rule, ContainsRule)]
-    texts = [rule for rule in rules if isinstance(rule, (ContainsRule, SectionPresent, SectionContains))]
+    least: list[tuple[Rule, int]] = [(rule, rule.arg) for rule in rules if rule.name == "min_chars"]
+    least += [(rule, len(rule.wanted)) for rule in rules if rule.name == "contains"]
+    texts = [rule for rule in rules if rule.name in ("contains", "section_present", "section_contains")]
     for rule in rules:
         clash: Rule | None = None
-        if isinstance(rule, MaxChars):
+        if rule.name == "max_chars":
             clash = next((other for other, size in least if size > rule.arg), None)
-        elif isinstance(rule, NotContains):
+        elif rule.name == "not_contains":
             clash = next((text for text in texts if rule.wanted in text.wanted), None)
         if clash is not None:
             return f"{rule} and {clash}"
@@ -148,7 +137,7 @@ def rule_of(check: Any) -> Rule:
         if key not in _FIELDS:
             raise ValueError(f"{op!r} has no field {key!r}. {suggest(key, _FIELDS)}".rstrip("."))
     try:
-        return RULES[op](check.get("arg"))
+        return Rule(op, check.get("arg"))
     except ValueError as error:
         raise ValueError(f"{op!r} {error}, not {check.get('arg')!r}") from error
 
@@ -173,13 +162,13 @@ async def kept_rules(
     rules: Sequence[Rule], work: CheckedWork, *, whose: str, timeout: float = DEFAULT_TIMEOUT
 ) -> list[bool]:
     """Whether the work keeps each rule. Patterns run in a child; out of time is a `ScoringError`."""
-    patterns = [rule.arg for rule in rules if isinstance(rule, Pattern)]
+    patterns = [rule.arg for rule in rules if rule.name == "regex"]
     found = iter(await matches(patterns, work.answer, whose=whose, timeout=timeout) if patterns else ())
     kept: list[bool] = []
     for rule in rules:
-        if isinstance(rule, Pattern):
+        if rule.name == "regex":
             kept.append(next(found))
-        elif isinstance(rule, JsonSchema) and (value := rule.value(work)) is not NO_JSON:
+        elif rule.name == "json_schema" and (value := json_value(work)) is not NO_JSON:
             kept.append(await fits_schema(rule.arg, value, whose=whose, timeout=timeout))
         else:
             kept.append(rule.keeps(work))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, ClassVar
+from typing import Any
 
 from skillopt.errors import ConfigError
 from skillopt.tasks.scorers._scorer import last_block, same_signs
@@ -32,252 +31,216 @@ class CheckedWork:
     """Names of the tools that were really called, in order."""
 
 
-@dataclass(frozen=True)
-class Rule(ABC):
-    """One rule with its argument. Making one with an argument it cannot take raises `ValueError` in words."""
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule with its argument, as a check asks for it. Making one with an argument that its kind cannot
+    take raises `ValueError` in words.
+    """
 
-    name: ClassVar[str]
-    is_criterion: ClassVar[bool] = True
-    """Whether a skill may state it: what is asked for, not how it is tested."""
-    is_shape: ClassVar[bool] = False
-    """Whether it sees the form of an answer only, which can be met without getting anything right."""
-    is_for_anybody: ClassVar[bool] = True
-    """Whether one that nobody vouches for may be tried: nothing in its argument can take for ever."""
-    arg: Any
-
-    @abstractmethod
-    def __post_init__(self) -> None:
-        """Refuse an argument that the rule cannot take."""
-
-    @abstractmethod
-    def keeps(self, work: CheckedWork) -> bool:
-        """Whether the work keeps the rule."""
-
-    @abstractmethod
-    def samples(self) -> tuple[CheckedWork | None, CheckedWork | None]:
-        """Work that keeps the rule and work that breaks it; None where there is none, or none is known."""
-
-    def as_json(self) -> dict[str, Any]:
-        """The check as a task writes it."""
-        return {"op": self.name, "arg": self.arg}
-
-    def __str__(self) -> str:
-        return f"{self.name} {json.dumps(self.arg, ensure_ascii=False)}"
-
-
-class _Text(Rule):
-    """A rule about a text."""
+    name: str
+    arg: Any = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.arg, str) or not self.arg.strip():
-            raise ValueError("takes a text that is not empty")
+        if trouble := self.kind.trouble(self.arg):
+            raise ValueError(trouble)
+
+    @property
+    def kind(self) -> RuleKind:
+        return RULES[self.name]
 
     @property
     def wanted(self) -> str:
-        return _folded(str(self.arg)).strip()
-
-
-class ContainsRule(_Text):
-    """The text is in the answer, whatever its case."""
-
-    name = "contains"
+        """The text that a rule about a text looks for, as texts are compared."""
+        return _wanted(self.arg)
 
     def keeps(self, work: CheckedWork) -> bool:
-        return self.wanted in _folded(work.answer)
-
-    def samples(self) -> tuple[CheckedWork, CheckedWork]:
-        return CheckedWork(answer=self.arg), CheckedWork(answer="")
-
-
-class NotContains(_Text):
-    """The text is not in the answer, whatever its case."""
-
-    name = "not_contains"
-
-    def keeps(self, work: CheckedWork) -> bool:
-        return self.wanted not in _folded(work.answer)
-
-    def samples(self) -> tuple[CheckedWork, CheckedWork]:
-        return CheckedWork(answer=""), CheckedWork(answer=self.arg)
-
-
-class SectionPresent(_Text):
-    """There is a section of that title: a heading that ends with it, a bold line that holds it, or a line
-    that begins with it and `:`.
-    """
-
-    name = "section_present"
-    is_shape = True
-
-    def keeps(self, work: CheckedWork) -> bool:
-        return any(self._titles(_folded(line.strip())) for line in _marked(work.answer))
-
-    def _titles(self, line: str) -> bool:
-        marks = len(line) - len(line.lstrip("#"))
-        # Stripped and not matched: a line of marks and spaces would make a pattern try every end of it.
-        ends = _without_end(line).endswith(_without_end(self.wanted))
-        if ends and 1 <= marks <= 6 and line[marks : marks + 1].isspace():
-            return True
-        bold = _BOLD.match(line)
-        is_bold = bold is not None and self.wanted in bold[2]
-        return is_bold or line.lstrip("-*+ ").startswith(f"{self.wanted}:")
-
-    def samples(self) -> tuple[CheckedWork, CheckedWork]:
-        return CheckedWork(answer=f"## {str(self.arg).strip()}"), CheckedWork(answer="")
-
-
-class SectionContains(_Text):
-    """A heading holds the text."""
-
-    name = "section_contains"
-    is_shape = True
-
-    def keeps(self, work: CheckedWork) -> bool:
-        headings = (line for line in _marked(work.answer) if re.match(r" {0,3}#{1,6}[ \t]", line))
-        return any(self.wanted in _folded(heading) for heading in headings)
-
-    def samples(self) -> tuple[CheckedWork, CheckedWork]:
-        return CheckedWork(answer=f"## {str(self.arg).strip()}"), CheckedWork(answer=str(self.arg))
-
-
-class Pattern(_Text):
-    """The pattern is found in the answer; matched elsewhere, under a time limit."""
-
-    name = "regex"
-    is_criterion = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if trouble := trouble_with(self.arg):
-            raise ValueError(f"takes a pattern, and this is none: {trouble}")
-
-    def keeps(self, work: CheckedWork) -> bool:
-        """For short texts of our own only: an answer may make the pattern run for ever."""
-        return re.search(self.arg, work.answer) is not None
+        """Whether the work keeps the rule. Patterns and schemas for short texts of our own only: an answer
+        may make a pattern run for ever.
+        """
+        return self.kind.keeps(self.arg, work)
 
     def samples(self) -> tuple[CheckedWork | None, CheckedWork | None]:
-        kept = example(self.arg)
-        broken = next((CheckedWork(answer=text) for text in _PROBES if not re.search(self.arg, text)), None)
-        return None if kept is None else CheckedWork(answer=kept), broken
-
-
-class _Length(Rule):
-    """A rule about the number of characters."""
-
-    def __post_init__(self) -> None:
-        if isinstance(self.arg, bool) or not isinstance(self.arg, int) or self.arg < 1:
-            raise ValueError("takes a whole number of characters, at least 1")
-
-
-class MaxChars(_Length):
-    """The answer has at most so many characters."""
-
-    name = "max_chars"
-    is_shape = True
-
-    def keeps(self, work: CheckedWork) -> bool:
-        return len(work.answer) <= int(self.arg)
-
-    def samples(self) -> tuple[CheckedWork, CheckedWork]:
-        return CheckedWork(answer="x"), CheckedWork(answer="x" * (self.arg + 1))
-
-
-class MinChars(_Length):
-    """The answer has at least so many characters."""
-
-    name = "min_chars"
-    is_shape = True
-
-    def keeps(self, work: CheckedWork) -> bool:
-        return len(work.answer) >= int(self.arg)
-
-    def samples(self) -> tuple[CheckedWork, CheckedWork]:
-        return CheckedWork(answer="x" * self.arg), CheckedWork(answer="")
-
-
-class NoRefusal(Rule):
-    """The answer is not empty, and no short text that begins by refusing."""
-
-    name = "no_refusal"
-
-    def __post_init__(self) -> None:
-        if self.arg is not None and self.arg is not True:
-            raise ValueError("takes no argument")
-
-    def keeps(self, work: CheckedWork) -> bool:
-        return not is_refusal(work.answer)
-
-    def samples(self) -> tuple[CheckedWork, CheckedWork]:
-        return CheckedWork(answer="Here it is."), CheckedWork(answer="I cannot help with that.")
+        """Work that keeps the rule and work that breaks it; None where there is none, or none is known."""
+        return self.kind.samples(self.arg)
 
     def as_json(self) -> dict[str, Any]:
-        return {"op": self.name, "arg": None}
+        """The check as a task writes it."""
+        return {"op": self.name, "arg": None if self.arg is True else self.arg}
 
     def __str__(self) -> str:
-        return self.name
+        has_argument = self.arg is not None and self.arg is not True
+        return f"{self.name} {json.dumps(self.arg, ensure_ascii=False)}" if has_argument else self.name
 
 
-class ToolCalled(_Text):
-    """The tool of that name was really called; a text that only says so does not count."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleKind:
+    """What a rule of one name means."""
 
-    name = "tool_called"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not _TOOL.fullmatch(self.arg):
-            raise ValueError("takes the name of a tool such as search, never a path or a command")
-
-    def keeps(self, work: CheckedWork) -> bool:
-        return self.arg in work.tools
-
-    def samples(self) -> tuple[CheckedWork, CheckedWork]:
-        return CheckedWork(answer="", tools=(self.arg,)), CheckedWork(answer=f"tool_call: {self.arg}")
-
-
-class JsonSchema(Rule):
-    """The answer (its last fenced block, or all of it) is JSON that fits the schema."""
-
-    name = "json_schema"
-    is_for_anybody = False  # a schema may be of any size and depth
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.arg, Mapping):
-            raise ValueError("takes a JSON schema as an object")
-        jsonschema = _jsonschema()
-        try:
-            self._validator().check_schema(self.arg)
-        except jsonschema.SchemaError as error:
-            raise ValueError(f"takes a JSON schema, and this is none: {error.message}") from error
-
-    def keeps(self, work: CheckedWork) -> bool:
-        """For short texts of our own only: an answer may make a pattern of the schema run for ever."""
-        value = self.value(work)
-        return value is not NO_JSON and bool(self._validator()(self.arg).is_valid(value))
-
-    def value(self, work: CheckedWork) -> Any:
-        """The JSON value of the answer, or NO_JSON."""
-        try:
-            return json.loads(last_block(work.answer))
-        except (ValueError, RecursionError):
-            return NO_JSON
-
-    def samples(self) -> tuple[CheckedWork | None, CheckedWork]:
-        """What keeps a schema is not guessed: a check may bring its own example."""
-        return None, CheckedWork(answer="no JSON")
-
-    def _validator(self) -> Any:
-        jsonschema = _jsonschema()
-        return jsonschema.validators.validator_for(self.arg, default=jsonschema.Draft202012Validator)
+    trouble: Callable[[Any], str]
+    """Why it cannot take an argument; nothing where it can."""
+    keeps: Callable[[Any, CheckedWork], bool]
+    samples: Callable[[Any], tuple[CheckedWork | None, CheckedWork | None]]
+    is_criterion: bool = True
+    """Whether a skill may state it: what is asked for, not how it is tested."""
+    is_shape: bool = False
+    """Whether it sees the form of an answer only, which can be met without getting anything right."""
+    is_for_anybody: bool = True
+    """Whether one that nobody vouches for may be tried: nothing in its argument can take for ever."""
 
 
-RULES: Mapping[str, type[Rule]] = {
-    rule.name: rule
-    for rule in (
-        *(SectionPresent, SectionContains, Pattern, ContainsRule, NotContains, MaxChars, MinChars, NoRefusal),
-        *(ToolCalled, JsonSchema),
-    )
+def json_value(work: CheckedWork) -> Any:
+    """The JSON value of the answer (its last fenced block, or all of it), or NO_JSON."""
+    try:
+        return json.loads(last_block(work.answer))
+    except (ValueError, RecursionError):
+        return NO_JSON
+
+
+def _text_trouble(arg: Any) -> str:
+    return "" if isinstance(arg, str) and arg.strip() else "takes a text that is not empty"
+
+
+def _length_trouble(arg: Any) -> str:
+    is_count = isinstance(arg, int) and not isinstance(arg, bool) and arg >= 1
+    return "" if is_count else "takes a whole number of characters, at least 1"
+
+
+def _pattern_trouble(arg: Any) -> str:
+    if trouble := _text_trouble(arg):
+        return trouble
+    trouble = trouble_with(arg)
+    return f"takes a pattern, and this is none: {trouble}" if trouble else ""
+
+
+def _tool_trouble(arg: Any) -> str:
+    if trouble := _text_trouble(arg):
+        return trouble
+    is_name = _TOOL.fullmatch(arg) is not None
+    return "" if is_name else "takes the name of a tool such as search, never a path or a command"
+
+
+def _schema_trouble(arg: Any) -> str:
+    if not isinstance(arg, Mapping):
+        return "takes a JSON schema as an object"
+    jsonschema = _jsonschema()
+    try:
+        _schema_validator(arg).check_schema(arg)
+    except jsonschema.SchemaError as error:
+        return f"takes a JSON schema, and this is none: {error.message}"
+    return ""
+
+
+def _keeps_schema(arg: Any, work: CheckedWork) -> bool:
+    value = json_value(work)
+    return value is not NO_JSON and bool(_schema_validator(arg)(arg).is_valid(value))
+
+
+def _schema_validator(schema: Any) -> Any:
+    jsonschema = _jsonschema()
+    return jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+
+
+def _has_section(arg: Any, work: CheckedWork) -> bool:
+    """A heading ends with the title, a bold line holds it, or a line begins with it and `:`."""
+    wanted = _wanted(arg)
+    return any(_titles(_folded(line.strip()), wanted) for line in _marked(work.answer))
+
+
+def _titles(line: str, wanted: str) -> bool:
+    marks = len(line) - len(line.lstrip("#"))
+    # Stripped and not matched: a line of marks and spaces would make a pattern try every end of it.
+    ends = _without_end(line).endswith(_without_end(wanted))
+    if ends and 1 <= marks <= 6 and line[marks : marks + 1].isspace():
+        return True
+    bold = _BOLD.match(line)
+    is_bold = bold is not None and wanted in bold[2]
+    return is_bold or line.lstrip("-*+ ").startswith(f"{wanted}:")
+
+
+def _has_in_heading(arg: Any, work: CheckedWork) -> bool:
+    headings = (line for line in _marked(work.answer) if re.match(r" {0,3}#{1,6}[ \t]", line))
+    return any(_wanted(arg) in _folded(heading) for heading in headings)
+
+
+def _pattern_samples(arg: Any) -> tuple[CheckedWork | None, CheckedWork | None]:
+    kept = example(arg)
+    broken = next((CheckedWork(answer=text) for text in _PROBES if not re.search(arg, text)), None)
+    return None if kept is None else CheckedWork(answer=kept), broken
+
+
+def _answers(kept: str, broken: str) -> tuple[CheckedWork, CheckedWork]:
+    return CheckedWork(answer=kept), CheckedWork(answer=broken)
+
+
+RULES: Mapping[str, RuleKind] = {
+    "section_present": RuleKind(
+        trouble=_text_trouble,
+        keeps=_has_section,
+        samples=lambda arg: _answers(f"## {arg.strip()}", ""),
+        is_shape=True,
+    ),
+    "section_contains": RuleKind(
+        trouble=_text_trouble,
+        keeps=_has_in_heading,
+        samples=lambda arg: _answers(f"## {arg.strip()}", arg),
+        is_shape=True,
+    ),
+    # Scorers match patterns elsewhere, under a time limit.
+    "regex": RuleKind(
+        trouble=_pattern_trouble,
+        keeps=lambda arg, work: re.search(arg, work.answer) is not None,
+        samples=_pattern_samples,
+        is_criterion=False,
+    ),
+    "contains": RuleKind(
+        trouble=_text_trouble,
+        keeps=lambda arg, work: _wanted(arg) in _folded(work.answer),
+        samples=lambda arg: _answers(arg, ""),
+    ),
+    "not_contains": RuleKind(
+        trouble=_text_trouble,
+        keeps=lambda arg, work: _wanted(arg) not in _folded(work.answer),
+        samples=lambda arg: _answers("", arg),
+    ),
+    "max_chars": RuleKind(
+        trouble=_length_trouble,
+        keeps=lambda arg, work: len(work.answer) <= arg,
+        samples=lambda arg: _answers("x", "x" * (arg + 1)),
+        is_shape=True,
+    ),
+    "min_chars": RuleKind(
+        trouble=_length_trouble,
+        keeps=lambda arg, work: len(work.answer) >= arg,
+        samples=lambda arg: _answers("x" * arg, ""),
+        is_shape=True,
+    ),
+    "no_refusal": RuleKind(
+        trouble=lambda arg: "" if arg is None or arg is True else "takes no argument",
+        keeps=lambda arg, work: not is_refusal(work.answer),
+        samples=lambda arg: _answers("Here it is.", "I cannot help with that."),
+    ),
+    # A text that only says so does not count as a call.
+    "tool_called": RuleKind(
+        trouble=_tool_trouble,
+        keeps=lambda arg, work: arg in work.tools,
+        samples=lambda arg: (
+            CheckedWork(answer="", tools=(arg,)),
+            CheckedWork(answer=f"tool_call: {arg}"),
+        ),
+    ),
+    # What keeps a schema is not guessed: a check may bring its own example. A schema may be of any size.
+    "json_schema": RuleKind(
+        trouble=_schema_trouble,
+        keeps=_keeps_schema,
+        samples=lambda arg: (None, CheckedWork(answer="no JSON")),
+        is_for_anybody=False,
+    ),
 }
 """Every rule by the name a check gives it."""
+
+
+def _wanted(arg: Any) -> str:
+    return _folded(str(arg)).strip()
 
 
 def _folded(text: str) -> str:
