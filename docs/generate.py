@@ -13,7 +13,6 @@ from _reference import reference
 from _tables import with_tables
 
 from skillopt.benchmarks import benchmarks
-from skillopt.cli import app
 from skillopt.config.fields import Leaf
 from skillopt.config.keys import (
     ALIASES,
@@ -27,8 +26,7 @@ from skillopt.config.keys import (
     declared,
     describe,
 )
-from skillopt.mcp import SWITCHES, Toolbox
-from skillopt.mcp.tools import TOOLS
+from skillopt.mcp import TOOLS
 
 HEAD = """# Configuration
 
@@ -226,27 +224,15 @@ def agents(text: str) -> str:
 
 def mcp(text: str) -> str:
     """The page on the MCP server with its table of tools as the code has them."""
-    given = {tool.name: tool for tool in TOOLS}
     cells = []
-    for spec in Toolbox(app).specs(SWITCHES):
-        tool = given[spec.name]
-        names = [
-            f"**`{name}`**" if name in spec.schema.get("required", ()) else f"`{name}`"
-            for name in spec.schema["properties"]
-        ]
-        command = " ".join(("skillopt", *tool.command, *tool.fixed))
-        switch = f"`--allow {tool.switch}`" if tool.switch is not None else ""
-        cells.append(
-            (
-                f"`{spec.name}`",
-                f"`{command}`",
-                switch,
-                spec.description,
-                ", ".join(name for name in names if name != "`project`"),
-            )
-        )
+    for tool in TOOLS:
+        required = tool.schema.get("required", ())
+        names = [name for name in tool.schema["properties"] if name != "project"]
+        shown = ", ".join(f"**`{name}`**" if name in required else f"`{name}`" for name in names)
+        switch = f"`--allow {tool.switch}`" if tool.switch else ""
+        cells.append((f"`{tool.name}`", switch, tool.says, shown))
     before, mark, rest = text.partition("<!-- table: tools -->\n")
-    made = lines(("tool", "command", "switched on by", "what it does", "arguments (**required**)"), cells)
+    made = lines(("tool", "switched on by", "what it does", "arguments (**required**)"), cells)
     return f"{before}{mark}{made}{rest[rest.index('<!-- end -->') :]}"
 
 

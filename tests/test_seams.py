@@ -14,7 +14,7 @@ import pytest
 from skillopt import files
 from skillopt.changes.files import confined
 from skillopt.errors import UsageError
-from skillopt.mcp.rights import paths_of
+from skillopt.mcp.place import paths_of
 from skillopt.process import _reaper, _run, minimal_env, own_group
 from skillopt.process.sandbox import ProcessLimits
 from skillopt.process.sandbox import _run as sandbox_run

@@ -160,3 +160,10 @@ async def test_an_object_of_another_class_gets_defaults_for_all_that_it_lacks() 
     assert made.programs_in(InProcess()) is made
     assert made.protected(task).references == ("Paris",)
     assert (await made.score_with(None, task, None)).soft == 0.5  # type: ignore[arg-type]  # nobody asks them
+
+
+@pytest.mark.slow
+def test_a_package_that_cannot_be_loaded_stops_nobody(tmp_path: Path, installed: Path) -> None:
+    (installed / "strange_parcels.py").write_text("raise RuntimeError('broken')\n")
+    ran = skillopt(tmp_path, "train", "quickstart", "--num_epoch", "1", path=(installed,))
+    assert (ran.returncode, "Did you mean '--num_epochs'?" in ran.stderr) == (2, True), ran.stderr

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
 import skillopt
 import skillopt.cli
 import skillopt.run as api
@@ -70,7 +74,9 @@ from skillopt.gate.gate import SkillMeasurement as Measured
 from skillopt.gate.gate import Verdict
 from skillopt.harnesses._own_agent import answered
 from skillopt.harnesses.chat import Chat
-from skillopt.mcp import SWITCHES, Toolbox
+from skillopt.mcp import SWITCHES, TOOLS
+from skillopt.mcp.place import ProjectPlace
+from skillopt.mcp.tools import McpTool
 from skillopt.messages import Message, Reply, Request, Tool, Usage, as_plain
 from skillopt.models import PROVIDERS
 from skillopt.models.handoff.folder import QuestionFolder
@@ -127,3 +133,33 @@ SkillAware, OptimizerSettings, Optimizer = (
     lambda model, settings: made_optimizer(model, **settings),
 )
 """The optimizer takes sections of the configuration; these sort settings by name into them."""
+
+
+class _TypedTool:
+    """A typed tool, whose line of a call was made from what its arguments gave."""
+
+    def __init__(self, tool: McpTool) -> None:
+        self.name, self.schema, self.command, self._tool = tool.name, tool.schema, _words_of(tool), tool
+
+    def check(self, given: Mapping[str, Any]) -> None:
+        self._tool.read(given, _PLACE)
+
+    def line(self, given: Mapping[str, Any], project: str) -> list[str]:
+        return self._tool.line(self._tool.read(given, _PLACE))
+
+
+class Toolbox:
+    """All typed tools with what they take."""
+
+    def __init__(self, tree: object) -> None:
+        self.arguments = {tool.name: _TypedTool(tool) for tool in TOOLS}
+
+    def specs(self, allow: Collection[str]) -> list[_TypedTool]:
+        return list(self.arguments.values())
+
+
+_PLACE = ProjectPlace(project=Path("/p"), borders=(Path("/p"),))
+
+
+def _words_of(tool: McpTool) -> list[str]:
+    return [word for word in tool.command.split() if not word.startswith("-")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 import tempfile
@@ -16,14 +17,11 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from _loopback import LoopbackProvider
 from cli._commands import SRC
-from skillopt.cli import app
-from skillopt.mcp import Toolbox
 from skillopt.mcp.server import ToolServer
 from skillopt.mcp.work import CommandRunner
 
 SMALL = ["env.train_cases=24", "env.val_cases=20", "env.test_cases=20"]
-TRAIN = {"config": "quickstart", "num_epochs": 1, "batch_size": 12, "out_root": "run", "cfg_options": SMALL}
-TOOLBOX = Toolbox(app)
+TRAIN = {"config": "quickstart", "num_epochs": 1, "batch_size": 12, "out_root": "run"}
 ERAS = ("legacy", "auto")
 """The handshake of 2025, and requests that carry all they need (2026-07-28)."""
 
@@ -72,7 +70,7 @@ async def inside(
     """
     runner = CommandRunner()
     server = ToolServer(
-        project=project, tools=TOOLBOX, runner=runner, allow=allow, environ=dict(env or environment())
+        project=project, runner=runner, allow=allow, environ=dict(env or environment())
     ).server()
     try:
         async with Client(
@@ -103,18 +101,14 @@ def text_of(result: types.CallToolResult) -> str:
     return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
 
 
-def slow_train(provider: LoopbackProvider) -> dict[str, Any]:
-    """A training run of some fifty calls, four at a time."""
+def slow_train(project: Path, provider: LoopbackProvider) -> dict[str, Any]:
+    """The call of a training run of some fifty calls, four at a time; its config is written to the project."""
     model = f"compatible:m@{provider.base_url}"
-    models = {"target_model": model, "optimizer_model": model}
+    cases = {"train_cases": 12, "val_cases": 10, "test_cases": 5}
+    settings = {"env": {"name": "world", **cases}, "model": {"target": model, "optimizer": model}}
+    (project / "slow.yaml").write_text(json.dumps(settings))
     plan = {"num_epochs": 1, "batch_size": 12, "workers": 4, "eval_test": False}
-    return {
-        "env": "world",
-        **models,
-        **plan,
-        "out_root": "run",
-        "cfg_options": ["env.train_cases=12", "env.val_cases=10", "env.test_cases=5"],
-    }
+    return {"config": "slow.yaml", **plan, "out_root": "run"}
 
 
 def processes_of(folder: Path) -> list[str]:

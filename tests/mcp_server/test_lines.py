@@ -143,7 +143,7 @@ def test_a_killed_server_takes_its_works_with_it_and_another_one_goes_on(tmp_pat
         train = {
             "id": 2,
             "method": "tools/call",
-            "params": {"name": "skillopt_train", "arguments": slow_train(provider)},
+            "params": {"name": "skillopt_train", "arguments": slow_train(tmp_path, provider)},
         }
         with server(tmp_path) as wire:
             handshake(wire)

@@ -9,7 +9,7 @@ import pytest
 import skillopt
 from mcp_server._client import ERAS, TRAIN, call, inside, text_of
 from skillopt.errors import UsageError
-from skillopt.mcp.rights import Denied, find_place, paths_of
+from skillopt.mcp.place import Denied, find_place, paths_of
 
 
 def test_a_named_project_beats_the_first_root_and_that_the_servers_own_folder(tmp_path: Path) -> None:
@@ -58,7 +58,6 @@ def test_no_path_leads_out_of_the_project(tmp_path: Path, path: str) -> None:
     with pytest.raises(Denied, match="lies outside"):
         find_place(None, [], project).confine(path)
     find_place(None, [tmp_path], project).confine("project/link/run")  # inside again
-    find_place(None, [], project, anywhere=True).confine(path)
 
 
 def test_a_project_outside_the_folders_of_the_server_is_a_persons_to_name(tmp_path: Path) -> None:
@@ -66,9 +65,8 @@ def test_a_project_outside_the_folders_of_the_server_is_a_persons_to_name(tmp_pa
     for folder in (root, other):
         folder.mkdir()
     for roots, default in (([root], other), ([], root)):
-        with pytest.raises(Denied, match="--allow outside"):
+        with pytest.raises(Denied, match="skillopt mcp --project DIR"):
             find_place(str(other), roots, default)
-        assert find_place(str(other), roots, default, anywhere=True).project == other
     with pytest.raises(Denied, match="lies outside"):  # also one that is not there: whether it is is not told
         find_place(str(tmp_path / "gone"), [root], root)
 

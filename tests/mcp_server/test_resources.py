@@ -82,7 +82,7 @@ def test_links_out_of_the_project_are_not_followed(project: Path, tmp_path: Path
     (inside / "skills" / "half").mkdir()
     (inside / "skills" / "half" / "SKILL.md").symlink_to(outside / "secret" / "SKILL.md")
     (inside / "outputs").symlink_to(project / "outputs")
-    assert [one.uri for one in listed(inside)] == ["skillopt://runs"]
+    assert [uri for uri, *_ in listed(inside)] == ["skillopt://runs"]
     for name in ("secret", "half"):
         with pytest.raises(UsageError):
             read(f"skillopt://skills/{name}", inside)
@@ -105,6 +105,6 @@ def test_a_best_skill_that_is_a_link_out_of_its_run_is_not_read(tmp_path: Path) 
     best = tmp_path / "p/outputs/r/best_skill.md"
     best.unlink()
     best.symlink_to(tmp_path / "secret")
-    uri = next(one.uri for one in listed(tmp_path / "p") if one.uri.endswith("/best_skill"))
+    uri = next(uri for uri, *_ in listed(tmp_path / "p") if uri.endswith("/best_skill"))
     with pytest.raises(UsageError, match="leads out of its run"):
         read(uri, tmp_path / "p")

@@ -15,7 +15,7 @@ from skillopt.benchmarks import benchmarks
 from skillopt.cli._console import echo, open_console, print_json, tell
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, argument, group, option, simple
-from skillopt.config.files import find, packaged_names
+from skillopt.config.files import packaged_configs
 from skillopt.config.record import as_json, render
 from skillopt.errors import RunConflict, Stopped, TaskError, UnknownName, UsageError
 from skillopt.files import write_text
@@ -68,8 +68,7 @@ def list_plugins(
 
 def _listed(kind: str) -> dict[str, str]:
     if kind == "configs":
-        texts = {name: find(name, Path("/")).read_text(encoding="utf-8") for name in packaged_names()}
-        return {name: text.split("\n")[0].removeprefix("#").strip() for name, text in texts.items()}
+        return packaged_configs()
     registry = PLUGINS[kind]
     return {name: registry.describe(name) for name in registry.names()}
 

@@ -11,19 +11,14 @@ from typing import Annotated
 
 import typer
 
-from skillopt.cli import app
 from skillopt.cli._console import echo
 from skillopt.cli._options import option, simple
 from skillopt.errors import ConfigError, UnknownName, UsageError
-from skillopt.mcp import RIGHTS, SWITCHES, Toolbox
+from skillopt.mcp import SWITCHES
 
 PANEL, PLACE = "Look things up", 6
 _PROJECT = "Where to work for a client that names neither a project nor a root; unset: the working directory."
-_ALLOW = (
-    "What a model may do that is otherwise left to you: adopt (also discard), undo, schedule (also"
-    " unschedule); and name files outside the project (outside), foreign endpoints (hosts), what is started"
-    " (programs)."
-)
+_ALLOW = "Tools that stay off until you say so: adopt, undo, schedule (also unschedule)."
 _TOKEN_FILE = (
     "With --http: the token clients must send, in a file only you can read; unset: a new one, told once on"
     " stderr."
@@ -51,8 +46,8 @@ def mcp(
 
     words = [word.strip() for word in allow.split(",") if word.strip()]
     for word in words:
-        if word not in (*SWITCHES, *RIGHTS):
-            raise UnknownName("switch of --allow", word, [*SWITCHES, *RIGHTS])
+        if word not in SWITCHES:
+            raise UnknownName("switch of --allow", word, SWITCHES)
     folder = (Path.cwd() if project is None else project).absolute()
     if not folder.is_dir():
         raise UsageError(f"There is no folder {folder}. Name the project's: --project.")
@@ -64,12 +59,12 @@ def mcp(
                 "Waiting for an MCP client on stdin; an agent starts this by itself. Ctrl-C ends it.",
                 err=True,
             )
-        asyncio.run(serve_stdio(Toolbox(app), folder, words))
+        asyncio.run(serve_stdio(folder, words))
         return
     token = secrets.token_urlsafe(32) if token_file is None else read_token(token_file)
     if token_file is None:
         echo(f"Token, told this once: {token}", err=True)
-    asyncio.run(serve_http(Toolbox(app), folder, words, port, token, lambda text: echo(text, err=True)))
+    asyncio.run(serve_http(folder, words, port, token, lambda text: echo(text, err=True)))
 
 
 add = simple(mcp)

@@ -47,6 +47,12 @@ def packaged_names() -> list[str]:
     ]
 
 
+def packaged_configs() -> dict[str, str]:
+    """Every packaged config with what its first line says of it."""
+    texts = {name: find(name, PACKAGED).read_text(encoding="utf-8") for name in packaged_names()}
+    return {name: text.split("\n")[0].removeprefix("#").strip() for name, text in texts.items()}
+
+
 def find(name: str, folder: Path) -> Path:
     """The file a name means: a path from `folder`, a folder with a `train.yaml`, a run, a packaged one."""
     try:

@@ -19,7 +19,6 @@ from skillopt.config.fields import Leaf, leaves, section_of, sections
 from skillopt.config.schema import Config
 from skillopt.config.sections import RARE_ROLES, ROLES, RoleConfig, RoleName
 from skillopt.config.service import PublicNames, Service, ValueAliases, public_names, table
-from skillopt.errors import SkillOptError
 from skillopt.models import PROVIDERS, provider
 from skillopt.registry import while_known
 from skillopt.trackers import trackers
@@ -332,7 +331,7 @@ def flag_names() -> frozenset[str]:
     """Every name that a flag may have beside the dotted keys."""
     found = set(flat_names())
     for name in benchmarks.names():
-        with contextlib.suppress(ImportError, SkillOptError):  # it says so when it is used
+        with contextlib.suppress(Exception):  # a package that fails to import says so when it is used
             found |= benchmarks.get(name).Settings.model_fields.keys()
     return frozenset(found)
 

@@ -1,8 +1,7 @@
-"""The MCP server: commands as tools that an agent can call, runs and skills as resources."""
+"""The MCP server: typed tools that an agent can call, runs and skills as resources."""
 
 from __future__ import annotations
 
-from skillopt.mcp.rights import RIGHTS
-from skillopt.mcp.tools import SWITCHES, Toolbox, ToolSpec
+from skillopt.mcp.tools import SWITCHES, TOOLS
 
-__all__ = ["RIGHTS", "SWITCHES", "ToolSpec", "Toolbox"]
+__all__ = ["SWITCHES", "TOOLS"]

@@ -6,18 +6,16 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
-
-import mcp_types as types
 
 from skillopt.agents import skill_folders
 from skillopt.errors import UnknownName, UsageError
 from skillopt.runs import comparison
 from skillopt.runs.reader import RunList, is_part, is_run, read_view
 from skillopt.skill.document import SKILL_FILE
-from skillopt_webui.report import summary
 
 RUNS = "skillopt://runs"
 JSON, MARKDOWN = "application/json", "text/markdown"
@@ -37,29 +35,22 @@ _OUTPUTS = "outputs"
 _MOST_BYTES = 4 << 20
 
 
-def listed(project: Path) -> list[types.Resource]:
-    """Every resource of a project."""
-    found = [_resource(RUNS, "runs", JSON, "The runs of this project.")]
+def listed(project: Path) -> Iterator[tuple[str, str, str, str]]:
+    """Every resource of a project: address, name, media type, meaning."""
+    yield RUNS, "runs", JSON, "The runs of this project."
     for id, folder in _runs(project).items():
         for template, (name, kind, about) in TEMPLATES.items():
             if "{id}" in template:
                 label = f"{folder.relative_to(project)} {name.removeprefix('run_')}"
-                found.append(_resource(template.replace("{id}", id), label, kind, about))
+                yield template.replace("{id}", id), label, kind, about
     for name in _skills(project):
-        uri = f"skillopt://skills/{quote(name, safe='')}"
-        found.append(_resource(uri, name, MARKDOWN, "A skill of this project."))
-    return found
-
-
-def _resource(uri: str, name: str, kind: str, about: str) -> types.Resource:
-    return types.Resource(uri=uri, name=name, mime_type=kind, description=about)
+        yield f"skillopt://skills/{quote(name, safe='')}", name, MARKDOWN, "A skill of this project."
 
 
 def read(uri: str, project: Path) -> tuple[str, str]:
     """Media type and text of a resource; raises where there is none of that name."""
     if uri == RUNS:
-        rows = [_row(id, folder, project) for id, folder in _runs(project).items()]
-        return (JSON, _json({"runs": rows}))
+        return (JSON, _json({"runs": run_rows(project)}))
     if run := _OF_A_RUN.fullmatch(uri):
         runs = _runs(project)
         if run[1] not in runs:
@@ -74,7 +65,15 @@ def read(uri: str, project: Path) -> tuple[str, str]:
     raise UsageError(f"There is no resource {uri!r}. Known: {RUNS}, {', '.join(TEMPLATES)}.")
 
 
+def run_rows(project: Path, folders: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """The runs below some folders of a project in figures, the newest first."""
+    rows = [_row(id, folder, project) for id, folder in _runs(project, folders or [_OUTPUTS]).items()]
+    return sorted(rows, key=lambda row: str(row.get("changed", "")), reverse=True)
+
+
 def _of_a_run(folder: Path, what: str, project: Path) -> tuple[str, str]:
+    from skillopt_webui.report import summary
+
     if what == "summary":
         path, row = folder / "summary.json", _row(_id(folder, project), folder, project)
         if path.is_file() and row["status"] != "running":  # what it says is of an earlier session then
@@ -90,33 +89,31 @@ def _of_a_run(folder: Path, what: str, project: Path) -> tuple[str, str]:
     return (MARKDOWN, summary(read_view(folder)))
 
 
-def _runs(project: Path) -> dict[str, Path]:
-    """The training runs below the project's `outputs`, by an id that says nothing of a path."""
-    outputs = project / _OUTPUTS
-    if not outputs.is_dir() or not _is_inside(outputs, project):
-        return {}
-    below = {path.parent for path in outputs.rglob("events.jsonl")}
-    folders = sorted(folder for folder in below if not is_part(folder))
+def _runs(project: Path, folders: Sequence[str] = (_OUTPUTS,)) -> dict[str, Path]:
+    """The training runs below some folders of the project, by an id that says nothing of a path."""
+    tops = [project / folder for folder in folders]
+    below = {path.parent for top in tops if _is_inside(top, project) for path in top.rglob("events.jsonl")}
     return {
-        _id(folder, project): folder for folder in folders if _is_inside(folder, project) and is_run(folder)
+        _id(folder, project): folder
+        for folder in sorted(below)
+        if not is_part(folder) and _is_inside(folder, project) and is_run(folder)
     }
 
 
 def _id(folder: Path, project: Path) -> str:
-    return hashlib.sha256(
-        folder.relative_to(project).as_posix().encode("utf-8", "surrogateescape")
-    ).hexdigest()[:12]
+    name = folder.relative_to(project).as_posix()
+    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
 def _row(id: str, folder: Path, project: Path) -> dict[str, Any]:
     """One run in figures."""
-    told: dict[str, Any] = {"id": id, "folder": str(folder.relative_to(project))}
+    row: dict[str, Any] = {"id": id, "folder": str(folder.relative_to(project))}
     resources = [f"{RUNS}/{id}/{what}" for what in ("summary", "best_skill", "report")]
     run = RunList().read([folder]).get(folder)
     if isinstance(run, str):  # one damaged folder must not hide the others
-        return {**told, "status": "damaged", "why": run}
+        return {**row, "status": "damaged", "why": run}
     figures = {"status": "stopped"} if run is None else comparison.row(run)
-    return {**figures, **told, "resources": resources}
+    return {**figures, **row, "resources": resources}
 
 
 def _skills(project: Path) -> dict[str, Path]:

@@ -5,29 +5,42 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from skillopt import __version__
-from skillopt.errors import Fault, UsageError, suggest
+from skillopt.errors import SkillOptError, UsageError, suggest
 from skillopt.mcp import resources
-from skillopt.mcp.answers import OUTPUT_SCHEMA, ToolAnswer, answer_of, environment_scrubber, refusal
-from skillopt.mcp.rights import OUTSIDE, Denied, Rights, find_place, paths_of
-from skillopt.mcp.tools import TOOLS, CommandTool, Toolbox, offered
-from skillopt.mcp.work import CommandRunner, RunningCommand
+from skillopt.mcp.place import Denied, find_place, paths_of
+from skillopt.mcp.tools import TOOLS, McpTool
+from skillopt.mcp.work import CommandRunner
 from skillopt.process import Finished
-from skillopt.redact import Scrubber, redact_patterns
+from skillopt.redact import Scrubber, names_secret, redact_patterns
 
 Context = ServerRequestContext[Any, Any]
+Status = Literal[
+    "ok", "error", "bad_input", "stopped", "budget_spent", "handoff_pending", "interrupted", "refused"
+]
+_STATUSES: Mapping[int, Status] = {
+    0: "ok",
+    2: "bad_input",
+    3: "stopped",
+    4: "budget_spent",
+    5: "handoff_pending",
+    130: "interrupted",
+}
+"""What an exit code means; any other is an error."""
+_OUTCOMES = ("ok", "budget_spent", "handoff_pending")
+"""How a call ends that did not fail."""
 INSTRUCTIONS = (
     "SkillOpt trains skills (the Markdown documents an agent loads before it works) on tasks with a score,"
     " behind a held-out gate. sleep_* tools learn from the person's own sessions and stage proposals;"
@@ -41,6 +54,74 @@ _ROOTS = "roots"
 _ROOTS_PATIENCE = 5.0
 _ROUND_TRIPS = "2026-07-28"
 """From this version on a server asks its client by an incomplete result, not by a request of its own."""
+_MOST_MESSAGES = 20
+
+
+class ToolAnswer(BaseModel):
+    """What a call gives back."""
+
+    model_config = {"use_attribute_docstrings": True}
+
+    status: Status
+    """How it ended."""
+    exit_code: int | None = None
+    """Exit code of the command; null where none was started."""
+    result: Any = None
+    """What the command prints with --json; {text} for a command without it; null where there is none."""
+    messages: list[str] = []
+    """What the command said beside its result, at the end."""
+
+    def shown(self, name: str) -> types.CallToolResult:
+        """As a client wants it: structured, and the same as text."""
+        claim = self.result.get("claim") if isinstance(self.result, dict) else None
+        said = str(claim or "") if self.status in ("ok", "budget_spent") else _last_words(self.messages)
+        texts = [f"{name}: {self.status.replace('_', ' ')}. {said}".strip()]
+        if self.result is not None:
+            texts.append(json.dumps(self.result, ensure_ascii=False, default=str))
+        return types.CallToolResult(
+            content=[types.TextContent(type="text", text=text) for text in texts],
+            structured_content=self.model_dump(mode="json"),
+            is_error=self.status not in _OUTCOMES,
+        )
+
+
+def answer_of(tool: McpTool, done: Finished, scrubber: Scrubber) -> ToolAnswer:
+    """How a command ended."""
+    status: Status = _STATUSES.get(done.code, "error")
+    lines = [
+        redact_patterns(scrubber.scrub(line))
+        for line in done.stderr.decode("utf-8", "replace").splitlines()
+        if line.strip()
+    ]
+    text = done.stdout.decode("utf-8", "replace")
+    result: Any = None
+    if "--json" not in tool.command:
+        result = {"text": text} if text else None
+    elif text.strip():
+        try:
+            result = json.loads(text)
+        except ValueError:
+            status = "error"
+            cut = "The command printed more than can be handed on."
+            lines.append(cut if done.cut else "The command printed no JSON object.")
+    return ToolAnswer(
+        status=status,
+        exit_code=done.code,
+        result=scrubber.scrub_json(result),
+        messages=lines[-_MOST_MESSAGES:],
+    )
+
+
+def _last_words(lines: Sequence[str]) -> str:
+    """What a command says when it fails: from the line on that names the error as the command line does."""
+    starts = [number for number, line in enumerate(lines) if line.startswith(("error: ", "stopped: "))]
+    return "\n".join(lines[starts[-1] :] if starts else lines[-5:])
+
+
+def environment_scrubber(environ: Mapping[str, str], further: Sequence[str] = ()) -> Scrubber:
+    """Takes out every value of the environment that has the name of a secret."""
+    named = [value for name, value in environ.items() if names_secret(name) and not value.isdigit()]
+    return Scrubber([*named, *further])
 
 
 @dataclass(slots=True)
@@ -49,7 +130,6 @@ class ToolServer:
 
     project: Path
     """Where to work for a client that names neither a project nor a root."""
-    tools: Toolbox
     runner: CommandRunner
     allow: Collection[str] = ()
     environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
@@ -77,21 +157,21 @@ class ToolServer:
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         """The tools that are switched on."""
-        by_name = {tool.name: tool for tool in offered(self.allow)}
         return types.ListToolsResult(
             tools=[
                 types.Tool(
-                    name=spec.name,
-                    description=spec.description,
-                    input_schema=spec.schema,
-                    output_schema=OUTPUT_SCHEMA,
+                    name=tool.name,
+                    description=tool.says,
+                    input_schema=tool.schema,
+                    output_schema=ToolAnswer.model_json_schema(),
                     annotations=types.ToolAnnotations(
-                        read_only_hint=by_name[spec.name].reads_only,
-                        destructive_hint=by_name[spec.name].switch is not None,
-                        open_world_hint=by_name[spec.name].calls_models,
+                        read_only_hint=tool.reads_only,
+                        destructive_hint=bool(tool.switch),
+                        open_world_hint=tool.is_long,
                     ),
                 )
-                for spec in self.tools.specs(self.allow)
+                for tool in TOOLS
+                if not tool.switch or tool.switch in self.allow
             ]
         )
 
@@ -101,48 +181,60 @@ class ToolServer:
         """Do what a tool does, in the caller's project."""
         tool = next((one for one in TOOLS if one.name == params.name), None)
         if tool is None:
-            known = [one.name for one in offered(self.allow)]
-            raise MCPError(
-                code=types.INVALID_PARAMS,
-                message=f"There is no tool {params.name!r}. {suggest(params.name, known)}",
-            )
-        if tool.switch is not None and tool.switch not in self.allow:
-            reason = (
-                f"{tool.name} is switched off. Only the person can switch it on: skillopt mcp --allow"
-                f" {tool.switch}."
-            )
-            return self._told(tool, refusal(reason, status="refused"))
+            near = suggest(params.name, [one.name for one in TOOLS])
+            raise MCPError(code=types.INVALID_PARAMS, message=f"There is no tool {params.name!r}. {near}")
         roots = await self._roots(ctx, params)
         if isinstance(roots, types.InputRequiredResult):
             return roots
-        given = params.arguments or {}
         try:
-            arguments = self.tools.arguments[tool.name]
-            arguments.check(given)
-            place = find_place(given.get("project"), roots, self.project, anywhere=OUTSIDE in self.allow)
-            # In a thread: to know what a setting means, every benchmark is looked at, the first time.
-            await asyncio.to_thread(Rights(place=place, allow=self.allow).check, given)
-            line = arguments.line(given, str(place.project), tool.fixed)
-            work = self.runner.start(line, place.project, is_long=tool.is_long, environ=self.environ)
-        except UsageError as error:
-            status = "refused" if isinstance(error, Denied) else "bad_input"
-            return self._told(tool, refusal(self.scrubber.scrub(str(error)), status=status))
-        try:
-            done = await self._watched(ctx, work)
-        except Fault as error:
-            return self._told(tool, refusal(self.scrubber.scrub(str(error)), status="error"))
-        if done is None:
-            return self._told(tool, refusal(_CLOSING, status="interrupted"))
-        return self._told(
-            tool, answer_of(tool, done, self.scrubber, speaks_json="--json" in arguments.speaks)
+            answer = await self._answer(ctx, tool, params.arguments or {}, roots)
+        except SkillOptError as error:
+            is_input = isinstance(error, UsageError)
+            status: Status = "refused" if isinstance(error, Denied) else "bad_input" if is_input else "error"
+            answer = ToolAnswer(status=status, messages=[self.scrubber.scrub(str(error))])
+        return answer.shown(tool.name)
+
+    async def _answer(
+        self, ctx: Context, tool: McpTool, given: Mapping[str, Any], roots: Sequence[Path]
+    ) -> ToolAnswer:
+        if tool.switch and tool.switch not in self.allow:
+            raise Denied(
+                f"{tool.name} is switched off. Only the person can switch it on: skillopt mcp --allow"
+                f" {tool.switch}."
+            )
+        named = given.get("project")
+        place = find_place(named if isinstance(named, str) else None, roots, self.project)
+        arguments = tool.read(given, place)
+        if tool.answer is not None:
+            result = await asyncio.to_thread(tool.answer, arguments, place.project)
+            return ToolAnswer(status="ok", result=self.scrubber.scrub_json(result))
+        count = 0
+
+        async def tell(line: str) -> None:
+            nonlocal count
+            count += 1
+            await ctx.session.report_progress(count, None, redact_patterns(self.scrubber.scrub(line)))
+
+        done = await self.runner.run(
+            tool.line(arguments), place.project, is_long=tool.is_long, environ=self.environ, tell=tell
         )
+        if done is None:
+            return ToolAnswer(status="interrupted", messages=[_CLOSING])
+        return answer_of(tool, done, self.scrubber)
 
     async def list_resources(
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         """Runs and skills of the project."""
-        found = await asyncio.to_thread(resources.listed, await self._default_project(ctx))
-        return types.ListResourcesResult(resources=found)
+        roots = await self._roots(ctx, None)
+        project = self._project([] if isinstance(roots, types.InputRequiredResult) else roots)
+        found = await asyncio.to_thread(lambda: list(resources.listed(project)))
+        return types.ListResourcesResult(
+            resources=[
+                types.Resource(uri=uri, name=name, mime_type=kind, description=about)
+                for uri, name, kind, about in found
+            ]
+        )
 
     async def list_templates(
         self, ctx: Context, params: types.PaginatedRequestParams | None
@@ -162,51 +254,26 @@ class ToolServer:
         roots = await self._roots(ctx, params)
         if isinstance(roots, types.InputRequiredResult):
             return roots
-        uri = str(params.uri)
+        uri, project = str(params.uri), self._project(roots)
         try:
-            project = find_place(None, roots, self.project).project
             kind, text = await asyncio.to_thread(resources.read, uri, project)
         except UsageError as error:
-            raise MCPError(
-                code=types.INVALID_PARAMS, message=self.scrubber.scrub(str(error)), data={"uri": uri}
-            ) from error
+            raise self._invalid(error, uri) from error
         told = types.TextResourceContents(uri=uri, mime_type=kind, text=self.scrubber.scrub(text))
         return types.ReadResourceResult(contents=[told])
 
-    async def _watched(self, ctx: Context, work: RunningCommand) -> Finished | None:
-        """Tell the client what is heard of a work until it ends; a client that gives up stops it."""
-        count = 0
+    def _project(self, roots: Sequence[Path]) -> Path:
         try:
-            async for line in work.news():
-                count += 1
-                await ctx.session.report_progress(count, None, redact_patterns(self.scrubber.scrub(line)))
-        except BaseException:
-            # Whatever ends the waiting - a cancelled call, a client that is gone - the work is stopped, so
-            # that its run is closed.
-            self.runner.stop(work)
-            raise
-        return work.finished
-
-    def _told(self, tool: CommandTool, answer: ToolAnswer) -> types.CallToolResult:
-        """The result as a client wants it: structured, and the same as text."""
-        structured = answer.structured()
-        texts = [answer.headline(tool.name)]
-        if answer.result is not None:
-            texts.append(json.dumps(answer.result, ensure_ascii=False))
-        return types.CallToolResult(
-            content=[types.TextContent(type="text", text=text) for text in texts],
-            structured_content=structured,
-            is_error=answer.is_error,
-        )
-
-    async def _default_project(self, ctx: Context) -> Path:
-        roots = await self._roots(ctx, None)
-        try:
-            return find_place(
-                None, [] if isinstance(roots, types.InputRequiredResult) else roots, self.project
-            ).project
+            return find_place(None, roots, self.project).project
         except UsageError as error:
-            raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
+            raise self._invalid(error) from error
+
+    def _invalid(self, error: UsageError, uri: str = "") -> MCPError:
+        return MCPError(
+            code=types.INVALID_PARAMS,
+            message=self.scrubber.scrub(str(error)),
+            data={"uri": uri} if uri else None,
+        )
 
     async def _roots(
         self, ctx: Context, params: types.InputResponseRequestParams | None

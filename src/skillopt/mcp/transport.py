@@ -17,7 +17,6 @@ from mcp.server.stdio import stdio_server
 
 from skillopt.errors import UsageError
 from skillopt.mcp.server import ToolServer
-from skillopt.mcp.tools import Toolbox
 from skillopt.mcp.work import CommandRunner
 from skillopt.process.waiting import signals_heard
 
@@ -47,10 +46,10 @@ def read_token(path: Path) -> str:
     return token
 
 
-async def serve_stdio(tools: Toolbox, project: Path, allow: Collection[str]) -> None:
+async def serve_stdio(project: Path, allow: Collection[str]) -> None:
     """Serve one client over stdin and stdout until it goes away."""
     runner = CommandRunner()
-    server = ToolServer(project=project, tools=tools, runner=runner, allow=allow).server()
+    server = ToolServer(project=project, runner=runner, allow=allow).server()
 
     async def leave(number: int) -> None:
         await runner.close()
@@ -66,13 +65,11 @@ async def serve_stdio(tools: Toolbox, project: Path, allow: Collection[str]) -> 
 
 
 async def serve_http(
-    tools: Toolbox, project: Path, allow: Collection[str], port: int, token: str, say: Callable[[str], None]
+    project: Path, allow: Collection[str], port: int, token: str, say: Callable[[str], None]
 ) -> None:
     """Serve clients over HTTP on loopback until a signal comes; port 0 takes a free one."""
     runner = CommandRunner()
-    server = ToolServer(
-        project=project, tools=tools, runner=runner, allow=allow, further_secrets=(token,)
-    ).server()
+    server = ToolServer(project=project, runner=runner, allow=allow, further_secrets=(token,)).server()
     # With a loopback host the SDK refuses foreign Host and Origin headers.
     app = guarded(server.streamable_http_app(streamable_http_path=PATH, host=HOST), token)
     config = uvicorn.Config(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from skillopt.errors import UsageError
 from skillopt.process import Finished, own_program, run_process
@@ -21,6 +22,14 @@ CLOSE_GRACE = 10.0
 _LONGEST = 30 * 24 * 3600.0
 _MOST_OUTPUT = 32 << 20
 _MOST_LINE = 2000
+_PLAIN = {
+    "PYTHONIOENCODING": "utf-8",
+    "NO_COLOR": "1",
+    "TERM": "dumb",
+    "COLUMNS": "200",
+    "TYPER_USE_RICH": "0",
+}
+"""Variables by which a command prints plain lines."""
 
 
 def program(line: Sequence[str]) -> list[str]:
@@ -28,67 +37,17 @@ def program(line: Sequence[str]) -> list[str]:
     return [*own_program(), *line]
 
 
-def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a work: the server's own, with the person's settings, and plain output."""
-    return {
-        **environ,
-        "PYTHONIOENCODING": "utf-8",
-        "NO_COLOR": "1",
-        "TERM": "dumb",
-        "COLUMNS": "200",
-        "TYPER_USE_RICH": "0",
-    }
+class RunningCommand(NamedTuple):
+    """A command under way; its lines of progress end with None."""
 
-
-@dataclass(slots=True)
-class RunningCommand:
-    """One command under way. `news` tells its lines of progress until it has ended."""
-
+    task: asyncio.Task[Finished]
     project: Path
-    heartbeat: float = HEARTBEAT
-    is_stopping: bool = False
-    _heard: bytearray = field(default_factory=bytearray)
-    _lines: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
-    _task: asyncio.Task[Finished] | None = None
-
-    async def news(self) -> AsyncIterator[str]:
-        """Lines of progress as they arrive, and a sign of life where none do."""
-        silent = 0.0
-        while True:
-            try:
-                line = await asyncio.wait_for(self._lines.get(), self.heartbeat)
-            except asyncio.TimeoutError:
-                silent += self.heartbeat
-                yield f"still working, {silent:.0f} s without news"
-                continue
-            if line is None:
-                return
-            silent = 0.0
-            yield line
-
-    @property
-    def finished(self) -> Finished | None:
-        """How it ended, None for a work that was stopped; raises what it raised."""
-        assert self._task is not None and self._task.done(), "asked after the news have ended"
-        return None if self._task.cancelled() else self._task.result()
-
-    def say(self, text: str) -> None:
-        """Add a line of our own to the news."""
-        self._lines.put_nowait(text)
-
-    def hear(self, data: bytes) -> None:
-        """Take in what the program printed on stderr."""
-        self._heard += data
-        *whole, rest = self._heard.split(b"\n")
-        self._heard = bytearray(rest[:_MOST_LINE])
-        for line in whole:
-            if text := bytes(line[:_MOST_LINE]).decode("utf-8", "replace").strip():
-                self.say(text)
+    lines: asyncio.Queue[str | None]
 
 
 @dataclass(slots=True, kw_only=True)
 class CommandRunner:
-    """All works of a server."""
+    """Runs the commands of a server."""
 
     most_long: int = MOST_LONG
     cancel_grace: float = CANCEL_GRACE
@@ -96,75 +55,116 @@ class CommandRunner:
     heartbeat: float = HEARTBEAT
     program: Callable[[Sequence[str]], Sequence[str]] = program
     _slots: dict[bool, asyncio.Semaphore] = field(init=False)
-    _works: dict[asyncio.Task[Finished], RunningCommand] = field(default_factory=dict)
+    _running: list[RunningCommand] = field(default_factory=list)
+    _stopping: list[RunningCommand] = field(default_factory=list)
     _is_closing: bool = False
 
     def __post_init__(self) -> None:
         self._slots = {True: asyncio.Semaphore(self.most_long), False: asyncio.Semaphore(MOST_SHORT)}
 
-    def start(
-        self, line: Sequence[str], project: Path, *, is_long: bool, environ: Mapping[str, str]
-    ) -> RunningCommand:
-        """Begin a work, in a task of its own: who waits for it may go away without tearing it down."""
+    async def run(
+        self,
+        line: Sequence[str],
+        project: Path,
+        *,
+        is_long: bool,
+        environ: Mapping[str, str],
+        tell: Callable[[str], Awaitable[object]],
+    ) -> Finished | None:
+        """Run a command to its end and tell its lines of progress; None if it was stopped. Whatever ends the
+        waiting, such as a cancelled call or a client that is gone, stops the command, so that its run is
+        closed.
+        """
         if self._is_closing:
             raise UsageError("The server is closing; nothing new is begun.")
-        work = RunningCommand(project, self.heartbeat)
-        task = asyncio.ensure_future(self._do(work, line, is_long=is_long, environ=environ))
-        work._task = task
-        self._works[task] = work
-        task.add_done_callback(self._ended)
-        return work
-
-    def stop(self, work: RunningCommand) -> None:
-        """Ask a work to stop; it ends in its own time, and at the latest after the grace."""
-        work.is_stopping = True
-        if work._task is not None and not work._task.done():
-            work._task.cancel()
+        lines: asyncio.Queue[str | None] = asyncio.Queue()
+        # In a task of its own: who waits for it may go away without tearing it down.
+        task = asyncio.ensure_future(self._do(line, project, lines.put_nowait, is_long, environ))
+        command = RunningCommand(task, project, lines)
+        self._running.append(command)
+        task.add_done_callback(lambda task: self._ended(command))
+        try:
+            await self._report(command, tell)
+        except BaseException:
+            self._stop(command)
+            raise
+        return None if task.cancelled() else task.result()
 
     async def close(self) -> None:
         """Stop everything: gently, and what has not ended in time at once. Nothing new is begun."""
         self._is_closing = True
-        for work in list(self._works.values()):
-            if not work.is_stopping:
-                self.stop(work)
-        if self._works:
-            await asyncio.wait(list(self._works), timeout=self.close_grace)
-        for task in list(self._works):
-            task.cancel()
-        if self._works:
-            await asyncio.wait(list(self._works), timeout=5)
+        for command in [*self._running]:
+            self._stop(command)
+        for grace in (self.close_grace, 5):
+            if tasks := [command.task for command in (*self._running, *self._stopping)]:
+                await asyncio.wait(tasks, timeout=grace)
+            for task in tasks:
+                task.cancel()
+
+    def _stop(self, command: RunningCommand) -> None:
+        if command in self._running:
+            self._running.remove(command)
+            self._stopping.append(command)
+            command.task.cancel()
+
+    def _ended(self, command: RunningCommand) -> None:
+        for commands in (self._running, self._stopping):
+            if command in commands:
+                commands.remove(command)
+        command.lines.put_nowait(None)
+        if not command.task.cancelled():
+            command.task.exception()  # whoever waits reads it; if nobody does any more, it is no surprise
+
+    async def _report(self, command: RunningCommand, tell: Callable[[str], Awaitable[object]]) -> None:
+        """Tell lines as they arrive, and a sign of life where none do."""
+        silent = 0.0
+        while True:
+            try:
+                line = await asyncio.wait_for(command.lines.get(), self.heartbeat)
+            except asyncio.TimeoutError:
+                silent += self.heartbeat
+                await tell(f"still working, {silent:.0f} s without news")
+                continue
+            if line is None:
+                return
+            silent = 0.0
+            await tell(line)
 
     async def _do(
-        self, work: RunningCommand, line: Sequence[str], *, is_long: bool, environ: Mapping[str, str]
+        self,
+        line: Sequence[str],
+        project: Path,
+        say: Callable[[str], None],
+        is_long: bool,
+        environ: Mapping[str, str],
     ) -> Finished:
-        # Let cancelled works of the project close first: they may hold the run this one goes on with.
-        others = [
-            task for task, other in self._works.items() if other.is_stopping and other.project == work.project
-        ]
-        if others:
-            work.say("waiting for a cancelled work of this project to close its run")
+        # Let cancelled commands of the project close first: they may hold the run this one goes on with.
+        if others := [command.task for command in self._stopping if command.project == project]:
+            say("waiting for a cancelled work of this project to close its run")
             await asyncio.wait(others)
         slot = self._slots[is_long]
         if slot.locked():
-            work.say(
-                f"waiting: {'long ' if is_long else ''}works are running here already, this one begins when"
-                " one of them ends"
-            )
+            kind = "long " if is_long else ""
+            say(f"waiting: {kind}works are running here already, this one begins when one of them ends")
+        rest = bytearray()
+
+        def hear(data: bytes) -> None:
+            nonlocal rest
+            *whole, rest = (rest + data).split(b"\n")
+            for each in whole:
+                if text := each[:_MOST_LINE].decode("utf-8", "replace").strip():
+                    say(text)
+            del rest[_MOST_LINE:]
+
         async with slot:
             return await run_process(
                 self.program(line),
                 input=None,
-                env=child_environment(environ),
-                cwd=work.project,
+                env={**environ, **_PLAIN},
+                cwd=project,
                 timeout=_LONGEST,
                 max_output=_MOST_OUTPUT,
                 guarded=True,
                 grace=self.cancel_grace,
-                heard=work.hear,
+                heard=hear,
             )
-
-    def _ended(self, task: asyncio.Task[Finished]) -> None:
-        work = self._works.pop(task)
-        work._lines.put_nowait(None)
-        if not task.cancelled():
-            task.exception()  # whoever waits reads it; if nobody does any more, it is no surprise
