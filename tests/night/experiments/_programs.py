@@ -10,7 +10,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "experiments.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[3] / "examples" / "nights" / "README.md").read_text(encoding="utf-8")
 """What people are told they will see."""
 
 
