@@ -6,7 +6,6 @@ A run is a child of the same command line, never a task here: closing the dashbo
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import secrets
@@ -14,11 +13,10 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -26,7 +24,7 @@ from skillopt.config.load import Resolved, load
 from skillopt.config.record import refuse_foreign
 from skillopt.errors import ConfigError, UsageError
 from skillopt.files import holder, make_private_folder, write_bytes
-from skillopt.process import Finished, own_program, run_process, start_detached
+from skillopt.process import own_program, start_detached
 from skillopt.redact import Scrubber, looks_secret
 from skillopt.runs.notes import origin_folder
 from skillopt.runs.reader import is_run
@@ -41,7 +39,6 @@ _NOT_HERE = (
     "Put it into the environment, or into .env of the folder in which the dashboard runs."
 )
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
-_SLOWEST_ESTIMATE = 120.0
 _TAIL = 16_384
 ENDINGS = {
     0: "finished",
@@ -53,40 +50,32 @@ ENDINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchRequest:
+class LaunchRequest(BaseModel):
     """What a person wants to train: a config by its name or path, and keys over it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     config: str
     options: tuple[str, ...] = ()
 
-    def arguments(self, command: str) -> list[str]:
-        """The words after `skillopt`."""
-        return [command, f"--config={self.config}", *(f"--cfg-options={option}" for option in self.options)]
-
     @property
-    def spoken(self) -> str:
+    def arguments(self) -> list[str]:
+        """The words after `skillopt train`."""
+        return [f"--config={self.config}", *(f"--cfg-options={option}" for option in self.options)]
+
+    def spoken(self, command: str = "train") -> str:
         """The command as one would write it."""
         options = ["--cfg-options", *self.options] if self.options else []
-        return shlex.join(["skillopt", "train", "--config", self.config, *options])
+        return shlex.join(["skillopt", command, "--config", self.config, *options])
 
 
-class Launched(BaseModel):
+class Launched(LaunchRequest):
     """One start, as it is remembered."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     id: str
-    config: str
-    options: tuple[str, ...]
     folder: str
     pid: int
     started: datetime
-
-    @property
-    def wish(self) -> LaunchRequest:
-        """What was wanted."""
-        return LaunchRequest(config=self.config, options=self.options)
 
 
 @dataclass(slots=True)
@@ -99,7 +88,7 @@ class Launches:
     _children: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _folders: dict[str, Path] = field(default_factory=dict)
 
-    def look(self, wish: LaunchRequest) -> Resolved:
+    def resolve(self, wish: LaunchRequest) -> Resolved:
         """The configuration as the command line reads it. Raises the same errors."""
         for option in wish.options:
             if looks_secret(option.partition("=")[0]):
@@ -112,20 +101,10 @@ class Launches:
                 raise ConfigError(_NOT_HERE.format(option.partition("=")[0]))
         return resolved
 
-    async def estimate(self, wish: LaunchRequest) -> dict[str, Any]:
-        """What it will probably take. Raises `UsageError` in the words of `skillopt estimate`."""
-        self.look(wish)
-        argv = [*own_program(), *wish.arguments("estimate"), "--json"]
-        done = await run_process(argv, input=None, env=self.environ, cwd=self.cwd, timeout=_SLOWEST_ESTIMATE)
-        if done.code != 0:
-            raise UsageError(_complaint(done))
-        told: dict[str, Any] = json.loads(done.stdout)
-        return told
-
     def start(self, wish: LaunchRequest, now: datetime | None = None) -> Launched:
         """Start a run in a folder below the roots. Raises `UsageError` for what cannot be started."""
         moment = now or datetime.now(timezone.utc)
-        resolved = self.look(wish)
+        resolved = self.resolve(wish)
         folder = Path(wish.config) if is_run(Path(wish.config)) else resolved.config.env.out_root
         if folder is None:
             name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(wish.config).with_suffix("").name) or "run"
@@ -142,7 +121,7 @@ class Launches:
         id = f"{moment:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         place = self.home / id
         make_private_folder(place)
-        argv = [*own_program(), *wish.arguments("train"), "--plain"]
+        argv = [*own_program(), "train", *wish.arguments, "--plain"]
         child = start_detached(argv, env=self.environ, cwd=self.cwd, output=place / "output.log")
         self._children[id] = child
         self._folders[id] = folder
@@ -155,7 +134,7 @@ class Launches:
     def resume(self, folder: Path) -> Launched:
         """Go on with a run where it stopped: by the command that started it here, else by its folder."""
         started = self.of(folder)
-        return self.start(LaunchRequest(config=str(folder)) if started is None else started.wish)
+        return self.start(started or LaunchRequest(config=str(folder)))
 
     def stop(self, folder: Path) -> int:
         """Ask the process that works on a run to stop, as Ctrl-C does, and return its id."""
@@ -242,21 +221,3 @@ def split_options(text: str) -> tuple[str, ...]:
     """One `key=value` a line; empty lines and lines with # are for people."""
     lines = (line.strip() for line in text.splitlines())
     return tuple(line for line in lines if line and not line.startswith("#"))
-
-
-def chosen_options(fields: Sequence[tuple[str, str]], free: str) -> tuple[str, ...]:
-    """The keys of a form that were filled in, then the free ones; none may be given twice."""
-    options = (*(f"{key}={value.strip()}" for key, value in fields if value.strip()), *split_options(free))
-    keys = [option.partition("=")[0].strip() for option in options]
-    if twice := {key for key in keys if keys.count(key) > 1}:
-        raise ConfigError(
-            f"{', '.join(sorted(twice))}: given twice, in the form and among the further options. Keep one of"
-            " them."
-        )
-    return options
-
-
-def _complaint(done: Finished) -> str:
-    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    told = "\n".join(line for line in lines if not line.startswith("warning: ")).removeprefix("error: ")
-    return told or f"The estimate ended with code {done.code} and said nothing."

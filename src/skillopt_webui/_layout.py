@@ -1,11 +1,11 @@
-"""The frame around every page: header, navigation, theme, and the parts of the page inside."""
+"""The frame app every page: header, navigation, theme, and the parts of the page inside."""
 
 from __future__ import annotations
 
 import hashlib
 from importlib.resources import files
 
-from skillopt_webui._page import Page, Parts, Surroundings
+from skillopt_webui._page import AppState, Page, Parts
 from skillopt_webui._runs import RunPlace
 from skillopt_webui.render.document import SCRIPT, document
 from skillopt_webui.render.markup import Markup, joined, tag
@@ -27,7 +27,7 @@ _OPEN = (
 
 
 def frame(
-    around: Surroundings,
+    app: AppState,
     page: Page | None,
     title: str,
     parts: Parts,
@@ -38,7 +38,7 @@ def frame(
 ) -> str:
     """A whole page as it is sent."""
     theme = theme if theme in THEMES else THEMES[0]
-    ordered = sorted((one for one in around.pages.values() if one.place >= 0), key=lambda one: one.place)
+    ordered = sorted((one for one in app.pages.values() if one.place >= 0), key=lambda one: one.place)
     header = tag(
         "header",
         tag("a", "SkillOpt", href="/", cls="brand"),
@@ -56,7 +56,7 @@ def frame(
         shown = shown.replace(_HOLE, _part("task", parts["task"]).replace("<div ", '<div id="task" ', 1))
     main = tag(
         "main",
-        tag("p", _OPEN, cls="note") if around.is_open else "",
+        tag("p", _OPEN, cls="note") if app.is_open else "",
         tag("div", *head, cls="title") if place else head[0],
         *(said, tag("div", id="refused"), tag("div", id="trouble")),
         tag("div", Markup(shown), id="parts"),

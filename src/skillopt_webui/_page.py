@@ -17,7 +17,7 @@ from skillopt.runs.tasks import compare_task
 from skillopt.runs.view import RunView
 from skillopt_webui._launch import Launches
 from skillopt_webui._runs import Roots, RunPlace
-from skillopt_webui.render.markup import Markup, trouble
+from skillopt_webui.render.markup import Markup, tag, trouble
 from skillopt_webui.render.task import task_card
 
 PATIENCE = 0.1
@@ -38,8 +38,6 @@ class ActionReply:
     go: str = ""
     """Where the browser goes now; empty: it stays."""
     parts: Parts = field(default_factory=dict)
-    hints: Mapping[str, str] = field(default_factory=dict)
-    """Grey texts of fields, by name."""
 
 
 Build: TypeAlias = Callable[["Visit"], Awaitable[Parts]]
@@ -73,8 +71,8 @@ class Page:
         return f"{path}?{urlencode(query)}" if query else path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+@dataclass(slots=True, kw_only=True)
+class AppState:
     """What the whole dashboard works with."""
 
     roots: Roots
@@ -91,15 +89,15 @@ class Surroundings:
     readers: RunReaders = field(default_factory=lambda: RunReaders(every=0.2))
     drawn: dict[Path, tuple[tuple[int, str], Parts]] = field(default_factory=dict)
     """What was drawn last of each run, and at which state of it, for all who look."""
-    forms: dict[Path, Markup] = field(default_factory=dict)
-    """The empty form of Launch, which takes the loader to make, by working folder."""
+    launch_form: Markup | None = None
+    """The empty form of Launch, which takes the loader to make; empty until somebody looks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
     """One look at one page by one browser."""
 
-    around: Surroundings
+    app: AppState
     page: Page
     query: MultiMapping[str] = field(default_factory=MultiDict)
     """What stands behind `?` in the address: written by anybody, to be checked like any input."""
@@ -118,7 +116,7 @@ class Visit:
         """The address of another page, by the name of its file; of this visit's run, where none is named. A
         page that is not about one run is told of the run in its query.
         """
-        found = self.around.pages[page]
+        found = self.app.pages[page]
         if run is not None and not found.is_of_run:
             query["run"] = run
         return found.url(run or (self.place.id if self.place else None), **query)
@@ -128,14 +126,41 @@ class Visit:
         query = {key: value for key, value in {**self.query, **changed}.items() if value}
         return self.page.url(self.place.id if self.place else None, **query)
 
-    async def look(self, folder: Path | None = None) -> RunReader:
+    def pager(
+        self, total: int, size: int, what: str, *, key: str = "page", last: bool = False
+    ) -> tuple[slice, Markup]:
+        """The part of a long list that is shown, and the links to others. With `last` the end comes first."""
+        pages = max(1, -(-total // size))
+        asked, at = self.query.get(key, ""), pages if last else 1
+        if asked.isdecimal() and asked != "0" and len(asked) < 9:
+            at = min(int(asked), pages)
+        first, end = (at - 1) * size, min(total, at * size)
+        said = f"{first + 1:,} to {end:,} of {total:,} {what}" if total else f"no {what}"
+        links = [
+            tag("a", name, href=self.here(**{key: str(to)}), data_swap=True)
+            for name, to in (("Previous", at - 1), ("Next", at + 1))
+            if 1 <= to <= pages
+        ]
+        shown = tag("span", said, role="status", cls="soft")
+        is_whole = 0 < total <= size
+        nav = tag("p", shown) if is_whole else tag("nav", shown, *links, aria_label=f"Pages of {what}")
+        return slice(first, end), nav
+
+    def stop_or_resume(self, verb: str, folder: Path) -> ActionReply:
+        """Do what the buttons of a run say."""
+        launches = self.app.launches
+        if verb == "stop":
+            return ActionReply(said=f"Asked process {launches.stop(folder)} to stop.")
+        return ActionReply(said=f"Started as process {launches.resume(folder).pid}.")
+
+    async def read(self, folder: Path | None = None) -> RunReader:
         """A run as it stands now, this visit's own where none is named. A long log is read beside the event
         loop; raises `StillReading` where that takes long and the page is being opened.
         """
         place = folder or self.run.folder
         if not is_run(place):
             raise UsageError(f"There is no run in {place} any more.")
-        reading = asyncio.ensure_future(asyncio.to_thread(_read, self.around.readers, place))
+        reading = asyncio.ensure_future(asyncio.to_thread(_read, self.app.readers, place))
         done, _ = await asyncio.wait([reading], timeout=PATIENCE if self.is_opening else None)
         if not done:
             reading.add_done_callback(lambda task: task.cancelled() or task.exception())

@@ -42,7 +42,6 @@
       replace(part, html);
       part.dataset.v = version;
     }
-    for (const [name, hint] of Object.entries(reply.hints || {})) all(`[name="${CSS.escape(name)}"]`).forEach(field => { field.placeholder = hint; });
     tell(wrong, reply.trouble);
     if (reply.said) tell("said", reply.said);
     shown();
@@ -100,7 +99,7 @@
   }
 
   async function send(form, data, button) {
-    if (button) { button.disabled = true; if (button.dataset.busy) tell("said", button.dataset.busy); }
+    if (button) button.disabled = true;
     try {
       const answer = await fetch(form.getAttribute("action") || location.href, { method: "POST", body: new URLSearchParams(data) });
       const reply = await answer.json();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import signal
 import socket
 import webbrowser
@@ -16,12 +17,12 @@ from aiohttp import web
 
 from skillopt.errors import SkillOptError, UsageError
 from skillopt.files import temporary_folder, write_text
-from skillopt_webui._access import NONCE, Gatekeeper, guard, is_loopback, new_token, secure
+from skillopt_webui._access import NONCE, Gatekeeper, guard, is_loopback, secure
 from skillopt_webui._launch import Launches
 from skillopt_webui._layout import THEME_COOKIE, digest, frame
-from skillopt_webui._page import Page, Parts, StillReading, Surroundings, Visit
+from skillopt_webui._page import AppState, Page, Parts, StillReading, Visit
 from skillopt_webui._runs import Roots, RunPlace
-from skillopt_webui.pages import pages as registry
+from skillopt_webui.pages import PAGES
 from skillopt_webui.render.markup import tag, trouble
 
 ANY = "0.0.0.0"
@@ -54,7 +55,7 @@ def serve(settings: Settings, say: Callable[[str], None]) -> None:
     loopback = is_loopback(settings.host)
     if not (settings.asks_token or loopback):
         raise UsageError("--no-token is for this machine's own address: others reach this one. Leave it out.")
-    token = new_token() if settings.asks_token else None
+    token = secrets.token_urlsafe(32) if settings.asks_token else None
     bound = _listen(settings.host, settings.port)
     port = bound.getsockname()[1]
     address = f"http://{_spoken(settings.host)}:{port}/" + ("" if token is None else f"?token={token}")
@@ -91,34 +92,33 @@ def serve(settings: Settings, say: Callable[[str], None]) -> None:
 
 def application(settings: Settings, keeper: Gatekeeper, stop: asyncio.Event) -> web.Application:
     """All pages behind the guard. `stop` ends the streams."""
-    pages: dict[str, Page] = {name: registry.get(name) for name in registry.names()}
     roots, cwd, environ = Roots(settings.roots), settings.cwd, settings.environ
-    around = Surroundings(
+    app = AppState(
         roots=roots,
         cwd=cwd,
         environ=environ,
-        pages=pages,
+        pages=PAGES,
         launches=Launches(roots, cwd, environ),
         is_open=keeper.token is None,
     )
-    made = web.Application(middlewares=[guard(keeper), _missing(around)], client_max_size=_LARGEST_FORM)
+    made = web.Application(middlewares=[guard(keeper), _missing(app)], client_max_size=_LARGEST_FORM)
     made.on_response_prepare.append(secure)
-    for page in pages.values():
-        made.router.add_get(page.path, _shown(around, page, stop))
+    for page in PAGES.values():
+        made.router.add_get(page.path, _shown(app, page, stop))
         if page.act is not None:
-            made.router.add_post(page.path, _acted(around, page))
+            made.router.add_post(page.path, _acted(app, page))
         for name, write in page.files.items():
-            made.router.add_get(f"{page.path}/{name}", _written(around, page, name, write))
+            made.router.add_get(f"{page.path}/{name}", _written(app, page, name, write))
     return made
 
 
-def _shown(around: Surroundings, page: Page, stop: asyncio.Event) -> Any:
+def _shown(app: AppState, page: Page, stop: asyncio.Event) -> Any:
     """The page inside the frame; the parts of it that a browser does not have; or a stream that says when
     there are any. Which of them is wanted the request says in its head.
     """
 
     async def show(request: web.Request) -> web.StreamResponse:
-        visit = _visit(around, page, request)
+        visit = _visit(app, page, request)
         if request.headers.get("Accept") == "text/event-stream":
             return await _stream(request, visit, stop)
         has_parts = "X-Parts" in request.headers
@@ -129,33 +129,33 @@ def _shown(around: Surroundings, page: Page, stop: asyncio.Event) -> Any:
         if wrong:
             parts = {"wrong": trouble(wrong), **parts}
         nonce, theme = _dress(request)
-        return _html(frame(around, page, page.title, parts, place=visit.place, nonce=nonce, theme=theme))
+        return _html(frame(app, page, page.title, parts, place=visit.place, nonce=nonce, theme=theme))
 
     return show
 
 
-def _acted(around: Surroundings, page: Page) -> Any:
+def _acted(app: AppState, page: Page) -> Any:
     async def act(request: web.Request) -> web.Response:
-        visit = _visit(around, page, request)
+        visit = _visit(app, page, request)
         assert page.act is not None
         try:
             reply = await page.act(visit, await request.post())  # type: ignore[arg-type]
         except SkillOptError as error:
             return web.json_response({"trouble": str(error)})
-        return _json(reply.parts, {}, said=reply.said, go=reply.go, hints=dict(reply.hints), order=None)
+        return _json(reply.parts, {}, said=reply.said, go=reply.go, order=None)
 
     return act
 
 
-def _written(around: Surroundings, page: Page, name: str, write: Callable[[Visit], str]) -> Any:
+def _written(app: AppState, page: Page, name: str, write: Callable[[Visit], str]) -> Any:
     """A file of a run to keep."""
 
     async def show(request: web.Request) -> web.Response:
-        visit = _visit(around, page, request)
+        visit = _visit(app, page, request)
         try:
             text = await asyncio.to_thread(write, visit)
         except SkillOptError as error:
-            return _html(_sorry(around, str(error), request), status=404)
+            return _html(_sorry(app, str(error), request), status=404)
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return web.Response(text=text, content_type="application/octet-stream", headers=headers)
 
@@ -207,17 +207,17 @@ def _html(text: str, status: int = 200) -> web.Response:
     return answer
 
 
-def _visit(around: Surroundings, page: Page, request: web.Request) -> Visit:
+def _visit(app: AppState, page: Page, request: web.Request) -> Visit:
     place: RunPlace | None = None
     if page.is_of_run:
         try:
-            place = around.roots.find(request.match_info["run"])
+            place = app.roots.find(request.match_info["run"])
         except UsageError as error:
             raise web.HTTPNotFound(reason="Not Found", text=str(error)) from error
-    return Visit(around=around, page=page, query=request.query, place=place)
+    return Visit(app=app, page=page, query=request.query, place=place)
 
 
-def _missing(around: Surroundings) -> Any:
+def _missing(app: AppState) -> Any:
     """What stands at every address that is no page: a sentence, and the way back."""
 
     @web.middleware
@@ -231,16 +231,16 @@ def _missing(around: Surroundings) -> Any:
             text = error.text if is_ours and error.text else "There is no page at this address."
             if "X-Parts" in request.headers:  # what stands on the page stays
                 return web.json_response({"trouble": text})
-            return _html(_sorry(around, text, request), status=error.status)
+            return _html(_sorry(app, text, request), status=error.status)
         return answer
 
     return look
 
 
-def _sorry(around: Surroundings, text: str, request: web.Request) -> str:
+def _sorry(app: AppState, text: str, request: web.Request) -> str:
     parts = {"wrong": trouble(text), "back": tag("p", tag("a", "All runs", href="/"))}
     nonce, theme = _dress(request)
-    return frame(around, None, "Not found", parts, nonce=nonce, theme=theme)
+    return frame(app, None, "Not found", parts, nonce=nonce, theme=theme)
 
 
 def _dress(request: web.Request) -> tuple[str, str]:

@@ -114,6 +114,6 @@ def test_the_focus_is_seen_on_every_control(tmp_path: Path, browser: Browser, pi
                 named.append(name)
                 if not seen:
                     unseen.append(name)
-    for control in ("Packaged config", "Further options", "Start the run", "Choose edit 1"):
+    for control in ("Packaged config", "Options, one", "Start the run", "Choose edit 1"):
         assert any(control in name for name in named), (control, named)
     assert unseen == []

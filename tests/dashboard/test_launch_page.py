@@ -1,6 +1,4 @@
-"""The page Launch: the loader's own words, the same estimate, and a simulated run that is started, watched,
-stopped and resumed.
-"""
+"""The page Launch: the loader's own words, and a simulated run that is started, watched, stopped and resumed."""
 
 from __future__ import annotations
 
@@ -47,11 +45,15 @@ def slow_models() -> Iterator[str]:
         yield f"compatible:m@{provider.base_url}"
 
 
-def fill(page: Page, model: str) -> None:
-    for role in ("Target", "Optimizer"):
-        page.get_by_label(f"{role} model (model.{role.lower()})").fill(model)
-    page.get_by_label("Batch size (train.batch_size)").fill("10")
-    page.get_by_label("Further options, one key=value a line").fill("env.val_cases=20\nenv.test_cases=20\n")
+def slow_run(model: str) -> list[str]:
+    models = [f"model.target={model}", f"model.optimizer={model}"]
+    return [*models, "train.batch_size=10", "env.val_cases=20", "env.test_cases=20"]
+
+
+def fill(page: Page, *lines: str) -> None:
+    box = page.get_by_label("Options, one key=value a line")
+    box.fill("\n".join(lines))
+    box.blur()
 
 
 def start(page: Page) -> None:
@@ -65,25 +67,15 @@ def test_a_misspelt_key_is_named_with_its_near_miss_before_anything_starts(
 ) -> None:
     with tab(browser, pictures) as desk:
         page = desk.open(f"{server.url}/launch")
-        expect(page.get_by_label("Epochs (train.num_epochs)")).to_have_attribute("placeholder", "3")
-        further = page.get_by_label("Further options, one key=value a line")
-        further.fill("train.num_epoch=2\ngate.policy=stict")
-        further.blur()
+        fill(page, "train.num_epoch=2", "gate.policy=stict")
         said = page.get_by_role("alert")
         said.get_by_text("Did you mean 'train.num_epochs'?").wait_for()
         assert "Did you mean 'strict'?" in said.inner_text()
         assert page.get_by_role("button", name="Start the run").is_disabled()
-        further.fill("model.target.api_key=sk-abcdefghijkl")
-        further.blur()
+        fill(page, "model.target.api_key=sk-abcdefghijkl")
         page.get_by_role("alert").get_by_text("Put it into the environment, or into .env").wait_for()
         assert "sk-abcdefghijkl" not in page.get_by_role("alert").inner_text()
-        page.get_by_label("Epochs (train.num_epochs)").fill("5")
-        further.fill("train.num_epochs=5")
-        further.blur()
-        page.get_by_role("alert").get_by_text("given twice").wait_for()
-        further.fill(f"env.out_root={server.folder / 'elsewhere'}")
-        page.get_by_label("Run folder (env.out_root)").blur()
-        further.blur()
+        fill(page, f"env.out_root={server.folder / 'elsewhere'}")
         expect(page.get_by_role("button", name="Start the run")).to_be_enabled()
         page.get_by_role("button", name="Start the run").click()
         page.get_by_role("dialog").get_by_role("button", name="Start", exact=True).click()
@@ -96,26 +88,16 @@ def test_a_key_of_the_environment_is_used_and_never_shown(
 ) -> None:
     with tab(browser, pictures) as desk:
         page = desk.open(f"{server.url}/launch")
-        page.get_by_label("Target model (model.target)").fill("openai:gpt-5.4-mini")
-        page.get_by_label("Batch size (train.batch_size)").fill("10")
-        page.get_by_label("Batch size (train.batch_size)").blur()
-        page.get_by_role("region", name="Command").get_by_text("openai:gpt-5.4-mini").wait_for()
-        page.get_by_role("button", name="Estimate the cost").click()
-        page.get_by_role("rowheader", name="total").wait_for()
+        fill(page, "model.target=openai:gpt-5.4-mini", "train.batch_size=10")
+        command = page.get_by_role("region", name="Command")
+        command.get_by_text(
+            "skillopt estimate --config quickstart --cfg-options model.target=openai"
+        ).wait_for()
+        desk.picture("launch")
         shown = page.locator(":not(textarea)").evaluate_all(
             "all => all.map(e => e.outerText + [...e.attributes].map(a => a.value)).join()"
         )
         assert SECRET not in shown
-
-
-def test_the_estimate_is_that_of_the_command_line(server: Server, browser: Browser, pictures: Path) -> None:
-    with tab(browser, pictures) as desk:
-        page = desk.open(f"{server.url}/launch")
-        page.get_by_role("button", name="Estimate the cost").click()
-        page.get_by_role("rowheader", name="total").wait_for()
-        assert "12 steps" in page.get_by_role("main").inner_text()
-        assert page.get_by_text("simulated", exact=True).count() == 1
-        desk.picture("launch")
 
 
 def test_a_run_is_started_watched_stopped_and_resumed_without_a_reload(
@@ -128,7 +110,7 @@ def test_a_run_is_started_watched_stopped_and_resumed_without_a_reload(
         tab(browser, pictures) as watcher,
     ):
         page = desk.open(f"{server.url}/launch")
-        fill(page, model)
+        fill(page, *slow_run(model))
         start(page)
         link = page.get_by_role("link", name=re.compile("Open quickstart-"))
         link.wait_for()
@@ -161,7 +143,7 @@ def test_a_run_outlives_the_dashboard_that_started_it(
     with slow_models() as model, serving(tmp_path) as server, ended(server):
         with tab(browser, pictures) as desk:
             page = desk.open(f"{server.url}/launch")
-            fill(page, model)
+            fill(page, *slow_run(model))
             start(page)
             page.get_by_role("article").first.get_by_text("running", exact=True).wait_for()
         server.process.send_signal(signal.SIGINT)

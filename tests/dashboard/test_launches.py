@@ -16,7 +16,7 @@ from cli._commands import run
 from skillopt.errors import ConfigError, UsageError
 from skillopt.files import holder, lock
 from skillopt.process import start_detached
-from skillopt_webui._launch import KEPT, Launched, Launches, LaunchRequest, chosen_options, split_options
+from skillopt_webui._launch import KEPT, Launched, Launches, LaunchRequest, split_options
 from skillopt_webui._runs import Roots
 
 NOW = datetime(2026, 3, 1, 2, 15, tzinfo=timezone.utc)
@@ -44,31 +44,17 @@ def wait_for(desk: Launches, id: str, state: str) -> None:
         time.sleep(0.05)
 
 
-def test_options_are_lines_and_an_empty_field_is_not_given() -> None:
+def test_options_are_lines() -> None:
     assert split_options("a.b=1\n\n # a note\n  c.d=x y  \n") == ("a.b=1", "c.d=x y")
-    assert chosen_options([("budget", " $2 "), ("gate.policy", "")], "a.b=1") == ("budget=$2", "a.b=1")
-    with pytest.raises(ConfigError, match=r"gate\.policy: given twice"):
-        chosen_options([("gate.policy", "strict")], "gate.policy=paired")
 
 
 def test_an_option_is_one_word_of_the_command_line_whatever_is_in_it() -> None:
     wish = LaunchRequest(config="my config.yaml", options=("env.prompt=--out_root=/etc; rm -rf $HOME",))
-    assert wish.arguments("train") == [
-        "train",
+    assert wish.arguments == [
         "--config=my config.yaml",
         "--cfg-options=env.prompt=--out_root=/etc; rm -rf $HOME",
     ]
-    assert "'env.prompt=--out_root=/etc; rm -rf $HOME'" in wish.spoken
-
-
-@pytest.mark.slow
-async def test_the_estimate_and_its_refusal_are_the_commands_own(desk: Launches) -> None:
-    told = await desk.estimate(LaunchRequest(config="quickstart", options=TINY))
-    assert told["simulated"] is True and told["total"]["calls"]["likely"] > 0
-    with pytest.raises(UsageError, match=r"train\.train_size is 5, but the train split has 8 tasks"):
-        await desk.estimate(LaunchRequest(config="quickstart", options=(*TINY, "train.train_size=5")))
-    with pytest.raises(ConfigError, match="Did you mean 'quickstart'"):
-        await desk.estimate(LaunchRequest(config="quickstar"))
+    assert "'env.prompt=--out_root=/etc; rm -rf $HOME'" in wish.spoken()
 
 
 @pytest.mark.slow
@@ -245,7 +231,7 @@ def a_strangers_run(folder: Path, tmp_path: Path) -> Path:
 
 def test_a_run_of_somebody_else_starts_no_program_from_here(desk: Launches, tmp_path: Path) -> None:
     folder = a_strangers_run(tmp_path / "outputs/run", tmp_path)
-    for start in (lambda: desk.resume(folder), lambda: desk.look(LaunchRequest(config=str(folder)))):
+    for start in (lambda: desk.resume(folder), lambda: desk.resolve(LaunchRequest(config=str(folder)))):
         with pytest.raises(UsageError, match="was not made on this machine"):
             start()
 

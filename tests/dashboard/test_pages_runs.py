@@ -4,14 +4,11 @@ and stay quick.
 
 from __future__ import annotations
 
-import asyncio
-import dataclasses
 import re
 import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +17,6 @@ from playwright.sync_api import Browser, expect
 
 from cli._commands import SMALL, run
 from dashboard._browser import Server, serving, tab
-from dashboard._visits import visit_of
 from runs._big import big_run
 from runs._log import baseline, fold, row, started, step
 from skillopt.files import lock
@@ -28,15 +24,10 @@ from skillopt.models.world.rules import SEED_SKILL
 from skillopt.money import Amount
 from skillopt.runs.answers import stored_tasks
 from skillopt.runs.database import Database
-from skillopt.runs.reader import RunReader, read_view
+from skillopt.runs.reader import RunReader
 from skillopt.runs.tasks import growth
 from skillopt.runs.view import RunView
-from skillopt.train.claim import TestReport
-from skillopt_webui._page import Parts
 from skillopt_webui._runs import Roots
-from skillopt_webui.pages.skill import side_by_side
-from skillopt_webui.render.markup import joined, tag
-from skillopt_webui.render.stairs import stairs
 from skillopt_webui.report import page as report
 
 SCRIPT = '<img src=x onerror="alert(1)">"\'&'
@@ -422,41 +413,3 @@ def test_a_long_run_stays_smooth(shown: Shown, browser: Browser, pictures: Path)
         assert turned < 2
         page.get_by_label("Task id").fill("V04999")
         expect(page.get_by_text("1 to 1 of 1 tasks")).to_be_visible()
-
-
-# Without a browser
-
-
-def test_markup_escapes_every_text_and_attribute() -> None:
-    made = tag("td", SCRIPT, tag("b", SCRIPT), title=SCRIPT, data_task=SCRIPT)
-    assert "<img" not in made and made.count("<b>") == 1
-    assert joined([tag("i", "<")]) == "<i>&lt;</i>"
-    assert "\u202e" not in tag("span", "a\u202eb")
-    with pytest.raises(AssertionError):
-        tag("td", "x", **{'onclick="x" y': "1"})
-
-
-def test_a_diff_side_by_side_has_signs_and_only_text() -> None:
-    made = joined(side_by_side("one\ntwo\n", f"one\n{SCRIPT}\n"))
-    assert "<img" not in made
-    assert "- two" in made and "+ &lt;img" in made
-
-
-def test_the_chart_holds_no_point_of_the_test_before_it_was_opened(shown: Shown) -> None:
-    sealed = dataclasses.replace(shown.facts, report=TestReport(measured=False))
-    assert 'class="test"' in stairs(shown.facts, growth(shown.facts))
-    assert 'class="test"' not in stairs(sealed, growth(sealed))
-
-
-def test_page_and_report_draw_the_same_facts_with_the_same_markup(shown: Shown) -> None:
-    """The figures, the screen and the settings of the live page stand in the report, letter by letter."""
-    visit = visit_of(shown.root / "whole")
-
-    async def build() -> Parts:
-        return await visit.page.build(visit)
-
-    with ThreadPoolExecutor(1) as pool:  # the browser of this file holds the event loop of this thread
-        parts = pool.submit(lambda: asyncio.run(build())).result(60)
-    frozen = report(read_view(shown.root / "whole"))
-    for name in ("hero", "screen", "spending"):
-        assert parts[name] and parts[name] in frozen, name

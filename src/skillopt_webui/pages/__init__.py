@@ -1,5 +1,17 @@
-"""The pages of the dashboard, one file each. The folder is the registry."""
+"""The pages of the dashboard by name."""
 
-from skillopt.registry import Registry
+from collections.abc import Mapping
 
-pages = Registry("page", "skillopt_webui.pages")
+from skillopt_webui._page import Page
+from skillopt_webui.pages import launch, run, runs, sleep, versions
+
+PAGES: Mapping[str, Page] = {
+    "runs": runs.PAGE,
+    "compare": runs.COMPARE,
+    "launch": launch.PAGE,
+    "sleep": sleep.PAGE,
+    "run": run.PAGE,
+    "skill": versions.SKILL_PAGE,
+    "edits": versions.EDITS_PAGE,
+    "tasks": versions.TASKS_PAGE,
+}

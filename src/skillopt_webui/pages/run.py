@@ -15,11 +15,19 @@ from skillopt.runs.status import RunStatus
 from skillopt.runs.tasks import compare_tasks, growth
 from skillopt.runs.view import RunView
 from skillopt.runs.words import LogLine, count, duration, money, score
-from skillopt_webui._forms import button, stop_button, stop_or_resume
 from skillopt_webui._page import ActionReply, Page, Parts, Visit
 from skillopt_webui.render import run as draw
-from skillopt_webui.render.markup import Markup, card, fold, pairs, region, soft, table, tag
-from skillopt_webui.render.steps import steps
+from skillopt_webui.render.markup import (
+    Markup,
+    button,
+    card,
+    pairs,
+    region,
+    stop_button,
+    table,
+    tag,
+)
+from skillopt_webui.render.steps import steps_card
 from skillopt_webui.report import page as report
 
 LONGEST_LOG = 200
@@ -36,12 +44,12 @@ _UNDO = "The files get back, byte for byte, what they held before. A file that w
 
 async def build(visit: Visit) -> Parts:
     """The one screen."""
-    reader = await visit.look()
+    reader = await visit.read()
     view = reader.view()
     if view is None:
         waiting = tag("p", "Waiting for the run to begin.", cls="empty", role="status")
         return {"head": _head(visit, reader, None), "now": waiting}
-    drawn, at = visit.around.drawn, (reader.decided, reader.state)
+    drawn, at = visit.app.drawn, (reader.decided, reader.state)
     if reader.folder not in drawn or drawn[reader.folder][0] != at:
         drawn[reader.folder] = (at, await asyncio.to_thread(_decided, visit, reader, view))
     return {
@@ -49,7 +57,7 @@ async def build(visit: Visit) -> Parts:
         "hero": draw.hero(view),
         "now": _now(visit, reader, view),
         **drawn[reader.folder][1],
-        "spending": card("Spending", draw.spending(view.spending, view.spent), id="spending"),
+        "spending": draw.spending(view),
         "log": _log(reader.lines),
         "task": await visit.task(view),
     }
@@ -61,12 +69,10 @@ def _decided(visit: Visit, reader: RunReader, view: RunView) -> Parts:
     latest = list(view.changes)[-LATEST:]
     more = len(view.changes) - len(latest)
     earlier = tag("p", tag("a", f"All {len(view.changes):,} steps", href=visit.url("edits"))) if more else ""
-    told = soft("Each step opens to its edits, their evidence and what it did to the skill.")
-    settings = fold("Every key", draw.configuration(view), key="configuration")
     return {
         "screen": draw.screen(view, growth(view), flagged),
-        "steps": card("Steps", told, steps(latest), earlier, id="steps"),
-        "configuration": card("Configuration", settings, id="configuration"),
+        "steps": steps_card(latest, earlier),
+        "configuration": draw.configuration(view),
     }
 
 
@@ -102,9 +108,9 @@ def _now(visit: Visit, reader: RunReader, view: RunView) -> Markup:
     """Where a run at work stands; how to go on with one that nobody works on; nothing of a finished one."""
     status, paid, spending = reader.status, view.spent, reader.spending
     if reader.state == "stopped":
-        started = visit.around.launches.of(reader.folder)
+        started = visit.app.launches.of(reader.folder)
         goes_on = shlex.join(["skillopt", "train", str(reader.folder)])
-        command = started.wish.spoken if started else goes_on
+        command = started.spoken() if started else goes_on
         said = "No process works on this run. Resume goes on at the same place, and so does its command:"
         return card("Stopped", tag("p", said), tag("pre", command), id="now")
     if reader.state != "running":
@@ -161,9 +167,9 @@ def _log(lines: list[LogLine]) -> Markup:
 
 async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
     """Stop or resume the run; adopt its best skill, or take that back."""
-    launches, folder, verb = visit.around.launches, visit.run.folder, form.get("verb")
+    folder, verb = visit.run.folder, form.get("verb")
     if verb in ("stop", "resume"):
-        return stop_or_resume(launches, verb, folder)
+        return visit.stop_or_resume(verb, folder)
     if verb == "adopt":
         plan = await asyncio.to_thread(plan_adoption, folder)
         if plan.doubts or plan.flagged:
@@ -194,7 +200,7 @@ def _skill(visit: Visit) -> str:
     return written.read_bytes().decode()
 
 
-PLUGIN = Page(
+PAGE = Page(
     path="/run/{run}",
     title="Overview",
     place=0,

@@ -1,4 +1,4 @@
-"""The page Runs: every run below the roots and how it stands; two to six of them can be compared."""
+"""The pages Runs and Compare: every run below the roots and how it stands; some of them side by side."""
 
 from __future__ import annotations
 
@@ -11,15 +11,34 @@ from typing import Any
 from multidict import MultiMapping
 
 from skillopt.changes.best_skill import is_adopted
+from skillopt.errors import UsageError
+from skillopt.runs.comparison import PROVEN, compare, in_words
 from skillopt.runs.reader import RunList
 from skillopt.runs.view import RunView
 from skillopt.runs.words import change, marks, money, score, subject
-from skillopt_webui._forms import actions, button, choice, field, filters, pager
 from skillopt_webui._launch import LaunchRequest
 from skillopt_webui._page import ActionReply, Page, Parts, Visit
 from skillopt_webui._runs import RunPlace
-from skillopt_webui.render.markup import Markup, card, chip, joined, region, tag
+from skillopt_webui.render.markup import (
+    Markup,
+    actions,
+    button,
+    card,
+    chip,
+    choice,
+    field,
+    filters,
+    joined,
+    listed,
+    region,
+    soft,
+    table,
+    tag,
+)
+from skillopt_webui.render.stairs import together
 
+MOST = 6
+"""Runs that are compared at once; more cannot be told apart."""
 SIZE = 25
 _STATES = ("all", "running", "finished", "stopped")
 _HEADS = ("run", "status", "benchmark, target", "steps", "val", "test", "change", "cost", "changed")
@@ -45,7 +64,7 @@ async def build(visit: Visit) -> Parts:
     order, chosen = visit.query.get("sort", "changed"), set(visit.query.getall("run", []))
     places.sort(key=lambda place: _key(place, found[place], order))
     places.sort(key=lambda place: place.id not in chosen)
-    part, pages = pager(visit, len(places), SIZE, "runs")
+    part, pages = visit.pager(len(places), SIZE, "runs")
     running = sum(isinstance(run, RunView) and run.status == "running" for run in found.values())
     wanted = filters(
         field("words", "Filter by name, benchmark or model", visit.query.get("words", "")),
@@ -60,7 +79,7 @@ async def build(visit: Visit) -> Parts:
 
 
 def _read(visit: Visit) -> dict[RunPlace, RunView | str]:
-    places = visit.around.roots.runs()
+    places = visit.app.roots.runs()
     found = _runs.read([place.folder for place in places])
     return {place: found[place.folder] for place in places if place.folder in found}
 
@@ -130,7 +149,7 @@ def _cells(run: RunView) -> dict[str, str]:
 
 def _empty(visit: Visit) -> Markup:
     """What stands there before the first run: the demo, which needs no key, as a button."""
-    told = f"No run below {visit.around.roots.spoken}. Start one under Launch, or by 'skillopt train'."
+    told = f"No run below {visit.app.roots.spoken}. Start one under Launch, or by 'skillopt train'."
     demo = button("demo", "Train the demo: simulated, no key, some seconds", main=True)
     form = tag("form", demo, method="post", cls="actions")
     return tag("div", tag("p", told), form, cls="empty")
@@ -138,15 +157,58 @@ def _empty(visit: Visit) -> Markup:
 
 async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
     """Start the demo."""
-    launches = visit.around.launches
+    launches = visit.app.launches
     made = launches.start(LaunchRequest(config="quickstart"))
     folder = Path(made.folder)
     for _ in range(100):
         if (folder / "events.jsonl").is_file():
             break
         await asyncio.sleep(0.1)
-    id = visit.around.roots.id_of(folder)
+    id = visit.app.roots.id_of(folder)
     return ActionReply(go=visit.url("run", run=id) if id else visit.url("launch"))
 
 
-PLUGIN = Page(path="/", title="Runs", place=0, build=build, act=act)
+PAGE = Page(path="/", title="Runs", place=0, build=build, act=act)
+
+
+async def build_comparison(visit: Visit) -> Parts:
+    """The runs that the address names."""
+    ids = list(dict.fromkeys(visit.query.getall("run", [])))
+    if not 2 <= len(ids) <= MOST:
+        raise UsageError(
+            f"Two to {MOST} runs can be compared, and {len(ids)} are chosen. Tick them under Runs."
+        )
+    places = [visit.app.roots.find(id) for id in ids]
+    found = [(place, (await visit.read(place.folder)).view()) for place in places]
+    runs = [(place, view) for place, view in found if view is not None]
+    compared = compare([view for _, view in runs])
+    names = [place.name for place, _ in runs]
+    figures = [in_words(one) for one in compared.views]
+    drawn = {PROVEN: chip}
+    rows = [[name, *(drawn.get(name, str)(one[name]) for one in figures)] for name in figures[0]]
+    settings = [
+        [key, *("–" if value is None else value for value in values)]
+        for key, values in compared.settings.items()
+    ]
+    links = (
+        tag(
+            "p",
+            tag("a", place.name, href=visit.url("run", run=place.id)),
+            f": {view.claim or 'no claim yet'}",
+        )
+        for place, view in runs
+    )
+    return {
+        "compare": card(
+            "Side by side",
+            region("Chart of the val scores", together([(one.name, view) for one, view in runs]), cls="wide"),
+            table("Figures", ("figure", *names), rows),
+            tag("h3", "Settings that differ") if settings else "",
+            table("Settings that differ", ("key", *names), settings) if settings else "",
+            *links,
+            listed(compared.remarks, cls="remarks") if compared.remarks else soft(""),
+        )
+    }
+
+
+COMPARE = Page(path="/compare", title="Compare", place=-1, build=build_comparison)

@@ -17,14 +17,16 @@ from skillopt_sleep.adoption import Adoption, AdoptionResult
 from skillopt_sleep.judgement import Judgement
 from skillopt_sleep.proposal import Proposal, ProposedEdit, ProposedFile
 from skillopt_sleep.store import StagedProposals
-from skillopt_webui._forms import actions, button, hidden
 from skillopt_webui._page import ActionReply, Page, Parts, Visit
 from skillopt_webui.render.markup import (
     Markup,
+    actions,
+    button,
     card,
     chip,
     diff,
     empty,
+    hidden,
     joined,
     pairs,
     sentence,
@@ -60,7 +62,7 @@ async def build(visit: Visit) -> Parts:
 
 
 def _context(visit: Visit) -> NightContext:
-    return open_context({}, home=Path.home(), cwd=visit.around.cwd, environ=visit.around.environ)
+    return open_context({}, home=Path.home(), cwd=visit.app.cwd, environ=visit.app.environ)
 
 
 def _adoption(nights: NightContext) -> Adoption:
@@ -251,4 +253,4 @@ def _nights(nights: NightContext) -> Markup:
     return card("Nights", *parts, table("How nights ended", heads, rows, numbers=3))
 
 
-PLUGIN = Page(path="/sleep", title="Sleep", place=30, build=build, act=act)
+PAGE = Page(path="/sleep", title="Sleep", place=30, build=build, act=act)

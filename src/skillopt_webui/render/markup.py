@@ -1,11 +1,13 @@
-"""Markup that cannot carry text of a run as markup: whatever is not made here is escaped."""
+"""Markup that cannot carry text of a run as markup, and the controls of pages: whatever is not made here is
+escaped.
+"""
 
 from __future__ import annotations
 
 import html
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from skillopt.evaluation.significance import TONES as PROVEN
@@ -156,3 +158,57 @@ def table(
 def diff(text: str, label: str = "Difference") -> Markup:
     """A unified diff; added and removed lines keep their signs, colour only helps."""
     return region(label, *(tag("span", line or " ", cls=kind) for kind, line in lines_of(text)), name="pre")
+
+
+def field(name: str, label: str, value: str = "", *, hint: str = "", placeholder: str = "") -> Markup:
+    """A line of text; what is in it when nothing is filled in stands in grey."""
+    box = tag("input", name=name, value=value or None, placeholder=placeholder or None, autocomplete="off")
+    return tag("label", label, box, tag("small", hint) if hint else "")
+
+
+def choice(name: str, label: str, options: Mapping[str, str], chosen: str) -> Markup:
+    """One of several."""
+    found = (tag("option", text, value=key, selected=key == chosen) for key, text in options.items())
+    return tag("label", label, tag("select", *found, name=name))
+
+
+def box(name: str, label: str, *, checked: bool = False, value: str = "1") -> Markup:
+    """Yes or no."""
+    ticked = tag("input", type="checkbox", name=name, value=value, checked=checked)
+    return tag("label", ticked, label, cls="box")
+
+
+def button(
+    verb: str,
+    name: str,
+    ask: str = "",
+    detail: str = "",
+    yes: str = "",
+    *,
+    main: bool = False,
+    **more: str | bool,
+) -> Markup:
+    """What a page can do. With `ask` that is asked first, with the detail, and `yes` to press."""
+    asked = {"data_ask": ask or None, "data_detail": detail or None, "data_yes": yes or None}
+    return tag("button", name, name="verb", value=verb, cls="main" if main else "", **asked, **more)
+
+
+def stop_button() -> Markup:
+    """Stops a run."""
+    kept = "Nothing further is sent; what was sent is waited for and kept. Resume goes on at the same place."
+    return button("stop", "Stop", "Stop this run?", kept, "Stop")
+
+
+def hidden(name: str, value: str) -> Markup:
+    """What a form says by itself."""
+    return tag("input", type="hidden", name=name, value=value)
+
+
+def actions(*buttons: Markup) -> Markup:
+    """Buttons in a row."""
+    return tag("div", *buttons, cls="actions")
+
+
+def filters(*controls: Markup) -> Markup:
+    """Controls that change what the page shows."""
+    return tag("div", tag("form", *controls, data_swap=True, cls="filter"), cls="card")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlencode
 
 from skillopt.evaluation.significance import TONES
-from skillopt.messages import Role
-from skillopt.money import Total
 from skillopt.runs import words
 from skillopt.runs.best import FlaggedLine
 from skillopt.runs.comparison import tested
@@ -30,6 +28,7 @@ from skillopt.runs.words import (
 )
 from skillopt_webui.render.markup import (
     Markup,
+    card,
     chip,
     diff,
     fold,
@@ -279,10 +278,11 @@ def heat(tasks: Sequence[str], versions: Sequence[SkillVersion], base: str = "")
     return joined([tag("ul", *keys, cls="legend"), box])
 
 
-def spending(groups: Mapping[tuple[Role, str], Total], whole: Total) -> Markup:
+def spending(view: RunView) -> Markup:
     """What each role spent in each stage, as a table and as bars."""
+    groups = view.spending
     if not groups:
-        return tag("p", "Nothing is spent yet.")
+        return card("Spending", tag("p", "Nothing is spent yet."), id="spending")
     most = max(1, *(one.tokens for one in groups.values()))
     bars = []
     for (role, stage), one in groups.items():
@@ -290,14 +290,16 @@ def spending(groups: Mapping[tuple[Role, str], Total], whole: Total) -> Markup:
         meter = tag("meter", value=one.tokens, max=most, aria_label=f"{name}: {tokens}")
         bars.append(tag("li", tag("span", name), meter, tag("span", tokens, cls="soft")))
     made = table(
-        "Spending by role and stage", SPENDING_HEADS, spending_rows(groups, whole), numbers=2, sums=True
+        "Spending by role and stage", SPENDING_HEADS, spending_rows(groups, view.spent), numbers=2, sums=True
     )
     kept = "A call without a usage report stays charged at what was reserved for it."
-    return joined([made, tag("ul", *bars, cls="meters"), soft(f"{UNKNOWN_IS_NOT_ZERO} {kept}")])
+    note = soft(f"{UNKNOWN_IS_NOT_ZERO} {kept}")
+    return card("Spending", made, tag("ul", *bars, cls="meters"), note, id="spending")
 
 
 def configuration(view: RunView) -> Markup:
     """Every setting of the run; credentials are never shown."""
-    if not view.settings:
-        return tag("p", "The run's settings.json is not there.")
-    return table("Every key; credentials are never shown", ("key", "value"), view.settings)
+    shown = tag("p", "The run's settings.json is not there.")
+    if view.settings:
+        shown = table("Every key; credentials are never shown", ("key", "value"), view.settings)
+    return card("Configuration", fold("Every key", shown, key="configuration"), id="configuration")

@@ -11,10 +11,16 @@ from skillopt.events.records import CandidateRecord
 from skillopt.runs.versions import SkillVersion, cut, patterns_of
 from skillopt.runs.words import SIGNS, count, outcome, score
 from skillopt.skill.edits import REWRITE, SUGGEST, Edit, Outcome
-from skillopt_webui.render.markup import Markup, chip, diff, fold, joined, listed, soft, tag
+from skillopt_webui.render.markup import Markup, card, chip, diff, fold, joined, listed, soft, tag
 
 _WRITTEN = ("op", "type", "target", "content", "instruction", "new_skill")
 """What a proposal says itself; its other keys are what spoke for it."""
+
+
+def steps_card(changes: Sequence[SkillVersion], more: str = "") -> Markup:
+    """The changes of the skill as a card; `more` stands below them."""
+    note = soft("Each step opens to its edits, their evidence and what it did to the skill.")
+    return card("Steps", note, steps(changes), more, id="steps")
 
 
 def steps(changes: Sequence[SkillVersion]) -> Markup:
