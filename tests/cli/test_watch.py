@@ -128,7 +128,7 @@ def test_runs_itself_is_as_it_was_also_for_a_folder_named_watch(skillopt: Comman
     assert (listed.code, listed.err) == (0, "") and "step 6/6" in listed.out
     assert len(json.loads(skillopt("runs", "--json", "./watch").out)["runs"]) == 1
     said = skillopt("runs", "--help").out
-    assert "Usage: skillopt runs" in said and "skillopt runs watch" in said
+    assert "Usage: skillopt runs" in said and "│ watch " in said
     assert "Usage: skillopt runs watch" in skillopt("runs", "watch", "--help").out
 
 

@@ -156,7 +156,7 @@ class PlainLines(_StatusView):
             self._break_silence(asyncio.get_running_loop())
 
     def tell(self, event: Event) -> None:
-        news = told(event, self._status)
+        news = decision_text(event, self._status)
         if news is not None:
             self.say(f"{news.plain}  [{self._tail()}]" if isinstance(event, Checkpoint) else news.plain)
         else:
@@ -203,7 +203,7 @@ class LiveView(_StatusView):
         super().start(history)
 
     def tell(self, event: Event) -> None:
-        news = told(event, self._status)
+        news = decision_text(event, self._status)
         if news is not None:
             say(self._live.console, news)
 
@@ -249,7 +249,7 @@ def panel(status: RunStatus) -> Group:
     return Group(title, grid)
 
 
-def told(event: Event, status: RunStatus) -> Text | None:
+def decision_text(event: Event, status: RunStatus) -> Text | None:
     """The line for a decision; None for what is no news."""
     line = line_of(event, status.steps)
     if line is None:

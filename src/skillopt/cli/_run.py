@@ -55,10 +55,10 @@ def agreed(resolved: Resolved, *, force: bool) -> Resolved:
     """The configuration with the person's consent to what a run of somebody else would start. Raises
     `UsageError` where the answer is no, or where nobody is at a terminal.
     """
-    if not force and (told := foreign_acts(resolved)):
+    if not force and (acts := foreign_acts(resolved)):
         if not sys.stdin.isatty():
             refuse_foreign(resolved)
-        echo(told, err=True)
+        echo(acts, err=True)
         if not typer.confirm("Start it all the same?", err=True):
             raise UsageError("Nothing was started or sent.")
     return replace(resolved, stranger=None)

@@ -63,8 +63,8 @@ def adopt(
         undone = undo_adoption(folder, force=force)
         lines = [f"restored   {path}" for path in undone.written]
         lines += [f"left       {left}: somebody else changed it at this moment" for left in undone.left_out]
-        told = {"restored": undone.written, "left_out": undone.left_out, "backups": backups}
-        tell(told, [*lines, f"What they held is in {backups}."], json=json)
+        data = {"restored": undone.written, "left_out": undone.left_out, "backups": backups}
+        tell(data, [*lines, f"What they held is in {backups}."], json=json)
         return
     if user and (into is not None or to == ZIP):
         raise UsageError("--user names your home folder; it goes neither with --into nor with --to zip.")

@@ -150,8 +150,8 @@ def _lines(check: Check) -> Iterator[str]:
         yield f"  {len(tasks)} {word}{': ' if tasks else ''}{listed(tasks)}"
     if check.left_out:
         yield f"  {len(check.left_out)} left out, not measurable: {listed(check.left_out)}"
-    if check.told_short:
-        yield f"  {check.told_short}"
+    if check.budget_note:
+        yield f"  {check.budget_note}"
     if check.verdict == "cannot tell":
         yield "  The difference can be chance. More tasks, or --repeats, make the interval narrower."
     assert check.folder is not None, "it was measured"
@@ -215,7 +215,7 @@ class Check:
         )
 
     @property
-    def told_short(self) -> str:
+    def budget_note(self) -> str:
         """What a budget that ended first means for the verdict."""
         if not self.cut_short:
             return ""
@@ -259,8 +259,8 @@ def as_comment(check: Check) -> str:
             f" {one.interval[0]:+.3f} to {one.interval[1]:+.3f} | {one.p:.2g} ({one.test}) |"
             f" {one.significance} |",
         ]
-        if check.told_short:
-            lines += ["", check.told_short]
+        if check.budget_note:
+            lines += ["", check.budget_note]
         if check.verdict == "cannot tell":
             lines += [
                 "",

@@ -95,9 +95,9 @@ def cache(
     if action == "clear":
         for path in folder.glob("*.db*"):
             path.unlink(missing_ok=True)
-    told = {"path": str(folder), "bytes": size, "rollouts": rollouts, "cleared": action == "clear"}
+    data = {"path": str(folder), "bytes": size, "rollouts": rollouts, "cleared": action == "clear"}
     verb = "Cleared" if action == "clear" else f"{folder}:"
-    tell(told, [f"{verb} {rollouts:,} rollouts, {size / MB:.1f} MB"], json=json)
+    tell(data, [f"{verb} {rollouts:,} rollouts, {size / MB:.1f} MB"], json=json)
 
 
 def _rollouts(path: Path) -> int:

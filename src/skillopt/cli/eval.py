@@ -125,7 +125,7 @@ def evaluate(
         found = _run.measured(matrix(job, skills, splits, folder, **sizes, sinks=[view]), folder, view)
         if not found.evaluations:
             found.whole()
-        _tell(job, found, folder, is_look="test" in splits, counted=bool(runs), json=json)
+        _print(job, found, folder, is_look="test" in splits, counted=bool(runs), json=json)
         found.whole()
 
 
@@ -196,7 +196,7 @@ def resolve(given: Given, targets: Sequence[str]) -> list[Resolved]:
     return [replace(one, secrets=secrets) for one in found]
 
 
-def _tell(job: Job, found: Matrix, folder: Path, *, is_look: bool, counted: bool, json: bool) -> None:
+def _print(job: Job, found: Matrix, folder: Path, *, is_look: bool, counted: bool, json: bool) -> None:
     counts = [
         one.why or f"Counted in {one.run}: this is look {one.look} at its test split." for one in found.noted
     ]
@@ -223,10 +223,10 @@ def _tell(job: Job, found: Matrix, folder: Path, *, is_look: bool, counted: bool
 def _show(found: Matrix, remarks: Sequence[str], folder: Path, *, simulated: bool) -> None:
     """Print what was measured, what is missing, and where the rows are."""
     console = open_console()
-    several = len({target for target, _, _ in _asked(found)}) > 1
+    several = len({target for target, _, _ in _cells(found)}) > 1
     console.print(_table(found, simulated=simulated) if several else _list(found, simulated=simulated))
     for one in found.compared:
-        for line in _said(one, several=several):
+        for line in _comparison_lines(one, several=several):
             console.say(line)
     for remark in remarks:
         console.say(remark, "yellow")
@@ -243,7 +243,7 @@ def _table(found: Matrix, *, simulated: bool) -> Table:
         )
         for one in found.evaluations
     }
-    asked = _asked(found)
+    asked = _cells(found)
     targets = list(dict.fromkeys(target for target, _, _ in asked))
     drawn = _empty(f"{'Simulated: ' if simulated else ''}hard (soft), n tasks")
     for target in targets:
@@ -254,7 +254,7 @@ def _table(found: Matrix, *, simulated: bool) -> Table:
     return drawn
 
 
-def _asked(found: Matrix) -> list[tuple[str, str, Split]]:
+def _cells(found: Matrix) -> list[tuple[str, str, Split]]:
     """Every cell that was asked for, measured or not."""
     return [(one.target, one.skill, one.split) for one in (*found.evaluations, *found.missing)]
 
@@ -278,7 +278,7 @@ def _empty(title: str | None) -> Table:
     return drawn
 
 
-def _said(one: Versus, *, several: bool) -> Iterator[str | Text]:
+def _comparison_lines(one: Versus, *, several: bool) -> Iterator[str | Text]:
     """A comparison in a few lines, no more sure of itself than it is."""
     yield ""
     draws = f", {one.repeats} draws each" if one.repeats > 1 else ""

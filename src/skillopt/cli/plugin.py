@@ -77,8 +77,8 @@ def session_start() -> None:
     from skillopt_sleep.notices import banner
 
     with contextlib.suppress(SkillOptError, OSError, ValueError, RecursionError):
-        told = loads(hook_input() or b"{}")
-        cwd = told.get("cwd") if isinstance(told, dict) else None
+        sent = loads(hook_input() or b"{}")
+        cwd = sent.get("cwd") if isinstance(sent, dict) else None
         folder = Path(cwd) if isinstance(cwd, str) else Path.cwd()
         around = open_context({"invoked_project": folder}, home=Path.home(), cwd=folder, environ=os.environ)
         if said := banner(around, utc_now):
@@ -155,7 +155,7 @@ def _carry_out(
     by_hand = by_hand.replace(FOLDER, folder)
     lines = [[word.replace(FOLDER, folder) for word in command] for command in commands]
     printed = [] if dry_run else _run(lines)
-    told = {
+    data = {
         "agent": agent,
         "dry_run": dry_run,
         "commands": lines,
@@ -163,8 +163,8 @@ def _carry_out(
         "by_hand": by_hand,
         "remarks": remarks,
     }
-    said = [f"would run: {shlex.join(line)}" for line in lines] if dry_run else printed
-    tell(told, [*said, *([by_hand] if by_hand else []), *remarks], json=json)
+    shown = [f"would run: {shlex.join(line)}" for line in lines] if dry_run else printed
+    tell(data, [*shown, *([by_hand] if by_hand else []), *remarks], json=json)
 
 
 def _run(lines: Sequence[Sequence[str]]) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,24 +17,48 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from skillopt.cli import _prune
-from skillopt.cli._answers import show
-from skillopt.cli._console import SafeConsole, coloured, echo, open_console, print_json
-from skillopt.cli._explain import explain
-from skillopt.cli._options import Json, NewestRun, argument, group, option, simple
+from skillopt.cli import EXIT_CODES, _run
+from skillopt.cli._console import SafeConsole, coloured, echo, open_console, print_json, tell
+from skillopt.cli._explain import explain, show
+from skillopt.cli._flags import Given, flagged
+from skillopt.cli._options import Json, NewestRun, Plain, Quiet, argument, group, option, simple
 from skillopt.cli._progress import LiveView, PlainLines, panel
 from skillopt.errors import UsageError
+from skillopt.files import check_links_stay
+from skillopt.run.pruning import prune_run, pruning_job
 from skillopt.runs import comparison, words
-from skillopt.runs.reader import RunList, RunReader, find_run, is_part, is_run, read_run, read_view, run_named
+from skillopt.runs.reader import (
+    RunList,
+    RunReader,
+    find_run,
+    is_in_rounds,
+    is_part,
+    is_run,
+    read_run,
+    read_view,
+    run_named,
+)
 from skillopt.runs.view import RunView
 from skillopt.skill.diff import print_coloured, unified
 from skillopt.skill.folder import load_skill
+from skillopt.tasks.splits import listed
+from skillopt.train.pruning import PrunedSkill
 
 PANEL, PLACE = "Look at runs", 0
 EVERY = 0.5
 """Seconds between two looks."""
 FIRST_LINES = 8
 """How many of the latest decisions are shown at the start."""
+_PRUNE_KEYS = ("model.", "env.", "budget")
+_OF_THE_RUN = tuple(
+    f"{key}="
+    for key in (
+        *("budget.usd", "budget.tokens", "budget.calls", "budget.minutes"),
+        *("env.out_root", "tracking.use", "cache.path"),
+    )
+)
+"""What the run spent and wrote to is its own: none of its settings here."""
+LONGEST_LINE = 100
 
 
 def list_runs(
@@ -241,6 +266,61 @@ def _conclude(watcher: RunReader, console: SafeConsole) -> None:
     console.say(said.get(watcher.state, ""), coloured(view.significance))
 
 
+def prune(
+    given: Given, run: NewestRun = None, json: Json = False, quiet: Quiet = False, plain: Plain = False
+) -> None:
+    """Leave out learned lines of a run's best skill that no val or train task needs, as long as val is no
+    worse, and say what each line is worth.
+
+    The run itself stays as it is: what is left goes to RUN/pruned. Models and tasks are those of the run.
+    Running the same command again goes on where it stopped.
+    """
+    folder = find_run(run or Path("outputs"))
+    check_links_stay(folder)
+    given = replace(given, config=str(folder), options=[*_OF_THE_RUN, *given.options])
+    resolved = _run.configure(given)
+    job = pruning_job(resolved, folder)
+    view = _run.choose_view(job, quiet=quiet, plain=plain)
+    out = folder / "pruned"
+    with _run.scrubbed(job.scrubber):
+        found = _run.measured(prune_run(job, folder, out, sinks=[view]), out, view)
+        data = {"run": str(folder), "folder": str(out), "simulated": job.simulated}
+        data |= {"before": found.before, "after": found.score}
+        data["lines"] = [line.model_dump() for line in found.lines]
+        if note := _note_on_rounds(folder):
+            data["note"] = note
+        lines = map(job.scrubber.scrub, _pruned_lines(found, out, note, simulated=job.simulated))
+        tell(job.scrubber.scrub_json(data), lines, json=json)
+
+
+def _note_on_rounds(run: Path) -> str:
+    """What the figures of a run do not say whose val tasks have taught it; empty for others."""
+    if not is_in_rounds(run):
+        return ""
+    view = read_run(run).view()
+    claim = "" if view is None or not view.claim else f" The run's own figure: {view.claim}"
+    return (
+        "The val tasks of this run have taught its skill in other rounds: the figures tell the lines apart,"
+        f" not what the skill is worth.{claim}"
+    )
+
+
+def _pruned_lines(found: PrunedSkill, folder: Path, note: str, *, simulated: bool) -> Iterator[str]:
+    if simulated:
+        yield "Simulated."
+    for line in found.lines:
+        text = words.one_line(line.text, LONGEST_LINE)
+        yield f"{'out ' if line.removed else 'stays'} {line.val:+.3f} on val  {text}"
+        if line.needed:
+            yield f"      needed by {words.count(len(line.needed), 'task')}: {listed(line.needed, 5)}"
+    out = sum(line.removed for line in found.lines)
+    learned = words.count(len(found.lines), "learned line")
+    yield f"{out} of {learned} left out: {found.before:.3f} to {found.score:.3f} on val."
+    if note:
+        yield note
+    yield f"Pruned skill: {folder / 'best_skill.md'}"
+
+
 class RunsGroup(TyperGroup):
     """`runs`, which lists where no command follows. A folder with the name of a command is `./watch`."""
 
@@ -258,7 +338,7 @@ add = group(
         "watch": simple(watch),
         "explain": simple(explain),
         "diff": simple(diff),
-        "prune": _prune.add,
+        "prune": flagged(prune, _PRUNE_KEYS, short=("target",), epilog=EXIT_CODES, config_argument=False),
     },
     cls=RunsGroup,
 )

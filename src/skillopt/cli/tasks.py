@@ -51,11 +51,11 @@ def draft(
     view = View(open_console(stderr=True))
     with _run.scrubbed(Scrubber(resolved.secrets)):
         loaded = load_skill(skill)
-        work = draft_tasks(resolved, loaded, folder, count=count, known=known, sinks=[_telling(view)])
+        work = draft_tasks(resolved, loaded, folder, count=count, known=known, sinks=[_show_notices(view)])
         found = _run.measured(work, folder, view)
     write_rows(out, [*rows, *found.rows])
-    told = {"file": str(out), "drafted": len(found.rows), "dropped": dict(found.dropped)}
-    tell({**told, "tasks": list(found.rows)}, _told(found, out), json=json)
+    data = {"file": str(out), "drafted": len(found.rows), "dropped": dict(found.dropped)}
+    tell({**data, "tasks": list(found.rows)}, _drafted_lines(found, out), json=json)
 
 
 def review(
@@ -74,8 +74,8 @@ def review(
     if both := [row["id"] for row in kept if row in gone]:
         raise UsageError(f"--keep and --drop both name {', '.join(both)}.")
     if show or json or not (keep or drop or is_asked()):
-        told = {"file": str(file), "tasks": len(rows), "drafted": drafts}
-        tell(told, _listed(drafts, file), json=json)
+        data = {"file": str(file), "tasks": len(rows), "drafted": drafts}
+        tell(data, _review_lines(drafts, file), json=json)
         return
     if keep or drop:
         rows = [as_kept(row) if row in kept else row for row in rows if row not in gone]
@@ -97,7 +97,7 @@ add = group(
 )
 
 
-def _telling(view: View) -> Sink:
+def _show_notices(view: View) -> Sink:
     """Says how far the drafting is: a model on this machine may take minutes."""
     return lambda event: view.say(event.text) if isinstance(event, Notice) else None
 
@@ -132,7 +132,7 @@ def _one_by_one(rows: Rows, file: Path) -> Rows:
     done: Rows = []
     for at, row in enumerate(rows):
         if is_draft(row):
-            echo("\n".join(_shown(at + 1, row)))
+            echo("\n".join(_draft_lines(at + 1, row)))
             word = typer.prompt("(k)eep, (e)dit, (d)rop, (q)uit", default="k")[:1].lower()
             if word == "q":
                 return [*done, *rows[at:]]
@@ -159,20 +159,20 @@ def _edited(row: Mapping[str, Any]) -> dict[str, Any]:
         echo('Checks are a JSON list such as [{"op": "contains", "arg": "..."}].', err=True)
 
 
-def _told(found: TaskDrafts, out: Path) -> Iterator[str]:
+def _drafted_lines(found: TaskDrafts, out: Path) -> Iterator[str]:
     yield f"{words.count(len(found.rows), 'task')} drafted: {out}"
     for why, count in found.dropped.most_common():
         yield f"  {count} dropped: {why}"
     yield f"Nothing is trained on them before you keep them: skillopt tasks review {out}"
 
 
-def _listed(drafts: Rows, file: Path) -> Iterator[str]:
+def _review_lines(drafts: Rows, file: Path) -> Iterator[str]:
     for number, row in enumerate(drafts, 1):
-        yield from _shown(number, row)
+        yield from _draft_lines(number, row)
     yield f"{words.count(len(drafts), 'draft')} in {file}. --keep and --drop take their numbers or ids."
 
 
-def _shown(number: int, row: Mapping[str, Any]) -> Iterator[str]:
+def _draft_lines(number: int, row: Mapping[str, Any]) -> Iterator[str]:
     yield f"{number}. {row.get('id')}: {row.get('prompt')}"
     for check in row.get("checks") or ():
         yield f"     {check.get('op')}: {check.get('arg')}" if isinstance(check, dict) else f"     {check}"

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from skillopt.cli import EXIT_CODES, _run
-from skillopt.cli._answers import cut
 from skillopt.cli._console import tell
+from skillopt.cli._explain import cut
 from skillopt.cli._flags import Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet, option
 from skillopt.evaluation.first_answers import common_cause, scorer_trouble
@@ -75,8 +75,8 @@ def look(
         lines = [*_sent(job, skills[name]), *_lines(rows, lost, trouble, cause, simulated=job.simulated)]
         if given.config is not None and rows and not (trouble or cause or quiet):
             lines.append(f"Next: skillopt train {given.config} {_models(given)}")
-        told = _as_json(job, rows, lost, trouble, cause)
-        tell(job.scrubber.scrub_json(told), map(job.scrubber.scrub, lines), json=json)
+        data = _as_json(job, rows, lost, trouble, cause)
+        tell(job.scrubber.scrub_json(data), map(job.scrubber.scrub, lines), json=json)
 
 
 add = flagged(look, _KEYS, short=("target",), epilog=EXIT_CODES)
