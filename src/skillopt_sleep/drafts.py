@@ -130,7 +130,7 @@ def _with(draft: FileDraft, one: Suggestion) -> FileDraft:
     edit = {"op": _OP, "wish": one.wish, "content": one.line, "rationale": f"not measured: {one.reason}"}
     gap = "\n\n" if end and body.endswith(_HEADING) else "\n" if body else ""
     text = f"{body}{gap}{one.line}\n{end}"
-    step = EditEvidence(text=text, edit=edit, sessions=one.sessions, said=(one.wish,), measured=False)
+    step = EditEvidence(text=text, edit=edit, sessions=one.sessions, quotes=(one.wish,), measured=False)
     return replace(draft, steps=[*draft.steps, step])
 
 

@@ -94,8 +94,8 @@ def read_sessions(
     found = harvest(sources, since, redact_transcript, most=most)
     if len(sources) > 1 and settings.transcript_source.strip() in ("", "auto"):
         names = ", ".join(source.name for source in sources)
-        told = f"The transcripts of {names} were read; `--source {sources[0].name}` reads those of one."
-        found = replace(found, notes=(*found.notes, told))
+        note = f"The transcripts of {names} were read; `--source {sources[0].name}` reads those of one."
+        found = replace(found, notes=(*found.notes, note))
     personal = personal_skills(context)
     return found, tuple(
         replace(

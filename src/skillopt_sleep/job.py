@@ -129,8 +129,8 @@ class NightJobs:
     def terms(self) -> str:
         """A hash of all that a night's result depends on, beside its tasks, texts and allowance."""
         settings = self.settings.model_dump(mode="json", exclude={*_LIMITS.values(), "notices"})
-        said = [self.roles.target, self.roles.optimizer, settings]
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        terms = [self.roles.target, self.roles.optimizer, settings]
+        return hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).hexdigest()
 
     def spent_part(self, spent: Cost) -> str:
         """Which part of tonight's allowance is used up; empty while all of it has something left."""
@@ -215,7 +215,7 @@ def with_allowance(settings: NightSettings, roles: Roles) -> NightSettings:
 
 
 def without_guesses(cost: Cost, roles: Roles) -> Cost:
-    """The cost as a person is told it: what somebody answered by hand took no tokens that anybody counted."""
+    """The cost as a person is shown it: what somebody answered by hand took no tokens that were counted."""
     return cost.model_copy(update={"tokens": None, "dollars": None}) if _by_hand(roles) else cost
 
 
@@ -248,13 +248,15 @@ def advice_of(
 
 def _prompts(target: NightTarget, advice: str) -> dict[str, str]:
     """The optimizer's prompts that differ from the packaged ones: with what the person wants."""
-    heard = any(task.split == "train" and (task.said or task.accepted) for task in target.tasks)
-    said = (prompt_text("person") + advice if advice else "") + (prompt_text("said") if heard else "")
-    prompts = {stage: packaged(stage) + said for stage in _ANALYSTS} if said else {}
+    is_quoted = any(task.split == "train" and (task.objections or task.accepted) for task in target.tasks)
+    further = (prompt_text("person") + advice if advice else "") + (prompt_text("said") if is_quoted else "")
+    prompts = {stage: packaged(stage) + further for stage in _ANALYSTS} if further else {}
     if any(task.worktree for task in target.tasks):
         prompts[AGENT_PROMPT] = _system(target, "rollout_agent")
     return (
-        prompts if target.earlier is None else {**prompts, "slow_update": prompt_text("slow_update") + said}
+        prompts
+        if target.earlier is None
+        else {**prompts, "slow_update": prompt_text("slow_update") + further}
     )
 
 
@@ -279,8 +281,8 @@ def _look_back(target: NightTarget) -> LookBack | None:
 
 
 def _system(target: NightTarget, prompt: str) -> str:
-    """What the target is told; of a memory file also the person's own text around our block, of an overlay
-    the skill that it comes beside.
+    """The system prompt of the target; of a memory file also the person's own text around our block, of an
+    overlay the skill that it comes beside.
     """
     title, own = "Another skill", target.beside
     if target.kind == "memory":

@@ -26,7 +26,7 @@ class EditEvidence(StoredRecord):
     why: str = ""
     tasks: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
-    said: tuple[str, ...] = ()
+    quotes: tuple[str, ...] = ()
     """The person's own words in them."""
     measured: bool = True
     """False for a suggestion: nobody tried what it does."""
@@ -110,11 +110,11 @@ class Judgement(StoredRecord):
         worse = sum(gain < 0 for gain in gains)
         counted = f"better on {sum(gain > 0 for gain in gains)} of {len(gains)} held-out tasks"
         counted += f", worse on {worse}" if worse else ""
-        said = f"{self.significance}: {counted}"
+        finding = f"{self.significance}: {counted}"
         among = f", {self.tried} tries" if self.tried > 1 else ""
-        said += f" (p = {self.p:.2g}{among})" if self.p is not None else " (not tested)"
+        finding += f" (p = {self.p:.2g}{among})" if self.p is not None else " (not tested)"
         formal = sum(not pair.telling for pair in self.pairs)
-        return said + (f"; those measured by form alone, {formal}, count for nothing" if formal else "")
+        return finding + (f"; those measured by form alone, {formal}, count for nothing" if formal else "")
 
 
 class Cost(StoredRecord):

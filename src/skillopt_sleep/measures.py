@@ -54,28 +54,32 @@ class Measure:
         return not set(criteria_of(self.rubric)) <= set(self.formal)
 
 
-async def measure_kind(kind: Sequence[PastRequest], told: Label | None, judge: Judge | None) -> Measure:
+async def measure_kind(kind: Sequence[PastRequest], label: Label | None, judge: Judge | None) -> Measure:
     """The measure of a kind: demands made in corrections, checks a model proposed and a rubric, all of them
     tried on what was accepted and what was rejected.
     """
     good = [text for one in kind for text in one.accepted][-_TRIED:]
     bad = [text for one in kind for text in one.rejected][-_TRIED:]
-    said = [rule for one in kind for said in one.corrections for rule in demands(said.said)]
-    said += [
-        rule for one in kind if one.worktree for said in one.corrections for rule in work_demands(said.said)
+    rules = [rule for one in kind for correction in one.corrections for rule in demands(correction.text)]
+    rules += [
+        rule
+        for one in kind
+        if one.worktree
+        for correction in one.corrections
+        for rule in work_demands(correction.text)
     ]
-    demanded = _new([rule for rule in said if rule.name != "contains"])[:MOST_CHECKS]
+    demanded = _new([rule for rule in rules if rule.name != "contains"])[:MOST_CHECKS]
     checks = await telling_rules(demanded, _after_correction(kind), [*bad, *NO_ANSWERS]) if bad else ()
-    if told is None or not (good or bad):
+    if label is None or not (good or bad):
         return Measure(checks=checks)
     if good:
-        proposed = await telling_rules(read_rules(told.checks)[0], good, [*bad, *NO_ANSWERS])
+        proposed = await telling_rules(read_rules(label.checks)[0], good, [*bad, *NO_ANSWERS])
         # Form alone that nobody asked for can be met without getting anything right.
         if not all(rule.kind.is_shape for rule in proposed):
             checks = _new([*checks, *proposed])[:MOST_CHECKS]
-    if judge is None or not criteria_of(told.rubric):
+    if judge is None or not criteria_of(label.rubric):
         return Measure(checks=checks)
-    rubric, formal = await telling_criteria(judge, told.rubric, kind)
+    rubric, formal = await telling_criteria(judge, label.rubric, kind)
     return Measure(checks=checks, rubric=rubric, formal=formal)
 
 
@@ -85,7 +89,7 @@ async def measure_task(same: Sequence[PastRequest], of_kind: Measure) -> Measure
     A demand in the request, or a word that an answer to it lacked, is a demand on this task alone.
     """
     asked = [rule for one in same for rule in demands(one.turn.text)]
-    corrected = [rule for one in same for said in one.corrections for rule in demands(said.said)]
+    corrected = [rule for one in same for correction in one.corrections for rule in demands(correction.text)]
     lacked = [rule for rule in corrected if rule.name == "contains"]
     good = [text for one in same for text in one.accepted][-_TRIED:]
     bad = [text for one in same for text in one.rejected][-_TRIED:]
@@ -301,18 +305,18 @@ class Label(BaseModel):
 
 async def label(model: Model, title: str, examples: Sequence[PastRequest]) -> Label | None:
     """A model's view of a kind, by train examples; None where its reply cannot be used twice."""
-    said = await ask(
+    reply = await ask(
         model, label_messages(examples), Label, stage="mine", max_tokens=_CAP, about=f"about {title!r}"
     )
-    if said is None:
+    if reply is None:
         return None
     # A model may repeat what it read; what it wrote passes the same redaction.
-    return said.model_copy(
+    return reply.model_copy(
         update={
-            "title": one_line(redact_transcript(said.title), 100),
-            "needs": one_line(redact_transcript(said.needs), 200) or "a model judged so",
-            "checks": [_redacted(check) for check in said.checks],
-            "rubric": redact_transcript(said.rubric).strip(),
+            "title": one_line(redact_transcript(reply.title), 100),
+            "needs": one_line(redact_transcript(reply.needs), 200) or "a model judged so",
+            "checks": [_redacted(check) for check in reply.checks],
+            "rubric": redact_transcript(reply.rubric).strip(),
         }
     )
 
@@ -323,8 +327,8 @@ def earlier_label(group: Sequence[PastRequest], remembered: Sequence[NightTask])
     """
     begins = {opening(one.form) for one in group} - {""}
     same = (task for task in remembered if task.rubric and opening(normal(task.prompt)) in begins)
-    told = (Label(title=task.kind, self_contained=True, rubric=task.rubric) for task in same)
-    return next(told, None)
+    earlier = (Label(title=task.kind, self_contained=True, rubric=task.rubric) for task in same)
+    return next(earlier, None)
 
 
 def label_messages(examples: Sequence[PastRequest]) -> tuple[Message, ...]:
@@ -333,18 +337,18 @@ def label_messages(examples: Sequence[PastRequest]) -> tuple[Message, ...]:
     for number, request in enumerate(_shown(examples), start=1):
         parts.append(tagged("request", request.turn.text, 1_500, f' number="{number}"'))
         parts += [tagged("rejected", text, 1_500) for text in request.rejected[:1]]
-        parts += [tagged("said", one.said, 500) for one in request.corrections[:4]]
+        parts += [tagged("said", one.text, 500) for one in request.corrections[:4]]
         parts += [tagged("accepted", text, 1_500) for text in request.accepted[-1:]]
     return messages_of("mine", parts)
 
 
-def clean_requests(told: Label, examples: Sequence[PastRequest]) -> dict[str, str]:
+def clean_requests(label: Label, examples: Sequence[PastRequest]) -> dict[str, str]:
     """Requests that the model cleaned by leaving words out, by their normal form."""
     shown = dict(enumerate(_shown(examples), start=1))
     found: dict[str, str] = {}
-    for item in told.requests:
-        said = item if isinstance(item, Mapping) else {}
-        number, clean = said.get("number"), str(said.get("intent", "")).strip()
+    for item in label.requests:
+        fields = item if isinstance(item, Mapping) else {}
+        number, clean = fields.get("number"), str(fields.get("intent", "")).strip()
         request = shown.get(number) if isinstance(number, int) else None
         if (
             request is not None
@@ -362,16 +366,16 @@ def only_removes_words(clean: str, request: str) -> bool:
     So neither a model's fancy nor an instruction hidden in a transcript can become something that was never
     asked.
     """
-    said, kept = _WORD.findall(request.casefold()), _WORD.findall(clean.casefold())
+    asked, kept = _WORD.findall(request.casefold()), _WORD.findall(clean.casefold())
     if (
         len(clean) < _SHORTEST
-        or 2 * len(kept) < len(said)
+        or 2 * len(kept) < len(asked)
         or not set(clean.casefold()) <= {*request.casefold(), *_MARKS}
     ):
         return False
-    left = iter(said)
+    left = iter(asked)
     in_order = all(word in left for word in kept)
-    means = [Counter(word for word in words if _MEANS.search(word)) for words in (said, kept)]
+    means = [Counter(word for word in words if _MEANS.search(word)) for words in (asked, kept)]
     return in_order and means[0] == means[1] and demands(clean) == demands(request)
 
 

@@ -60,7 +60,7 @@ _WORST_FIRST: Mapping[RequestOutcome, int] = {
 }
 _SplitOf = Callable[[str], Split]
 _KEPT = 20_000
-_SAID = 5
+_MOST_OBJECTIONS = 5
 _MOST_WISHES = 10
 TASK, SUGGESTION = "a task", "a suggestion"
 OVER = "a task over the limit of a night"
@@ -110,7 +110,7 @@ async def mine(
     split = _splits(groups, remembered, settings)
     labels, notes = await _labels(groups, model, split, remembered)
     measured = await together(
-        *(_mined(group, told, split, judge, states) for group, told in zip(groups, labels, strict=True))
+        *(_mined(group, label, split, judge, states) for group, label in zip(groups, labels, strict=True))
     )
     found = [task for tasks, _ in measured for task in tasks]
     found.sort(key=lambda task: (_WORST_FIRST[task.outcome], -len(task.sessions), task.id))
@@ -272,13 +272,13 @@ async def _labels(
 
 async def _mined(
     group: Sequence[PastRequest],
-    told: Label | None,
+    label: Label | None,
     split: _SplitOf,
     judge: Judge | None,
     states: _SessionStates,
 ) -> tuple[list[NightTask], list[Suggestion]]:
     """The tasks of a kind, or suggestions where there is none and something to say."""
-    title = told.title if told is not None and told.title else _title(group)
+    title = label.title if label is not None and label.title else _title(group)
     forms: dict[str, list[PastRequest]] = defaultdict(list)
     for one in group:
         forms[one.form].append(one)
@@ -287,16 +287,16 @@ async def _mined(
     asked = [(same[-1].turn.text, [text for one in same for text in one.accepted]) for same in forms.values()]
     guards = dict(zip(forms, guards_of(asked), strict=True))
     try:
-        of_kind = await measure_kind(group, told, judge)
+        of_kind = await measure_kind(group, label, judge)
     except BudgetSpent:  # a rubric that could not be tried is none
-        of_kind = await measure_kind(group, told, None)
-    clean = {} if told is None else clean_requests(told, _train(group, split))
+        of_kind = await measure_kind(group, label, None)
+    clean = {} if label is None else clean_requests(label, _train(group, split))
     # Without its greeting a request may be one that decides: tonight, or whenever it is asked so.
     clean = {form: text for form, text in clean.items() if split(normal(text)) == "train"}
     for form, same in sorted(forms.items()):
         last = same[-1]
-        lacks = told is not None and not told.self_contained and last.worktree is None
-        needs = last.needs or (told.needs if told is not None and lacks else "")
+        lacks = label is not None and not label.self_contained and last.worktree is None
+        needs = last.needs or (label.needs if label is not None and lacks else "")
         if needs:
             reasons[f"it needs the repository or the conversation: {needs}"] += 1
         elif measure := await measure_task(same, of_kind):
@@ -330,7 +330,7 @@ def _task(
     accepted = [text for one in same for text in one.accepted]
     if same[-1].worktree is not None:
         guards = Guards(lines=lines_of_work(same[-1].turn.text, accepted))
-    said = _unique(one.said for request in reversed(same) for one in reversed(request.corrections))
+    objections = _unique(one.text for request in reversed(same) for one in reversed(request.corrections))
     return NightTask(
         id=_id(same[-1]),
         kind=kind,
@@ -346,7 +346,7 @@ def _task(
         formal=measure.formal,
         # What was said of a held-out request is not for whoever writes the skill.
         accepted=accepted[-1][:_KEPT] if accepted and split == "train" else "",
-        said=said[:_SAID][::-1] if split == "train" else (),
+        objections=objections[:_MOST_OBJECTIONS][::-1] if split == "train" else (),
         guards=guards,
         worktree=same[-1].worktree,
         form_alone=not (guards.lines or measure.tells),

@@ -229,8 +229,8 @@ def _stage(night: NightPlan, context: NightContext, now: datetime, cost: Cost) -
 def _line(target: NightTarget) -> str:
     """A skill of the night in one line, also one that nothing is proposed for."""
     outcome = target.ended
-    said = outcome.claim if outcome.edits else f"nothing is proposed ({outcome.judgement.why})"
-    return f"{target.name}: {said}"
+    result = outcome.claim if outcome.edits else f"nothing is proposed ({outcome.judgement.why})"
+    return f"{target.name}: {result}"
 
 
 def _ended(night: NightPlan, proposal: Proposal | None, now: datetime, cost: Cost) -> NightPlan:

@@ -30,8 +30,8 @@ def banner(context: NightContext, now: Callable[[], datetime]) -> str:
     if not mine:
         return ""
     proposal = mine[0]
-    said = "; ".join(f"{target.name} ({target.judgement.finding})" for target in proposal.targets)
-    return f"{_TITLE}: last night proposes changes to {said}. `skillopt sleep` shows them and asks you."
+    changes = "; ".join(f"{target.name} ({target.judgement.finding})" for target in proposal.targets)
+    return f"{_TITLE}: last night proposes changes to {changes}. `skillopt sleep` shows them and asks you."
 
 
 def give_notices(context: NightContext, ended: NightResult, environ: Mapping[str, str]) -> list[str]:
@@ -40,12 +40,12 @@ def give_notices(context: NightContext, ended: NightResult, environ: Mapping[str
     """
     if ended.proposal is None:
         return []
-    told: list[str] = []
+    given: list[str] = []
     if "desktop" in context.settings.notices:
-        told.append(_on_desktop(f"The night {ended.plan.outcome}. `skillopt sleep` shows it.", environ))
+        given.append(_on_desktop(f"The night {ended.plan.outcome}. `skillopt sleep` shows it.", environ))
     if "branch" in context.settings.notices:
-        told.append(_on_branch(context.project, ended))
-    return told
+        given.append(_on_branch(context.project, ended))
+    return given
 
 
 def desktop_command(platform: str, text: str) -> list[str]:
@@ -102,8 +102,8 @@ def _on_branch(project: Path, ended: NightResult) -> str:
                 inside = path.resolve().relative_to(top.resolve()).as_posix()
                 git("update-index", "--add", "--cacheinfo", f"100644,{blob},{inside}")
             names = ", ".join(target.name for target in ended.proposal.targets)
-            said = "\n".join(ended.proposal.findings([edit.id for edit in ended.proposal.edits]))
-            message = f"Skills learned from sessions: {names}\n\n{ended.plan.outcome}\n\n{said}"
+            findings = "\n".join(ended.proposal.findings([edit.id for edit in ended.proposal.edits]))
+            message = f"Skills learned from sessions: {names}\n\n{ended.plan.outcome}\n\n{findings}"
             commit = git("commit-tree", git("write-tree"), "-p", "HEAD", "-m", message)
             git("update-ref", f"refs/heads/{branch}", commit, "")
     except (Fault, ValueError) as error:

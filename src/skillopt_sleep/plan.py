@@ -274,7 +274,7 @@ def origins_of(
     """
     own = [text for one in targets for text in (one.before or "", one.seed, one.beside, *one.files.values())]
     foreign: list[str] = []
-    asked = (text for task in tasks for text in (task.prompt, *task.said))
+    asked = (text for task in tasks for text in (task.prompt, *task.objections))
     for text in chain(asked, (turn.text for session in sessions for turn in session.prompts)):
         for kept, part in zip((own, foreign), own_words(text), strict=True):
             kept.append(part)

@@ -286,11 +286,11 @@ class Proposal(StoredRecord):
 
     def _by_number_alone(self, chosen: Collection[int]) -> str:
         """Why these edits are not taken unnamed, with the words that are flagged."""
-        said = [f"Edit {edit.id}: {flag}" for edit in self.edits for flag in edit.flags if edit.id in chosen]
+        flags = [f"Edit {edit.id}: {flag}" for edit in self.edits for flag in edit.flags if edit.id in chosen]
         named = " ".join(f"--edit {edit}" for edit in sorted(chosen))
-        why = "is flagged or not shown to help" if said else "is not shown to help"
+        why = "is flagged or not shown to help" if flags else "is not shown to help"
         left = f"What is left of proposal {self.id} {why}."
-        return printable("\n".join([f"{left} Read it, then adopt by number what you want: {named}.", *said]))
+        return printable("\n".join([f"{left} Read it, then adopt by number what you want: {named}.", *flags]))
 
     def is_bare_page(self, edit: int) -> bool:
         """Whether an edit is only the page that others are written on: it comes along with them."""

@@ -107,9 +107,9 @@ def _evidence(edit: ProposedEdit) -> Iterator[str]:
                 more = ", ..." if len(names) > _NAMED else ""
                 named = f"({_inline(', '.join(names[:_NAMED]))}{more})"
                 seen.append(f"{len(names)} {what}{'s' if len(names) > 1 else ''} {named}")
-        said = "; ".join(seen)
-        yield f"- {_inline(evidence.reason) or 'no reason was given'}{f' ({said})' if said else ''}"
-        yield from (f"  - you said: {_inline(words)}" for words in evidence.said)
+        sources = "; ".join(seen)
+        yield f"- {_inline(evidence.reason) or 'no reason was given'}{f' ({sources})' if sources else ''}"
+        yield from (f"  - you said: {_inline(words)}" for words in evidence.quotes)
 
 
 def _fenced(text: str, language: str = "diff") -> str:

@@ -71,7 +71,7 @@ class _FirstTurn(BaseModel):
     needs: str = Field(default="", max_length=400)
 
 
-_Told = ReadTurn | _FirstTurn
+_TurnReply = ReadTurn | _FirstTurn
 
 
 class SessionReading(BaseModel):
@@ -114,8 +114,8 @@ class Readings:
         return found
 
     def _file(self, session: RecordedSession) -> Path:
-        said = [[turn.role, turn.text, [tool.name for tool in turn.tools]] for turn in session.turns]
-        data = json.dumps([_REVISION, session.source, session.id, said]).encode("utf-8", "replace")
+        turns = [[turn.role, turn.text, [tool.name for tool in turn.tools]] for turn in session.turns]
+        data = json.dumps([_REVISION, session.source, session.id, turns]).encode("utf-8", "replace")
         return self.folder / f"{hashlib.sha256(data).hexdigest()[:40]}.json"
 
 
@@ -169,9 +169,11 @@ async def read_with_model(
         except BudgetSpent:
             lost["tonight's allowance for reading was spent"] += len(batch)
             return
-        told = {} if reply is None else reply.root
+        replies = {} if reply is None else reply.root
         for number, session in enumerate(batch, start=1):
-            if (reading := _checked(session, [told.get(name) for name in _names(number, session)])) is None:
+            if (
+                reading := _checked(session, [replies.get(name) for name in _names(number, session)])
+            ) is None:
                 lost["the model's reply about them could not be used"] += 1
             else:
                 found[session.name] = reading
@@ -205,12 +207,12 @@ async def kinds_with_model(model: Model, lines: Sequence[str]) -> dict[str, str]
     }
 
 
-def _checked(session: RecordedSession, told: Sequence[_Told | None]) -> SessionReading | None:
+def _checked(session: RecordedSession, replies: Sequence[_TurnReply | None]) -> SessionReading | None:
     """What a model said, as far as it can be so: the person's words only where they stand in the turn. None
     where a turn was left out.
     """
     turns: list[ReadTurn] = []
-    for turn, one in zip(session.prompts, told, strict=False):  # no more than are shown
+    for turn, one in zip(session.prompts, replies, strict=False):  # no more than are shown
         if one is None or (turns and isinstance(one, _FirstTurn)):
             return None
         read = one if isinstance(one, ReadTurn) and turns else ReadTurn(reaction="none", asks=True)
@@ -223,7 +225,7 @@ def _checked(session: RecordedSession, told: Sequence[_Told | None]) -> SessionR
     return SessionReading(turns=tuple(turns))
 
 
-def _reply_shape(batch: Sequence[RecordedSession]) -> type[RootModel[dict[str, _Told]]]:
+def _reply_shape(batch: Sequence[RecordedSession]) -> type[RootModel[dict[str, _TurnReply]]]:
     """A reply by the name of each turn. Its schema demands every one of them: a small model that may end
     earlier does.
     """
@@ -234,7 +236,7 @@ def _reply_shape(batch: Sequence[RecordedSession]) -> type[RootModel[dict[str, _
         shapes = {name: first if name.endswith(".1") else later for name in names}
         schema.update(properties=shapes, required=names, additionalProperties=False)
 
-    class Reply(RootModel[dict[str, _Told]]):
+    class Reply(RootModel[dict[str, _TurnReply]]):
         model_config = ConfigDict(json_schema_extra=demand)
 
     return Reply

@@ -85,8 +85,8 @@ def normal(text: str) -> str:
     for pattern, word in ((_CODE, "code"), (_URL, "link"), (_QUOTED, "quote"), (_PATH, "path")):
         words = pattern.sub(taken(word), words)
     words = _NUMBER.sub(taken("number"), _HASH.sub(taken("hash"), words.casefold()))
-    said = " ".join("\0".join(inputs).casefold().split())
-    digest = [f"#{hashlib.sha256(said.encode('utf-8', 'replace')).hexdigest()[:8]}"] if said else []
+    joined = " ".join("\0".join(inputs).casefold().split())
+    digest = [f"#{hashlib.sha256(joined.encode('utf-8', 'replace')).hexdigest()[:8]}"] if joined else []
     return " ".join([*words_of(words), *digest]) if words_of(words) or material else ""
 
 
@@ -115,25 +115,25 @@ def kinds(forms: Sequence[str]) -> list[int]:
     features, which finds every leader that is alike enough (prefix filtering) without comparing all with all.
     """
     distinct = sorted(set(forms))
-    told = {form: features(form) for form in distinct}
-    spread = Counter(feature for found in told.values() for feature in found)
+    by_form = {form: features(form) for form in distinct}
+    spread = Counter(feature for found in by_form.values() for feature in found)
     home = {form: form for form in distinct}
     leaders: dict[str, str] = {}
     index: dict[str, list[str]] = defaultdict(list)
     for form in distinct:
         begins = opening(form)
         leader = leaders.get(begins) if begins else None
-        rare = sorted(told[form], key=lambda feature: (spread[feature], feature))
+        rare = sorted(by_form[form], key=lambda feature: (spread[feature], feature))
         # A pair that is alike enough has a feature in common among these.
         rare = rare[: len(rare) - -(-len(rare) * ALIKE.numerator // ALIKE.denominator) + 1] if rare else []
         if leader is None:
             near = dict.fromkeys(leader for feature in rare for leader in index.get(feature, ()))
             best = max(
                 list(near)[:_MOST_COMPARED],
-                key=lambda leader: (alike(told[form], told[leader]), leader),
+                key=lambda leader: (alike(by_form[form], by_form[leader]), leader),
                 default=None,
             )
-            leader = best if best is not None and alike(told[form], told[best]) >= ALIKE else None
+            leader = best if best is not None and alike(by_form[form], by_form[best]) >= ALIKE else None
         if leader is None:
             leader = form
             for feature in rare:
@@ -201,7 +201,7 @@ _HARMLESS = frozenset(
 class Correction:
     """What the person said against an answer: the whole turn, and its words that say what was wanted."""
 
-    said: str
+    text: str
     wanted: str
     lasting: bool
     """A wish for every time."""
@@ -266,14 +266,14 @@ def requests_of(session: RecordedSession, reading: SessionReading) -> Iterator[P
     group: list[tuple[Turn, ReadTurn | None]] = []
     is_first = True
     for turn in session.turns:
-        told = None
+        read_turn = None
         if turn.role == "user":
-            told = next(read, ReadTurn(reaction="none"))
-            if group and told.asks and told.reaction not in ("corrected", "redone"):
-                yield _request(session, [*group, (turn, told)], is_first)
+            read_turn = next(read, ReadTurn(reaction="none"))
+            if group and read_turn.asks and read_turn.reaction not in ("corrected", "redone"):
+                yield _request(session, [*group, (turn, read_turn)], is_first)
                 group, is_first = [], False
         if turn.role == "user" or group:
-            group.append((turn, told))
+            group.append((turn, read_turn))
     if group:
         yield _request(session, [*group, (group[0][0], None)], is_first)
 
@@ -287,8 +287,8 @@ def wishes_of(kind: Sequence[PastRequest]) -> dict[str, tuple[str, ...]]:
     for request in reversed(kind):
         for one in reversed(request.corrections):
             if one.lasting or recurs:
-                said = found.setdefault(folded(one.wanted), (one.wanted, []))
-                said[1].append(request.session.name)
+                entry = found.setdefault(folded(one.wanted), (one.wanted, []))
+                entry[1].append(request.session.name)
     return {wish: tuple(dict.fromkeys(reversed(names))) for wish, names in found.values()}
 
 
@@ -327,18 +327,18 @@ def _request(
     rejected: list[tuple[str, str]] = []
     corrections: list[Correction] = []
     outcome: RequestOutcome = "unknown"
-    for answer, turn, told, tools in _answered(group):
+    for answer, turn, read_turn, tools in _answered(group):
         record = record_of_tools(tools, answer, session.folder or session.project) if tools else ""
-        if told.reaction == "accepted":
+        if read_turn.reaction == "accepted":
             accepted.append((answer, record))
             outcome = outcome if corrections or outcome in ("corrected", "redone") else "accepted"
-        elif told.reaction in ("corrected", "redone"):
-            outcome = "redone" if "redone" in (outcome, told.reaction) else "corrected"
-            if told.lasting or told.reaction == "redone":  # what is said for this once is no lesson
+        elif read_turn.reaction in ("corrected", "redone"):
+            outcome = "redone" if "redone" in (outcome, read_turn.reaction) else "corrected"
+            if read_turn.lasting or read_turn.reaction == "redone":  # what is said for this once is no lesson
                 rejected.append((answer, record))
-                wanted = told.wanted or turn.text
-                corrections.append(Correction(said=turn.text, wanted=wanted, lasting=told.lasting))
-        elif told.reaction == "abandoned" and outcome == "unknown":
+                wanted = read_turn.wanted or turn.text
+                corrections.append(Correction(text=turn.text, wanted=wanted, lasting=read_turn.lasting))
+        elif read_turn.reaction == "abandoned" and outcome == "unknown":
             outcome = "abandoned"
         elif outcome == "accepted":
             outcome = "unknown"
@@ -383,14 +383,14 @@ def _answered(
     answer: str | None = None
     worked: list[ToolUse] = []
     called: list[ToolUse] = []
-    for turn, told in group[1:]:
+    for turn, read_turn in group[1:]:
         if turn.role == "assistant":
             called += turn.tools
             answer = (answer or "") if not turn.text else "" if turn.clipped else turn.text
         elif turn.role == "tool" and called:
             tool = called.pop(0)
             worked += [] if turn.failed else [tool]
-        elif turn.role == "user" and told is not None and answer is not None:
+        elif turn.role == "user" and read_turn is not None and answer is not None:
             worked, called = [*worked, *called], []  # a source may record no results
-            yield answer, turn, told, tuple(filter(is_work, worked))
+            yield answer, turn, read_turn, tuple(filter(is_work, worked))
             answer = None

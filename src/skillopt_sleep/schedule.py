@@ -93,9 +93,9 @@ def run_or_refuse(run: RunProgram, argv: Sequence[str], data: bytes | None = Non
     except Fault as fault:
         raise UsageError(f"{fault.detail}. Nothing else was changed; choose another scheduler.") from fault
     if done.code != 0:
-        said = " ".join((done.stderr or done.stdout).decode("utf-8", "replace").split())[:300]
+        output = " ".join((done.stderr or done.stdout).decode("utf-8", "replace").split())[:300]
         raise UsageError(
-            f"`{' '.join(argv)}` ended with {done.code}: {said or 'it said nothing'}. Nothing else was"
+            f"`{' '.join(argv)}` ended with {done.code}: {output or 'it said nothing'}. Nothing else was"
             " changed."
         )
     return done

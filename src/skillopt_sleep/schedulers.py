@@ -97,16 +97,16 @@ class Cron:
     def _read(self) -> str:
         """The crontab. An error is no empty crontab: writing that back would lose everything in it."""
         done = self._run(["crontab", "-l"], None)
-        said = done.stderr.decode("utf-8", "replace")
+        error = done.stderr.decode("utf-8", "replace")
         if done.code == 0 and not done.cut:
             # Bytes that are no UTF-8 come back as they were.
             return done.stdout.decode("utf-8", "surrogateescape")
-        if done.code != 0 and not done.stdout and _NONE_YET.search(said):
+        if done.code != 0 and not done.stdout and _NONE_YET.search(error):
             return ""
         why = (
             "it is too long"
             if done.cut
-            else f"`crontab -l` ended with {done.code}: {' '.join(said.split())[:300] or 'it said nothing'}"
+            else f"`crontab -l` ended with {done.code}: {' '.join(error.split())[:300] or 'it said nothing'}"
         )
         raise UsageError(
             f"The crontab cannot be read ({why}), so it is not changed. See that `crontab -l` works, or"

@@ -165,8 +165,8 @@ def guards_of(asked: Sequence[tuple[str, Sequence[str]]]) -> list[Guards]:
     # A small number stands in many an answer by accident: it counts only where no name tells.
     named = [tuple(word for word in mine if len(word) > 2 or not word.isdigit()) for mine in words]
     tries = ((one, least) for one in (named, words) for least in (2, 1))
-    told = ((one, least, _telling(one, answers, least)) for one, least in tries)
-    found, least, tells = max(told, key=lambda each: sum(each[2]))
+    tried = ((one, least, _telling(one, answers, least)) for one, least in tries)
+    found, least, tells = max(tried, key=lambda each: sum(each[2]))
     return [
         Guards(
             words=mine if tells[place] else (),
@@ -212,8 +212,8 @@ def lines_of_work(prompt: str, records: Sequence[str]) -> tuple[str, ...]:
 
 def is_echo(prompt: str, answer: str) -> bool:
     """Whether an answer is mostly the request's own words in their order."""
-    said, answered = _runs(prompt), _runs(answer)
-    return bool(answered) and len(answered & said) / len(answered) > _ECHO
+    asked, answered = _runs(prompt), _runs(answer)
+    return bool(answered) and len(answered & asked) / len(answered) > _ECHO
 
 
 def has_empty_section(answer: str) -> bool:

@@ -54,7 +54,7 @@ class NightHome:
 
     @classmethod
     def of(cls, settings: NightSettings, home: Path) -> NightHome:
-        """As told, else `~/.skillopt-sleep`."""
+        """The folder of the settings, else `~/.skillopt-sleep`."""
         return cls(folder=(settings.state_dir or home / ".skillopt-sleep").absolute())
 
     @property
@@ -194,8 +194,8 @@ def with_open_proposal(
     for number, other in reversed(_proposed_for(target, earlier, undecided)):
         is_same = (other.before, other.seed, other.files) == (target.before, target.seed, target.files)
         if is_same and other.outcome is not None and other.outcome.edits:
-            said = f"what night {number} proposed waits for you, and is measured again tonight."
-            return target.model_copy(update={"carried": other.outcome}), said
+            note = f"what night {number} proposed waits for you, and is measured again tonight."
+            return target.model_copy(update={"carried": other.outcome}), note
     return target, ""
 
 

@@ -21,7 +21,7 @@ from skillopt_sleep.worktrees import WORKTREE, Worktree
 
 MIN_VAL = 5
 """Fewer val tasks than this can show nothing: even all of them better could be chance."""
-_SAID, _ACCEPTED = 300, 800
+_OBJECTION, _ACCEPTED = 300, 800
 Standing = Literal["ready", "unverified", "suggestions"]
 
 
@@ -47,7 +47,7 @@ class NightTask(BaseModel):
     """`source:id` of the sessions it was asked in."""
     accepted: str = ""
     """Of a train task an answer that the person was content with."""
-    said: tuple[str, ...] = ()
+    objections: tuple[str, ...] = ()
     """Of a train task what the person said against answers."""
     guards: Guards = Guards()
     """What any answer must be beside its measure."""
@@ -66,7 +66,11 @@ class NightTask(BaseModel):
         measure = {"checks": list(self.checks), "rubric": self.rubric}
         # Whoever writes the skill reads the references of train tasks.
         person: dict[str, Any] = {}
-        person |= {"the_person_said": [text[:_SAID] for text in self.said[:3]]} if self.said else {}
+        person |= (
+            {"the_person_said": [text[:_OBJECTION] for text in self.objections[:3]]}
+            if self.objections
+            else {}
+        )
         person |= {"the_person_accepted": self.accepted[:_ACCEPTED]} if self.accepted else {}
         return Task(
             id=self.id,

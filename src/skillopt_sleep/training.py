@@ -126,17 +126,17 @@ SUGGESTION = "suggestion"
 """The action for what is better by form alone: it is proposed as something that nobody measured."""
 _SHOWN = 1_500
 _QUOTES, _QUOTED = 4, 300
-"""What the person said that is told with an edit, and characters of each."""
+"""What the person said that is quoted with an edit, and characters of each."""
 
 
 def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOutcome:
     """What is proposed for a skill, and why; without a better text there are no changes."""
     state, skills, carried = result.state, opened.run.skills, target.carried
     pairs = tuple(_pairs(result.seed_on_val, result.best_on_val, target))
-    told = [pair for pair in pairs if pair.telling] or pairs
+    counted = [pair for pair in pairs if pair.telling] or pairs
     # What an earlier night proposed is where training started; tonight's tasks may say that it is no better.
     found = state.best != state.seed and (state.best_score or 0.0) > (state.baseline_score or 0.0)
-    gains = [pair.gain for pair in told if pair.gain is not None]
+    gains = [pair.gain for pair in counted if pair.gain is not None]
     better, worse = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
     changed = found and better > worse
     history = list(opened.run.history())
@@ -161,8 +161,8 @@ def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOut
         action=action,
         verified=significance(mean_gain(pairs), p) == "real",
         why=why or "no candidate was measured",
-        before=_mean(pair.before for pair in told),
-        after=_mean(pair.after for pair in told),
+        before=_mean(pair.before for pair in counted),
+        after=_mean(pair.after for pair in counted),
         metric=str(state.metric),
         policy=opened.job.config.gate.policy,
         gate_on=opened.job.config.evaluation.use_gate,
@@ -239,8 +239,8 @@ def _refused(history: Sequence[Event]) -> Iterator[str]:
         update = updates.get(Place.parse(event.id or "").root)
         if event.record.action not in _TAKEN and update is not None:
             for one in update.outcomes:
-                if one.state == "applied" and one.edit.op in OPS and (said := one.edit.content.strip()):
-                    yield said[:_QUOTED]
+                if one.state == "applied" and one.edit.op in OPS and (added := one.edit.content.strip()):
+                    yield added[:_QUOTED]
 
 
 def _slow_update(history: Sequence[Event], target: NightTarget) -> Iterator[str]:
@@ -315,16 +315,16 @@ def _step(
 def _about(place: Place, failed: Sequence[str], target: NightTarget) -> EditEvidence:
     tasks = {task.id: task for task in target.tasks}
     about = [tasks[id] for id in dict.fromkeys(failed) if id in tasks]
-    about.sort(key=lambda task: not task.said)
-    quoted = {task.said[-1][:_QUOTED]: task for task in reversed(about) if task.said}
-    said = dict(list(quoted.items())[::-1][:_QUOTES])
-    sessions = [*(task.sessions[0] for task in said.values() if task.sessions)]
+    about.sort(key=lambda task: not task.objections)
+    quoted = {task.objections[-1][:_QUOTED]: task for task in reversed(about) if task.objections}
+    quotes = dict(list(quoted.items())[::-1][:_QUOTES])
+    sessions = [*(task.sessions[0] for task in quotes.values() if task.sessions)]
     sessions += [session for task in about for session in task.sessions]
     return EditEvidence(
         place=str(place),
         tasks=tuple(task.id for task in about),
         sessions=tuple(dict.fromkeys(sessions)),
-        said=tuple(said),
+        quotes=tuple(quotes),
     )
 
 

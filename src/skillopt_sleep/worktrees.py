@@ -160,26 +160,26 @@ class Worktrees:
         tools, cannot be replayed there.
         """
         folder = Path(session.folder or session.project)
-        told = "\n".join(tool.about for tool in tools)
-        if found := _SERVICES.search(told):
+        used = "\n".join(tool.about for tool in tools)
+        if found := _SERVICES.search(used):
             return f"it needs a service ({found[0]})"
         if away := next((tool.name for tool in tools if _ELSEWHERE.search(tool.name)), ""):
             return f"it needs more than the repository ({away})"
-        if found := _SECRETS.search(told):
+        if found := _SECRETS.search(used):
             return f"it needs secrets ({found[0]})"
         if not (folder / ".git").exists():
             return "its folder is no repository" if folder.is_dir() else f"the repository {folder} is gone"
         if self._size(folder) > MOST_BYTES:
             return f"the repository is larger than {MOST_BYTES >> 20} MB"
         at = turn.time or session.started
-        commit = self._commit(folder, int(at.timestamp()), told)
+        commit = self._commit(folder, int(at.timestamp()), used)
         if not commit:
             return "the repository has no commit from before it"
         files = {path: text for path, text in session.originals.items() if is_inside(path)}
         ran = [tool.about for tool in tools if _TESTS.match(tool.about) and not _SEVERAL.search(tool.about)]
         return Worktree(repository=str(folder), commit=commit, files=files, tests=ran[-1] if ran else "")
 
-    def _commit(self, folder: Path, at: int, told: str) -> str:
+    def _commit(self, folder: Path, at: int, used: str) -> str:
         """What HEAD was at that time, by the repository's own log, else the last commit before it. The log
         counts in seconds: of that second, a commit whose message is in the commands is what they made.
         """
@@ -188,7 +188,7 @@ class Worktrees:
             found = [re.fullmatch(r"HEAD@\{(\d+)\} (\w+) (.*)", line) for line in lines]
             self._heads[folder] = [one.groups() for one in found if one is not None]
         for time, commit, subject in self._heads[folder]:
-            if int(time) < at or (int(time) == at and not (subject and subject in told)):
+            if int(time) < at or (int(time) == at and not (subject and subject in used)):
                 return commit
         return _git(folder, "rev-list", "-1", f"--before={at}", "HEAD").strip()
 
@@ -262,8 +262,8 @@ class Checkout:
             ]
             commit = parents[0] if parents else ""
         failing = await self._failing(folder) if self._passed else ""
-        told = {COMMITS: "\0".join(reversed(messages)), TESTS: failing}
-        return {name: text for name, text in told.items() if text}
+        facts = {COMMITS: "\0".join(reversed(messages)), TESTS: failing}
+        return {name: text for name, text in facts.items() if text}
 
     async def _failing(self, folder: Path) -> str:
         """Why the tests fail, run in a sandbox on a copy of the folder; empty where they pass."""
@@ -273,8 +273,8 @@ class Checkout:
         except (Fault, ValueError) as error:  # a program that is not in the sandbox, a quote that never ends
             return str(error)
         end = ran.stopped or f"code {ran.code}"
-        said = (ran.stdout + ran.stderr).decode("utf-8", "replace").strip()[-300:]
-        return "" if ran.succeeded else f"{self._tree.tests} ended with {end}: {said}"
+        output = (ran.stdout + ran.stderr).decode("utf-8", "replace").strip()[-300:]
+        return "" if ran.succeeded else f"{self._tree.tests} ended with {end}: {output}"
 
 
 def is_inside(path: str) -> bool:

@@ -264,7 +264,7 @@ def test_answers_are_good_or_bad_by_the_reaction_to_each() -> None:
         )
     )
     assert (request.rejected, request.accepted) == (("first", "second"), ("third",))
-    assert [one.said for one in request.corrections] == ["no, too long", "still too long"]
+    assert [one.text for one in request.corrections] == ["no, too long", "still too long"]
 
 
 def test_two_requests_in_one_session_are_two() -> None:

@@ -63,7 +63,7 @@ async def test_what_tools_did_is_suggested_in_the_persons_words_adopted_by_numbe
     with pytest.raises(UsageError, match=r"is not shown to help\. .*: --edit 1"):
         adoption.adopt()
     skill = person.project / ".agents" / "skills" / "skillopt-sleep-learned" / "SKILL.md"
-    number = next(edit.id for edit in ended.proposal.edits if WISH in edit.evidence[0].said)
+    number = next(edit.id for edit in ended.proposal.edits if WISH in edit.evidence[0].quotes)
     (written,) = adoption.adopt(edits=[number]).change.written
     text = written.read_text()
     assert WISH in text and OTHER not in text and text.startswith("---\nname: skillopt-sleep-learned\n")
@@ -93,7 +93,7 @@ async def test_a_wish_that_was_decided_on_is_not_suggested_again(tmp_path: Path)
     tool_work(person, WISH, OTHER)
     first = await night(person.around(llm_mine=False))
     assert first.proposal is not None
-    refused = next(edit.id for edit in first.proposal.edits if WISH in edit.evidence[0].said)
+    refused = next(edit.id for edit in first.proposal.edits if WISH in edit.evidence[0].quotes)
     person.around().adoption(clock).discard(edits=[refused])
     second = await night(person.around(llm_mine=False))
     assert [one.wish for one in second.plan.suggestions] == [OTHER]
@@ -200,7 +200,9 @@ async def test_an_id_beside_a_quote_is_that_of_a_session_it_was_said_in(tmp_path
     ended = await night(person.around())
     assert ended.proposal is not None
     (evidence,) = ended.proposal.edits[0].evidence
-    assert evidence.said
+    assert evidence.quotes
     by_task = {task.id: task for task in ended.plan.targets[0].tasks}
     assert set(evidence.sessions) == {name for id in evidence.tasks for name in by_task[id].sessions}
-    assert any(evidence.sessions[0] in by_task[id].sessions and by_task[id].said for id in evidence.tasks)
+    assert any(
+        evidence.sessions[0] in by_task[id].sessions and by_task[id].objections for id in evidence.tasks
+    )

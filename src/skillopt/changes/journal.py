@@ -269,15 +269,15 @@ class ChangeJournal:
             )
             for file in change.files
         ]
-        said = f"{change.reason}: an interrupted {change.action} was"
+        what = f"{change.reason}: an interrupted {change.action} was"
         if not _has_begun(change, files):
             for one in files:
                 put_back(one)
             self._drop(subject, before, change)
-            return f"{said} rolled back; no file had changed."
+            return f"{what} rolled back; no file had changed."
         left_out = ", ".join(self._put(subject, before, change, files).left_out)
         rest = f" {left_out} had been edited meanwhile and stays as it is." if left_out else ""
-        return f"{said} finished.{rest}"
+        return f"{what} finished.{rest}"
 
     def _put(
         self, subject: str, history: History, change: AppliedChange, files: Sequence[FileChange]

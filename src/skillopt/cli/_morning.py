@@ -38,8 +38,8 @@ def morning() -> None:
     for line in _lines_of(waiting):
         echo(line)
     show.diff(adoption.diff(waiting.id))
-    for said in adoption.findings(waiting.id):
-        echo(plain(said))
+    for finding in adoption.findings(waiting.id):
+        echo(plain(finding))
     if at_terminal():
         _decide(adoption, waiting)
     else:
@@ -99,8 +99,8 @@ def _learned(target: ProposedFile, one: Proposal) -> Iterator[str]:
         mark = ("" if edit.is_measured else ", not measured") + (", flagged" if edit.flags else "")
         yield f"  edit {edit.id} ({decided}{mark}): {_added(target, edit.id)}"
         yield from (f"    {line}" for line in flag_lines(edit))
-        for said in dict.fromkeys(said for evidence in edit.evidence for said in evidence.said):
-            yield f"    you said: {plain(said)}"
+        for quote in dict.fromkeys(quote for evidence in edit.evidence for quote in evidence.quotes):
+            yield f"    you said: {plain(quote)}"
 
 
 def _added(target: ProposedFile, edit: int) -> str:

@@ -77,8 +77,8 @@ def register(group: typer.Typer, name: str, command: Callable[..., None]) -> Non
         setting = NightSettings.model_fields[field]
         kind: Any = setting.annotation if setting.annotation in (int, float) else str
         panel = "Settings, over those of the file"
-        told = option(f"--{flag}", setting.description or "", rich_help_panel=panel)
-        return parameter(field, list[str] if field == "skill_roots" else kind, told)
+        shown = option(f"--{flag}", setting.description or "", rich_help_panel=panel)
+        return parameter(field, list[str] if field == "skill_roots" else kind, shown)
 
     public = {
         **PUBLIC_ONLY,

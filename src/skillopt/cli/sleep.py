@@ -165,8 +165,8 @@ def status(flags: Flags, json: Json = False) -> None:
     try:
         for kind in _kinds(None):
             if kind in PRINTED:
-                look = PRINTED[kind].how_to_look(project_id(context.project))
-                trouble = f"what you gave to {kind} is not read; ask it: {look}"
+                command = PRINTED[kind].how_to_look(project_id(context.project))
+                trouble = f"what you gave to {kind} is not read; ask it: {command}"
             else:
                 schedules += _scheduler(kind, context).entries()
     except UsageError as error:

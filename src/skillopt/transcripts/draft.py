@@ -198,8 +198,8 @@ def _skills(tool: str, given: Any) -> Iterator[str]:
     given = _opened(given)
     fields = given if isinstance(given, Mapping) else {}
     if tool.casefold() in _SKILL_TOOLS:
-        told = [fields.get(key) for key in ("skill", "name", "skill_name", "command")]
-        if name := next((name for name in told if isinstance(name, str)), ""):
+        names = [fields.get(key) for key in ("skill", "name", "skill_name", "command")]
+        if name := next((name for name in names if isinstance(name, str)), ""):
             yield name.removeprefix("/")
             return
     for value in [given] if isinstance(given, str) else list(fields.values())[:50]:

@@ -181,7 +181,7 @@ def _edit(target: ProposedFile, edit: ProposedEdit, decided: str, *, is_ticked: 
 def _evidence(edit: ProposedEdit) -> Iterator[Markup]:
     for one in edit.evidence:
         yield tag("p", one.reason or "No reason was given.")
-        yield from (tag("p", f"You said: {words}") for words in one.said)
+        yield from (tag("p", f"You said: {words}") for words in one.quotes)
         seen = [
             f"from step {one.place}" if one.place else "",
             f"tasks {', '.join(one.tasks[:5])}" if one.tasks else "",
