@@ -127,11 +127,7 @@ def personal_skills(context: NightContext) -> frozenset[str]:
 
 
 async def gather(
-    context: NightContext,
-    since: datetime | None,
-    asking: ModelMining | None = None,
-    *,
-    replays: bool = False,
+    context: NightContext, since: datetime | None, asking: ModelMining | None = None, *, replays: bool = False
 ) -> NightInput:
     """Read, mine and sort. Without `asking` no model is asked and nothing is written. `replays` says that the
     target is an agent, which can work in a repository again.

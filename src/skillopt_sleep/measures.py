@@ -244,11 +244,7 @@ _CONVENTIONAL = r"(?:feat|fix|docs|style|refactor|perf|test|build|ci|chore|rever
 _TESTED = rf"(?m)^\$ (?:[^\n]*(?:&&|;)\s*)?{RUNS_TESTS}"
 _FILE = r"[`\"']?((?:[\w-]+/)*[\w.-]+\.\w{1,8})\b"
 _WORK: tuple[_Demand, ...] = (
-    (
-        r"\bconventional[ -]commits?\b",
-        "regex",
-        rf"(?m)\A(?![\s\S]*^\* (?!{_CONVENTIONAL}))[\s\S]*^\* ",
-    ),
+    (r"\bconventional[ -]commits?\b", "regex", rf"(?m)\A(?![\s\S]*^\* (?!{_CONVENTIONAL}))[\s\S]*^\* "),
     (r"\b(?:run|running|execute) (?:all |the )*(?:unit )?tests?\b", "regex", _TESTED),
     (
         rf"\b(?:add|update|write|put|note|mention|record)\b[^.!?\n]{{0,60}}\b(?:in|to|into|of)\s{{1,3}}(?:the\s)?{_FILE}",

@@ -231,10 +231,7 @@ def _id(one: PastRequest) -> str:
 
 
 async def _labels(
-    groups: Sequence[list[PastRequest]],
-    model: Model | None,
-    split: _SplitOf,
-    remembered: Sequence[NightTask],
+    groups: Sequence[list[PastRequest]], model: Model | None, split: _SplitOf, remembered: Sequence[NightTask]
 ) -> tuple[list[Label | None], list[str]]:
     """What a model says of each kind, None where it was not asked or not understood; and that in words."""
     if model is None:
@@ -319,13 +316,7 @@ async def _mined(
 
 
 def _task(
-    same: Sequence[PastRequest],
-    measure: Measure,
-    guards: Guards,
-    *,
-    kind: str,
-    prompt: str,
-    split: Split,
+    same: Sequence[PastRequest], measure: Measure, guards: Guards, *, kind: str, prompt: str, split: Split
 ) -> NightTask:
     accepted = [text for one in same for text in one.accepted]
     if same[-1].worktree is not None:

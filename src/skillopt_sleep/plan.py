@@ -123,7 +123,7 @@ class NightInput:
     """What became of the sessions: every one is counted once."""
     notes: tuple[str, ...] = ()
     """What a person should know about how it was found."""
-    harvest: Harvest = field(default_factory=lambda: Harvest(sessions=(), read=0))
+    harvest: Harvest = field(default_factory=Harvest)
     sessions: tuple[RecordedSession, ...] = ()
     """Those of the project, out of all that were read."""
     unread: tuple[RecordedSession, ...] = ()

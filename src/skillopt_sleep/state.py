@@ -228,10 +228,7 @@ def with_earlier_skill(
         )
     number, then = found[0]
     past = EarlierSkill(
-        night=number,
-        nights_ago=tonight - number,
-        text=then.seed,
-        tasks=tuple(tasks.values())[-COMPARED:],
+        night=number, nights_ago=tonight - number, text=then.seed, tasks=tuple(tasks.values())[-COMPARED:]
     )
     return target.model_copy(update={"earlier": past}), ""
 

@@ -292,11 +292,7 @@ def _edits(
 
 
 def _step(
-    before: Document,
-    after: Document,
-    update: Updated | None,
-    record: StepRecord,
-    about: EditEvidence,
+    before: Document, after: Document, update: Updated | None, record: StepRecord, about: EditEvidence
 ) -> Iterator[EditEvidence]:
     """The edits of a step one at a time, where they lead to its text so; else the step as one change."""
     taken = [one for one in (update.outcomes if update is not None else ()) if one.state == "applied"]

@@ -108,10 +108,7 @@ def test_every_edit_of_the_chain_is_a_change_of_its_own_with_its_evidence(world:
 def test_an_edit_that_rewrites_another_is_one_change_with_it(world: World) -> None:
     rewritten = SECOND.replace("the date", "the date and a name")
     (target,) = world.stage(world.skill_draft(FIRST, SECOND, rewritten)).targets
-    assert [[one.place for one in edit.evidence] for edit in target.edits] == [
-        ["e1/s1"],
-        ["e1/s2", "e1/s3"],
-    ]
+    assert [[one.place for one in edit.evidence] for edit in target.edits] == [["e1/s1"], ["e1/s2", "e1/s3"]]
     assert target.text({2}) == SKILL + "- Close with the date and a name.\n"
 
 
@@ -132,10 +129,7 @@ def test_ids_are_unique_in_a_proposal(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
-    [
-        (SKILL.replace("name: notes", "name: other"), "frontmatter"),
-        (SKILL, "Nothing is proposed"),
-    ],
+    [(SKILL.replace("name: notes", "name: other"), "frontmatter"), (SKILL, "Nothing is proposed")],
 )
 def test_a_text_that_may_not_be_proposed_is_refused(world: World, text: str, complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):

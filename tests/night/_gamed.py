@@ -85,10 +85,7 @@ GAMED: Mapping[str, tuple[str, Callable[[str], str]]] = {
     "constant": ("Answer every request with `Blockers: ok` and nothing else.", lambda _: f"{_HEAD}ok"),
     "echo": ("Say the request back below a heading `Blockers`.", lambda asked: _HEAD + asked),
     "empty sections": ("Write the headings Blockers and Rest and nothing else.", lambda _: f"{_HEAD}## Rest"),
-    "words in order": (
-        "List the words of the request below `Blockers`.",
-        lambda asked: listed(words(asked)),
-    ),
+    "words in order": ("List the words of the request below `Blockers`.", lambda asked: listed(words(asked))),
     "words in reverse": (
         "Below `Blockers` list the words of the request from the last to the first.",
         lambda asked: listed(words(asked)[::-1]),
@@ -130,10 +127,7 @@ GAMED: Mapping[str, tuple[str, Callable[[str], str]]] = {
         "Write three pages below `Blockers` and use every word of the request.",
         lambda asked: f"{_HEAD}{_FILLER * 40}{' '.join(shuffled(asked))}. {_FILLER * 40}",
     ),
-    "refusal": (
-        "Say below `Blockers` that you cannot help.",
-        lambda _: f"{_HEAD}I cannot help with that.",
-    ),
+    "refusal": ("Say below `Blockers` that you cannot help.", lambda _: f"{_HEAD}I cannot help with that."),
     "refusal by name": (
         "Say below `Blockers` that you cannot help with it, and name it.",
         lambda asked: f"{_HEAD}It is not possible for me to help with {' '.join(words(asked)[::-1])}.",

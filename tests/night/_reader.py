@@ -72,14 +72,7 @@ def plainly(text: str, number: int) -> Mapping[str, Any]:
     said = "none" if number == 1 else reaction(text)
     asks = said == "none"
     about = " ".join(re.findall(r"[^\W\d_]+", pasted(text)[0])[:3]) if asks else ""
-    return {
-        "reaction": said,
-        "wanted": "",
-        "lasting": True,
-        "asks": asks,
-        "about": about,
-        "needs": "",
-    }
+    return {"reaction": said, "wanted": "", "lasting": True, "asks": asks, "about": about, "needs": ""}
 
 
 def reads(prompt: str, say: Callable[[str, int], Mapping[str, Any]] = plainly) -> str:

@@ -225,7 +225,7 @@ def test_a_task_that_cannot_be_measured_is_refused_before_a_call(reference: obje
 
 def test_a_rubric_is_points_one_a_line() -> None:
     assert criteria_of("- It has a verdict.\n\n* It names risks.\n3. It is short.\n- It has a verdict.") == [
-        *("It has a verdict.", "It names risks.", "It is short."),
+        *("It has a verdict.", "It names risks.", "It is short.")
     ]
     assert len(criteria_of("\n".join(f"- point {number}" for number in range(40)))) == 8
 

@@ -97,15 +97,7 @@ async def test_a_request_that_came_once_is_not_mined() -> None:
 
 
 async def test_the_same_request_many_times_in_one_session_does_not_recur() -> None:
-    one = session(
-        0,
-        "Write a brief on tea and coffee prices.",
-        BAD,
-        "Try again.",
-        GOOD,
-        "thanks",
-        "Bye.",
-    )
+    one = session(0, "Write a brief on tea and coffee prices.", BAD, "Try again.", GOOD, "thanks", "Bye.")
     assert (await mine([one])).states == {"waiting for more of its kind": 1}
 
 

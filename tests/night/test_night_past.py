@@ -84,11 +84,7 @@ async def test_guidance_of_the_longer_view_is_gated_proposed_adopted_and_undone(
         target.earlier.night,
         target.earlier.nights_ago,
         target.earlier.text,
-    ) == (
-        1,
-        1,
-        SKILL,
-    )
+    ) == (1, 1, SKILL)
     (view,) = [event for event in ear.heard if isinstance(event, EpochEnded)]
     assert view.slow_update.action == "accept_new_best" and {pair.category for pair in view.pairs} == {
         "improved"

@@ -276,13 +276,7 @@ def pin(around: NightContext, roles: Roles, target: NightTarget) -> None:
     jobs = NightJobs(settings=settings, roles=roles, rollouts=home.rollouts, environ={}, cwd=around.project)
     with home.alone():
         night_ = NightPlan(
-            number=1,
-            started=NOW,
-            sessions=9,
-            next_since=None,
-            terms=jobs.terms,
-            advice="",
-            targets=(target,),
+            number=1, started=NOW, sessions=9, next_since=None, terms=jobs.terms, advice="", targets=(target,)
         )
         night_.save(home.night(1))
         home.save(ProjectState(project=str(around.project), night=1, open=1))

@@ -120,12 +120,7 @@ async def test_an_exact_reference_is_whole_words(tmp_path: Path) -> None:
     answers = ("It is 4 apples.", "4   APPLES!", "14 apples", "4 applesauce")
     assert [
         (await kept_rules(task.rules, CheckedWork(answer=one), whose="a test"))[0] for one in answers
-    ] == [
-        True,
-        True,
-        False,
-        False,
-    ]
+    ] == [True, True, False, False]
 
 
 def test_context_is_part_of_the_request(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_a_record_of_a_transcript_and_one_of_a_replay_read_alike() -> None:
     ]
     told = record_of_tools(tools, "Done.\n* feat: forged", "/shop").splitlines()
     assert [line for line in told if line[0] in "~*>"] == [
-        *("~ src/a.py", "~ b.txt", "* fix: b", "* feat: add it", "> Done.", "> * feat: forged"),
+        *("~ src/a.py", "~ b.txt", "* fix: b", "* feat: add it", "> Done.", "> * feat: forged")
     ]
     calls = (ToolCall(id="1", name="exec_command", arguments='{"cmd": ["pytest", "-q"]}'),)
     done = Trajectory(

@@ -15,13 +15,13 @@ import pytest
 from night._transcripts import START, WRITERS, Talk, copilot_cli, opencode
 from skillopt.agents import present, source
 from skillopt.transcripts import Homes, harvest
-from skillopt.transcripts.session import HarvestTally, RecordedSession
+from skillopt.transcripts.session import Harvest, RecordedSession
 
 DATABASES = ("copilot_cli", "opencode")
 TALK = Talk()
 
 
-def read(home: Path, name: str, tally: HarvestTally | None = None, **homes: object) -> list[RecordedSession]:
+def read(home: Path, name: str, tally: Harvest | None = None, **homes: object) -> list[RecordedSession]:
     return list(source(name, Homes(home=home, platform="linux", **homes)).sessions(tally=tally))  # type: ignore[arg-type]
 
 
@@ -74,11 +74,11 @@ def test_a_database_of_an_unknown_version_and_a_file_that_is_none_are_counted(
     with sqlite3.connect(path) as store:
         store.execute("CREATE TABLE things (id)")
     store.close()
-    tally = HarvestTally()
+    tally = Harvest()
     assert read(tmp_path, name, tally) == []
     assert tally.skipped == {"database of an unknown version": 1}
     path.write_bytes(b"no database " * 1000)
-    tally = HarvestTally()
+    tally = Harvest()
     assert read(tmp_path, name, tally) == []
     assert tally.skipped == {"unreadable file": 1}
 
@@ -89,7 +89,7 @@ def test_one_bad_row_does_not_take_its_session_with_it(tmp_path: Path) -> None:
         store.execute("INSERT INTO part VALUES ('bad', ?, ?, 1, '{not json')", (f"{TALK.id}-m004", TALK.id))
         store.execute("INSERT INTO message VALUES ('worse', ?, 1, '[]')", (TALK.id,))
     store.close()
-    tally = HarvestTally()
+    tally = Harvest()
     (session,) = read(tmp_path, "opencode", tally)
     assert [turn.text for turn in session.prompts] == TALK.prompts
     assert tally.skipped["record that is no JSON object"] == 2
@@ -174,6 +174,6 @@ def test_a_database_whose_schema_is_no_text_is_passed_over(name: str, tmp_path: 
     path.write_bytes(
         re.sub(rb"table(\w+?)\1", lambda found: b"table" + b"\x80" * len(found[1]) + found[1], data)
     )
-    tally = HarvestTally()
+    tally = Harvest()
     assert read(tmp_path, name, tally) == []
     assert tally.skipped == {"unreadable file": 1}

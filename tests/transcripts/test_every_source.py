@@ -17,7 +17,7 @@ from night._transcripts import LINES, WRITERS, Talk
 from skillopt.agents import SOURCES, present, source
 from skillopt.redact import MARK
 from skillopt.transcripts import Homes, harvest
-from skillopt.transcripts.session import HarvestTally, RecordedSession
+from skillopt.transcripts.session import Harvest, RecordedSession
 
 SECRET = "ghp_0123456789abcdefABCDEF0123456789abcd"
 
@@ -27,8 +27,8 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def read(home: Path, name: str, **more: object) -> tuple[list[RecordedSession], HarvestTally]:
-    tally = HarvestTally()
+def read(home: Path, name: str, **more: object) -> tuple[list[RecordedSession], Harvest]:
+    tally = Harvest()
     return list(source(name, Homes(home=home, platform="linux")).sessions(tally=tally, **more)), tally  # type: ignore[arg-type]
 
 

@@ -33,13 +33,13 @@ from night._transcripts import (
 from skillopt.agents import source
 from skillopt.transcripts import Homes
 from skillopt.transcripts.records import LimitedStream
-from skillopt.transcripts.session import HarvestTally, RecordedSession
+from skillopt.transcripts.session import Harvest, RecordedSession
 
 TALK = Talk()
 PLAIN = Talk(skill=None, tool=None, odd=False)
 
 
-def read(home: Path, name: str, tally: HarvestTally | None = None, **homes: Any) -> list[RecordedSession]:
+def read(home: Path, name: str, tally: Harvest | None = None, **homes: Any) -> list[RecordedSession]:
     return list(source(name, Homes(home=home, platform="linux", **homes)).sessions(tally=tally))
 
 
@@ -126,7 +126,7 @@ def test_history_that_a_resumed_session_copied_is_read_once(tmp_path: Path) -> N
     again = path.with_name("resumed.jsonl")
     again.write_bytes(path.read_bytes())
     edit(again, claude("user", "And now a brief on moving to another cloud.", 900))
-    tally = HarvestTally()
+    tally = Harvest()
     first, second = read(tmp_path, "claude_code", tally)
     assert (prompts(first), prompts(second)) == (
         PLAIN.prompts,
@@ -176,7 +176,7 @@ def test_archived_and_compressed_threads_are_read_and_a_second_copy_is_not(tmp_p
     later.rename(tmp_path / ".codex/archived_sessions" / later.name)
     packed = path.with_name(path.name + ".zst")
     packed.write_bytes(zstandard.compress(path.read_bytes()))
-    tally = HarvestTally()
+    tally = Harvest()
     assert [session.id for session in read(tmp_path, "codex", tally)] == [TALK.id, "archived"]
     assert tally.dropped["second copy of a session"] == 1
     path.unlink()
@@ -188,7 +188,7 @@ def test_a_broken_archive_is_counted_and_the_others_are_read(tmp_path: Path) -> 
     whole = zstandard.compress(path.read_bytes())
     path.with_name("rollout-1.jsonl.zst").write_bytes(whole[: len(whole) // 2])
     path.with_name("rollout-2.jsonl.zst").write_bytes(b"no zstd at all")
-    tally = HarvestTally()
+    tally = Harvest()
     assert [session.id for session in read(tmp_path, "codex", tally)] == [TALK.id]
     assert tally.skipped["unreadable file"] >= 1
 
@@ -221,7 +221,7 @@ def test_without_the_extra_a_compressed_thread_is_a_note_that_names_it(tmp_path:
 def test_a_thread_of_a_sub_agent_is_left_out_by_name(tmp_path: Path) -> None:
     codex(tmp_path, Talk(id="a"), source={"subagent": {"thread_spawn": {"depth": 1}}})
     codex(tmp_path, Talk(id="b", start=TALK.start + timedelta(hours=1)), thread_source="subagent")
-    tally = HarvestTally()
+    tally = Harvest()
     assert read(tmp_path, "codex", tally) == []
     assert tally.dropped == {"session of a sub-agent": 2}
 
@@ -285,7 +285,7 @@ def test_a_log_of_changes_is_replayed_with_sets_cuts_and_deletions(tmp_path: Pat
         {"kind": 1, "k": ["requests", 99, "message"], "v": 1},
         {"kind": 9},
     )
-    tally = HarvestTally()
+    tally = Harvest()
     (session,) = read(tmp_path, "copilot_chat", tally)
     assert prompts(session) == [*PLAIN.prompts, "A third brief, please, on hiring."]
     assert tally.skipped["change that fits nowhere"] == 2
@@ -297,7 +297,7 @@ def test_a_workspace_without_a_folder_is_left_out_and_other_editions_are_found(t
     note.write_text(json.dumps({"workspace": "file:///home/ann/all%20of%20it/shop.code-workspace"}))
     assert [session.project for session in read(tmp_path, "copilot")] == ["/home/ann/all of it"]
     note.write_text(json.dumps({"folder": "vscode-remote://wsl/home/ann"}))
-    tally = HarvestTally()
+    tally = Harvest()
     assert read(tmp_path, "copilot_chat", tally) == []
     assert tally.dropped == {"workspace without a folder": 1}
     moved = tmp_path / "portable/user-data/User/workspaceStorage"
@@ -388,7 +388,7 @@ def test_a_devin_file_of_another_format_and_one_of_a_sub_agent_are_left_out(tmp_
     path.with_name("sub.json").write_text(
         json.dumps({**told, "session_id": "sub", "parent_session_id": TALK.id})
     )
-    tally = HarvestTally()
+    tally = Harvest()
     assert [session.id for session in read(tmp_path, "devin", tally)] == [TALK.id]
     assert (tally.skipped["file of an unknown version"], tally.dropped["session of a sub-agent"]) == (1, 1)
 
@@ -421,7 +421,7 @@ def test_plain_lines_may_be_turns_or_whole_sessions(tmp_path: Path) -> None:
         {"role": "user", "text": "A file is a session."},
         {"role": "x"},
     )
-    tally = HarvestTally()
+    tally = Harvest()
     found = {session.id: prompts(session) for session in read(tmp_path, "jsonl", tally)}
     assert found[PLAIN.id] == PLAIN.prompts and found["w"] == ["Write a brief on hiring."]
     assert (tally.skipped["turn apart from its session"], tally.skipped["turn without a known role"]) == (
@@ -435,7 +435,7 @@ def test_plain_lines_without_a_session_are_one_and_the_file_may_be_named(tmp_pat
         tmp_path / "mine.jsonl",
         [{"role": "user", "text": "Write a brief on hiring."}, {"role": "robot", "text": "?"}],
     )
-    tally = HarvestTally()
+    tally = Harvest()
     (session,) = read(tmp_path, "jsonl", tally, places={"jsonl": path})
     assert (session.id, prompts(session)) == ("mine", ["Write a brief on hiring."])
     assert tally.skipped["turn without a known role"] == 1

@@ -42,8 +42,8 @@ def harvest_json(
         "kept": found.kept,
         "of_project": len(sessions),
         "sources": dict(sorted(Counter(session.source for session in found.sessions).items())),
-        "dropped": dict(found.dropped),
-        "skipped_records": dict(found.skipped),
+        "dropped": dict(sorted(found.dropped.items())),
+        "skipped_records": dict(sorted(found.skipped.items())),
         "skills": dict(found.skills().most_common()),
         "notes": list(found.notes),
     }

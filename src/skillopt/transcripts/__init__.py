@@ -8,14 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from skillopt.redact import redact_transcript
-from skillopt.transcripts.session import (
-    Harvest,
-    HarvestTally,
-    Homes,
-    RecordedSession,
-    Redact,
-    TranscriptSource,
-)
+from skillopt.transcripts.session import Harvest, Homes, RecordedSession, Redact, TranscriptSource
 
 __all__ = ["Homes", "TranscriptSource", "harvest"]
 
@@ -37,16 +30,14 @@ def harvest(
     """
     if since is not None and since.tzinfo is None:
         raise ValueError("since has no time zone; sessions are in UTC")
-    tally, counted = HarvestTally(), Counter[str]()
-    latest: datetime | None = None
+    found, counted = Harvest(), Counter[str]()
 
     def sessions_of_people() -> Iterator[RecordedSession]:
-        nonlocal latest
         for source in sources:
-            for session in source.sessions(since, redact=redact, tally=tally):
-                latest = session.ended if latest is None else max(latest, session.ended)
+            for session in source.sessions(since, redact=redact, tally=found):
+                found.next_since = max(session.ended, found.next_since or session.ended)
                 if session.is_ours:
-                    tally.dropped["our own call"] += 1
+                    found.dropped["our own call"] += 1
                 else:
                     counted["theirs"] += 1
                     yield session
@@ -54,14 +45,8 @@ def harvest(
     sessions = heapq.nsmallest(
         most, sessions_of_people(), key=lambda session: (session.ended, session.source, session.id)
     )
-    dropped = Counter(tally.dropped)
     if over := counted["theirs"] - len(sessions):
-        dropped["over the limit, left for the next harvest"] = over
-    return Harvest(
-        sessions=tuple(sessions),
-        read=tally.read,
-        dropped=dict(sorted(dropped.items())),
-        skipped=dict(sorted(tally.skipped.items())),
-        notes=tuple(tally.notes),
-        next_since=sessions[-1].ended if over and sessions else latest,
-    )
+        found.dropped["over the limit, left for the next harvest"] = over
+        found.next_since = sessions[-1].ended if sessions else found.next_since
+    found.sessions = tuple(sessions)
+    return found

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skillopt.transcripts.session import HarvestTally
+    from skillopt.transcripts.session import Harvest
 
 MAX_RECORD = 16 << 20
 """Bytes of the longest record that is read; what is longer - pasted images, mostly - is passed over."""
@@ -28,7 +28,7 @@ _YEARS = range(2000, 2200)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def records(path: Path, tally: HarvestTally) -> Iterator[dict[str, Any]]:
+def records(path: Path, tally: Harvest) -> Iterator[dict[str, Any]]:
     """The JSON objects of a file of lines, plain or `.zst`; anything else, or too long, is counted."""
     with _opened(path, tally) as stream:
         if stream is None:
@@ -54,7 +54,7 @@ def decoded(raw: bytes | str) -> Any:
         return None
 
 
-def document(path: Path, tally: HarvestTally) -> dict[str, Any] | None:
+def document(path: Path, tally: Harvest) -> dict[str, Any] | None:
     """The one JSON object of a file, or None, counted, where there is none or it is too long."""
     with path.open("rb") as file:
         raw = file.read(MAX_RECORD + 1)
@@ -112,7 +112,7 @@ def _lines(stream: IO[bytes]) -> Iterator[bytes | None]:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, tally: HarvestTally) -> Iterator[IO[bytes] | None]:
+def _opened(path: Path, tally: Harvest) -> Iterator[IO[bytes] | None]:
     with path.open("rb") as file:
         if path.suffix != ".zst":
             yield file

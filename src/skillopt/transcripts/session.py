@@ -85,16 +85,17 @@ class RecordedSession:
         return tuple(turn for turn in self.turns if turn.role == "user")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Harvest:
-    """What was found in the transcripts. `read` counts kept and dropped sessions, not bad records."""
+    """What was found in the transcripts; sources count in it what they leave out."""
 
-    sessions: tuple[RecordedSession, ...]
+    sessions: tuple[RecordedSession, ...] = ()
     """The kept ones, oldest end first."""
-    read: int
-    dropped: Mapping[str, int] = field(default_factory=dict)
+    read: int = 0
+    """Sessions, kept and dropped; not bad records."""
+    dropped: Counter[str] = field(default_factory=Counter)
     """Sessions left out, by reason."""
-    skipped: Mapping[str, int] = field(default_factory=dict)
+    skipped: Counter[str] = field(default_factory=Counter)
     """Records and files left out, by reason."""
     notes: tuple[str, ...] = ()
     """What a person should do to get more, such as an extra to install."""
@@ -109,6 +110,19 @@ class Harvest:
     def skills(self) -> Counter[str]:
         """In how many sessions each skill was used."""
         return Counter(name for session in self.sessions for name in session.skills)
+
+    def drop(self, reason: str) -> None:
+        """Count a session that was read and is not used."""
+        self.read += 1
+        self.dropped[reason] += 1
+
+    def skip(self, reason: str) -> None:
+        """Count a record or file that could not be used."""
+        self.skipped[reason] += 1
+
+    def note(self, text: str) -> None:
+        """Note something that a person should know, once."""
+        self.notes = tuple(dict.fromkeys((*self.notes, text)))
 
 
 def is_our_call(project: str, prompts: Iterable[str]) -> bool:
@@ -180,29 +194,6 @@ class Homes:
         return self.folder(variable, self.home / below)
 
 
-class HarvestTally:
-    """Counts what a source leaves out while it reads."""
-
-    def __init__(self) -> None:
-        self.read = 0
-        self.dropped: Counter[str] = Counter()
-        self.skipped: Counter[str] = Counter()
-        self.notes: dict[str, None] = {}
-
-    def drop(self, reason: str) -> None:
-        """A session that was read and is not used."""
-        self.read += 1
-        self.dropped[reason] += 1
-
-    def skip(self, reason: str) -> None:
-        """A record or file that could not be used."""
-        self.skipped[reason] += 1
-
-    def note(self, text: str) -> None:
-        """Something a person should know, once."""
-        self.notes[text] = None
-
-
 class TranscriptSource(Protocol):
     """One program's transcripts. Read-only: nothing is ever written to, locked or created where they lie."""
 
@@ -218,7 +209,7 @@ class TranscriptSource(Protocol):
         since: datetime | None = None,
         *,
         redact: Redact = redact_transcript,
-        tally: HarvestTally | None = None,
+        tally: Harvest | None = None,
     ) -> Iterator[RecordedSession]:
         """Every session that ended at `since` or later, redacted, one at a time in bounded memory.
 

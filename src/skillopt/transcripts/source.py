@@ -14,7 +14,7 @@ from skillopt.files import temporary_folder
 from skillopt.redact import redact_transcript
 from skillopt.transcripts.draft import SessionDraft
 from skillopt.transcripts.records import MAX_RECORD
-from skillopt.transcripts.session import HarvestTally, Homes, RecordedSession, Redact
+from skillopt.transcripts.session import Harvest, Homes, RecordedSession, Redact
 
 _SLACK = timedelta(hours=1)
 """A file last written this long before `since` holds nothing younger: clocks differ a little."""
@@ -23,7 +23,7 @@ _SLACK = timedelta(hours=1)
 class SourceReader:
     """What a source works with while it reads: the tally, and fresh drafts of sessions."""
 
-    def __init__(self, source: str, redact: Redact, tally: HarvestTally) -> None:
+    def __init__(self, source: str, redact: Redact, tally: Harvest) -> None:
         self.tally = tally
         self.seen: set[str] = set()
         """Ids of records that were read already: programs copy history into new files."""
@@ -66,10 +66,10 @@ class FileSource(ABC):
         since: datetime | None = None,
         *,
         redact: Redact = redact_transcript,
-        tally: HarvestTally | None = None,
+        tally: Harvest | None = None,
     ) -> Iterator[RecordedSession]:
         """Every session that ended at `since` or later, one at a time."""
-        tally = HarvestTally() if tally is None else tally
+        tally = Harvest() if tally is None else tally
         reader = SourceReader(self.name, redact, tally)
         ids: set[str] = set()
         for path in self.found():

@@ -66,11 +66,7 @@ def test_the_log_shows_the_harmful_edit_proposed_measured_and_rejected(shown: Sh
     assert len(measured["rows"]) == 15
     assert all(row["hard"] == 0 for row in measured["rows"])
     (verdict,) = (event for event in of_type(events, "judged") if event["place"] == "e1/s1")
-    assert (verdict["action"], verdict["rows_used"], verdict["skill"]) == (
-        "reject",
-        15,
-        candidate["skill"],
-    )
+    assert (verdict["action"], verdict["rows_used"], verdict["skill"]) == ("reject", 15, candidate["skill"])
     assert all(harmful not in skills[event["state"]["skill"]] for event in of_type(events, "checkpoint"))
     assert "proposed   in night 1, step 1 (e1/s1)" in printed
     assert (

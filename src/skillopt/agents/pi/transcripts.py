@@ -12,7 +12,7 @@ from pathlib import Path
 
 from skillopt.transcripts.draft import SessionDraft
 from skillopt.transcripts.records import calls_of, records, string, text_of, when
-from skillopt.transcripts.session import HarvestTally
+from skillopt.transcripts.session import Harvest
 from skillopt.transcripts.source import FileSource, SourceReader, listed
 
 
@@ -33,7 +33,7 @@ class PiTranscripts(FileSource):
         """The one session of a file: once over it for the tree, once more for the entries of the branch."""
         branch = _branch(path, reader)
         draft = reader.draft(path.stem, path)
-        for number, record in enumerate(records(path, HarvestTally())):  # bad ones are not counted twice
+        for number, record in enumerate(records(path, Harvest())):  # bad ones are not counted twice
             if record.get("type") == "session":
                 draft.id = string(record.get("id")) or draft.id
                 draft.project = draft.project or string(record.get("cwd"))
