@@ -1,4 +1,4 @@
-"""The contract of a page: what a file in `pages/` must offer, and what a page is told about the visit."""
+"""The contract of a page: what a file in `pages/` must offer, and what a page knows of the visit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StillReading(Exception):
 class ActionReply:
     """What a press of a button led to."""
 
-    said: str = ""
+    note: str = ""
     go: str = ""
     """Where the browser goes now; empty: it stays."""
     parts: Parts = field(default_factory=dict)
@@ -135,13 +135,13 @@ class Visit:
         if asked.isdecimal() and asked != "0" and len(asked) < 9:
             at = min(int(asked), pages)
         first, end = (at - 1) * size, min(total, at * size)
-        said = f"{first + 1:,} to {end:,} of {total:,} {what}" if total else f"no {what}"
+        label = f"{first + 1:,} to {end:,} of {total:,} {what}" if total else f"no {what}"
         links = [
             tag("a", name, href=self.here(**{key: str(to)}), data_swap=True)
             for name, to in (("Previous", at - 1), ("Next", at + 1))
             if 1 <= to <= pages
         ]
-        shown = tag("span", said, role="status", cls="soft")
+        shown = tag("span", label, role="status", cls="soft")
         is_whole = 0 < total <= size
         nav = tag("p", shown) if is_whole else tag("nav", shown, *links, aria_label=f"Pages of {what}")
         return slice(first, end), nav
@@ -150,8 +150,8 @@ class Visit:
         """Do what the buttons of a run say."""
         launches = self.app.launches
         if verb == "stop":
-            return ActionReply(said=f"Asked process {launches.stop(folder)} to stop.")
-        return ActionReply(said=f"Started as process {launches.resume(folder).pid}.")
+            return ActionReply(note=f"Asked process {launches.stop(folder)} to stop.")
+        return ActionReply(note=f"Started as process {launches.resume(folder).pid}.")
 
     async def read(self, folder: Path | None = None) -> RunReader:
         """A run as it stands now, this visit's own where none is named. A long log is read beside the event

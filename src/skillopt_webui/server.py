@@ -142,7 +142,7 @@ def _acted(app: AppState, page: Page) -> Any:
             reply = await page.act(visit, await request.post())  # type: ignore[arg-type]
         except SkillOptError as error:
             return web.json_response({"trouble": str(error)})
-        return _json(reply.parts, {}, said=reply.said, go=reply.go, order=None)
+        return _json(reply.parts, {}, said=reply.note, go=reply.go, order=None)
 
     return act
 
@@ -181,10 +181,10 @@ async def _stream(request: web.Request, visit: Visit, stop: asyncio.Event) -> we
         await answer.write(b": open\n\n")
         while not stop.is_set():
             parts, wrong = await _built(visit)
-            told = (wrong, {name: digest(made) for name, made in parts.items()})
-            if told != seen:
+            state = (wrong, {name: digest(made) for name, made in parts.items()})
+            if state != seen:
                 await answer.write(b"data: changed\n\n")
-                seen = told
+                seen = state
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(stop.wait(), EVERY)
     return answer

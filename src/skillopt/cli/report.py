@@ -23,7 +23,7 @@ from skillopt.runs.reader import find_run, read_view
 from skillopt.runs.tasks import MARK_SIGNS, GrownLine, Growth, compare_tasks, growth
 from skillopt.runs.view import RunView
 from skillopt.runs.words import NOT_MEASURED, SIGNS, count, interval, outcome, score, subject
-from skillopt_webui.render.stairs import told
+from skillopt_webui.render.stairs import moment_text
 from skillopt_webui.report import page as render_page
 from skillopt_webui.report import summary
 
@@ -128,7 +128,7 @@ def _replay(view: RunView, seconds: float) -> None:
 def _play(console: SafeConsole, view: RunView, grown: Growth, seconds: float) -> None:
     if not console.is_terminal:
         for moment in grown.moments:
-            console.say(told(moment))
+            console.say(moment_text(moment))
         return
     last = len(grown.moments) - 1
     with Live(console=console, auto_refresh=False, transient=True) as live:
@@ -152,7 +152,7 @@ def frame(view: RunView, grown: Growth, k: int, width: int, height: int) -> Grou
             (f"   seed {score(view.baseline)}   {k} of {count(len(grown.moments) - 1, 'change')}", "dim"),
         ),
         *_stairs(view, grown, k, width, LOW_ROWS if height < LOW else ROWS),
-        Text(told(moment), style),
+        Text(moment_text(moment), style),
         Text(),
     ]
     left = max(SMALLEST, height - len(around) - len(wall) - 4)

@@ -150,8 +150,8 @@ class Database:
         return int(cursor.lastrowid or 0)
 
     def close(self, entry: int, state: Settlement, charged: Amount, usage: Usage | None) -> None:
-        told = None if usage is None else _dump(usage)
-        row = (state, charged.calls, charged.tokens, _fraction(charged.usd), told, entry)
+        used = None if usage is None else _dump(usage)
+        row = (state, charged.calls, charged.tokens, _fraction(charged.usd), used, entry)
         self._do("UPDATE spending SET state = ?, calls = ?, tokens = ?, usd = ?, usage = ? WHERE id = ?", row)
 
     def entries(self) -> Iterable[Entry]:

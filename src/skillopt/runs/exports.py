@@ -101,7 +101,7 @@ class Exports:
             self._epoch(event.record.epoch)
         elif isinstance(event.record, ReopenedRecord):
             self._rewrite_history()
-        told = {
+        written = {
             "last_completed_step": state.step,
             "current_skill_path": f"skills/skill_v{state.step:04d}.md",
             "current_score": state.score,
@@ -109,7 +109,7 @@ class Exports:
             "best_skill_path": "best_skill.md",
             **{name: getattr(state, name) for name in ("best_score", "best_step", "best_origin")},
         }
-        self._json("runtime_state.json", told)
+        self._json("runtime_state.json", written)
         self._run.database.note(_EXPORTED, event.id or "")
 
     def _append_history(self, record: StepRecord) -> None:
@@ -232,13 +232,13 @@ def public_rows(rows: Iterable[Row], database: Database, tasks: Mapping[str, Tas
 
 
 def _public(row: Row, answer: AnswerRow | None, task: Task | None) -> dict[str, Any]:
-    told: dict[str, Any] = {"id": row.task}
+    public: dict[str, Any] = {"id": row.task}
     if task is not None:
-        told |= {"question": task.prompt, "task_type": task.kind}
+        public |= {"question": task.prompt, "task_type": task.kind}
     if answer is not None:
-        told |= {"predicted_answer": answer.text, "response": answer.text, "n_turns": answer.calls}
+        public |= {"predicted_answer": answer.text, "response": answer.text, "n_turns": answer.calls}
     reason = row.invalid or row.failure or ("" if row.hard else row.detail)
-    return {**told, "agent_ok": row.invalid is None, "fail_reason": reason}
+    return {**public, "agent_ok": row.invalid is None, "fail_reason": reason}
 
 
 def _by_kind(rows: Sequence[Row], kinds: Mapping[str, str]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from skillopt.redact import Scrubber
 from skillopt.runs.connection import other_version
 from skillopt.runs.database import Database
 from skillopt.runs.fold import Fold, LogSection, step_records
-from skillopt.runs.notes import LiveWriter, read_looks
+from skillopt.runs.notes import LiveWriter, read_openings
 from skillopt.skill.store import SkillStore
 
 EVENTS = "events.jsonl"
@@ -184,7 +184,7 @@ class Run:
         )
 
     def memory(self) -> tuple[MemoryEntry, ...]:
-        """What the checkpoints so far told later analysts, as far back as they are told."""
+        """The memory that later analysts are given, of all checkpoints so far."""
         return self._memory
 
     def steps(self) -> list[StepRecord]:
@@ -195,7 +195,7 @@ class Run:
         """How often the test split was opened, by this run or by `eval`, before the look of that id."""
         if other_than in self._looks:
             return self._looks[other_than] - 1  # looks since then do not make it a later one
-        return len(self._looks) + len(read_looks(self.folder))
+        return len(self._looks) + len(read_openings(self.folder))
 
     def _remember(self, event: Event) -> None:
         if event.id is None:

@@ -16,7 +16,7 @@ from skillopt.events import Arrived, Event, RunStarted, Sink, Spending
 from skillopt.files import holder
 from skillopt.runs.fold import Fold, LogSection
 from skillopt.runs.log import DATABASE, EARLIER, EVENTS
-from skillopt.runs.notes import LiveNote, read_looks
+from skillopt.runs.notes import LiveNote, read_openings
 from skillopt.runs.status import RunStatus
 from skillopt.runs.tail import DatabaseTail, EventTail, LedgerView, StoredTexts
 from skillopt.runs.versions import SkillVersion, versions_of
@@ -39,7 +39,7 @@ class RunReader:
     """
 
     def __init__(self, folder: Path, *, now: Callable[[], float] = time.time, in_detail: bool = True) -> None:
-        """`now` tells seconds since 1970. Without `in_detail` only what a list of runs shows is read."""
+        """`now` gives seconds since 1970. Without `in_detail` only what a list of runs shows is read."""
         self.folder = folder
         self._now = now
         self._in_detail = in_detail
@@ -69,7 +69,7 @@ class RunReader:
         self._note = LiveNote()
         self._booked_seconds = 0.0
         self._booked_at = self._now()
-        self._told_spending: tuple[int, bool] | None = None
+        self._reported_spending: tuple[int, bool] | None = None
         self._report: tuple[int, TestReport | None] = (0, None)
         self._view: tuple[tuple[int, int, RunState], RunView] | None = None
 
@@ -82,8 +82,8 @@ class RunReader:
         self.follow(events.append)
         return events
 
-    def follow(self, tell: Sink = lambda event: None) -> None:
-        """Take in everything new and tell each event, without keeping one: a long log is much larger in
+    def follow(self, sink: Sink = lambda event: None) -> None:
+        """Take in everything new and pass each event on, without keeping any: a long log is much larger in
         memory than on disk. A log put back to an earlier state is read anew.
         """
         with self._lock, _without_collecting():
@@ -96,21 +96,21 @@ class RunReader:
                 self.status.epochs = int(self.config.get("train", {}).get("num_epochs", self.status.epochs))
             decided, before = self.decided, self.state
             if gained:
-                self._take_all(tell)
+                self._take_all(sink)
             at_work = holder(self.folder / ".lock") is not None
             live = self._read_database(at_work)
             for event in live:
-                tell(event)
+                sink(event)
             self.state = self._state(at_work)
             self.status.is_at_work = self.state != "stopped"
             if self.decided > decided or live or before != self.state:
                 self.version += 1
 
-    def _take_all(self, tell: Sink) -> None:
+    def _take_all(self, sink: Sink) -> None:
         with self._texts.held() if (self.folder / DATABASE).exists() else contextlib.nullcontext():
             for event in self._log.read():
                 self._take(event)
-                tell(event)
+                sink(event)
 
     def view(self) -> RunView | None:
         """All that was decided so far; None before the run has begun."""
@@ -131,7 +131,7 @@ class RunReader:
                     summary=self.summary(),
                     account=self.spending.account,
                     status=self.state,
-                    evaluations=len(read_looks(self.folder)),
+                    evaluations=len(read_openings(self.folder)),
                     report=self._report[1],
                     in_flight=self.spending.in_flight,
                     tokens_reserved=self.spending.tokens_reserved,
@@ -143,7 +143,7 @@ class RunReader:
             return self._view[1]
 
     def summary(self) -> dict[str, Any] | None:
-        """What the run said when it ended; None where it did not, or is just writing it."""
+        """What the run wrote when it ended; None where it did not, or is just writing it."""
         return _whole_json(self.folder / "summary.json")
 
     def seconds(self) -> float:
@@ -170,8 +170,8 @@ class RunReader:
         self.spending.take(news.entries, news.session)
         events: list[Event] = list(self._arrived()) if at_work else []
         spending = (self.spending.version, at_work)
-        if spending != self._told_spending:  # nothing spent is known, too
-            self._told_spending = spending
+        if spending != self._reported_spending:  # nothing spent is known, too
+            self._reported_spending = spending
             spent = self.spending.settled()
             events.append(
                 Spending(

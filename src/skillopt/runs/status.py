@@ -32,7 +32,7 @@ _STAGES = {"selection": "gate", "test": "sealed test", "eval": "measuring"}
 _STEP = ("rollout", "reflect", "aggregate", "select", "update", "gate")
 _AFTER = {Reflected: "aggregate", Aggregated: "select", Selected: "update", Updated: "gate", Judged: ""}
 LONG_CALL = 20.0
-"""Seconds after which a call in flight is told with its age."""
+"""Seconds after which a call in flight is shown with its age."""
 RECENT = 9
 """From how many closed steps the time left is estimated."""
 
@@ -46,7 +46,7 @@ class StripStage:
 
 
 class RunStatus:
-    """A view of a fold, told each event once; for the process that works on a run and for one that watches.
+    """A view of a fold; takes each event once, in the process that works on a run and in one that watches.
 
     Its clock is that of the log, seconds since 1970.
     """

@@ -71,8 +71,9 @@ class EventTail:
             raise self._trouble(error) from error
 
     def _trouble(self, error: OSError) -> RunConflict:
-        said = f"{self._path} cannot be read: {error.strerror}. Look at whose it is and where it lies."
-        return RunConflict(said)
+        return RunConflict(
+            f"{self._path} cannot be read: {error.strerror}. Opening at whose it is and where it lies."
+        )
 
 
 @dataclass(frozen=True, slots=True)

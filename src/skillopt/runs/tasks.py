@@ -21,7 +21,7 @@ from skillopt.tasks.rollout import Score, Trajectory
 MARKS: tuple[Mark, ...] = get_args(Mark)
 """What a task's mark can be; the wall's squares hold positions in this list."""
 MARK_SIGNS: Mapping[str, str] = dict(zip(MARKS, "·✓◐✗!", strict=True))
-"""One sign each, so that nothing is told by colour alone."""
+"""One sign each, so that nothing is shown by colour alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ START_NAME = "the start"
 LONGEST_MARKS = 40
 """Marks of earlier steps are left out beyond this many."""
 SIGNS = {"accepted": "●", "rejected": "×", "unchanged": "○", "inconclusive": "?", "taken without a gate": "◆"}
-"""One shape per outcome, so that nothing is told by colour alone."""
+"""One shape per outcome, so that nothing is shown by colour alone."""
 _OUTCOMES = {
     "accept": "accepted",
     "accept_new_best": "accepted",

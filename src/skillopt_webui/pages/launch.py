@@ -11,7 +11,7 @@ from multidict import MultiMapping
 from skillopt.config.files import packaged_names
 from skillopt.errors import SkillOptError
 from skillopt.runs.reader import is_run
-from skillopt_webui._launch import Launched, LaunchRequest, split_options
+from skillopt_webui._launch import Launch, LaunchRequest, split_options
 from skillopt_webui._page import ActionReply, Page, Parts, Visit
 from skillopt_webui.render.markup import (
     Markup,
@@ -111,7 +111,7 @@ async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
     wish = LaunchRequest(config=config, options=split_options(form.get("options", "")))
     if verb == "start":
         try:
-            return ActionReply(said=f"Started as process {launches.start(wish).pid}.")
+            return ActionReply(note=f"Started as process {launches.start(wish).pid}.")
         except SkillOptError as error:
             return ActionReply(parts={"verdict": _refused(error)})
     return ActionReply(parts={"verdict": _verdict(visit, wish)})
@@ -124,7 +124,7 @@ def _entries(visit: Visit) -> Iterator[Markup]:
         yield _entry(visit, one)
 
 
-def _entry(visit: Visit, one: Launched) -> Markup:
+def _entry(visit: Visit, one: Launch) -> Markup:
     launches, folder, moment = visit.app.launches, Path(one.folder), one.started.isoformat()
     state, output = launches.state(one), launches.output(one)
     id = visit.app.roots.id_of(folder) if is_run(folder) else None

@@ -111,8 +111,8 @@ def _now(visit: Visit, reader: RunReader, view: RunView) -> Markup:
         started = visit.app.launches.of(reader.folder)
         goes_on = shlex.join(["skillopt", "train", str(reader.folder)])
         command = started.spoken() if started else goes_on
-        said = "No process works on this run. Resume goes on at the same place, and so does its command:"
-        return card("Stopped", tag("p", said), tag("pre", command), id="now")
+        text = "No process works on this run. Resume goes on at the same place, and so does its command:"
+        return card("Stopped", tag("p", text), tag("pre", command), id="now")
     if reader.state != "running":
         return Markup()
     refused = paid.states.get("refused", 0)
@@ -127,8 +127,8 @@ def _now(visit: Visit, reader: RunReader, view: RunView) -> Markup:
         ("time left", status.left_in_words()),
     ]
     rows = tag("progress", value=status.done, max=status.total, aria_label="Rows of this stage that are in")
-    told = tag("span", status.rows(), cls="soft")
-    progress = tag("div", rows, told, cls="row-of") if status.total else ""
+    rows_in = tag("span", status.rows(), cls="soft")
+    progress = tag("div", rows, rows_in, cls="row-of") if status.total else ""
     slowed = tag("p", status.slowed(), cls="note") if status.slowed() else ""
     flights = [(one.role, one.stage, str(one.calls), f"{one.oldest:.0f} s") for one in spending.flights()]
     heads = ("role", "stage", "calls", "longest wait")
@@ -174,15 +174,15 @@ async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
         plan = await asyncio.to_thread(plan_adoption, folder)
         if plan.doubts or plan.flagged:
             command = shlex.join(["skillopt", "adopt", str(folder)])
-            said = f"Nothing was changed; `{command}` asks about each of these."
-            raise UsageError("\n".join([*plan.doubts, *map(str, plan.flagged), said]))
+            ask = f"Nothing was changed; `{command}` asks about each of these."
+            raise UsageError("\n".join([*plan.doubts, *map(str, plan.flagged), ask]))
         done = await asyncio.to_thread(adopt, plan)
         if done is not None and done.left_out:
             raise UsageError(f"{', '.join(done.left_out)} was changed by somebody else at this moment.")
-        return ActionReply(said=f"Adopted: {plan.skill} is the best skill of this run now.")
+        return ActionReply(note=f"Adopted: {plan.skill} is the best skill of this run now.")
     if verb == "undo":
         back = await asyncio.to_thread(undo_adoption, folder)
-        return ActionReply(said=f"Undone: {', '.join(map(str, back.written))} is as it was before.")
+        return ActionReply(note=f"Undone: {', '.join(map(str, back.written))} is as it was before.")
     raise UsageError(f"There is no verb {str(verb)[:40]!r} here.")
 
 

@@ -73,9 +73,9 @@ async def build(visit: Visit) -> Parts:
     counted = f"{len(found):,} runs, {running:,} running."
     if len(chosen) == 1:
         counted += " Tick the runs to compare it with, and press the button below the list."
-    said = tag("p", counted, cls="soft", role="status")
+    count = tag("p", counted, cls="soft", role="status")
     body = tag("tbody", *(_row(visit, place, found[place], place.id in chosen) for place in places[part]))
-    return {"filter": wanted, "runs": card("All runs", said, _table(visit, body, order), pages)}
+    return {"filter": wanted, "runs": card("All runs", count, _table(visit, body, order), pages)}
 
 
 def _read(visit: Visit) -> dict[RunPlace, RunView | str]:
@@ -149,10 +149,10 @@ def _cells(run: RunView) -> dict[str, str]:
 
 def _empty(visit: Visit) -> Markup:
     """What stands there before the first run: the demo, which needs no key, as a button."""
-    told = f"No run below {visit.app.roots.spoken}. Start one under Launch, or by 'skillopt train'."
+    text = f"No run below {visit.app.roots.spoken}. Start one under Launch, or by 'skillopt train'."
     demo = button("demo", "Train the demo: simulated, no key, some seconds", main=True)
     form = tag("form", demo, method="post", cls="actions")
-    return tag("div", tag("p", told), form, cls="empty")
+    return tag("div", tag("p", text), form, cls="empty")
 
 
 async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:

@@ -84,10 +84,10 @@ async def act(visit: Visit, form: MultiMapping[str]) -> ActionReply:
     if verb != "undo" and not edits:
         raise UsageError("No edit is chosen. Tick those that are meant.")
     # In a thread: it waits for another process that adopts at this moment.
-    return ActionReply(said=_told(await asyncio.to_thread(verbs[verb])))
+    return ActionReply(note=_note(await asyncio.to_thread(verbs[verb])))
 
 
-def _told(done: AdoptionResult) -> str:
+def _note(done: AdoptionResult) -> str:
     action, edits = done.change.action, sorted(done.change.taken)
     named = "edit" if len(edits) == 1 else "edits"
     parts = [*done.recovered, f"{_VERBS[action]}: {named} {', '.join(map(str, edits))}."]

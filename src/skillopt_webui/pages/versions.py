@@ -71,8 +71,8 @@ async def build_versions(visit: Visit) -> Parts:
         choice("view", "Shown", _VIEWS, shown),
     )
     before, name = (view.base_of(one), "before") if other is None else (other, other.name)
-    said = soft(_named(view, one))
-    return {"filter": wanted, "text": card("What changed", said, *_text(one, before.text, name, shown))}
+    about = soft(_named(view, one))
+    return {"filter": wanted, "text": card("What changed", about, *_text(one, before.text, name, shown))}
 
 
 def _named(view: RunView, one: SkillVersion) -> str:
@@ -144,8 +144,8 @@ async def build_steps(visit: Visit) -> Parts:
         chosen = [change for change in found if change.outcomes]
     part, pages = visit.pager(len(chosen), SIZE, "steps")
     edits = sum(len(change.outcomes) for change in chosen)
-    said = tag("p", f"{edits:,} edits in {len(chosen):,} steps.", cls="soft", role="status")
-    return {"filter": wanted, "steps": card("Steps", said, steps(chosen[part]), pages)}
+    count = tag("p", f"{edits:,} edits in {len(chosen):,} steps.", cls="soft", role="status")
+    return {"filter": wanted, "steps": card("Steps", count, steps(chosen[part]), pages)}
 
 
 def _with(change: SkillVersion, state: str, words: list[str]) -> SkillVersion:

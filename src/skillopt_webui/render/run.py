@@ -40,12 +40,12 @@ from skillopt_webui.render.markup import (
     table,
     tag,
 )
-from skillopt_webui.render.stairs import legend, stairs, told
+from skillopt_webui.render.stairs import legend, moment_text, stairs
 
 SQUARES = 500
 """Tasks on the wall; of more those that changed most often, and the page of tasks has all."""
 LONGEST_LIST = 24
-"""Tasks that are named in a line; of more only the number is told."""
+"""Tasks that are named in a line; of more only the number is shown."""
 _BARS = 12
 """Blocks in the gutter of a line, at most, for what its step fixed and broke."""
 _WORDS: dict[Mark, str] = {
@@ -112,12 +112,12 @@ def screen(view: RunView, grown: Growth, flagged: Sequence[FlaggedLine] = ()) ->
         max=last,
         value=shown,
         aria_label="Moment of the run; arrow keys go from step to step",
-        aria_valuetext=told(grown.moments[shown]),
+        aria_valuetext=moment_text(grown.moments[shown]),
     )
     play = tag("button", "Play", id="play", type="button")
     scores = tag(
         "section",
-        tag("h2", "Val score: ", tag("span", told(grown.moments[shown]), id="moment", role="status")),
+        tag("h2", "Val score: ", tag("span", moment_text(grown.moments[shown]), id="moment", role="status")),
         region("Chart of the val score", stairs(view, grown), cls="wide"),
         tag("div", play, scrubber, cls="player"),
         cls="card",

@@ -91,7 +91,7 @@ def sign(word: str, x: float, y: float) -> Markup:
     return joined([ring, mark] if word == "inconclusive" else [ring])
 
 
-def told(moment: SkillVersion) -> str:
+def moment_text(moment: SkillVersion) -> str:
     """A moment in a sentence."""
     if moment.short == "seed":
         return f"the seed: val {score(moment.score)}"
@@ -125,7 +125,7 @@ def _val(grown: Growth, plot: _Plot) -> Iterator[Markup]:
             at = one.score
         known = one.score is not None
         y = plot.y(at)
-        inside = [tag("title", told(one)), tag("path", d=f"M{x} {_TOP}V{_BOTTOM}", cls="hit")]
+        inside = [tag("title", moment_text(one)), tag("path", d=f"M{x} {_TOP}V{_BOTTOM}", cls="hit")]
         if not one.is_taken and one.reached is not None:
             y = plot.y(min(one.reached, before))
             inside.append(tag("path", d=f"M{x} {plot.y(before)}V{y}", cls="hang"))

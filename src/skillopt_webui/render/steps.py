@@ -111,7 +111,7 @@ def edits(change: SkillVersion) -> Markup:
 def _edit(one: Outcome, change: SkillVersion) -> Markup:
     """One proposed edit, how it ended and why, and what spoke for it."""
     reason, (op, target, content) = change.reason_of(one), edit_parts(one.edit)
-    said = " · ".join(filter(None, [f": {reason}" if reason else "", op.replace("_", " ")]))
+    line = " · ".join(filter(None, [f": {reason}" if reason else "", op.replace("_", " ")]))
     goes, lead = ("same", "after") if op == "insert_after" else ("removed", "old")
     texts = [
         joined([tag("span", word, cls="file"), tag("span", text, cls=kind)])
@@ -122,7 +122,7 @@ def _edit(one: Outcome, change: SkillVersion) -> Markup:
     evidence = [f"{key.replace('_', ' ')}: {_plain(item)}" for key, item in other.items()]
     return tag(
         "li",
-        tag("p", chip(change.state_of(one).replace("_", " ")), f" {said}"),
+        tag("p", chip(change.state_of(one).replace("_", " ")), f" {line}"),
         tag("pre", *texts) if texts else "",
         soft(" · ".join([*evidence, one.id])),
     )

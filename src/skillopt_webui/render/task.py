@@ -58,18 +58,18 @@ def _total(each: Sequence[float | None]) -> float | None:
 
 
 def _rollout(
-    attempt: int, said: Trajectory, score: Score | None, draw: str, side: TaskSide, is_asked: bool
+    attempt: int, rollout: Trajectory, score: Score | None, draw: str, side: TaskSide, is_asked: bool
 ) -> Iterator[Markup]:
     worth = "no score is stored" if score is None else f"score {score.hard:g}"
     more = f", soft {score.soft:g}" if score is not None and score.soft != score.hard else ""
-    failed = f", failed by itself: {said.failure}" if said.failure else ""
+    failed = f", failed by itself: {rollout.failure}" if rollout.failure else ""
     again = f", attempt {attempt + 1}" if attempt else ""
-    files = f", files: {', '.join(sorted(said.files))}" if said.files else ""
-    yield soft(f"{draw}{worth}{more}, {count(said.calls, 'call')}{again}{failed}{files}")
+    files = f", files: {', '.join(sorted(rollout.files))}" if rollout.files else ""
+    yield soft(f"{draw}{worth}{more}, {count(rollout.calls, 'call')}{again}{failed}{files}")
     if score is not None and score.feedback:
         yield tag("p", score.feedback)
     # What stands before the first reply is the skill and the question, which are on the page already.
-    messages = said.messages
+    messages = rollout.messages
     first = next((at for at, one in enumerate(messages) if one.role not in ("system", "user")), 0)
     shown = messages[first if is_asked else 0 :]
     for number, message in enumerate(shown, 1):
@@ -77,7 +77,7 @@ def _rollout(
         text = shortened(_text(message) or "(nothing)", LONGEST)
         yield verbatim(text, f"{named}, {draw}{side.version.name}")
     if not messages:
-        text = shortened(said.answer or "(no answer)", LONGEST)
+        text = shortened(rollout.answer or "(no answer)", LONGEST)
         yield verbatim(text, f"Answer, {draw}{side.version.name}")
 
 

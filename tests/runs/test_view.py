@@ -1,30 +1,44 @@
-"""The facts of a report are those of the log: nothing is lost, nothing is invented, unknown stays unknown."""
+"""What a view of a run shows is what its log says: nothing is lost, nothing invented, unknown stays unknown."""
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runs._log import SEED, baseline, fold, kept, look, row, six, started, state, step
+from runs._big import big_run, first_state
+from runs._log import SEED, baseline, closed, fold, kept, look, row, six, started, state, step
 from skillopt.errors import UsageError
-from skillopt.events import Checkpoint, Event, Judged, Minibatch, StageClosed, Updated
+from skillopt.events import Checkpoint, Event, Judged, Minibatch, StageClosed, TestMeasured, Updated
 from skillopt.events.records import CandidateRecord, ReopenedRecord
 from skillopt.messages import Usage
 from skillopt.money import Amount, Entry, Settlement, account_of
+from skillopt.redact import Scrubber
+from skillopt.runs.answers import RunAnswers, read_answers, write_tasks
 from skillopt.runs.database import Database
 from skillopt.runs.log import read_events
+from skillopt.runs.reader import RunList, RunReader, read_run
 from skillopt.runs.tail import StoredTexts
-from skillopt.runs.versions import note_of, patterns_of
+from skillopt.runs.tasks import compare_task, growth
+from skillopt.runs.versions import moved, note_of, patterns_of, studies_behind
 from skillopt.runs.view import RunView
 from skillopt.runs.words import line_of, outcomes
+from skillopt.skill.document import Document
 from skillopt.skill.edits import REWRITE, Edit
 from skillopt.skill.store import Skills
+from skillopt.tasks.splits import Splits
+from skillopt.tasks.task import Task
 from skillopt_webui.render.steps import edit_parts
 from skillopt_webui.render.steps import step as drawn
 from train._world import Trained
+
+# --- facts
 
 
 def folded(trained: Trained, *, upto: int | None = None, **changes: Any) -> RunView:
@@ -405,3 +419,206 @@ def test_a_second_look_is_told_once() -> None:
     counted = {"claim": "No better. This was look 2 at the test split."}
     told = [said(fold(events, **more)) for more in ({}, {"summary": counted})]
     assert ["looked at 2 times" in one for one in told] == [True, False]
+
+
+# --- watched facts
+
+
+def test_moments_begin_with_the_seed_and_tell_every_change(facts: RunView) -> None:
+    found = growth(facts)
+    assert (found.moments[0].short, found.moments[0].score) == ("seed", facts.baseline)
+    assert [one.short for one in found.moments[1:]] == [change.short for change in facts.changes]
+    assert {True, False} == {one.is_taken for one in found.moments[1:]}
+    assert found.moments[found.best].score == facts.best
+
+
+def test_a_start_that_scores_no_more_than_the_seed_is_the_best_skill_all_the_same() -> None:
+    rows, learned = six(1, 0, 1, 0, 1, 0), SEED + "- Learned before.\n"
+    began = [closed("start", rows), *baseline(rows, skill=learned)]
+    grown = growth(fold([started(), *began]))
+    assert [one.short for one in grown.moments] == ["seed", "start"] and grown.best == 1
+
+
+def test_every_version_has_the_text_that_was_measured(finished: Path, facts: RunView) -> None:
+    versions = facts.measured
+    assert versions[0].text == facts.seed_skill
+    assert [one.text for one in versions if facts.is_best(one)][-1] == facts.best_skill
+    judged = {
+        event.skill
+        for event in read_events(finished / "events.jsonl")
+        if event.type == "judged" and event.skill
+    }
+    assert {Document(one.text).digest for one in versions[1:]} <= judged
+    taken = [one for one in versions if one.is_taken]
+    for before, after in pairwise(taken):
+        assert facts.base_of(after).text == before.text
+
+
+def test_a_line_names_the_step_that_added_it_and_the_failures_behind_it(facts: RunView) -> None:
+    found = growth(facts)
+    versions = {one.short: one for one in facts.measured}
+    last = [one for one in versions.values() if one.is_taken][-1]
+    alive = [line for line in found.lines if line.gone is None]
+    assert [line.text for line in alive] == last.text.removesuffix("\n").split("\n")
+    for line in alive:
+        origin = versions[found.moments[line.first].short]
+        assert line.text in origin.text
+        if line.first and line.text:
+            assert line.text not in facts.base_of(origin).text.split("\n")
+    behind = [line for line in alive if line.edit is not None]
+    assert behind
+    for line in behind:
+        assert line.edit is not None and line.edit.evidence["source_type"] in ("failure", "success")
+        studies = studies_behind(line.edit, found.moments[line.first])
+        assert studies and all(study.tasks for study in studies)
+
+
+def test_fixed_and_broken_tasks_are_those_whose_cells_changed(facts: RunView) -> None:
+    accepted = next(version for version in facts.changes if version.action == "accept_new_best")
+    before, after = facts.versions[0].marks, accepted.marks
+    better, worse = moved(before, after)
+    assert better
+    for task in better:
+        assert (before[task], after[task]) != ("pass", "fail")
+    assert not set(better) & set(worse)
+    assert moved({}, after) == ([], [])
+
+
+def test_the_marks_tell_passed_failed_and_not_evaluated_apart(facts: RunView) -> None:
+    rejected = next(version for version in facts.measured if version.action == "reject")
+    assert 0 < len(rejected.marks) < len(facts.tasks) == 20  # a gate stops reading when it has decided
+    for version in facts.measured:
+        right = {task for task, rows in version.rows.items() if all(row.hard == 1 for row in rows)}
+        assert {task for task, mark in version.marks.items() if mark == "pass"} == right
+        assert set(version.marks) == set(version.rows) <= set(facts.tasks)
+
+
+def test_a_cell_leads_to_what_the_target_did(facts: RunView) -> None:
+    task = facts.tasks[0]
+    [seed] = compare_task(facts, task, "seed").sides
+    assert len(seed.rollouts) == len(facts.versions[0].rows[task]) >= 1
+    _, done, score = seed.rollouts[0]
+    assert done.messages and score is not None and score.hard in (0.0, 1.0)
+    with pytest.raises(UsageError, match="no val task"):
+        compare_task(facts, "../../etc/passwd", "seed")
+    with pytest.raises(UsageError, match="no version"):
+        compare_task(facts, task, "../x")
+
+
+def test_a_list_of_runs_agrees_with_the_runs_and_a_damaged_one_hides_no_other(
+    finished: Path, tmp_path: Path, facts: RunView
+) -> None:
+    (tmp_path / "events.jsonl").write_text('{"id":"x","type":"checkpoint","nonsense":1}\n')
+    (tmp_path / "run.db").write_bytes(b"")
+    listing = RunList()
+    for _ in range(2):  # the second time from what is known
+        one, damaged = listing.read([finished, tmp_path]).values()
+        assert isinstance(one, RunView) and one.state is not None
+        assert (one.status, one.state.step, one.started) == ("finished", len(facts.steps), facts.started)
+        assert (one.baseline, one.best) == (facts.baseline, facts.best)
+        assert facts.test.comparison is not None and one.test.comparison == facts.test.comparison
+        assert (one.spent.calls, one.spent.tokens) == (facts.spent.calls, facts.spent.tokens)
+        assert isinstance(damaged, str) and "line 1" in damaged
+
+
+@pytest.mark.parametrize("summary", [None, {}, {"test": {}}, {"test": {"look": 1, "comparison": {"p": 0}}}])
+def test_a_list_of_runs_shows_what_the_log_gives_whatever_a_summary_says(
+    finished: Path, tmp_path: Path, summary: dict[str, Any] | None
+) -> None:
+    [honest] = RunList().read([finished]).values()
+    shutil.copytree(finished, tmp_path / "run")
+    file = tmp_path / "run" / "summary.json"
+    if summary is None:  # all of it, with another comparison
+        summary = json.loads(file.read_text())
+        summary["test"]["comparison"] |= {"before": 0.0, "after": 1.0, "delta": 1.0, "p": 0.0}
+    file.write_text(json.dumps(summary))
+    [found] = RunList().read([tmp_path / "run"]).values()
+    assert isinstance(found, RunView) and isinstance(honest, RunView)
+    assert (found.test.comparison, found.significance) == (honest.test.comparison, honest.significance)
+    assert honest.test.comparison is not None and honest.test.comparison.after < 1.0
+
+
+def test_steps_that_are_open_again_are_counted_nowhere(tmp_path: Path) -> None:
+    big_run(tmp_path / "run", steps=3, tasks=30, calls=2)
+    with (tmp_path / "run" / "events.jsonl").open("a", encoding="utf-8") as log:
+        state = first_state(30).replace(step=1)
+        log.write(
+            Checkpoint(
+                id="e1/s3/reopened", kind="reopened", state=state, record=ReopenedRecord(from_step=2)
+            ).model_dump_json()
+            + "\n"
+        )
+    watcher = RunReader(tmp_path / "run")
+    watcher.read()
+    told = watcher.view()
+    assert told is not None and len(told.steps) == 1
+    assert watcher.status.marks() == "×"
+    [found] = RunList().read([tmp_path / "run"]).values()
+    assert isinstance(found, RunView) and [record.action for record in found.records] == ["reject"]
+
+
+def test_news_reads_as_sentences(finished: Path) -> None:
+    watcher = RunReader(finished)
+    watcher.read()
+    said = [line.text for line in watcher.lines]
+    assert said[0].startswith("note: 20 val tasks are few")  # a notice is told though it decides nothing
+    assert said[1].startswith("seed skill: 0.") and said[-1].startswith("sealed test opened")
+    assert any(line.tone == "good" and ": accepted, " in line.text for line in watcher.lines)
+
+
+# --- answers
+
+
+@pytest.fixture(scope="session")
+def answers(trained: Trained) -> RunAnswers:
+    return read_answers(read_run(trained.folder))
+
+
+@pytest.mark.slow
+def test_every_task_stands_with_its_question_what_was_expected_and_both_answers(
+    trained: Trained, answers: RunAnswers
+) -> None:
+    (seen,) = trained.of(TestMeasured)
+    tested = [one for one in answers.tasks if one.split == "test"]
+    assert [one.id for one in tested] == [row.task for row in seen.rows["seed"]]
+    stored = [json.loads(line) for line in (trained.folder / "tasks.jsonl").read_text().splitlines()]
+    assert {one["id"]: (one["question"], one["expected"]) for one in stored if one["split"] == "test"} == {
+        one.id: (one.stored.question, one.stored.expected) for one in tested if one.stored
+    }
+    for name, digest in (("seed", answers.seed), ("best", answers.best)):
+        rows = {row.task: row for row in seen.rows[name]}
+        for one in tested:
+            (said,) = one.answers[digest]
+            assert said.row == rows[one.id]
+            assert said.text and bool(said.feedback) is (said.row.hard == 0)
+    assert any(
+        one.answers[answers.seed][0].row.hard < one.answers[answers.best][0].row.hard for one in tested
+    )  # type: ignore[operator]
+
+
+def test_val_answers_are_those_of_the_skill_that_was_measured(trained: Trained, answers: RunAnswers) -> None:
+    val = [one for one in answers.tasks if one.split == "val"]
+    assert len(val) == 30
+    for digest, score in ((answers.seed, "baseline_gate_score"), (answers.best, "best_gate_score")):
+        hard = [one.answers[digest][0].row.hard or 0.0 for one in val]
+        assert sum(hard) / 30 == pytest.approx(trained.json("summary.json")[score])
+    assert answers.seed != answers.best
+
+
+def test_one_task_can_be_asked_for_and_other_skills_too(trained: Trained, answers: RunAnswers) -> None:
+    id = answers.tasks[0].id
+    (only,) = read_answers(read_run(trained.folder), tasks=[id]).tasks
+    assert only == answers.tasks[0]
+    (seed_only,) = read_answers(read_run(trained.folder), tasks=[id], skills=[answers.seed]).tasks
+    assert set(seed_only.answers) == {answers.seed}
+
+
+def test_credentials_are_taken_out_of_kept_tasks(tmp_path: Path) -> None:
+    secret = "sk-live-0123456789abcdef"
+    tasks = Splits(
+        train=(Task(id="a", prompt=f"use {secret}", reference={"key": [secret]}),),
+        val=(Task(id="b", prompt="b", reference=None),),
+    )
+    write_tasks(tmp_path / "tasks.jsonl", tasks, Scrubber([secret]))
+    text = (tmp_path / "tasks.jsonl").read_text()
+    assert secret not in text and '"use ' in text and '"expected": null' in text
