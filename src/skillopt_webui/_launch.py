@@ -69,7 +69,7 @@ class LaunchRequest(BaseModel):
         return shlex.join(["skillopt", command, "--config", self.config, *options])
 
 
-class Launch(LaunchRequest):
+class RunLaunch(LaunchRequest):
     """One start, as it is remembered."""
 
     id: str
@@ -101,7 +101,7 @@ class Launches:
                 raise ConfigError(_NOT_HERE.format(option.partition("=")[0]))
         return resolved
 
-    def start(self, wish: LaunchRequest, now: datetime | None = None) -> Launch:
+    def start(self, wish: LaunchRequest, now: datetime | None = None) -> RunLaunch:
         """Start a run in a folder below the roots. Raises `UsageError` for what cannot be started."""
         moment = now or datetime.now(timezone.utc)
         resolved = self.resolve(wish)
@@ -125,13 +125,13 @@ class Launches:
         child = start_detached(argv, env=self.environ, cwd=self.cwd, output=place / "output.log")
         self._children[id] = child
         self._folders[id] = folder
-        made = Launch(
+        made = RunLaunch(
             id=id, config=wish.config, options=wish.options, folder=str(folder), pid=child.pid, started=moment
         )
         write_bytes(place / "launched.json", f"{made.model_dump_json(indent=1)}\n".encode(), mode=0o600)
         return made
 
-    def resume(self, folder: Path) -> Launch:
+    def resume(self, folder: Path) -> RunLaunch:
         """Go on with a run where it stopped: by the command that started it here, else by its folder."""
         started = self.of(folder)
         return self.start(started or LaunchRequest(config=str(folder)))
@@ -153,7 +153,7 @@ class Launches:
             ) from error
         return int(pid)
 
-    def all(self) -> list[Launch]:
+    def all(self) -> list[RunLaunch]:
         """Every start, the newest first; what cannot be read is not ours."""
         found = []
         for note in sorted(self.home.glob("*/launched.json"), reverse=True):
@@ -161,21 +161,21 @@ class Launches:
                 found.append(self.load(note.parent.name))
         return found
 
-    def of(self, folder: Path) -> Launch | None:
+    def of(self, folder: Path) -> RunLaunch | None:
         """The last start of a run folder; None for a run that was not started from here."""
         real = os.path.realpath(folder)
         return next((one for one in self.all() if os.path.realpath(one.folder) == real), None)
 
-    def load(self, id: str) -> Launch:
+    def load(self, id: str) -> RunLaunch:
         """One start by its id. Raises `UsageError` for what is none."""
         try:
             if not _ID.fullmatch(id):
                 raise FileNotFoundError
-            return Launch.model_validate_json((self.home / id / "launched.json").read_bytes())
+            return RunLaunch.model_validate_json((self.home / id / "launched.json").read_bytes())
         except (OSError, ValidationError) as error:
             raise UsageError(f"Nothing was started from here under the name {id[:40]!r}.") from error
 
-    def state(self, one: Launch) -> str:
+    def state(self, one: RunLaunch) -> str:
         """running, or how it ended, in words."""
         # its own process, or one that took the run up elsewhere
         if holder(Path(one.folder) / ".lock") is not None:
@@ -186,7 +186,7 @@ class Launches:
         code = child.poll()
         return "starting" if code is None else ENDINGS.get(code, f"ended with code {code}")
 
-    def output(self, one: Launch) -> str:
+    def output(self, one: RunLaunch) -> str:
         """The end of what it printed."""
         try:
             with (self.home / one.id / "output.log").open("rb") as file:

@@ -32,8 +32,7 @@ def page(
     grown = growth(view)
     every = tag("p", "No val task is measured yet.")
     if view.measured:
-        everything = heat(view.tasks, view.measured)
-        every = fold("Every task with every version that was measured", everything)
+        every = fold("Every task with every version that was measured", heat(view.tasks, view.measured))
     links = (tag("a", name, href=f"#{name.lower()}") for name in _SECTIONS)
     body = joined(
         [

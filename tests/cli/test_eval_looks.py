@@ -12,7 +12,7 @@ import pytest
 
 from cli._commands import SMALL, Command
 from skillopt.files import lock
-from skillopt.runs.notes import OPENINGS, read_openings
+from skillopt.runs.notes import EVALS, read_eval_records
 
 WORDS = ("eval", "quickstart", "--quiet", "--cfg-options", *SMALL)
 
@@ -21,7 +21,7 @@ WORDS = ("eval", "quickstart", "--quiet", "--cfg-options", *SMALL)
 def trained(skillopt: Command, finished: Path, tmp_path: Path) -> Path:
     """A run that nobody has looked into."""
     folder = tmp_path / "run"
-    shutil.copytree(finished, folder, ignore=shutil.ignore_patterns(OPENINGS))
+    shutil.copytree(finished, folder, ignore=shutil.ignore_patterns(EVALS))
     return folder
 
 
@@ -39,7 +39,7 @@ def test_a_skill_that_lies_in_a_run_tells_whose_test_is_looked_at(
     assert json.loads(ran.out)["looks"] == [{"run": str(trained), "look": 2, "why": ""}]
     assert "this is look 2 at its test split" in ran.err
     assert looks(skillopt, trained) == 2
-    [noted] = read_openings(trained)
+    [noted] = read_eval_records(trained)
     assert (noted.tasks, noted.seen[0].target) == (20, "world")
 
 
@@ -102,7 +102,7 @@ def test_a_run_at_work_is_left_alone_and_that_is_said(skillopt: Command, trained
     assert ran.code == 0
     assert "in use by process" in ran.out
     assert "is not noted in it" in ran.out
-    assert not (trained / OPENINGS).exists()
+    assert not (trained / EVALS).exists()
 
 
 def test_the_claim_of_a_finished_run_stays_when_its_command_runs_again(

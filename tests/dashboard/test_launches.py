@@ -16,7 +16,7 @@ from cli._commands import run
 from skillopt.errors import ConfigError, UsageError
 from skillopt.files import holder, lock
 from skillopt.process import start_detached
-from skillopt_webui._launch import KEPT, Launch, Launches, LaunchRequest, split_options
+from skillopt_webui._launch import KEPT, Launches, LaunchRequest, RunLaunch, split_options
 from skillopt_webui._runs import Roots
 
 NOW = datetime(2026, 3, 1, 2, 15, tzinfo=timezone.utc)
@@ -152,7 +152,7 @@ def test_a_run_that_was_taken_up_elsewhere_is_running_and_can_be_stopped(
     desk: Launches, tmp_path: Path
 ) -> None:
     folder = tmp_path / "outputs" / "mine"
-    one = Launch(
+    one = RunLaunch(
         id="20260301-021500-00000000", config="quickstart", options=(), folder=str(folder), pid=1, started=NOW
     )
     assert desk.state(one) == "ended"

@@ -21,7 +21,7 @@ from skillopt.runs import database as storage
 from skillopt.runs.cache import SharedRollouts
 from skillopt.runs.database import Database
 from skillopt.runs.log import Run, difference
-from skillopt.runs.notes import OPENINGS, MeasuredSkill, Opening, note_opening, read_openings
+from skillopt.runs.notes import EVALS, EvalRecord, MeasuredSkill, note_eval, read_eval_records
 from skillopt.runs.reader import RunList
 from skillopt.runs.tail import DatabaseTail, StoredTexts, asked_twice, task_digests
 from skillopt.tasks.rollout import Score, Trajectory
@@ -402,28 +402,28 @@ def test_an_earlier_run_lends_rollouts_with_their_own_scores_and_is_only_read(tm
 # --- looks
 
 
-def look(*skills: str, target: str = "m", repeats: int = 1) -> Opening:
+def look(*skills: str, target: str = "m", repeats: int = 1) -> EvalRecord:
     seen = [
         MeasuredSkill(target=target, target_digest=target, skill=f"{name}.md", digest=name, repeats=repeats)
         for name in skills
     ]
-    return Opening(tasks=3, seen=seen)
+    return EvalRecord(tasks=3, seen=seen)
 
 
 def test_a_look_is_noted_once_however_often_the_same_is_seen(tmp_path: Path) -> None:
-    assert read_openings(tmp_path) == []
-    assert note_opening(tmp_path, look("a", "b"))
-    assert not note_opening(tmp_path, look("a", "b"))
-    assert not note_opening(tmp_path, look("b"))
-    assert note_opening(tmp_path, look("a", target="other"))
-    assert note_opening(tmp_path, look("a", repeats=2))
-    assert [len(one.seen) for one in read_openings(tmp_path)] == [2, 1, 1]
+    assert read_eval_records(tmp_path) == []
+    assert note_eval(tmp_path, look("a", "b"))
+    assert not note_eval(tmp_path, look("a", "b"))
+    assert not note_eval(tmp_path, look("b"))
+    assert note_eval(tmp_path, look("a", target="other"))
+    assert note_eval(tmp_path, look("a", repeats=2))
+    assert [len(one.seen) for one in read_eval_records(tmp_path)] == [2, 1, 1]
 
 
 def test_nothing_is_written_into_a_run_at_work(tmp_path: Path) -> None:
     with lock(tmp_path / ".lock"), pytest.raises(RunConflict, match="in use by process"):
-        note_opening(tmp_path, look("a"))
-    assert not (tmp_path / OPENINGS).exists()
+        note_eval(tmp_path, look("a"))
+    assert not (tmp_path / EVALS).exists()
 
 
 def test_a_look_is_noted_through_no_link(tmp_path: Path) -> None:
@@ -432,15 +432,15 @@ def test_a_look_is_noted_through_no_link(tmp_path: Path) -> None:
     run.mkdir()
     (run / ".lock").symlink_to(mine)
     with pytest.raises(UsageError, match="a link that leads out of"):
-        note_opening(run, look("a"))
+        note_eval(run, look("a"))
     assert mine.read_text() == "mine\n"
 
 
 def test_a_damaged_file_is_named_and_left_alone(tmp_path: Path) -> None:
-    (tmp_path / OPENINGS).write_text("{}\n")
-    with pytest.raises(RunConflict, match=OPENINGS):
-        note_opening(tmp_path, look("a"))
-    assert (tmp_path / OPENINGS).read_text() == "{}\n"
+    (tmp_path / EVALS).write_text("{}\n")
+    with pytest.raises(RunConflict, match=EVALS):
+        note_eval(tmp_path, look("a"))
+    assert (tmp_path / EVALS).read_text() == "{}\n"
 
 
 def test_a_later_test_of_the_run_counts_what_was_seen_before_it_and_an_earlier_one_keeps_its_number(
@@ -449,7 +449,7 @@ def test_a_later_test_of_the_run_counts_what_was_seen_before_it_and_an_earlier_o
     with Run(tmp_path, {}, scrubber=Scrubber(())) as run:
         assert run.looks("test/1") == 0
         run.emit(TestMeasured(id="test/1", look=1, skills={}, rows={}))
-    assert note_opening(tmp_path, look("a"))
+    assert note_eval(tmp_path, look("a"))
     with Run(tmp_path, {}, scrubber=Scrubber(())) as run:
         assert run.looks("test/1") == 0
         assert run.looks("test/2") == 2

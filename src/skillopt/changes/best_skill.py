@@ -149,7 +149,7 @@ def adopt(plan: AdoptionPlan, *, taken: Collection[int] = ()) -> AppliedChange |
     refuse_unnamed(plan.flagged, taken)
     journal, subject = _journal(), _subject(plan.run)
     with journal.alone():
-        remedy = " ".join([*journal.recover(), "Opening at it, then run the command again."])
+        remedy = " ".join([*journal.recover(), "Look at it, then run the command again."])
         return journal.apply(
             subject, "adopt", plan.changes, reason=f"Run {plan.run}", time=_now(), remedy=remedy
         )

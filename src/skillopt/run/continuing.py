@@ -17,7 +17,7 @@ from skillopt.run.job import Job, tasks_digest
 from skillopt.runs.answers import stored_tasks
 from skillopt.runs.database import Database
 from skillopt.runs.log import DATABASE, EARLIER, STAYS, difference
-from skillopt.runs.notes import OPENINGS, MeasuredSkill, Opening, read_openings
+from skillopt.runs.notes import EVALS, EvalRecord, MeasuredSkill, read_eval_records
 from skillopt.runs.reader import is_run, read_figures, read_view
 from skillopt.runs.tail import task_digests
 from skillopt.runs.words import spent
@@ -67,12 +67,12 @@ def carry_looks(job: Job, folder: Path) -> None:
     for run in job.reuses:
         # Of a run that was put aside every look counts: its tasks were corrected, and are not new.
         is_known = is_earlier(run, folder) or _has_same_test(job, run)
-        if (folder / OPENINGS).is_file() or not is_known:
+        if (folder / EVALS).is_file() or not is_known:
             continue
         fold = read_figures(run).fold
         target = "" if fold.started is None else fold.started.target
         own = [
-            Opening(
+            EvalRecord(
                 time=event.time,
                 tasks=len(event.rows["seed"]),
                 seen=[
@@ -82,8 +82,8 @@ def carry_looks(job: Job, folder: Path) -> None:
             )
             for event in fold.tests
         ]
-        noted = [*own, *read_openings(run)]
-        write_text(folder / OPENINGS, "".join(f"{one.model_dump_json()}\n" for one in noted))
+        noted = [*own, *read_eval_records(run)]
+        write_text(folder / EVALS, "".join(f"{one.model_dump_json()}\n" for one in noted))
 
 
 def _has_same_test(job: Job, run: Path) -> bool:

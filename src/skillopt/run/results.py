@@ -20,7 +20,7 @@ from skillopt.run.job import Job, tasks_digest
 from skillopt.runs.database import Database
 from skillopt.runs.exports import public_rows
 from skillopt.runs.log import DATABASE
-from skillopt.runs.notes import MeasuredSkill, Opening, note_opening, read_openings
+from skillopt.runs.notes import EvalRecord, MeasuredSkill, note_eval, read_eval_records
 from skillopt.runs.reader import read_figures
 from skillopt.runs.tail import task_digests
 from skillopt.tasks.task import SPLITS, Split
@@ -230,7 +230,7 @@ class Noted:
 
 def looks_of(folder: Path) -> int:
     """How often the test split of a run was looked at: by the run itself, and by noted evaluations."""
-    return len(read_figures(folder).fold.tests) + len(read_openings(folder))
+    return len(read_figures(folder).fold.tests) + len(read_eval_records(folder))
 
 
 def sealed_splits(job: Job, run: Path) -> list[Split]:
@@ -267,9 +267,9 @@ def note_in(run: Path, job: Job, evaluations: Sequence[Evaluated]) -> Noted | No
         MeasuredSkill.model_validate({name: getattr(one, name) for name in MeasuredSkill.model_fields})
         for one in shown
     ]
-    look = Opening(tasks=max(one.n for one in shown), seen=seen)
+    look = EvalRecord(tasks=max(one.n for one in shown), seen=seen)
     try:
-        note_opening(run, Opening.model_validate(job.scrubber.scrub_json(look.model_dump())))
+        note_eval(run, EvalRecord.model_validate(job.scrubber.scrub_json(look.model_dump())))
     except RunConflict as error:
         return Noted(run=run, look=None, why=f"{error} This look at its test split is not noted in it.")
     except OSError as error:

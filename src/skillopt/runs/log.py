@@ -33,7 +33,7 @@ from skillopt.redact import Scrubber
 from skillopt.runs.connection import other_version
 from skillopt.runs.database import Database
 from skillopt.runs.fold import Fold, LogSection, step_records
-from skillopt.runs.notes import LiveWriter, read_openings
+from skillopt.runs.notes import LiveWriter, read_eval_records
 from skillopt.skill.store import SkillStore
 
 EVENTS = "events.jsonl"
@@ -195,7 +195,7 @@ class Run:
         """How often the test split was opened, by this run or by `eval`, before the look of that id."""
         if other_than in self._looks:
             return self._looks[other_than] - 1  # looks since then do not make it a later one
-        return len(self._looks) + len(read_openings(self.folder))
+        return len(self._looks) + len(read_eval_records(self.folder))
 
     def _remember(self, event: Event) -> None:
         if event.id is None:

@@ -75,7 +75,7 @@ def group_of(event: StageOpened) -> str:
     return f"{event.part}{place}/{event.stage}"
 
 
-OPENINGS = "looks.jsonl"
+EVALS = "looks.jsonl"
 
 
 class MeasuredSkill(BaseModel):
@@ -95,7 +95,7 @@ class MeasuredSkill(BaseModel):
         return (self.target_digest, self.digest, self.repeats)
 
 
-class Opening(BaseModel):
+class EvalRecord(BaseModel):
     """One evaluation on a run's test tasks: one line of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -106,31 +106,31 @@ class Opening(BaseModel):
     seen: list[MeasuredSkill]
 
 
-def read_openings(folder: Path) -> list[Opening]:
+def read_eval_records(folder: Path) -> list[EvalRecord]:
     """The looks that are noted in a run folder, oldest first."""
-    path = folder / OPENINGS
+    path = folder / EVALS
     try:
         lines = read_text(path).splitlines()
     except FileNotFoundError:
         return []
     try:
-        return [Opening.model_validate_json(line) for line in lines if line.strip()]
+        return [EvalRecord.model_validate_json(line) for line in lines if line.strip()]
     except ValueError as error:
         raise RunConflict(
             f"{path} holds a line that is no look of this program; put it back as it was written."
         ) from error
 
 
-def note_opening(folder: Path, look: Opening) -> bool:
+def note_eval(folder: Path, look: EvalRecord) -> bool:
     """Note a look; False where it showed nothing that an earlier one had not shown already.
 
     Raises `RunConflict` when another process works in the folder: nothing is written then.
     """
     with lock_run(folder):
-        known = read_openings(folder)
+        known = read_eval_records(folder)
         if {one.key for one in look.seen} <= {one.key for each in known for one in each.seen}:
             return False
-        write_text(folder / OPENINGS, "".join(f"{each.model_dump_json()}\n" for each in (*known, look)))
+        write_text(folder / EVALS, "".join(f"{each.model_dump_json()}\n" for each in (*known, look)))
     return True
 
 

@@ -16,7 +16,7 @@ from skillopt.events import Arrived, Event, RunStarted, Sink, Spending
 from skillopt.files import holder
 from skillopt.runs.fold import Fold, LogSection
 from skillopt.runs.log import DATABASE, EARLIER, EVENTS
-from skillopt.runs.notes import LiveNote, read_openings
+from skillopt.runs.notes import LiveNote, read_eval_records
 from skillopt.runs.status import RunStatus
 from skillopt.runs.tail import DatabaseTail, EventTail, LedgerView, StoredTexts
 from skillopt.runs.versions import SkillVersion, versions_of
@@ -131,7 +131,7 @@ class RunReader:
                     summary=self.summary(),
                     account=self.spending.account,
                     status=self.state,
-                    evaluations=len(read_openings(self.folder)),
+                    evaluations=len(read_eval_records(self.folder)),
                     report=self._report[1],
                     in_flight=self.spending.in_flight,
                     tokens_reserved=self.spending.tokens_reserved,

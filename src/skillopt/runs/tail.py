@@ -72,7 +72,7 @@ class EventTail:
 
     def _trouble(self, error: OSError) -> RunConflict:
         return RunConflict(
-            f"{self._path} cannot be read: {error.strerror}. Opening at whose it is and where it lies."
+            f"{self._path} cannot be read: {error.strerror}. Look at whose it is and where it lies."
         )
 
 

@@ -11,7 +11,7 @@ from multidict import MultiMapping
 from skillopt.config.files import packaged_names
 from skillopt.errors import SkillOptError
 from skillopt.runs.reader import is_run
-from skillopt_webui._launch import Launch, LaunchRequest, split_options
+from skillopt_webui._launch import LaunchRequest, RunLaunch, split_options
 from skillopt_webui._page import ActionReply, Page, Parts, Visit
 from skillopt_webui.render.markup import (
     Markup,
@@ -124,7 +124,7 @@ def _entries(visit: Visit) -> Iterator[Markup]:
         yield _entry(visit, one)
 
 
-def _entry(visit: Visit, one: Launch) -> Markup:
+def _entry(visit: Visit, one: RunLaunch) -> Markup:
     launches, folder, moment = visit.app.launches, Path(one.folder), one.started.isoformat()
     state, output = launches.state(one), launches.output(one)
     id = visit.app.roots.id_of(folder) if is_run(folder) else None
