@@ -64,7 +64,7 @@ def asked(
         else tuple(f"model.{role}=compatible:m@{provider.base_url}" for role in ("target", "optimizer"))
     )
     ran = skillopt("doctor", "--json", *words, "--cfg-options", *WORLD, *models, *options)
-    return ran, json.loads(ran.out)
+    return ran, ran.json
 
 
 def states(found: dict[str, Any], area: str) -> dict[str, str]:

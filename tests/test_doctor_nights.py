@@ -46,7 +46,7 @@ def settings(person: Person, text: str) -> None:
 def doctor(*words: str) -> dict[str, list[dict[str, Any]]]:
     """What was found about nights, by name; and all of it as text under ''."""
     ran = run("doctor", "--json", *words)
-    told = json.loads(ran.out)
+    told = ran.json
     found: dict[str, list[dict[str, Any]]] = {
         "": [{"text": ran.out + ran.err, "spent": told["spent"], "code": ran.code}]
     }

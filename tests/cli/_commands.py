@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -29,6 +30,11 @@ class Ran:
     code: int
     out: str
     err: str
+
+    @property
+    def json(self) -> Any:
+        """What it printed with `--json`."""
+        return json.loads(self.out)
 
 
 Command = Callable[..., Ran]

@@ -77,7 +77,7 @@ def test_a_file_that_was_edited_meanwhile_is_replaced_or_restored_only_by_force(
     skill.write_text(mine := skill.read_text() + "My own line.\n")
     refused = skillopt("adopt", "tested", "--json")
     assert refused.code == 2 and "changed since the run read it" in refused.err and skill.read_text() == mine
-    told = json.loads(skillopt("adopt", "tested", "--json", "--force").out)
+    told = skillopt("adopt", "tested", "--json", "--force").json
     assert told["adopted"] and (Path(told["backups"]) / "001-1-SKILL.md").read_text() == mine
     skill.write_text(later := skill.read_text() + "Later.\n")
     refused = skillopt("adopt", "tested", "--undo")

@@ -77,7 +77,7 @@ def test_a_skill_that_breaks_tasks_is_worse_in_every_form(check: Command) -> Non
     files = ("--comment", "out/comment.md", "--junit", "out/junit.xml")
     ran = check("skills/sums/SKILL.md", "--against", "main", "--json", *files)
     assert ran.code == 6, ran.err
-    told = json.loads(ran.out)
+    told = ran.json
     assert told["verdict"] == "worse" and told["comparison"]["delta"] == -0.5
     assert told["against"] == {
         "ref": "main",
@@ -166,7 +166,7 @@ def test_a_new_skill_is_compared_with_none_and_a_renamed_one_with_itself(
     monkeypatch.chdir("skills")
     moved = check("adding", "--json")
     assert moved.code == 7, moved.err
-    assert json.loads(moved.out)["against"]["path"] == "skills/sums/SKILL.md"
+    assert moved.json["against"]["path"] == "skills/sums/SKILL.md"
 
 
 @pytest.mark.slow
@@ -237,7 +237,7 @@ def test_a_budget_that_ends_early_leaves_a_verdict_on_whole_pairs(check: Command
     assert ran.code == 6 and f"1.000 to 0.000, -1.000 (hard, {pairs} tasks)" in ran.out
     assert said.strip() in Path("comment.md").read_text()
     whole = check("skills/sums", "--json")
-    assert whole.code == 6 and json.loads(whole.out)["cut_short"] == "", "more budget goes on"
+    assert whole.code == 6 and whole.json["cut_short"] == "", "more budget goes on"
 
 
 def test_the_example_workflow_names_options_that_exist(skillopt: Command) -> None:

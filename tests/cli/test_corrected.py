@@ -121,9 +121,9 @@ def test_another_model_or_other_tasks_pay_for_what_does_not_hold(
     assert "  other tasks: test, train, val\n" in ended.err
     assert typed.told()["test"]["look"] == 3, "no correction makes the sealed test a new one"
     assert sorted(one.name for one in (typed.folder / "earlier").iterdir()) == ["001", "002"]
-    listed = json.loads(run("runs", str(tmp_path), "--json").out)
+    listed = run("runs", str(tmp_path), "--json").json
     assert [Path(one["folder"]).name for one in listed["runs"]] == ["run"], "what was put aside is in its run"
-    assert len(json.loads(run("runs", str(typed.folder / "earlier"), "--json").out)["runs"]) == 2
+    assert len(run("runs", str(typed.folder / "earlier"), "--json").json["runs"]) == 2
 
 
 @pytest.mark.slow

@@ -187,9 +187,3 @@ def test_months_of_livemathematicianbench_become_items(skillopt: Command, tmp_pa
     plugin = benchmarks.get("livemathematicianbench")
     made = plugin(plugin.Settings(split_dir=tmp_path / "splits"))
     assert [task.id for task in made.tasks("test")] == ["202511:5", "202511:4"]
-
-
-def test_a_benchmark_without_ids_says_so(skillopt: Command, tmp_path: Path) -> None:
-    ran = skillopt("config", "data", "own", "--manifest", "x", "--source", "y")
-    assert ran.code == 2
-    assert "not made from ids" in ran.err

@@ -26,7 +26,7 @@ def trained(skillopt: Command, finished: Path, tmp_path: Path) -> Path:
 
 
 def looks(skillopt: Command, folder: Path) -> int:
-    return int(json.loads(skillopt("runs", str(folder), "--json").out)["runs"][0]["looks"])
+    return int(skillopt("runs", str(folder), "--json").json["runs"][0]["looks"])
 
 
 @pytest.mark.slow
@@ -36,7 +36,7 @@ def test_a_skill_that_lies_in_a_run_tells_whose_test_is_looked_at(
 ) -> None:
     assert looks(skillopt, trained) == 1
     ran = skillopt(*WORDS, "--skill", str(trained / place), "--split", "test", "--json")
-    assert json.loads(ran.out)["looks"] == [{"run": str(trained), "look": 2, "why": ""}]
+    assert ran.json["looks"] == [{"run": str(trained), "look": 2, "why": ""}]
     assert "this is look 2 at its test split" in ran.err
     assert looks(skillopt, trained) == 2
     [noted] = read_eval_records(trained)
@@ -116,10 +116,3 @@ def test_the_claim_of_a_finished_run_stays_when_its_command_runs_again(
     )
     after = json.loads((trained / "summary.json").read_text())
     assert (after["claim"], after["test"]["look"]) == (before["claim"], 1)
-
-
-@pytest.mark.parametrize("run", ["nowhere", "."])
-def test_a_run_that_is_none_is_refused(skillopt: Command, run: str) -> None:
-    ran = skillopt(*WORDS, "--skill", "none", "--run", run)
-    assert (ran.code, ran.out) == (2, "")
-    assert "holds no run" in ran.err

@@ -74,9 +74,9 @@ def test_the_same_command_again_pays_nothing_and_says_the_same(
         "--cfg-options",
         *SMALL,
     )
-    first = json.loads(skillopt(*words).out)
+    first = skillopt(*words).json
     assert (provider.calls, other.calls) == (80, 80)
-    assert json.loads(skillopt(*words).out) == first
+    assert skillopt(*words).json == first
     assert (provider.calls, other.calls) == (80, 80)
     assert [(one["target"], one["skill"], one["n"]) for one in first["evaluations"]] == [
         (f"compatible:{target}", skill, 20) for target in "ab" for skill in ("some.md", "none")
@@ -98,7 +98,7 @@ def test_a_dead_target_leaves_the_other_cells_and_ends_as_an_outage(
     assert (ran.out.count("not measured"), ran.out.count("n 20, 0 invalid")) == (2, 2)
     assert "compatible:a: " in ran.err and "refuses the login" in ran.err
     ran = skillopt(*words[:-4], "--json", *words[-4:])
-    data = json.loads(ran.out)
+    data = ran.json
     assert ran.code == 3
     assert [(one["target"], one["skill"]) for one in data["missing"]] == [
         ("compatible:a", "some.md"),

@@ -39,7 +39,7 @@ def of(events: Events, kind: str, **wanted: str) -> Events:
 @pytest.mark.slow
 def test_each_edit_is_told_with_what_it_was_proven_by(skillopt: Command, proven: Path) -> None:
     ran = skillopt("runs", "explain", str(proven), "1", "--json")
-    told = json.loads(ran.out)["proof"]
+    told = ran.json["proof"]
     assert ran.code == 0
     events = read(proven)
     states = json.loads((proven / "history.json").read_text())[0]["edit_states"]
@@ -74,7 +74,7 @@ def test_chosen_edits_come_first_and_the_others_only_if_asked_for(skillopt: Comm
 
 
 def test_a_step_without_trials_has_no_proof(skillopt: Command, finished: Path) -> None:
-    assert json.loads(skillopt("runs", "explain", str(finished), "1", "--json").out)["proof"] is None
+    assert skillopt("runs", "explain", str(finished), "1", "--json").json["proof"] is None
 
 
 def test_a_step_whose_looks_were_all_unreadable_has_no_edits(skillopt: Command) -> None:
@@ -88,7 +88,7 @@ def test_a_step_whose_looks_were_all_unreadable_has_no_edits(skillopt: Command) 
         options={"train.strategy": "proof", "train.num_epochs": 1, "optimizer.use_slow_update": False},
     )
     ran = skillopt("runs", "explain", "run", "1", "--json")
-    told = json.loads(ran.out)
+    told = ran.json
     assert (ran.code, told["recorded"], told["proof"]["edits"]) == (0, "inconclusive", [])
 
 
@@ -109,7 +109,7 @@ def test_guilty_edits_are_told_with_the_stage_that_found_them(
     for record in json.loads(Path("run/history.json").read_text()):
         ran = skillopt("runs", "explain", "run", str(record["step"]), "--json")
         place = f"e{record['epoch']}/s{record['step']}"
-        for edit in json.loads(ran.out)["proof"]["edits"]:
+        for edit in ran.json["proof"]["edits"]:
             stages = {*edit["blamed"], *(["prune"] if edit["pruned"] else [])}
             here = [one for one in blamed if one["place"].startswith(place)]
             assert stages == {one["stage"] for one in here if edit["id"] in one["guilty"]}

@@ -90,30 +90,3 @@ def test_help_loads_neither_an_sdk_nor_the_engine_nor_nights(words: list[str], f
 
 def test_the_version_is_told(skillopt: Command) -> None:
     assert skillopt("--version").out.startswith("skillopt ")
-
-
-def test_a_mistyped_command_or_option_is_bad_input_and_names_the_near_miss(skillopt: Command) -> None:
-    for words, wanted in ((("trian",), "train"), (("train", "--bacth_size", "3"), "--batch_size")):
-        ran = skillopt(*words)
-        assert (ran.code, ran.out) == (2, "")
-        assert wanted in ran.err
-
-
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (("explain", "outputs/a b", "2/c0", "--all"), "runs explain 'outputs/a b' 2/c0 --all"),
-        (("diff", "a", "b"), "runs diff a b"),
-        (("list", "benchmarks"), "config list benchmarks"),
-        (("cache",), "config cache"),
-        (("replay", "outputs/a", "--page"), "report --replay outputs/a --page"),
-        (("prune", "outputs/a", "--json"), "runs prune outputs/a --json"),
-        (("status",), "runs"),
-    ],
-)
-def test_an_old_name_is_refused_with_the_line_to_write(
-    skillopt: Command, words: tuple[str, ...], line: str
-) -> None:
-    ran = skillopt(*words)
-    told = f"error: There is no command {words[0]!r}: write 'skillopt {line}'.\n"
-    assert (ran.code, ran.out, ran.err) == (2, "", told)

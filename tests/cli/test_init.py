@@ -19,7 +19,7 @@ def test_what_init_prints_works_as_printed(skillopt: Command, tmp_path: Path) ->
     assert "skillopt train demo-skill --target world" in made.out
     ran = skillopt("train", "demo-skill", "--target", "world", "--json")
     assert ran.code == 0, ran.err
-    result = json.loads(ran.out)
+    result = ran.json
     assert result["status"] == "finished"
     assert result["claim"].startswith("Simulated:")
     assert result["test_hard"] > result["baseline_test_hard"]
@@ -66,23 +66,6 @@ def test_nothing_is_written_through_a_link_that_a_repository_brought(
     assert not any(elsewhere.iterdir())
 
 
-@pytest.mark.parametrize("name", ["Demo", "demo_skill", "-demo", "demo--skill", "x" * 65])
-def test_a_name_that_no_skill_may_have_is_refused_and_nothing_is_written(
-    skillopt: Command, tmp_path: Path, name: str
-) -> None:
-    ran = skillopt("init", "--", name)
-    assert ran.code == 2
-    assert "cannot be the name of a skill" in ran.err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_without_a_config_is_named(skillopt: Command, tmp_path: Path) -> None:
-    (tmp_path / "plain").mkdir()
-    ran = skillopt("train", "plain", "--target", "world")
-    assert ran.code == 2
-    assert "The folder 'plain' holds no train.yaml" in ran.err
-
-
 def test_a_skill_in_the_place_of_a_config_is_answered_with_the_command_that_makes_one(
     skillopt: Command, tmp_path: Path
 ) -> None:
@@ -100,14 +83,7 @@ def test_a_data_folder_of_a_packaged_name_does_not_hide_the_config(skillopt: Com
     (tmp_path / "searchqa").mkdir()
     ran = skillopt("config", "show", "searchqa", "--json")
     assert ran.code == 0, ran.err
-    assert json.loads(ran.out)["config"]["env"]["name"] == "searchqa"
-
-
-def test_the_two_spellings_of_a_model_do_not_go_together(skillopt: Command) -> None:
-    for role in ("target", "optimizer"):
-        ran = skillopt("train", "quickstart", f"--{role}", "world", f"--{role}_model", "world")
-        assert ran.code == 2
-        assert f"--{role} and --{role}_model both name a model" in ran.err
+    assert ran.json["config"]["env"]["name"] == "searchqa"
 
 
 def test_a_simulated_target_brings_the_simulated_optimizer_unless_one_is_named(skillopt: Command) -> None:
@@ -133,7 +109,7 @@ def test_a_skill_that_is_there_gets_a_config_around_it_and_stays_as_it_is(
     made = skillopt("init", "--skill", "skills/sums", "--tasks", "mine.jsonl")
     assert made.code == 0, made.err
     assert "6 tasks, scored by checks" in made.out and "Next: skillopt try sums-training" in made.out
-    shown = json.loads(skillopt("config", "show", "sums-training", "--json").out)["config"]["env"]
+    shown = skillopt("config", "show", "sums-training", "--json").json["config"]["env"]
     assert Path(shown["skill_init"]).samefile(skill)
     assert Path(shown["data_path"]).samefile(tmp_path / "mine.jsonl")
     assert shown["scorer"] == "checks"
@@ -157,7 +133,7 @@ def test_a_config_finds_its_skill_and_tasks_where_others_lie_at_the_same_path_fr
     assert skillopt("init", "tried", "--skill", "skills/house", "--tasks", "mine.csv").code == 0
     shown = skillopt("config", "show", "tried", "--json")
     assert shown.code == 0, shown.err
-    found = json.loads(shown.out)["config"]["env"]
+    found = shown.json["config"]["env"]
     assert Path(found["skill_init"]).samefile(tmp_path / "work" / "skills" / "house")
     assert Path(found["data_path"]).samefile(tmp_path / "work" / "mine.csv")
 
@@ -194,7 +170,7 @@ def test_columns_of_any_name_are_found_told_and_work(
     (tmp_path / "mine.csv").write_text("\n".join(lines), encoding="utf-8-sig")
     made = skillopt("init", "--skill", str(_skill(tmp_path)), "--tasks", "mine.csv", *told)
     assert made.code == 0, made.err
-    shown = json.loads(skillopt("config", "show", "mail-training", "--json").out)["config"]["env"]
+    shown = skillopt("config", "show", "mail-training", "--json").json["config"]["env"]
     assert {key: shown.get(key) for key in said} == said
     for key, value in said.items():
         assert (value is None) == (f"correct env.{key}" not in made.out)

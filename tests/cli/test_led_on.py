@@ -41,9 +41,6 @@ def demo(skillopt: Command, tmp_path: Path) -> str:
         ("train demo --target wrold", "Did you mean 'world'?"),
         ("train demo --dry-run", "'skillopt estimate' says what a run takes"),
         ("try demo --effort quick", "'skillopt train' and 'skillopt estimate' have it"),
-        ("undo outputs/first", "write 'skillopt adopt --undo outputs/first'"),
-        ("export outputs/first --to codex", "write 'skillopt adopt RUN --to AGENT'"),
-        ("run demo", "write 'skillopt train demo'"),
         ("init mine --skill skills/mail --tasks book.xlsx", "saves it as 'CSV UTF-8'"),
     ],
 )

@@ -29,7 +29,7 @@ def test_eval_measures_each_skill_on_each_split_and_says_when_it_looks_at_test(
     ran = skillopt(
         "eval", "quickstart", "--skill", best, "--skill", "none", "--cfg-options", *SMALL, "--json"
     )
-    data = json.loads(ran.out)
+    data = ran.json
     assert "look at the test split" in ran.err
     assert "look at the test split" in data["note"]
     found = {(one["skill"], one["split"]): one for one in data["evaluations"]}
@@ -51,9 +51,7 @@ def test_eval_names_its_folder_after_what_it_measures(skillopt: Command) -> None
         "--cfg-options",
         *SMALL,
     )
-    first, again, other = (
-        json.loads(skillopt(*words, *more).out) for more in ((), (), ("--world_seed", "3"))
-    )
+    first, again, other = (skillopt(*words, *more).json for more in ((), (), ("--world_seed", "3")))
     assert first["folder"] == again["folder"] != other["folder"]
     assert Path(first["folder"]).name.startswith("eval_world_")
     assert "note" not in first
@@ -84,7 +82,7 @@ def test_the_public_names_of_splits_are_understood(skillopt: Command, given: str
         "--cfg-options",
         *SMALL,
     )
-    assert [one["split"] for one in json.loads(ran.out)["evaluations"]] == [meant]
+    assert [one["split"] for one in ran.json["evaluations"]] == [meant]
 
 
 def test_the_table_of_eval_is_for_people(skillopt: Command) -> None:
@@ -93,20 +91,10 @@ def test_the_table_of_eval_is_for_people(skillopt: Command) -> None:
         assert words in ran.out
 
 
-@pytest.mark.parametrize(
-    ("more", "told"), [(("--split", "tset"), "test"), ((), "--skill"), (("--skill", "gone.md"), "gone.md")]
-)
-def test_eval_refuses_what_it_cannot_measure(skillopt: Command, more: tuple[str, ...], told: str) -> None:
-    skill = ("--skill", "none") if "--split" in more else ()
-    ran = skillopt("eval", "quickstart", *skill, *more)
-    assert (ran.code, ran.out) == (2, "")
-    assert told in ran.err
-
-
 def test_runs_lists_what_is_there_without_touching_it(skillopt: Command, finished: Path) -> None:
     before = contents(finished)
     ran = skillopt("runs", str(finished.parent), "--json")
-    [row] = json.loads(ran.out)["runs"]
+    [row] = ran.json["runs"]
     summary = json.loads((finished / "summary.json").read_text())
     assert (row["status"], row["step"], row["steps"], row["simulated"]) == ("finished", 6, 6, True)
     assert (row["calls"], row["tokens"], row["usd"]) == (
@@ -137,7 +125,7 @@ def test_runs_are_one_line_each_with_date_skill_and_scores_the_newest_first(
         first.startswith("2023-11-15") and "outputs/new  finished" in first and "  new-cases  val 0." in first
     )
     assert second.startswith("2023-11-14") and "outputs/old  finished" in second
-    rows = json.loads(skillopt("runs", "--json").out)["runs"]
+    rows = skillopt("runs", "--json").json["runs"]
     assert [(row["skill"], row["changed"][:10]) for row in rows] == [
         ("new-cases", "2023-11-15"),
         ("old-cases", "2023-11-14"),
@@ -152,14 +140,13 @@ def test_a_run_at_work_is_called_running_and_a_dead_one_stopped(
     events = (folder / "events.jsonl").read_text().splitlines(keepends=True)
     (folder / "events.jsonl").write_text("".join(line for line in events if '"kind":"finish"' not in line))
     (folder / ".lock").write_text("123456")  # what a killed process leaves behind
-    assert json.loads(skillopt("runs", "run", "--json").out)["runs"][0]["status"] == "stopped"
+    assert skillopt("runs", "run", "--json").json["runs"][0]["status"] == "stopped"
     with lock(folder / ".lock"):
-        assert json.loads(skillopt("runs", "run", "--json").out)["runs"][0]["status"] == "running"
+        assert skillopt("runs", "run", "--json").json["runs"][0]["status"] == "running"
 
 
-def test_runs_of_an_empty_and_of_a_missing_folder(skillopt: Command, tmp_path: Path) -> None:
+def test_runs_of_an_empty_folder(skillopt: Command, tmp_path: Path) -> None:
     assert "No runs" in skillopt("runs", str(tmp_path)).out
-    assert skillopt("runs", "nowhere").code == 2
 
 
 def test_diff_of_a_run_is_its_seed_against_its_best(
@@ -171,20 +158,15 @@ def test_diff_of_a_run_is_its_seed_against_its_best(
     assert "are equal" in skillopt("runs", "diff", str(finished), "a.md").out
     (tmp_path / "b.md").write_text("# Other\n")
     assert "+# Other" in skillopt("runs", "diff", "a.md", "b.md").out
-    assert skillopt("runs", "diff", "a.md").code == 2
-    assert skillopt("runs", "diff", "a.md", "gone.md").code == 2
 
 
 def test_list_names_what_is_packaged(skillopt: Command) -> None:
-    data = json.loads(skillopt("config", "list", "--json").out)
+    data = skillopt("config", "list", "--json").json
     assert {"own", "searchqa", "world"} <= set(data["benchmarks"])
     assert {"openai", "anthropic", "azure", "compatible", "world"} <= set(data["models"])
     assert {"quickstart", "searchqa"} <= set(data["configs"])
     assert all(data["benchmarks"].values())
     assert "chat" in skillopt("config", "list", "harnesses").out
-    wrong = skillopt("config", "list", "modles")
-    assert wrong.code == 2
-    assert "Did you mean 'models'?" in wrong.err
 
 
 @pytest.mark.slow
@@ -201,7 +183,7 @@ def test_eval_without_a_skill_measures_the_one_that_the_config_starts_from(
     config = "_base_: quickstart\nenv:\n  skill_init: mine.md\n"
     (tmp_path / "train.yaml").write_text(config, encoding="utf-8")
     words = ("--split", "val", "--json", "--quiet", "--cfg-options", *SMALL)
-    (found,) = json.loads(skillopt("eval", "train.yaml", *words).out)["evaluations"]
+    (found,) = skillopt("eval", "train.yaml", *words).json["evaluations"]
     assert found["skill"] == "mine.md"
 
 
@@ -228,17 +210,12 @@ def test_latest_is_the_newest_run_wherever_a_run_is_named(
         assert ran.code == 0, (words, ran.err)
     assert (tmp_path / "outputs/one/report.html").is_file()
     evaluated = skillopt("eval", "latest", "--json", "--quiet")
-    assert json.loads(evaluated.out)["evaluations"][0]["skill"] == "best", evaluated.err
+    assert evaluated.json["evaluations"][0]["skill"] == "best", evaluated.err
     assert skillopt("runs", "list").out == skillopt("runs").out != ""
 
 
 def test_diff_and_init_speak_json(skillopt: Command, finished: Path) -> None:
-    told = json.loads(skillopt("runs", "diff", str(finished), "--json").out)
+    told = skillopt("runs", "diff", str(finished), "--json").json
     assert told["before"] == f"{finished}:seed" and not told["equal"] and "+- " in told["diff"]
-    made = json.loads(skillopt("init", "my-skill", "--json").out)
+    made = skillopt("init", "my-skill", "--json").json
     assert made["folder"] == "my-skill" and all(Path(path).is_file() for path in made["created"])
-
-
-def test_diff_of_what_is_not_there_says_so(skillopt: Command) -> None:
-    ran = skillopt("runs", "diff", "nope")
-    assert (ran.code, ran.err.strip()) == (2, "error: There is neither a run nor a skill at nope.")

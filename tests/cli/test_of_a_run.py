@@ -50,7 +50,7 @@ def test_best_is_compared_with_the_seed_of_then_on_val_and_nothing_is_paid(
         ran = skillopt("eval", str(trained.folder), "--against", "seed", "--json")
     finally:
         trained.seed.write_text(seed)
-    told, facts = json.loads(ran.out), read_view(trained.folder)
+    told, facts = ran.json, read_view(trained.folder)
     assert trained.provider.calls == before
     assert {(one["skill"], one["split"]): one["hard"] for one in told["evaluations"]} == {
         ("best", "val"): pytest.approx(facts.best),
@@ -79,7 +79,7 @@ def test_a_new_run_starts_from_the_best_skill_and_is_compared_with_the_first_see
     ran = skillopt(
         "train", "--from", str(trained.folder), "--num_epochs", "1", "--out_root", "more", "--json"
     )
-    told, paid = json.loads(ran.out), trained.provider.calls - before
+    told, paid = ran.json, trained.provider.calls - before
     facts = read_view(Path("more"))
     assert facts.seed_skill == first.seed_skill and facts.baseline == first.baseline
     assert facts.best is not None and first.best is not None and facts.best >= first.best

@@ -97,7 +97,7 @@ def splits_of(folder: Path) -> dict[str, list[str]]:
 def measured(ran: Ran) -> dict[str, list[str]]:
     """The tasks that an evaluation measured, by the split that it called them."""
     assert ran.code == 0, ran.err
-    told = json.loads(ran.out)
+    told = ran.json
     lines = (Path(told["folder"]) / "results.jsonl").read_text().splitlines()
     cells = {(row["split"], row["task"]) for row in map(json.loads, lines)}
     asked = {one["split"] for one in told["evaluations"]}
@@ -116,7 +116,7 @@ def test_eval_measures_the_runs_own_tasks(skillopt: Command, its: Path, split: s
 def test_best_is_compared_with_the_seed_on_the_val_tasks_of_the_gate(skillopt: Command, its: Path) -> None:
     ran = skillopt("eval", str(its), "--against", "seed", "--json")
     assert measured(ran) == {"val": splits_of(its)["val"]}
-    scores = {one["skill"]: one["hard"] for one in json.loads(ran.out)["evaluations"]}
+    scores = {one["skill"]: one["hard"] for one in ran.json["evaluations"]}
     facts = read_view(its)
     assert scores == {"best": pytest.approx(facts.best), "seed": pytest.approx(facts.baseline)}
 
@@ -132,7 +132,7 @@ def test_training_on_its_folder_is_the_same_run(skillopt: Command, its: Path) ->
 @pytest.mark.slow
 def test_noise_and_prune_take_the_same_tasks(skillopt: Command, its: Path) -> None:
     ran = skillopt("noise", str(its), "--json", "--draws", "2")
-    assert json.loads(ran.out)["n"] == len(splits_of(its)["val"])
+    assert ran.json["n"] == len(splits_of(its)["val"])
     ran = skillopt("runs", "prune", str(its), "--json")
     assert ran.code == 0, ran.err
     pruned, trained = (noted_identity(folder / "run.db")["tasks"] for folder in (its / "pruned", its))
@@ -356,10 +356,10 @@ def test_the_doubts_about_a_cross_fitted_run_are_about_its_folds(skillopt: Comma
     models = ("--target", WORLD, "--optimizer", WORLD, "--budget", "150 calls")
     ran = skillopt("train", *words, *models, "--quiet", "--out_root", "run", "--cfg-options", *QUICK)
     assert ran.code == 4, ran.err
-    told = json.loads(skillopt("adopt", "run", "--dry-run", "--json").out)
+    told = skillopt("adopt", "run", "--dry-run", "--json").json
     (doubt,) = told["doubts"]
     assert doubt.startswith("The folds were not all judged: ") and "sealed" not in doubt
-    assert json.loads(skillopt("adopt", str(crossed), "--dry-run", "--json").out)["doubts"] == []
+    assert skillopt("adopt", str(crossed), "--dry-run", "--json").json["doubts"] == []
 
 
 @pytest.mark.slow

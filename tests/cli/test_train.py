@@ -20,7 +20,7 @@ QUICKSTART = ("train", "quickstart", "--cfg-options", *SMALL, "--out_root", "run
 @pytest.mark.slow
 def test_json_is_one_object_on_stdout_and_nothing_else(skillopt: Command, tmp_path: Path) -> None:
     ran = skillopt(*QUICKSTART, "--json")
-    data = json.loads(ran.out)
+    data = ran.json
     assert ran.code == 0
     assert (data["status"], data["simulated"], data["folder"]) == ("finished", True, str(tmp_path / "run"))
     assert Path(data["best_skill_path"]).read_text()
@@ -105,9 +105,9 @@ def test_few_val_tasks_are_called_unverified(skillopt: Command) -> None:
 
 @pytest.mark.slow
 def test_running_a_finished_run_again_pays_nothing_and_says_the_same(skillopt: Command) -> None:
-    first = json.loads(skillopt(*QUICKSTART, "--json", "--quiet").out)
+    first = skillopt(*QUICKSTART, "--json", "--quiet").json
     again = skillopt(*QUICKSTART, "--json")
-    second = json.loads(again.out)
+    second = again.json
     assert "Going on after step 6 of 6" in again.err
     assert (second["claim"], second["spending"]) == (first["claim"], first["spending"])
 
@@ -116,9 +116,9 @@ def test_running_a_finished_run_again_pays_nothing_and_says_the_same(skillopt: C
 def test_a_spent_budget_ends_with_4_and_a_larger_one_goes_on_to_the_same_result(
     skillopt: Command, tmp_path: Path
 ) -> None:
-    plain = json.loads(skillopt(*QUICKSTART[:-1], "plain", "--json", "--quiet").out)
+    plain = skillopt(*QUICKSTART[:-1], "plain", "--json", "--quiet").json
     short = skillopt(*QUICKSTART, "--budget", "160 calls", "--json", "--quiet")
-    data = json.loads(short.out)
+    data = short.json
     assert (short.code, data["status"]) == (4, "budget")
     assert data["spending"]["calls"] <= 160
     assert (tmp_path / "run" / "best_skill.md").is_file()
@@ -126,7 +126,7 @@ def test_a_spent_budget_ends_with_4_and_a_larger_one_goes_on_to_the_same_result(
     assert told.code == 4
     assert "raise the budget" in told.out
     whole = skillopt(*QUICKSTART, "--budget", "5000 calls", "--json", "--quiet")
-    assert (whole.code, json.loads(whole.out)["best_gate_score"]) == (0, plain["best_gate_score"])
+    assert (whole.code, whole.json["best_gate_score"]) == (0, plain["best_gate_score"])
     assert (tmp_path / "run" / "best_skill.md").read_bytes() == (
         tmp_path / "plain" / "best_skill.md"
     ).read_bytes()
@@ -186,7 +186,7 @@ def test_a_second_demo_leaves_the_first_alone(skillopt: Command, tmp_path: Path)
     skillopt("demo", "--quiet")
     before = (tmp_path / "outputs" / "demo" / "events.jsonl").read_bytes()
     ran = skillopt("demo", "--json")
-    assert json.loads(ran.out)["folder"].endswith("outputs/demo-2")
+    assert ran.json["folder"].endswith("outputs/demo-2")
     assert "already holds a finished run" in ran.err
     assert (tmp_path / "outputs" / "demo" / "events.jsonl").read_bytes() == before
 

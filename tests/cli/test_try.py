@@ -39,7 +39,7 @@ def test_try_shows_what_was_asked_what_came_and_why_it_failed(skillopt: Command)
     for part in ("How much is", "Let me think. The sum is", "expected", "score     0", "0 of 3 passed"):
         assert part in ran.out, ran.out
     assert "3 of 3 failing answers contain the reference: score with contains" in ran.out
-    told = json.loads(skillopt("try", *TARGET, "--scorer", "contains", "--json").out)
+    told = skillopt("try", *TARGET, "--scorer", "contains", "--json").json
     assert [one["hard"] for one in told["tasks"]] == [1.0, 1.0, 1.0] and told["diagnosis"] == ""
 
 
