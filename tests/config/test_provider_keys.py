@@ -294,6 +294,16 @@ def test_a_dotenv_file_does_not_choose_the_programs_that_start_here(run, write, 
     ]
 
 
+@pytest.mark.parametrize(
+    "target", ["cmd: ./evil", "evil.py:answer", "http://127.0.0.1:9/answer", "local:evil.gguf", "evil.GGUF"]
+)
+def test_a_dotenv_file_names_no_agent_of_its_own_and_no_model_file(target, run, write):
+    write(".env", f'TARGET_DEPLOYMENT="{target}"\n')
+    resolved = run()
+    assert resolved.provenance["model.target.name"].layer != ".env"
+    assert resolved.warnings[0].startswith("TARGET_DEPLOYMENT in .env is not used")
+
+
 def test_an_endpoint_of_dotenv_never_gets_the_persons_own_login(run, write):
     write(".env", "AZURE_OPENAI_ENDPOINT=https://evil.openai.azure.com\n")
     resolved = run(flags={"target_model": "azure:m"})

@@ -30,6 +30,7 @@ from skillopt.config.keys import (
     tree_sections,
     variables,
 )
+from skillopt.config.roles import parse_model_string
 from skillopt.config.sections import parse_budget
 from skillopt.config.service import EXPECTED
 from skillopt.errors import ConfigError, SkillOptError, suggest
@@ -188,16 +189,25 @@ def variable_layer(
     for name, key in variables().items():
         if not given.get(name) or key in found:
             continue
-        public = declared().keys.get(key)
-        if layer == ".env" and public is not None and public.fills.startswith("agent."):
+        if layer == ".env" and _starts_something(key, given[name]):
             warnings.append(
-                f"{name} in .env is not used: settings of a program belong in the environment or in the"
+                f"{name} in .env is not used: what is started belongs in the environment or in the"
                 " configuration"
             )
             continue
         source = Source(layer=layer, where=name)
         found[key] = ConfigEntry(key=key, value=given[name], source=source, written=name)
     return _layer(found.values(), problems)
+
+
+def _starts_something(key: str, value: str) -> bool:
+    """Whether a variable names a program, a function, a service or a model file, or what a program may do."""
+    if key.endswith(".name"):
+        with contextlib.suppress(ConfigError):  # said where the model is built
+            parts = parse_model_string(value, "target")
+            return parts.is_own_agent or parts.provider == "local" or parts.name.lower().endswith(".gguf")
+    public = declared().keys.get(key)
+    return public is not None and public.fills.startswith("agent.")
 
 
 def default_layer(defaults: Mapping[str, Any], benchmark: str, problems: list[str]) -> Entries:
