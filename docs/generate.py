@@ -57,7 +57,7 @@ Every key of the table above is also a variable: its last part in capitals (`AZU
 (`AZURE_OPENAI_TARGET_API_KEY`). `1` and `0` are true and false. Variables are read and never written.
 
 A `.env` in the working directory is read the same way, weakest of all, with two limits because it may be somebody else's: an endpoint in it
-is used only with a key from the same file, and settings of a program that starts on this machine are not read from it.
+is used only with a key from the same file, and an agent of your own, a model file and settings of a program that starts on this machine are not read from it.
 
 Further names:
 """

@@ -44,14 +44,11 @@ _CREDENTIAL = (
     r"api[ _-]?keys?|(?:access|auth\w*|bearer|secret|session|refresh|deploy|personal|github|ci"
     r"|csrf)[ _-]tokens?"
     r"|(?:the|your|my) token(?! (?:count|limit|budget|usage|length|window))|\bpass(?:word|phrase)s?\b"
-    r"|credentials?"
-    r"|(?:private|secret|signing|encryption) keys?|\bsecrets?\b"
-    r"|(?<![\w/])\.env\b(?!\.(?:example|sample|template|dist)\b)(?:\.\w+)?"
-    r"|~?/?\.ssh\b\S*"
+    r"|credentials?|(?:private|secret|signing|encryption) keys?|\bsecrets?\b"
+    r"|(?<![\w/])\.env\b(?!\.(?:example|sample|template|dist)\b)(?:\.\w+)?|~?/?\.ssh\b\S*"
     r"|id_(?:rsa|ed25519|ecdsa)|\.(?:netrc|npmrc|pypirc|git-credentials|kube/config|aws/\w+|gnupg)\b"
     r"|\b[A-Z][A-Z0-9]{0,30}_(?:[A-Z0-9]{1,30}_){0,5}(?:KEY|TOKEN|SECRET|PASSWORD|PASS|PWD)\b"
-    r"|keychain|seed phrase"
-    r"|\bprintenv\b|session cookies?|environment variables"
+    r"|keychain|seed phrase|\bprintenv\b|session cookies?|environment variables"
 )
 _ASKED = r"permissions?|approvals?|confirmations?|consent|authori[sz]ations?|leave"
 _PEOPLE = (
@@ -77,8 +74,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
             r"|(?:ba|z)?sh -c \S[^\n`]{0,200}|(?:ba)?sh <\([^\n`]{0,200}|\beval [\"'$(`][^\n`]{0,200}"
             rf"|\b(?:eval|exec|os\.system|subprocess\.\w+) ?\((?!{_NAMES} ?\))[^\n`]{{0,100}}"
             r"|(?:pip3?|npm|pnpm|yarn|uv|gem|cargo|go|brew)\b[^\n`]{0,40}?\b(?:install|add|i"
-            r"|tap)\b[^\n`]{0,60}?"
-            r"(?:git\+|https?://|github:|--index-url|--extra-index)[^\s`]*"
+            r"|tap)\b[^\n`]{0,60}?(?:git\+|https?://|github:|--index-url|--extra-index)[^\s`]*"
         ),
         "command",
     ),
@@ -88,8 +84,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
             r"\b(?:download|fetch|retrieve|grab|pull|curl|wget)\b[^.\n]{0,100}?\b(?:run|execute"
             r"|source|eval\w*"
             r"|install|apply|follow|obey) (?:it|them|that|this|the (?:\w+ )?(?:script|file|result"
-            r"|output|installer"
-            r"|binary|program|code|contents?|instructions))\b"
+            r"|output|installer|binary|program|code|contents?|instructions))\b"
             rf"|\bpipe\b[^.\n]{{0,80}}? (?:in)?to (?:the |a )?(?:{_SHELL}|shell|interpreter)\b"
         ),
         "sentence",
@@ -117,13 +112,10 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
             rf"|{_PEOPLE})\b"
             rf"|\bwithout (?:asking|(?:\w+ )?(?:{_ASKED}))\b|\bno (?:further )?(?:{_ASKED}) (?:is "
             rf"|are )?(?:needed"
-            r"|required|necessary)\b"
-            r"|\bauto(?:matically)?[ -]?(?:approve|accept|confirm|grant|allow)\w*"
+            r"|required|necessary)\b|\bauto(?:matically)?[ -]?(?:approve|accept|confirm|grant|allow)\w*"
             r"|\bbypass\w*|\bcircumvent\w*"
             rf"|\b(?:disabl|turn off|switch off|deactivat|suppress|skip|overrid|remov"
-            rf"|ignor)\w*(?: \w+){{0,2}}?"
-            rf" {_GUARDS}\b"
-            r"|\btrust (?:all|any|every\w*)\b"
+            rf"|ignor)\w*(?: \w+){{0,2}}? {_GUARDS}\b|\btrust (?:all|any|every\w*)\b"
             rf"|\b(?:treat|assume|consider|regard)\b[^.\n]{{0,60}}?\b(?:approved|authori[sz]ed|granted"
             rf"|trusted|safe)\b"
             r"|\b(?:pre-?|already )(?:approved|authori[sz]ed)\b|\b(?:full|root|admin\w*) (?:access"
@@ -171,13 +163,11 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
         "hides something from the person",
         _any(
             rf"\b(?:never|not|don'?t|without|avoid|no need to)(?: \w+){{0,1}}? (?:tell|inform|notify"
-            rf"|alert|warn)\w*"
-            rf" {_PEOPLE}\b"
+            rf"|alert|warn)\w* {_PEOPLE}\b"
             r"|\b(?:never|not|don'?t|without|avoid)(?: \w+){0,1}? (?:mention|reveal|disclos|report"
             r"|show|say|explain"
             r"|log)\w* (?:this|that|it|anything|these|the (?:rule|instruction|step|command|script"
-            r"|line|upload"
-            r"|request|change|note))\b"
+            r"|line|upload|request|change|note))\b"
             r"|\b(?:nobody|no-?one|no one) (?:has|have|needs?) to (?:know|hear|see|notice|learn)\b"
             r"|\b(?:secretly|covertly|hide|conceal|stealth\w*)\b"
             r"|\b(?:silently|quietly) (?:run|execut|send|post|upload|add|append|install|commit|push"
@@ -189,8 +179,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
         "takes other instructions back",
         _any(
             r"\b(?:ignor|disregard|forget|overrid|discard)\w*(?: (?:all|any|of|the|your|these|those"
-            r"|every)){0,3}"
-            r"(?: (?:previous|prior|above|earlier|preceding|other|system"
+            r"|every)){0,3}(?: (?:previous|prior|above|earlier|preceding|other|system"
             r"|existing)){0,2} (?:instruction|rule|prompt"
             r"|message|guideline|guidance|direction|constraint)\w*"
             r"|\b(?:instruction|rule|guideline)s? (?:above|before)?(?: \w+){0,2}? (?:no longer|don'?t"
