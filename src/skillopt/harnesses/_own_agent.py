@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -59,30 +60,25 @@ class OwnAgentWork:
         return {"task": task, "skill": self.skill}
 
 
-class OwnAgent:
-    """Runs tasks in a person's own agent. What it raises, or answers in no known form, is no measurement."""
+class OwnAgent(ABC):
+    """Runs tasks in a person's own agent, which a subclass calls. What the agent raises, or answers in no
+    known form, is no measurement.
+    """
 
+    name: str
     asks_model = False
 
-    def __init__(
-        self,
-        name: str,
-        version: str,
-        setup: Setup,
-        call: Callable[[OwnAgentWork], Awaitable[object]],
-        *,
-        place: str = "",
-    ) -> None:
-        """`call` gives one task to the agent and returns its answer, as `answered` reads it. `place` says
-        where on this machine the agent's code is.
-        """
-        self.name = name
+    def __init__(self, setup: Setup, *, version: str, place: str = "") -> None:
+        """`place` says where on this machine the agent's code is."""
         self.version = version
         self._setup = setup
-        self._call = call
         self._place = place
         secrets = [value for key, value in os.environ.items() if value and looks_secret(key)]
         self._scrubber = Scrubber(secrets)  # its own keys are not ours, and belong in no file either
+
+    @abstractmethod
+    async def call(self, work: OwnAgentWork) -> object:
+        """Give one task to the agent and return its answer, as `answered` reads it."""
 
     async def run(
         self,
@@ -129,7 +125,7 @@ class OwnAgent:
         async def run() -> AgentReport:
             began = time.monotonic()
             try:
-                report = answered(await self._call(work), self.name)
+                report = answered(await self.call(work), self.name)
             except Fault as fault:
                 if _never_began(fault):
                     raise

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from skillopt.errors import Fault
 from skillopt.harnesses._own_agent import OwnAgent, OwnAgentWork
-from skillopt.harnesses.port import Harness, Setup
+from skillopt.harnesses.port import Setup
 from skillopt.models.port import ModelSpec
 from skillopt.process import run_process
 from skillopt.programs.events import kind_of
@@ -19,7 +19,7 @@ from skillopt.transcripts.records import decoded
 _MOST_OUTPUT = 16 << 20
 
 
-class CommandTarget:
+class CommandAgent(OwnAgent):
     """Starts the program once a task.
 
     In: `{"task": {"id", "prompt", "instructions", "files", "images"}, "skill", "skill_folder", "workspace"}`.
@@ -27,28 +27,21 @@ class CommandTarget:
     runs in the working directory with the person's environment, and ends with us.
     """
 
-    asks_model = False
+    name = "command"
 
-    def identity(self, spec: ModelSpec) -> str:
-        """Changes with the files that the command line names."""
-        argv = argv_of(spec.name.removeprefix("cmd:"), "target")
-        return f"command {files_hash(found(argv, 'target'))}"
-
-    def __call__(self, setup: Setup) -> Harness:
+    def __init__(self, setup: Setup) -> None:
         argv = argv_of(setup.model.name.removeprefix("cmd:"), "target")
-        name = shlex.join(argv)
-        call = _Start(found(argv, "target"), name, setup.model.timeout)
-        return OwnAgent("command", self.identity(setup.model), setup, call, place=name)
+        self._argv, self._shown = found(argv, "target"), shlex.join(argv)
+        self._timeout, self._cwd = setup.model.timeout, Path.cwd()
+        super().__init__(setup, version=self.identity(setup.model), place=self._shown)
 
+    @staticmethod
+    def identity(spec: ModelSpec) -> str:
+        """Changes with the files that the command line names."""
+        return f"command {files_hash(found(argv_of(spec.name.removeprefix('cmd:'), 'target'), 'target'))}"
 
-class _Start:
-    def __init__(self, argv: tuple[str, ...], name: str, timeout: float) -> None:
-        self._argv = argv
-        self._name = name
-        self._timeout = timeout
-        self._cwd = Path.cwd()
-
-    async def __call__(self, work: OwnAgentWork) -> object:
+    async def call(self, work: OwnAgentWork) -> object:
+        """Start it, and read the object it printed."""
         asked = work.told([*map(str, work.task.files)], [*map(str, work.images)])
         asked |= {"skill_folder": str(work.folder), "workspace": str(work.workspace)}
         done = await run_process(
@@ -65,10 +58,10 @@ class _Start:
             last = done.stderr.strip() or done.stdout.strip() or b"it said nothing"
             said = last.decode(errors="replace")
             kind, where = kind_of(said[-500:]), raised_at(said)
-            detail = f"{self._name} ended with code {done.code}: {said[-500:]}"
+            detail = f"{self._shown} ended with code {done.code}: {said[-500:]}"
             raise Fault(kind or "contract", detail, where="" if kind else where)
         if done.cut:
-            raise Fault("contract", f"{self._name} printed more than {_MOST_OUTPUT >> 20} MB")
+            raise Fault("contract", f"{self._shown} printed more than {_MOST_OUTPUT >> 20} MB")
         return self._read(done.stdout.decode(errors="replace").strip())
 
     def _read(self, text: str) -> object:
@@ -77,8 +70,9 @@ class _Start:
             if isinstance(value := decoded(part), dict):
                 return value
         raise Fault(
-            "contract", f'{self._name} printed {text[-200:]!r}; print one line {{"answer": "..."}} at the end'
+            "contract",
+            f'{self._shown} printed {text[-200:]!r}; print one line {{"answer": "..."}} at the end',
         )
 
 
-PLUGIN = CommandTarget()
+PLUGIN = CommandAgent

@@ -41,10 +41,7 @@ class FunctionTarget:
         return f"function {getattr(function, 'version', None) or source_hash(function)}"
 
     def __call__(self, setup: Setup) -> Harness:
-        function = self._of(setup.model)
-        name = getattr(function, "__qualname__", type(function).__qualname__)
-        call = _Call(function, name, setup.model.timeout)
-        return OwnAgent("function", self.identity(setup.model), setup, call, place=place_of(function))
+        return FunctionAgent(self._of(setup.model), setup, version=self.identity(setup.model))
 
     def _of(self, spec: ModelSpec) -> Callable[..., Any]:
         if self._given is not None:
@@ -58,13 +55,16 @@ class FunctionTarget:
         return self._loaded[version]
 
 
-class _Call:
-    """One call in the loop or, of a sync function, in a thread of its own, for so many seconds at most."""
+class FunctionAgent(OwnAgent):
+    """Calls in the loop or, of a sync function, in a thread of its own, for so many seconds at most."""
 
-    def __init__(self, function: Callable[..., Any], name: str, timeout: float) -> None:
+    name = "function"
+
+    def __init__(self, function: Callable[..., Any], setup: Setup, *, version: str) -> None:
+        super().__init__(setup, version=version, place=place_of(function))
         self._function = function
-        self._name = name
-        self._timeout = timeout
+        self._shown = getattr(function, "__qualname__", type(function).__qualname__)
+        self._timeout = setup.model.timeout
         self._hung = 0
         try:
             wanted = set(inspect.signature(function).parameters)
@@ -72,7 +72,8 @@ class _Call:
             wanted = set()
         self._extra = tuple(name for name in ("folder", "workspace") if name in wanted)
 
-    async def __call__(self, work: OwnAgentWork) -> object:
+    async def call(self, work: OwnAgentWork) -> object:
+        """Call the function with a task."""
         extra = {name: getattr(work, name) for name in self._extra}
         end = asyncio.get_running_loop().time() + self._timeout
         if is_async(self._function):
@@ -93,7 +94,7 @@ class _Call:
     async def _in_thread(self, call: Callable[[], object], end: float) -> object:
         if self._hung >= _MOST_HUNG:
             raise Fault(
-                "timeout", f"{self._hung} calls of {self._name} never returned, so it is not called again"
+                "timeout", f"{self._hung} calls of {self._shown} never returned, so it is not called again"
             )
         loop = asyncio.get_running_loop()
         done: asyncio.Future[tuple[object, BaseException | None]] = loop.create_future()
@@ -114,7 +115,7 @@ class _Call:
                 done.set_result(outcome)
 
         context = contextvars.copy_context()
-        threading.Thread(target=context.run, args=(run,), daemon=True, name=f"skillopt {self._name}").start()
+        threading.Thread(target=context.run, args=(run,), daemon=True, name=f"skillopt {self._shown}").start()
         try:
             await asyncio.wait([done], timeout=end - loop.time())
         finally:
@@ -127,12 +128,12 @@ class _Call:
 
     def _late(self) -> Fault:
         return Fault(
-            "timeout", f"{self._name} did not return within {self._timeout:g} s (model.target.timeout)"
+            "timeout", f"{self._shown} did not return within {self._timeout:g} s (model.target.timeout)"
         )
 
     def _result(self, value: object, error: BaseException | None) -> object:
         if error is not None:
-            raise raised(error, self._name, place_of(self._function, error)) from error
+            raise raised(error, self._shown, place_of(self._function, error)) from error
         return value
 
 

@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 
 from skillopt.errors import ConfigError
 from skillopt.harnesses._own_agent import OwnAgent, OwnAgentWork
-from skillopt.harnesses.port import Harness, Setup
+from skillopt.harnesses.port import Setup
 from skillopt.messages import Request
 from skillopt.models.port import ModelSpec
 from skillopt.models.wires.http import Wire
 
 
-class ServiceTarget:
+class ServiceAgent(OwnAgent):
     """Posts one request a task.
 
     Sent: `{"task": {"id", "prompt", "instructions", "files", "images"}, "skill", "skill_files"}`, files as
@@ -22,27 +22,24 @@ class ServiceTarget:
     `model.target.api_key` is sent as a bearer token.
     """
 
-    asks_model = False
+    name = "service"
 
-    def identity(self, spec: ModelSpec) -> str:
-        """What answers at an address cannot be known."""
-        return "service"
-
-    def __call__(self, setup: Setup) -> Harness:
-        call = _Post(setup.model)
-        return OwnAgent("service", self.identity(setup.model), setup, call)
-
-
-class _Post:
-    def __init__(self, spec: ModelSpec) -> None:
-        self._spec = replace(spec, provider="service", name=urlsplit(spec.name).path or "/")
-        self._url = spec.name
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup, version=self.identity(setup.model))
+        self._url = setup.model.name
+        self._spec = replace(setup.model, provider="service", name=urlsplit(self._url).path or "/")
         try:
             self._wire()  # a bad address is told now
         except ConfigError as error:
             raise ConfigError(f"model.target: {error}") from None
 
-    async def __call__(self, work: OwnAgentWork) -> object:
+    @staticmethod
+    def identity(spec: ModelSpec) -> str:
+        """What answers at an address cannot be known."""
+        return "service"
+
+    async def call(self, work: OwnAgentWork) -> object:
+        """Post the task, and return what the service answered."""
         task = work.task
         body = work.told(
             {path.name: base64.b64encode(path.read_bytes()).decode() for path in task.files},
@@ -66,4 +63,4 @@ class _Post:
         return Wire(self._spec, base_url=self._url)
 
 
-PLUGIN = ServiceTarget()
+PLUGIN = ServiceAgent
