@@ -75,7 +75,6 @@ from skillopt.gate.gate import Verdict
 from skillopt.harnesses._own_agent import answered
 from skillopt.harnesses.chat import Chat
 from skillopt.mcp import SWITCHES, TOOLS
-from skillopt.mcp.place import ProjectPlace
 from skillopt.mcp.tools import McpTool
 from skillopt.messages import Message, Reply, Request, Tool, Usage, as_plain
 from skillopt.models import PROVIDERS
@@ -142,10 +141,10 @@ class _TypedTool:
         self.name, self.schema, self.command, self._tool = tool.name, tool.schema, _words_of(tool), tool
 
     def check(self, given: Mapping[str, Any]) -> None:
-        self._tool.read(given, _PLACE)
+        self._tool.read(given, _PROJECT)
 
     def line(self, given: Mapping[str, Any], project: str) -> list[str]:
-        return self._tool.line(self._tool.read(given, _PLACE))
+        return self._tool.line(self._tool.read(given, _PROJECT))
 
 
 class Toolbox:
@@ -158,7 +157,7 @@ class Toolbox:
         return list(self.arguments.values())
 
 
-_PLACE = ProjectPlace(project=Path("/p"), borders=(Path("/p"),))
+_PROJECT = Path("/p")
 
 
 def _words_of(tool: McpTool) -> list[str]:

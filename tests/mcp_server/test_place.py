@@ -9,17 +9,17 @@ import pytest
 import skillopt
 from mcp_server._client import ERAS, TRAIN, call, inside, text_of
 from skillopt.errors import UsageError
-from skillopt.mcp.place import Denied, find_place, paths_of
+from skillopt.mcp.place import Denied, confine, find_project, paths_of
 
 
 def test_a_named_project_beats_the_first_root_and_that_the_servers_own_folder(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     for folder in (one / "inside", two):
         folder.mkdir(parents=True)
-    assert find_place(None, [], two).project == two
-    assert find_place(None, [one, two], tmp_path).project == one
-    assert find_place("inside", [one], two).project == one / "inside"
-    assert find_place(str(two), [one, two], tmp_path).project == two
+    assert find_project(None, [], two) == two
+    assert find_project(None, [one, two], tmp_path) == one
+    assert find_project("inside", [one], two) == one / "inside"
+    assert find_project(str(two), [one, two], tmp_path) == two
 
 
 @pytest.mark.parametrize(
@@ -27,12 +27,12 @@ def test_a_named_project_beats_the_first_root_and_that_the_servers_own_folder(tm
 )
 def test_neither_the_package_nor_the_whole_machine_is_a_project(folder: Path) -> None:
     with pytest.raises(UsageError, match="is no project"):
-        find_place(None, [], folder)
+        find_project(None, [], folder)
 
 
 def test_a_project_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="There is no folder"):
-        find_place("gone", [], tmp_path)
+        find_project("gone", [], tmp_path)
 
 
 def test_roots_are_folders_of_this_machine(tmp_path: Path) -> None:
@@ -56,8 +56,8 @@ def test_no_path_leads_out_of_the_project(tmp_path: Path, path: str) -> None:
     project.mkdir()
     (project / "link").symlink_to(tmp_path)
     with pytest.raises(Denied, match="lies outside"):
-        find_place(None, [], project).confine(path)
-    find_place(None, [tmp_path], project).confine("project/link/run")  # inside again
+        confine(path, project)
+    confine("project/link/run", tmp_path)  # inside again
 
 
 def test_a_project_outside_the_folders_of_the_server_is_a_persons_to_name(tmp_path: Path) -> None:
@@ -66,20 +66,20 @@ def test_a_project_outside_the_folders_of_the_server_is_a_persons_to_name(tmp_pa
         folder.mkdir()
     for roots, default in (([root], other), ([], root)):
         with pytest.raises(Denied, match="skillopt mcp --project DIR"):
-            find_place(str(other), roots, default)
+            find_project(str(other), roots, default)
     with pytest.raises(Denied, match="lies outside"):  # also one that is not there: whether it is is not told
-        find_place(str(tmp_path / "gone"), [root], root)
+        find_project(str(tmp_path / "gone"), [root], root)
 
 
 def test_a_server_started_nowhere_works_nowhere_until_it_is_told_where(tmp_path: Path) -> None:
-    with pytest.raises(Denied, match="neither --project nor a root"):
-        find_place(str(tmp_path), [], Path("/"))
-    assert find_place(None, [tmp_path], Path("/")).project == tmp_path
+    with pytest.raises(UsageError, match="/ is no project"):
+        find_project(str(tmp_path), [], Path("/"))
+    assert find_project(None, [tmp_path], Path("/")) == tmp_path
 
 
 def test_a_name_too_long_for_a_folder_is_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="There is no folder"):
-        find_place("x/" * 4000, [], tmp_path)
+        find_project("x/" * 4000, [], tmp_path)
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from cli._commands import SRC
 from skillopt.cli import app
 from skillopt.errors import UsageError
 from skillopt.mcp import SWITCHES, TOOLS
-from skillopt.mcp.place import Denied, ProjectPlace
+from skillopt.mcp.place import Denied
 from skillopt.mcp.resources import RUNS, TEMPLATES
 from skillopt.mcp.server import ToolAnswer, answer_of, environment_scrubber
 from skillopt.mcp.tools import McpTool
@@ -57,7 +57,7 @@ def project(tmp_path: Path) -> Path:
 def words(project: Path, name: str, /, **given: Any) -> list[str]:
     """The command line of a call."""
     tool = BY_NAME[name]
-    return tool.line(tool.read(given, ProjectPlace(project=project, borders=(project,))))
+    return tool.line(tool.read(given, project))
 
 
 def test_there_are_at_most_fourteen_tools_and_the_public_ten_among_them() -> None:

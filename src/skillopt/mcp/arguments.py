@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
 
 from skillopt.config.sections import parse_budget
 from skillopt.errors import ConfigError
-from skillopt.mcp.place import ProjectPlace
+from skillopt.mcp.place import confine
 
 UNSET: Any = None
 LONGEST = 4096
@@ -16,8 +17,8 @@ LONGEST = 4096
 
 
 def _inside(path: str, info: ValidationInfo) -> str:
-    assert isinstance(info.context, ProjectPlace)
-    info.context.confine(path)
+    assert isinstance(info.context, Path), "arguments are read for a project"
+    confine(path, info.context)
     return path
 
 

@@ -1,64 +1,48 @@
-"""Where a call works: a project, and the folders that no path of an argument leads out of."""
+"""Where a call works: in a project, which no path of an argument leads out of."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from skillopt.errors import UsageError
 
 PACKAGE = Path(os.path.realpath(__file__)).parents[1]
+_WIDER = "Only the person can widen that: skillopt mcp --project DIR."
 
 
 class Denied(UsageError):
     """A call asks for what is not a model's to decide."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectPlace:
-    """A project and the folders that a call stays inside of."""
+def find_project(named: str | None, roots: Sequence[Path], default: Path) -> Path:
+    """The named project, else the client's first root, else where the server was started.
 
-    project: Path
-    borders: tuple[Path, ...]
-
-    def confine(self, path: str) -> None:
-        """Raise where a path, as it stands in an argument, leads out of the borders; links are followed."""
-        real = _real(self.project, path)
-        if not any(real.is_relative_to(border) for border in self.borders):
-            where = (
-                ", ".join(map(str, self.borders))
-                or "none: neither --project nor a root of the client names one"
-            )
-            raise Denied(
-                f"{path[:200]} lies outside the folders this server works in ({where}). Only the person can"
-                " widen them: skillopt mcp --project DIR."
-            )
-
-
-def find_place(named: str | None, roots: Sequence[Path], default: Path) -> ProjectPlace:
-    """The named project, else the client's first root, else where the server was started; raises where that
-    is no project.
-
-    A named one lies inside the roots, or where there are none, inside the server's own folder.
+    A named one lies inside the roots, or where there are none, inside the server's own folder. Raises where
+    it does not, or is no project: a server that is merely started in `/` was not told where to work.
     """
     folders = [Path(os.path.realpath(folder)) for folder in roots or (default,)]
-    # A client may well call its whole machine a root; a server that is merely started there was not told
-    # where to work.
-    borders = tuple(folder for folder in folders if roots or not _is_no_project(folder))
     project = folders[0] if named is None else _real(folders[0], named)
-    if _is_no_project(project):
+    if _is_no_project(project) or (not roots and _is_no_project(folders[0])):
         raise UsageError(
-            f"{project} is no project. Start the server in one, or name it: skillopt mcp --project DIR."
+            f"{project if _is_no_project(project) else folders[0]} is no project. Start the server in one, or"
+            " name it: skillopt mcp --project DIR."
         )
-    place = ProjectPlace(project=project, borders=borders)
-    place.confine(str(project))
+    if not any(project.is_relative_to(folder) for folder in folders):
+        where = ", ".join(map(str, folders))
+        raise Denied(f"{project} lies outside the folders this server works in ({where}). {_WIDER}")
     if not os.path.isdir(project):  # noqa: PTH112 - false, where Path.is_dir raises, for a name too long to be one
         raise UsageError(f"There is no folder {project}. Name the project's folder: the argument `project`.")
-    return place
+    return project
+
+
+def confine(path: str, project: Path) -> None:
+    """Raise where a path, as it stands in an argument, leads out of the project; links are followed."""
+    if not _real(project, path).is_relative_to(project):
+        raise Denied(f"{path[:200]} lies outside the project {project}. {_WIDER}")
 
 
 def paths_of(uris: Iterable[str]) -> list[Path]:

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 from skillopt import __version__
 from skillopt.errors import SkillOptError, UsageError, suggest
 from skillopt.mcp import resources
-from skillopt.mcp.place import Denied, find_place, paths_of
+from skillopt.mcp.place import Denied, find_project, paths_of
 from skillopt.mcp.tools import TOOLS, McpTool
 from skillopt.mcp.work import CommandRunner
 from skillopt.process import Finished
@@ -203,10 +203,10 @@ class ToolServer:
                 f" {tool.switch}."
             )
         named = given.get("project")
-        place = find_place(named if isinstance(named, str) else None, roots, self.project)
-        arguments = tool.read(given, place)
+        project = find_project(named if isinstance(named, str) else None, roots, self.project)
+        arguments = tool.read(given, project)
         if tool.answer is not None:
-            result = await asyncio.to_thread(tool.answer, arguments, place.project)
+            result = await asyncio.to_thread(tool.answer, arguments, project)
             return ToolAnswer(status="ok", result=self.scrubber.scrub_json(result))
         count = 0
 
@@ -216,7 +216,7 @@ class ToolServer:
             await ctx.session.report_progress(count, None, redact_patterns(self.scrubber.scrub(line)))
 
         done = await self.runner.run(
-            tool.line(arguments), place.project, is_long=tool.is_long, environ=self.environ, tell=tell
+            tool.line(arguments), project, is_long=tool.is_long, environ=self.environ, tell=tell
         )
         if done is None:
             return ToolAnswer(status="interrupted", messages=[_CLOSING])
@@ -264,7 +264,7 @@ class ToolServer:
 
     def _project(self, roots: Sequence[Path]) -> Path:
         try:
-            return find_place(None, roots, self.project).project
+            return find_project(None, roots, self.project)
         except UsageError as error:
             raise self._invalid(error) from error
 

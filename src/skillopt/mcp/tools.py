@@ -33,7 +33,7 @@ from skillopt.mcp.arguments import (
     TrainArguments,
     UndoArguments,
 )
-from skillopt.mcp.place import Denied, ProjectPlace
+from skillopt.mcp.place import Denied
 from skillopt.mcp.resources import run_rows
 
 
@@ -69,14 +69,14 @@ class McpTool:
             if key in schema
         }
 
-    def read(self, given: Mapping[str, Any], place: ProjectPlace) -> Arguments:
+    def read(self, given: Mapping[str, Any], project: Path) -> Arguments:
         """The arguments of a call. Raises `Denied` for what is a person's to say, and `UsageError` where an
         argument is unknown, missing or of another kind.
         """
         self._check_names(given)
         try:
             return self.takes.model_validate(
-                {name: value for name, value in given.items() if value is not None}, context=place
+                {name: value for name, value in given.items() if value is not None}, context=project
             )
         except ValidationError as error:
             faults = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
