@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from _cancelled import DEAF, POLITE
 from skillopt.errors import Fault
 from skillopt.files import remove
 from skillopt.process import _reaper, minimal_env, run_process
@@ -197,3 +198,64 @@ def test_the_guard_of_a_dead_trainer_also_removes_read_only_folders() -> None:
         assert not folder.exists()
     finally:
         remove(folder)
+
+
+async def started(code: str, *arguments: str, grace: float) -> asyncio.Future[Any]:
+    """A program that has begun."""
+    ready = asyncio.Event()
+    argv = [sys.executable, "-I", "-S", "-c", code, *arguments]
+    how: Any = {"input": None, "env": minimal_env(), "cwd": None, "timeout": 60, "grace": grace}
+    running = asyncio.ensure_future(run_process(argv, heard=lambda data: ready.set(), **how))
+    await asyncio.wait_for(ready.wait(), 20)
+    return running
+
+
+async def ended(running: asyncio.Future[Any]) -> float:
+    """How long a cancelled program took to end."""
+    begun = time.monotonic()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    return time.monotonic() - begun
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize(
+    ("code", "grace", "least", "most", "closes"),
+    [(POLITE, 20, 0, 15, True), (POLITE, 0, 0, 10, False), (DEAF, 0.3, 0.3, 10, False)],
+    ids=["polite", "without grace", "deaf"],
+)
+async def test_a_cancelled_program_may_close_what_it_has_open_within_its_grace(
+    tmp_path: Path, code: str, grace: float, least: float, most: float, closes: bool
+) -> None:
+    note = tmp_path / "note"
+    assert least <= await ended(await started(code, str(note), grace=grace)) < most
+    assert (note.read_text() if note.exists() else "") == ("closed" if closes else "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+async def test_a_program_may_close_too_when_it_is_cancelled_before_we_know_that_it_runs(
+    tmp_path: Path,
+) -> None:
+    note, ready = tmp_path / "note", tmp_path / "ready"
+    code = POLITE.replace("time.sleep(60)", "open(sys.argv[2], 'w').close(); time.sleep(60)")
+    argv = [sys.executable, "-I", "-S", "-c", code, str(note), str(ready)]
+    running = asyncio.ensure_future(
+        run_process(argv, input=None, env=minimal_env(), cwd=None, timeout=60, grace=20)
+    )
+    for _ in range(2):  # it is started, and its pipes are not connected yet
+        await asyncio.sleep(0)
+    deadline = time.monotonic() + 20
+    while not ready.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)  # noqa: ASYNC251 - the loop stands still meanwhile, as on a busy machine
+    await ended(running)
+    assert note.read_text() == "closed"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+async def test_a_second_cancellation_does_not_wait() -> None:
+    running = await started(DEAF, grace=60)
+    running.cancel()
+    await asyncio.sleep(0.1)
+    assert not running.done()
+    assert await ended(running) < 10

@@ -5,99 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from _cancelled import DEAF, POLITE
 from mcp_server._client import processes_of
 from skillopt.errors import UsageError
 from skillopt.mcp.work import CommandRunner, program
-from skillopt.process import Finished, minimal_env, run_process
+from skillopt.process import Finished
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-POLITE = """
-import signal, sys, time
-signal.signal(signal.SIGINT, lambda *_: (open(sys.argv[1], "w").write("closed"), sys.exit(130)))
-print("ready", file=sys.stderr, flush=True)
-time.sleep(60)
-"""
-DEAF = (
-    "import signal, sys, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('ready', file=sys.stderr,"
-    " flush=True); time.sleep(60)"
-)
-
-
-async def started(code: str, *arguments: str, grace: float) -> asyncio.Future[Any]:
-    """A program that has begun."""
-    ready = asyncio.Event()
-    argv = [sys.executable, "-I", "-S", "-c", code, *arguments]
-    running = asyncio.ensure_future(
-        run_process(
-            argv,
-            input=None,
-            env=minimal_env(),
-            cwd=None,
-            timeout=60,
-            grace=grace,
-            heard=lambda data: ready.set(),
-        )
-    )
-    await asyncio.wait_for(ready.wait(), 20)
-    return running
-
-
-async def ended(running: asyncio.Future[Any]) -> float:
-    """How long a cancelled program took to end."""
-    begun = time.monotonic()
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    return time.monotonic() - begun
-
-
-async def test_a_cancelled_program_may_close_what_it_has_open(tmp_path: Path) -> None:
-    note = tmp_path / "note"
-    assert await ended(await started(POLITE, str(note), grace=20)) < 15
-    assert note.read_text() == "closed"
-
-
-async def test_a_program_may_close_too_when_it_is_cancelled_before_we_know_that_it_runs(
-    tmp_path: Path,
-) -> None:
-    note, ready = tmp_path / "note", tmp_path / "ready"
-    code = POLITE.replace("time.sleep(60)", "open(sys.argv[2], 'w').close(); time.sleep(60)")
-    argv = [sys.executable, "-I", "-S", "-c", code, str(note), str(ready)]
-    running = asyncio.ensure_future(
-        run_process(argv, input=None, env=minimal_env(), cwd=None, timeout=60, grace=20)
-    )
-    for _ in range(2):  # it is started, and its pipes are not connected yet
-        await asyncio.sleep(0)
-    deadline = time.monotonic() + 20
-    while not ready.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)  # noqa: ASYNC251 - the loop stands still meanwhile, as on a busy machine
-    await ended(running)
-    assert note.read_text() == "closed"
-
-
-async def test_without_grace_a_cancelled_program_is_ended_at_once(tmp_path: Path) -> None:
-    note = tmp_path / "note"
-    await ended(await started(POLITE, str(note), grace=0))
-    assert not note.exists()
-
-
-async def test_a_program_that_does_not_listen_is_ended_after_the_grace() -> None:
-    assert 0.3 <= await ended(await started(DEAF, grace=0.3)) < 10
-
-
-async def test_a_second_cancellation_does_not_wait() -> None:
-    running = await started(DEAF, grace=60)
-    running.cancel()
-    await asyncio.sleep(0.1)
-    assert not running.done()
-    assert await ended(running) < 10
 
 
 @dataclass
