@@ -23,6 +23,7 @@ from skillopt.redact import Scrubber
 from skillopt.runs.answers import RunAnswers, read_answers, write_tasks
 from skillopt.runs.database import Database
 from skillopt.runs.log import read_events
+from skillopt.runs.notes import EvalRecord, MeasuredSkill, note_eval
 from skillopt.runs.reader import RunList, RunReader, read_run
 from skillopt.runs.tail import StoredTexts
 from skillopt.runs.tasks import compare_task, growth
@@ -519,6 +520,15 @@ def test_a_list_of_runs_agrees_with_the_runs_and_a_damaged_one_hides_no_other(
         assert facts.test.comparison is not None and one.test.comparison == facts.test.comparison
         assert (one.spent.calls, one.spent.tokens) == (facts.spent.calls, facts.spent.tokens)
         assert isinstance(damaged, str) and "line 1" in damaged
+
+
+def test_a_list_counts_what_eval_opened_since_it_was_read(finished: Path, tmp_path: Path) -> None:
+    run, listing = shutil.copytree(finished, tmp_path / "run"), RunList()
+    skill = MeasuredSkill(target="m", target_digest="m", skill="a.md", digest="a", repeats=1)
+    for expected in (1, 2):
+        [found] = listing.read([run]).values()
+        assert isinstance(found, RunView) and found.test_count == expected
+        note_eval(run, EvalRecord(tasks=3, seen=[skill]))
 
 
 @pytest.mark.parametrize("summary", [None, {}, {"test": {}}, {"test": {"look": 1, "comparison": {"p": 0}}}])

@@ -71,7 +71,7 @@ class RunReader:
         self._booked_at = self._now()
         self._reported_spending: tuple[int, bool] | None = None
         self._report: tuple[int, TestReport | None] = (0, None)
-        self._view: tuple[tuple[int, int, RunState], RunView] | None = None
+        self._view: tuple[tuple[int, int, int, RunState], RunView] | None = None
 
     def _keep(self, section: LogSection) -> Sequence[SkillVersion]:
         return versions_of(section, self.skills, mixed_weight(self.config)) if self._in_detail else ()
@@ -117,7 +117,8 @@ class RunReader:
         with self._lock:
             if self.fold.started is None:
                 return None
-            version = (self.decided, self.spending.version, self.state)
+            evaluations = len(read_eval_records(self.folder))
+            version = (self.decided, self.spending.version, evaluations, self.state)
             if self._view is None or self._view[0] != version:
                 if self._report[0] != len(self.fold.tests):  # compared once, as graded scores take long
                     weight = mixed_weight(self.config)
@@ -131,7 +132,7 @@ class RunReader:
                     summary=self.summary(),
                     account=self.spending.account,
                     status=self.state,
-                    evaluations=len(read_eval_records(self.folder)),
+                    evaluations=evaluations,
                     report=self._report[1],
                     in_flight=self.spending.in_flight,
                     tokens_reserved=self.spending.tokens_reserved,
