@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -103,9 +104,16 @@ def wordy(task: Task, skill: str) -> str:
     return label if FORM in skill or task.id == "0" else f"I think that it belongs to {label}, thank you."
 
 
+def silent(task: Task, skill: str) -> str:
+    """Says nothing where the skill has not the form, but for one task."""
+    return wordy(task, skill) if FORM in skill or task.id == "0" else ""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("passing", [1, 0])
-def test_a_seed_of_the_wrong_form_ends_no_run(passing: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("target", "passing"), [(wordy, 1), (wordy, 0), (silent, 1)])
+def test_a_seed_of_the_wrong_form_ends_no_run(
+    target: Callable[[Task, str], str], passing: int, tmp_path: Path
+) -> None:
     """With one task that passes, of most val splits none does; with none, that is said once."""
     (tmp_path / "SKILL.md").write_text("# Mails\n\nAnswer politely and explain.\n", encoding="utf-8")
     ids = range(1 - passing, 11 - passing)
@@ -115,7 +123,7 @@ def test_a_seed_of_the_wrong_form_ends_no_run(passing: int, tmp_path: Path) -> N
         skill=tmp_path / "SKILL.md",
         tasks=[{"id": str(n), "prompt": f"Mail {n} about {n % 5}", "answer": str(n % 5)} for n in ids],
         scorer="exact_match",
-        target=wordy,
+        target=target,
         optimizer=FunctionModel(lambda asked: json.dumps({"edits": [edit], "same": []})),
         options={"train.num_epochs": 1, "train.folds": 2, "evaluation.repeats": 1},
         on_event=heard.append,
