@@ -21,8 +21,7 @@ from skillopt.runs.view import RunView
 from skillopt.train.claim import TestReport
 from skillopt_webui.render.run import hero
 from skillopt_webui.render.stairs import stairs
-from skillopt_webui.report import page
-from skillopt_webui.report.markdown import summary
+from skillopt_webui.report import page, summary
 
 FEW = ("env.train_cases=24", "env.val_cases=12", "env.test_cases=8", "train.num_epochs=1")
 COLOURS = {"good": "32", "warn": "33", "bad": "31", "plain": "2"}
