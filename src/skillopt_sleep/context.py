@@ -144,16 +144,16 @@ _LEAVING = ".removed-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cleaned:
+class Cleanup:
     """What was taken away, or would be: proposals by id, run folders of nights, and the bytes they hold."""
 
     proposals: tuple[str, ...]
     folders: tuple[Path, ...]
-    size: int
+    bytes: int
     notes: tuple[str, ...]
 
 
-def clean(context: NightContext, *, before: datetime, dry: bool = False) -> Cleaned:
+def clean(context: NightContext, *, before: datetime, dry: bool = False) -> Cleanup:
     """Take away what was decided and ended before this time, of all projects. Nothing that is open, and no
     adoption that could be undone.
 
@@ -182,7 +182,7 @@ def clean(context: NightContext, *, before: datetime, dry: bool = False) -> Clea
             size += sum(map(_size, found))
             _remove(() if dry else [*found, *home.store.home.glob(f"{_LEAVING}*")])
             home.store.forget(() if dry else ids)
-    return Cleaned(proposals=tuple(ids), folders=tuple(folders), size=size, notes=tuple(notes))
+    return Cleanup(proposals=tuple(ids), folders=tuple(folders), bytes=size, notes=tuple(notes))
 
 
 def _run_folders(kept: ProjectHome, before: datetime) -> Iterator[Path]:

@@ -16,11 +16,11 @@ from skillopt.skill.steering import SteeringCheck, TextOrigins
 from skillopt_sleep.judgement import EditEvidence, Judgement
 from skillopt_sleep.plan import NightTarget, SkillOutcome
 from skillopt_sleep.proposal import Decision, Kind, ProposedEdit, ProposedFile
-from skillopt_sleep.requests import folded
 from skillopt_sleep.settings import NightSettings
 from skillopt_sleep.targets import SkillPlaces, path_for, refuse_unless_it_fits, target_of
 from skillopt_sleep.tasks import Suggestion
 from skillopt_sleep.texts import learned, merge
+from skillopt_sleep.wording import folded
 
 MOST = 12
 """Suggestions of a night, those from most sessions first."""

@@ -11,26 +11,26 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from skillopt.errors import BudgetSpent
 from skillopt.models.port import Model
 from skillopt.process.waiting import together
-from skillopt.runs.words import count
 from skillopt.tasks.judge import Judge
 from skillopt.tasks.task import Split
 from skillopt.transcripts.session import RecordedSession
-from skillopt_sleep.measures import (
+from skillopt_sleep.labels import (
     Label,
-    Measure,
+    SplitOf,
     clean_requests,
-    earlier_label,
-    label,
-    measure_kind,
-    measure_task,
+    label_kinds,
+    session_names,
+    title_of,
+    train_requests,
 )
+from skillopt_sleep.measures import Measure, measure_kind, measure_task
 from skillopt_sleep.plan import NightInput
 from skillopt_sleep.readings import SessionReading, reading_of
 from skillopt_sleep.requests import (
@@ -38,27 +38,22 @@ from skillopt_sleep.requests import (
     PastRequest,
     RequestOutcome,
     in_worktree,
-    kinds,
-    normal,
-    opening,
     requests_of,
     wishes_of,
 )
 from skillopt_sleep.scorer import Guards, guards_of, lines_of_work
 from skillopt_sleep.settings import NightSettings
 from skillopt_sleep.tasks import NightTask, Suggestion, balanced, split_of, standing_of
+from skillopt_sleep.wording import kinds, normal
 
 MIN_SESSIONS = 2
 """Sessions a kind must come from to recur."""
 _SOON = timedelta(hours=1)
 """A request that comes again in a new session within this time was not answered the first time."""
-_MOST_ASKED = 24
-"""Kinds that a model is asked about at most, those from most sessions first."""
 _WORST_FIRST: Mapping[RequestOutcome, int] = {
     **{"redone": 0, "corrected": 0, "abandoned": 1},
     **{"unknown": 1, "accepted": 2},
 }
-_SplitOf = Callable[[str], Split]
 _KEPT = 20_000
 _MOST_OBJECTIONS = 5
 _MOST_WISHES = 10
@@ -108,7 +103,7 @@ async def mine(
     known = [(session, found) for session, found in read if found is not None]
     groups = _kinds(known, titles or {}, personal, states, find)
     split = _splits(groups, remembered, settings)
-    labels, notes = await _labels(groups, model, split, remembered)
+    labels, notes = await label_kinds(groups, model, split, remembered)
     measured = await together(
         *(_mined(group, label, split, judge, states) for group, label in zip(groups, labels, strict=True))
     )
@@ -172,7 +167,7 @@ def _kinds(
             for request in group:
                 waits = bool(request.corrections) and not lasts
                 states.note(request.session.name, WAITS if waits else _ENDS[request.outcome])
-            if lasts or len(_sessions(group)) >= MIN_SESSIONS:
+            if lasts or len(session_names(group)) >= MIN_SESSIONS:
                 groups.append(_with_repeats(group))
     return sorted(groups, key=lambda group: (group[0].session.project, min(one.form for one in group)))
 
@@ -201,7 +196,7 @@ def _with_repeats(group: Sequence[PastRequest]) -> list[PastRequest]:
 
 def _splits(
     groups: Iterable[Sequence[PastRequest]], remembered: Sequence[NightTask], settings: NightSettings
-) -> _SplitOf:
+) -> SplitOf:
     """The splits of the night's requests by form; of any other form by its hash."""
     pins = {task.id: task.split for task in remembered}
     by_skill: dict[str, dict[str, str]] = defaultdict(dict)
@@ -222,60 +217,19 @@ def _only_skill(skills: tuple[str, ...]) -> str:
     return skills[0] if len(skills) == 1 else ""
 
 
-def _train(group: Sequence[PastRequest], split: _SplitOf) -> list[PastRequest]:
-    return [one for one in group if split(one.form) == "train"]
-
-
 def _id(one: PastRequest) -> str:
     return "m-" + hashlib.sha256(f"{one.session.project}\0{one.form}".encode()).hexdigest()[:12]
-
-
-async def _labels(
-    groups: Sequence[list[PastRequest]], model: Model | None, split: _SplitOf, remembered: Sequence[NightTask]
-) -> tuple[list[Label | None], list[str]]:
-    """What a model says of each kind, None where it was not asked or not understood; and that in words."""
-    if model is None:
-        return [None] * len(groups), []
-    labels = [None if _train(group, split) else earlier_label(group, remembered) for group in groups]
-    # What needs the repository every time cannot be replayed, and what nobody reacted to cannot be measured:
-    # neither is worth a call.
-    worth = [
-        place
-        for place, group in enumerate(groups)
-        if not all(one.needs for one in group)
-        and any(one.accepted or one.rejected for one in group)
-        and _train(group, split)
-    ]
-    worth.sort(key=lambda place: (-len(_sessions(groups[place])), place))
-    lost: Counter[str] = Counter()
-
-    async def ask(place: int) -> None:
-        try:
-            labels[place] = await label(model, _title(groups[place]), _train(groups[place], split))
-        except BudgetSpent:
-            lost["tonight's allowance for mining was spent before they were asked about"] += 1
-        else:
-            if labels[place] is None:
-                lost["the model's replies about them could not be used"] += 1
-
-    await together(*(ask(place) for place in worth[:_MOST_ASKED]))
-    if len(worth) > _MOST_ASKED:
-        lost[f"a model is asked about {_MOST_ASKED} kinds at most"] += len(worth) - _MOST_ASKED
-    return labels, [
-        f"{count(number, 'kind')} of {len(worth)} mined by your own words alone: {why}."
-        for why, number in sorted(lost.items())
-    ]
 
 
 async def _mined(
     group: Sequence[PastRequest],
     label: Label | None,
-    split: _SplitOf,
+    split: SplitOf,
     judge: Judge | None,
     states: _SessionStates,
 ) -> tuple[list[NightTask], list[Suggestion]]:
     """The tasks of a kind, or suggestions where there is none and something to say."""
-    title = label.title if label is not None and label.title else _title(group)
+    title = label.title if label is not None and label.title else title_of(group)
     forms: dict[str, list[PastRequest]] = defaultdict(list)
     for one in group:
         forms[one.form].append(one)
@@ -287,7 +241,7 @@ async def _mined(
         of_kind = await measure_kind(group, label, judge)
     except BudgetSpent:  # a rubric that could not be tried is none
         of_kind = await measure_kind(group, label, None)
-    clean = {} if label is None else clean_requests(label, _train(group, split))
+    clean = {} if label is None else clean_requests(label, train_requests(group, split))
     # Without its greeting a request may be one that decides: tonight, or whenever it is asked so.
     clean = {form: text for form, text in clean.items() if split(normal(text)) == "train"}
     for form, same in sorted(forms.items()):
@@ -331,7 +285,7 @@ def _task(
         outcome=min((one.outcome for one in same), key=_WORST_FIRST.__getitem__),
         skills=_unique(skill for one in same for skill in one.session.skills),
         # Of a train task those first in which what is quoted of it was said.
-        sessions=_sessions([*(one for one in same[::-1] if one.corrections), *same[::-1]]),
+        sessions=session_names([*(one for one in same[::-1] if one.corrections), *same[::-1]]),
         checks=tuple(rule.as_json() for rule in measure.checks),
         rubric=measure.rubric,
         formal=measure.formal,
@@ -342,16 +296,6 @@ def _task(
         worktree=same[-1].worktree,
         form_alone=not (guards.lines or measure.tells),
     )
-
-
-def _title(group: Sequence[PastRequest]) -> str:
-    """What the requests of a kind begin with; never more, as a title must not tell a held-out one."""
-    begins = Counter(opening(one.form) or one.form.split()[0] for one in group)
-    return max(sorted(begins), key=lambda words: begins[words])
-
-
-def _sessions(group: Iterable[PastRequest]) -> tuple[str, ...]:
-    return _unique(one.session.name for one in group)
 
 
 def _unique(items: Iterable[str]) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -11,23 +10,20 @@ from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field, ValidationError
 
+from skillopt.changes import StoredRecord
 from skillopt.errors import UsageError
 from skillopt.files import write_bytes
 from skillopt.skill.steering import TextOrigins
 from skillopt.tasks.task import Split, Task
 from skillopt.transcripts.session import Harvest, RecordedSession
 from skillopt_sleep.judgement import Cost, EditEvidence, Judgement, total_cost
-from skillopt_sleep.requests import PASTED, pasted
 from skillopt_sleep.tasks import NightTask, Standing, Suggestion
+from skillopt_sleep.wording import own_words
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _KeptRecord(_Record):
+class _KeptRecord(StoredRecord):
     """A record that is a file of the night's folder."""
 
     FILE: ClassVar[str]
@@ -38,7 +34,7 @@ class _KeptRecord(_Record):
         write_bytes(folder / self.FILE, f"{text}\n".encode("utf-8", "replace"), mode=0o600)
 
 
-class EarlierSkill(_Record):
+class EarlierSkill(StoredRecord):
     """What a slow update looks back to: the text before the oldest adopted night, and tasks since."""
 
     night: int
@@ -47,7 +43,7 @@ class EarlierSkill(_Record):
     tasks: tuple[NightTask, ...]
 
 
-class SkillOutcome(_Record):
+class SkillOutcome(StoredRecord):
     """What training came to for one skill; without edits there is nothing to propose."""
 
     claim: str
@@ -68,7 +64,7 @@ class SkillOutcome(_Record):
         return bool(self.edits) and self.judgement.action == "accept"
 
 
-class NightTarget(_Record):
+class NightTarget(StoredRecord):
     """One skill, or our block of a memory file, with the tasks that are to make it better."""
 
     name: str
@@ -78,7 +74,7 @@ class NightTarget(_Record):
     """The file as it is; None where there is none yet."""
     seed: str
     """What training starts from: the file's text, a new page, or our block of a memory file."""
-    files: dict[str, str] = {}
+    files: dict[str, str] = Field(default_factory=dict)
     """The references of the skill's folder as they are, by path: they are trained with it."""
     tasks: tuple[NightTask, ...]
     beside: str = ""
@@ -150,7 +146,7 @@ class NightPlan(_KeptRecord):
     number: int
     started: datetime
     sessions: int
-    seen: dict[str, int] = {}
+    seen: dict[str, int] = Field(default_factory=dict)
     """The sessions by name, and how many turns of each."""
     next_since: datetime | None
     terms: str
@@ -162,7 +158,7 @@ class NightPlan(_KeptRecord):
     """Tasks of skills that have too few of them yet; another night uses them."""
     notes: tuple[str, ...] = ()
     suggestions: tuple[Suggestion, ...] = ()
-    states: dict[str, int] = {}
+    states: dict[str, int] = Field(default_factory=dict)
     """What became of the sessions, each counted once."""
     mining: Cost | None = None
     """What asking a model about the sessions took; None where none was asked."""
@@ -232,38 +228,6 @@ class PinnedSessions(_KeptRecord):
             if (then := self.sessions.get(session.name)) is not None
         )
         return replace(found, next_since=self.next_since), same
-
-
-_QUOTED = re.compile(
-    r"^[ \t]*>[^\n]*$|\"[^\"\n]{40,}\"|“[^”\n]{40,}”|<!--.*?(?:-->|\Z)", re.MULTILINE | re.DOTALL
-)
-_INTRODUCED = re.compile(
-    r"(?:\b(?-i:[A-Z]{3,}(?:[ -][A-Z]{3,})+)|\b(?:says?|said|reads?|output|message|error|note|log|file|readme"
-    r"|doc\w*|text|this|following|result|page|ticket|issue|comment|mail|diff|from \w+))\s*:(?!/)",
-    re.IGNORECASE,
-)
-_TYPED_LINE = 400
-"""Characters of a line that a person types; a longer one was written elsewhere."""
-
-
-def own_words(text: str) -> tuple[str, str]:
-    """The words of a turn that the person surely typed, and the rest of it."""
-    words, material = pasted(text)
-    foreign = [material, *_QUOTED.findall(words)]
-    typed: list[str] = []
-    is_introduced = False
-    for line in _QUOTED.sub("\n", words).splitlines():
-        found = _INTRODUCED.search(line)
-        if is_introduced or PASTED.match(line) or len(line) > _TYPED_LINE:
-            foreign.append(line)
-        elif found is not None:
-            typed.append(line[: found.start()])
-            foreign.append(line[found.start() :])
-            is_introduced = True
-        else:
-            typed.append(line)
-            is_introduced = line.rstrip().endswith(":")
-    return "\n".join(typed), "\n".join(filter(None, foreign))
 
 
 def origins_of(

@@ -10,8 +10,7 @@ from dataclasses import replace
 from itertools import cycle
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
+from skillopt.changes import StoredRecord
 from skillopt.errors import ScoringError, TaskError
 from skillopt.tasks.judge import Judge
 from skillopt.tasks.rollout import Score, Trajectory
@@ -20,7 +19,7 @@ from skillopt.tasks.scorers.checks import Checks, read_rules
 from skillopt.tasks.scorers.judge import judged_score
 from skillopt.tasks.scorers.rules import CheckedWork, Rule
 from skillopt.tasks.task import Task
-from skillopt_sleep.requests import words_of
+from skillopt_sleep.wording import words_of
 from skillopt_sleep.worktrees import TESTS, WORKTREE, record_of_rollout
 
 MOST_CRITERIA = 8
@@ -131,10 +130,8 @@ _PREFIX = 6
 """Letters by which words are compared, so that endings do not count."""
 
 
-class Guards(BaseModel):
+class Guards(StoredRecord):
     """What an answer to a task must be beside its measure. `least` of the `words` make it about the task."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     words: tuple[str, ...] = ()
     least: int = 0

@@ -12,26 +12,25 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
+from skillopt.changes import StoredRecord
 from skillopt.errors import UsageError
 from skillopt.files import lock_privately, write_json
 from skillopt_sleep.plan import EarlierSkill, NightPlan, NightTarget
 from skillopt_sleep.proposal import Decision
 from skillopt_sleep.readings import Readings
-from skillopt_sleep.requests import normal
 from skillopt_sleep.settings import NightSettings
 from skillopt_sleep.store import Store
 from skillopt_sleep.tasks import NightTask
+from skillopt_sleep.wording import normal
 
 COMPARED = 20
 """Past tasks that are kept for the comparison, the newest."""
 
 
-class ProjectState(BaseModel):
+class ProjectState(StoredRecord):
     """What nights remember of a project. `open` is the number of a night that has not ended."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     version: int = 2
     project: str

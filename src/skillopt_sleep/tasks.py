@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from skillopt.changes import StoredRecord
 from skillopt.runs.words import count
 from skillopt.tasks.scorers.checks import read_rules
 from skillopt.tasks.scorers.rules import Rule
@@ -25,10 +24,8 @@ _OBJECTION, _ACCEPTED = 300, 800
 Standing = Literal["ready", "unverified", "suggestions"]
 
 
-class NightTask(BaseModel):
+class NightTask(StoredRecord):
     """One request that can be asked again. All of it is redacted text."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: str
     kind: str
@@ -86,10 +83,8 @@ class NightTask(BaseModel):
         )
 
 
-class Suggestion(BaseModel):
+class Suggestion(StoredRecord):
     """A wish of the person's that nobody could measure: adopted one by one, as such."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: str
     """Title of the kind of request it was said of."""

@@ -18,10 +18,11 @@ from skillopt.files import as_usage_error, check_writable, write_json
 from skillopt.tasks.scorers.checks import read_rules
 from skillopt.tasks.scorers.rules import Rule
 from skillopt.tasks.task import Split
-from skillopt_sleep.requests import RequestOutcome, normal
+from skillopt_sleep.requests import RequestOutcome
 from skillopt_sleep.scorer import criteria_of
 from skillopt_sleep.settings import NightSettings
 from skillopt_sleep.tasks import NightTask, split_of
+from skillopt_sleep.wording import normal
 
 MOST_BYTES = 50_000_000
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")

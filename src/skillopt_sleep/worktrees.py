@@ -24,9 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from skillopt.agents import skill_folders
+from skillopt.changes import StoredRecord
 from skillopt.errors import Fault
 from skillopt.messages import Tool
 from skillopt.process import ask_process, git_env, run_process
@@ -125,14 +126,12 @@ def _command(arguments: str) -> str:
     return " ".join(map(str, command)) if isinstance(command, list) else str(command)
 
 
-class Worktree(BaseModel):
+class Worktree(StoredRecord):
     """The state of a repository: a commit, and the text of files that were not as committed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     repository: str
     commit: str
-    files: dict[str, str] = {}
+    files: dict[str, str] = Field(default_factory=dict)
     tests: str = ""
     """The command that ran the tests when the work was accepted."""
 

@@ -13,7 +13,7 @@ from skillopt_sleep.context import NightContext
 from skillopt_sleep.gather import read_sessions
 from skillopt_sleep.plan import NightInput
 from skillopt_sleep.readings import Reaction, ReadTurn, SessionReading
-from skillopt_sleep.requests import pasted
+from skillopt_sleep.wording import pasted
 
 _WORDS: Mapping[Reaction, str] = {
     "abandoned": r"never ?mind|forget it",

@@ -47,10 +47,10 @@ async def test_what_is_decided_goes_and_what_is_open_or_can_be_undone_stays(tmp_
     person.skill.write_text(SKILL)
     waiting = await night(person, RULE)
     runs = sorted(path for number in (1, 2, 3) for path in kept.night(number).iterdir() if path.is_dir())
-    assert clean(person.around(), before=NOW - timedelta(days=1)).size == 0, "nothing is that old"
+    assert clean(person.around(), before=NOW - timedelta(days=1)).bytes == 0, "nothing is that old"
 
     seen = clean(person.around(), before=LATER, dry=True)
-    assert (seen.proposals, sorted(seen.folders)) == ((discarded,), runs) and seen.size > 1000
+    assert (seen.proposals, sorted(seen.folders)) == ((discarded,), runs) and seen.bytes > 1000
     assert all(path.is_dir() for path in runs), "a look takes nothing away"
 
     state = kept.load()

@@ -28,11 +28,13 @@ from skillopt.tasks.splits import Splits
 from skillopt.testing import FunctionModel
 from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
-from skillopt_sleep.measures import demands, label_messages, only_removes_words
+from skillopt_sleep.labels import label_messages, only_removes_words
+from skillopt_sleep.measures import demands
 from skillopt_sleep.plan import NightInput
-from skillopt_sleep.requests import RequestOutcome, kinds, normal
+from skillopt_sleep.requests import RequestOutcome
 from skillopt_sleep.settings import NightSettings
 from skillopt_sleep.tasks import NightTask, split_of
+from skillopt_sleep.wording import kinds, normal
 
 SECTION = Rule("section_present", "Key Risks")
 EVEN = NightSettings(val_fraction=0.5)

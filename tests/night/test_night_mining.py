@@ -74,7 +74,7 @@ async def test_what_no_rule_can_say_is_learned_by_a_rubric_that_the_judge_applie
         return reading()(call)
 
     async with LoopbackProvider(answer) as provider:
-        assert (await gather(vague.around(), None)).mined.tasks == (), (
+        assert (await gather(vague.around(), None)).tasks == (), (
             "without a model there is nothing to measure by"
         )
         ended = await night(vague, provider)

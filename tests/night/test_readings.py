@@ -19,7 +19,8 @@ from skillopt.testing import FunctionModel
 from skillopt_sleep import Roles, gather, mining, preview, run_night
 from skillopt_sleep.gather import lines_of
 from skillopt_sleep.readings import Readings, read_with_model, unread
-from skillopt_sleep.requests import normal, pasted, requests_of
+from skillopt_sleep.requests import requests_of
+from skillopt_sleep.wording import normal, pasted
 
 CORPUS = Path(__file__).with_name("data") / "reactions.tsv"
 DIFF = "diff --git a/{0}.py b/{0}.py\n@@ -1 +1 @@\n-def {0}(): ...\n+def {0}(value): ...\n"

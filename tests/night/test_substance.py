@@ -118,7 +118,7 @@ async def test_the_honest_edit_is_accepted_verified_and_told_in_the_persons_word
     assert ended.proposal is not None and target.ended.judgement.verified
     assert (target.ended.judgement.before, target.ended.judgement.after) == (0.0, 1.0)
     (edit,) = target.ended.edits
-    assert edit.evidence.quotes == ('No, you forgot the "Blockers" section.',) and edit.evidence.sessions
+    assert edit.quotes == ('No, you forgot the "Blockers" section.',) and edit.sessions
     page = (
         NightHome(folder=tmp_path / ".skillopt-sleep").store.folder(ended.proposal.id) / "proposal.md"
     ).read_text()

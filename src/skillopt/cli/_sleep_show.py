@@ -15,7 +15,7 @@ from skillopt.cli._console import echo
 from skillopt.runs import words
 from skillopt.skill.diff import print_coloured
 from skillopt.transcripts.session import Harvest, RecordedSession
-from skillopt_sleep import Cleaned, NightContext, NightResult, Preview, project_id
+from skillopt_sleep import Cleanup, NightContext, NightResult, Preview, project_id
 from skillopt_sleep.adoption import AdoptionResult
 from skillopt_sleep.plan import NightPlan
 from skillopt_sleep.proposal import Proposal
@@ -340,15 +340,9 @@ def done(shown: Mapping[str, Any]) -> Iterator[str]:
         yield f"  backups lie in {shown['backups']}; `skillopt sleep undo` puts everything back"
 
 
-def cleaned_json(done: Cleaned, *, dry: bool) -> dict[str, Any]:
+def cleaned_json(done: Cleanup, *, dry: bool) -> dict[str, Any]:
     """What was taken away."""
-    return {
-        "dry_run": dry,
-        "proposals": list(done.proposals),
-        "folders": [str(path) for path in done.folders],
-        "bytes": done.size,
-        "notes": list(done.notes),
-    }
+    return {"dry_run": dry, **asdict(done), "folders": list(map(str, done.folders))}
 
 
 def cleaned(shown: Mapping[str, Any]) -> Iterator[str]:

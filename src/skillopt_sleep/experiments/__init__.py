@@ -1,1 +1,0 @@
-"""A deterministic proof of what a night does; its larger relatives lie in `examples/nights`."""
