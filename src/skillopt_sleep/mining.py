@@ -262,7 +262,7 @@ async def _mined(
     if tasks or not wishes:
         return tasks, []
     reason = reasons.most_common(1)[0][0]
-    skills = _unique(skill for one in group for skill in one.session.skills)
+    skills = tuple(dict.fromkeys(skill for one in group for skill in one.session.skills))
     return [], [
         Suggestion(kind=title, wish=wish, reason=reason, sessions=said_in, skills=skills)
         for wish, said_in in list(wishes.items())[:_MOST_WISHES]
@@ -275,7 +275,8 @@ def _task(
     accepted = [text for one in same for text in one.accepted]
     if same[-1].worktree is not None:
         guards = Guards(lines=lines_of_work(same[-1].turn.text, accepted))
-    objections = _unique(one.text for request in reversed(same) for one in reversed(request.corrections))
+    texts = [one.text for request in reversed(same) for one in reversed(request.corrections)]
+    objections = tuple(dict.fromkeys(texts))
     return NightTask(
         id=_id(same[-1]),
         kind=kind,
@@ -283,7 +284,7 @@ def _task(
         prompt=prompt,
         split=split,
         outcome=min((one.outcome for one in same), key=_WORST_FIRST.__getitem__),
-        skills=_unique(skill for one in same for skill in one.session.skills),
+        skills=tuple(dict.fromkeys(skill for one in same for skill in one.session.skills)),
         # Of a train task those first in which what is quoted of it was said.
         sessions=session_names([*(one for one in same[::-1] if one.corrections), *same[::-1]]),
         checks=tuple(rule.as_json() for rule in measure.checks),
@@ -296,7 +297,3 @@ def _task(
         worktree=same[-1].worktree,
         form_alone=not (guards.lines or measure.tells),
     )
-
-
-def _unique(items: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(items))
