@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard._browser import Server, chromium, serving
+from train._world import Trained, train
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -31,6 +32,12 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = Path(named) / "dashboard" if named else tmp_path_factory.mktemp("pictures")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """A run of the simulated world, for reading only."""
+    return train(tmp_path_factory.mktemp("report") / "run")
 
 
 @pytest.fixture(scope="session")

@@ -193,7 +193,6 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.slow
 async def test_page_and_report_draw_the_same_facts_with_the_same_markup(folder: Path) -> None:
     """The parts of the live page stand in the report, letter by letter; before the test is opened its place
     in the chart is empty.
@@ -207,7 +206,6 @@ async def test_page_and_report_draw_the_same_facts_with_the_same_markup(folder: 
     assert 'class="test"' not in stairs(sealed, growth(sealed))
 
 
-@pytest.mark.slow
 def test_a_list_that_is_opened_with_a_run_in_its_address_shows_it_first_and_ticked(tmp_path: Path) -> None:
     folder = tmp_path / "outputs" / "wanted"
     train(folder)

@@ -186,11 +186,9 @@ async def build_comparison(visit: Visit) -> Parts:
     figures = [in_words(one) for one in compared.views]
     drawn = {PROVEN: chip}
     rows = [[name, *(drawn.get(name, str)(one[name]) for one in figures)] for name in figures[0]]
-    settings = [
-        [key, *("–" if value is None else value for value in values)]
-        for key, values in compared.settings.items()
-    ]
-    links = (
+    differing = compared.settings.items()
+    settings = [[key, *("–" if value is None else value for value in values)] for key, values in differing]
+    claims = (
         tag(
             "p",
             tag("a", place.name, href=visit.url("run", run=place.id)),
@@ -205,7 +203,7 @@ async def build_comparison(visit: Visit) -> Parts:
             table("Figures", ("figure", *names), rows),
             tag("h3", "Settings that differ") if settings else "",
             table("Settings that differ", ("key", *names), settings) if settings else "",
-            *links,
+            *claims,
             listed(compared.remarks, cls="remarks") if compared.remarks else soft(""),
         )
     }

@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from _needs import CHROMIUM, needs_chromium
-from report._page import Page
+from dashboard._parser import Page
 from runs._log import SEED, baseline, fold, look, row, six, started, state, step
 from skillopt.cli.report import frame
 from skillopt.events import Checkpoint, Event, Minibatch
