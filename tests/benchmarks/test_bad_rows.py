@@ -5,6 +5,7 @@ trained on. Only a file without any good row is an error.
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -156,6 +157,19 @@ def test_a_damaged_workbook_costs_its_row(tmp_path: Path) -> None:
     told, ids = loaded(TaskLoader(loader.task), data / "dataset.json")
     assert len(ids) == len(loader.problems) == 7
     assert "cannot be opened as a workbook" in told[0]
+
+
+def test_a_workbook_that_grows_beyond_all_measure_when_it_is_unpacked_costs_its_row(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 8)
+    first = sorted((data / "spreadsheet").iterdir())[0]
+    with (
+        zipfile.ZipFile(min(first.glob("*_input.xlsx")), "a", zipfile.ZIP_DEFLATED) as package,
+        package.open("xl/more.xml", "w", force_zip64=True) as part,
+    ):
+        for _ in range(257):
+            part.write(bytes(1 << 20))
+    told, ids = loaded(TaskLoader(SpreadsheetLoader(None, "{preview}").task), data / "dataset.json")
+    assert len(ids) == 7 and "unpacked it is larger than 256 MiB" in told[0]
 
 
 @pytest.mark.parametrize(

@@ -82,9 +82,8 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
         "downloads something and runs it",
         _any(
             r"\b(?:download|fetch|retrieve|grab|pull|curl|wget)\b[^.\n]{0,100}?\b(?:run|execute"
-            r"|source|eval\w*"
-            r"|install|apply|follow|obey) (?:it|them|that|this|the (?:\w+ )?(?:script|file|result"
-            r"|output|installer|binary|program|code|contents?|instructions))\b"
+            r"|source|eval\w*|install|apply|follow|obey) (?:it|them|that|this|the (?:\w+ )?(?:script|file"
+            r"|result|output|installer|binary|program|code|contents?|instructions))\b"
             rf"|\bpipe\b[^.\n]{{0,80}}? (?:in)?to (?:the |a )?(?:{_SHELL}|shell|interpreter)\b"
         ),
         "sentence",
@@ -106,13 +105,11 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
     (
         _GRANTS,
         _any(
-            r"\b(?:(?:never|not|don'?t|without|no need to|instead of)(?: \w+){0,2}?|stop|skip"
-            r"|avoid) (?:ask\w*|wait\w*"
-            rf"|request\w*|prompt\w*|seek\w*|requir\w*|confirm\w*)(?: \w+){{0,3}}? (?:{_ASKED}|first"
-            rf"|{_PEOPLE})\b"
-            rf"|\bwithout (?:asking|(?:\w+ )?(?:{_ASKED}))\b|\bno (?:further )?(?:{_ASKED}) (?:is "
-            rf"|are )?(?:needed"
-            r"|required|necessary)\b|\bauto(?:matically)?[ -]?(?:approve|accept|confirm|grant|allow)\w*"
+            r"\b(?:(?:never|not|don'?t|without|no need to|instead of)(?: \w+){0,2}?|stop|skip|avoid)"
+            r" (?:ask\w*|wait\w*|request\w*|prompt\w*|seek\w*|requir\w*|confirm\w*)(?: \w+){0,3}?"
+            rf" (?:{_ASKED}|first|{_PEOPLE})\b|\bwithout (?:asking|(?:\w+ )?(?:{_ASKED}))\b"
+            rf"|\bno (?:further )?(?:{_ASKED}) (?:is |are )?(?:needed|required|necessary)\b"
+            r"|\bauto(?:matically)?[ -]?(?:approve|accept|confirm|grant|allow)\w*"
             r"|\bbypass\w*|\bcircumvent\w*"
             rf"|\b(?:disabl|turn off|switch off|deactivat|suppress|skip|overrid|remov"
             rf"|ignor)\w*(?: \w+){{0,2}}? {_GUARDS}\b|\btrust (?:all|any|every\w*)\b"
@@ -134,7 +131,8 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
     (
         "changes what runs by itself",
         _any(
-            r"\.git/hooks/\w\S*|\bcore\.(?:hooksPath|sshCommand|pager|editor|fsmonitor)\b|~/\.(?:bash|zsh|profile|zprofile|gitconfig|config/fish)\w*"
+            r"\.git/hooks/\w\S*|\bcore\.(?:hooksPath|sshCommand|pager|editor|fsmonitor)\b"
+            r"|~/\.(?:bash|zsh|profile|zprofile|gitconfig|config/fish)\w*"
         ),
         "text",
     ),
@@ -152,9 +150,8 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
         _SENDS,
         _any(
             r"\b(?:send|upload|forward|transmit|exfiltrate|e-?mail|leak|mirror|post|publish"
-            r"|report)\b[^.\n]{0,80}?"
-            r" (?:to|with|on|at) (?:\S+ ){0,4}?(?:https?://\S+|\S+@\S+|\w*(?:server|webhook|endpoint"
-            r"|service|url"
+            r"|report)\b[^.\n]{0,80}? (?:to|with|on|at) (?:\S+ ){0,4}?(?:https?://\S+|\S+@\S+"
+            r"|\w*(?:server|webhook|endpoint|service|url"
             rf"|address|pastebin|gist|bucket|channel|collector|host|site)s?\b|{HOST})"
         ),
         "words",
@@ -164,10 +161,9 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
         _any(
             rf"\b(?:never|not|don'?t|without|avoid|no need to)(?: \w+){{0,1}}? (?:tell|inform|notify"
             rf"|alert|warn)\w* {_PEOPLE}\b"
-            r"|\b(?:never|not|don'?t|without|avoid)(?: \w+){0,1}? (?:mention|reveal|disclos|report"
-            r"|show|say|explain"
-            r"|log)\w* (?:this|that|it|anything|these|the (?:rule|instruction|step|command|script"
-            r"|line|upload|request|change|note))\b"
+            r"|\b(?:never|not|don'?t|without|avoid)(?: \w+){0,1}? (?:mention|reveal|disclos|report|show|say"
+            r"|explain|log)\w* (?:this|that|it|anything|these|the (?:rule|instruction|step|command"
+            r"|script|line|upload|request|change|note))\b"
             r"|\b(?:nobody|no-?one|no one) (?:has|have|needs?) to (?:know|hear|see|notice|learn)\b"
             r"|\b(?:secretly|covertly|hide|conceal|stealth\w*)\b"
             r"|\b(?:silently|quietly) (?:run|execut|send|post|upload|add|append|install|commit|push"
@@ -180,8 +176,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
         _any(
             r"\b(?:ignor|disregard|forget|overrid|discard)\w*(?: (?:all|any|of|the|your|these|those"
             r"|every)){0,3}(?: (?:previous|prior|above|earlier|preceding|other|system"
-            r"|existing)){0,2} (?:instruction|rule|prompt"
-            r"|message|guideline|guidance|direction|constraint)\w*"
+            r"|existing)){0,2} (?:instruction|rule|prompt|message|guideline|guidance|direction|constraint)\w*"
             r"|\b(?:instruction|rule|guideline)s? (?:above|before)?(?: \w+){0,2}? (?:no longer|don'?t"
             r"|do not) apply\w*"
             r"|\bsystem (?:note|override|notice)\b|\btakes? precedence over\b|\byou are now\b"

@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import re
 import warnings
+import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from skillopt.tasks.template import fill
 
 CATALOGUE = "dataset.json"
 PREVIEW_ROWS, PREVIEW_COLUMNS, PREVIEW_CELL = 5, 20, 40
+_MOST_UNPACKED = 256 << 20
 _ENDINGS = (("_input", "_answer"), ("_init", "_golden"), ("initial", "golden"))
 
 
@@ -146,6 +148,9 @@ def preview(path: Path) -> str:
     with warnings.catch_warnings():
         # openpyxl warns of whatever it could not write back; nothing is written here
         warnings.simplefilter("ignore")
+        with zipfile.ZipFile(path) as package:  # which never gives more of a file than its list says
+            if sum(part.file_size for part in package.infolist()) > _MOST_UNPACKED:
+                raise ValueError(f"unpacked it is larger than {_MOST_UNPACKED >> 20} MiB")
         book = openpyxl().load_workbook(path, read_only=True)
         try:
             return "\n\n".join(_sheet(sheet) for sheet in book.worksheets)
