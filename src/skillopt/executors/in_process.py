@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from skillopt.errors import Fault
 from skillopt.executors.port import ExecutorPlugin, Handle, Result, told
@@ -29,7 +28,8 @@ class InProcess:
 
     async def open(self, make: Callable[[], object]) -> Handle:
         """Make an object in the thread; only there it is touched."""
-        return _Here(self, await self.run(make))
+        made = await self.run(make)
+        return Handle(lambda method, *arguments: self.run(lambda: getattr(made, method)(*arguments)))
 
     async def close(self) -> None:
         """Forget what has not begun. What runs is left to end by itself: a thread cannot be killed."""
@@ -38,18 +38,3 @@ class InProcess:
 
 
 PLUGIN: ExecutorPlugin = InProcess
-
-
-class _Here:
-    def __init__(self, executor: InProcess, made: object) -> None:
-        self._executor = executor
-        self._made: object | None = made
-
-    async def call(self, method: str, *arguments: Any) -> Any:
-        made = self._made
-        if made is None:
-            raise Fault("sandbox", "the handle is closed")
-        return await self._executor.run(lambda: getattr(made, method)(*arguments))
-
-    async def close(self) -> None:
-        self._made = None

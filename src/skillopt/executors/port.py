@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from skillopt.errors import Fault, Kind
@@ -19,16 +19,28 @@ class WorkerLost(Fault):
         super().__init__("spawn", detail)
 
 
-class Handle(Protocol):
+class Handle:
     """An object that lives where the executor put it, such as a game with its state."""
+
+    def __init__(
+        self, call: Callable[..., Awaitable[Any]], end: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """`call` calls a method of the object by its name, `end` lets go of it."""
+        self._call: Callable[..., Awaitable[Any]] | None = call
+        self._end = end
 
     async def call(self, method: str, *arguments: Any) -> Any:
         """What a method of the object returns. Calls of one handle run one after another."""
-        ...
+        if self._call is None:
+            raise Fault("sandbox", "the handle is closed")
+        return await self._call(method, *arguments)
 
     async def close(self) -> None:
         """Let go of the object; never fails, and may be called twice."""
-        ...
+        if self._call is not None:
+            self._call = None
+            if self._end is not None:
+                await self._end()
 
 
 class Executor(Protocol):

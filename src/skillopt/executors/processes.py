@@ -52,9 +52,23 @@ class ProcessPool:
 
     async def open(self, make: Callable[[], object]) -> Handle:
         """Make an object in the process that has least to do; there it stays."""
-        handle = _Elsewhere(self._least_busy(), next(self._numbers))
+        worker, number = self._least_busy(), next(self._numbers)
+
+        async def call(method: str, *arguments: Any) -> Any:
+            return await worker.ask("call", number, method, arguments)
+
+        async def end() -> None:
+            try:
+                with contextlib.suppress(Fault):  # an object that was lost is as good as closed
+                    await worker.ask("close", number)
+            finally:
+                worker.release()
+
+        handle = Handle(call, end)
+        worker.load += 1
+        worker.left -= 1
         try:
-            await handle.make(make)
+            await worker.ask("open", number, make)
         except BaseException:  # also when nobody waits for it any more: it must not stay there
             await handle.close()
             raise
@@ -192,35 +206,6 @@ class _Worker:
         self._background.discard(task)
         if not task.cancelled():
             task.exception()  # whoever asked has heard of it, or does not wait any more
-
-
-class _Elsewhere:
-    """An object in a worker process."""
-
-    def __init__(self, worker: _Worker, number: int) -> None:
-        self._worker = worker
-        self._number = number
-        self._open = True
-        worker.load += 1
-        worker.left -= 1
-
-    async def make(self, make: Callable[[], object]) -> None:
-        await self._worker.ask("open", self._number, make)
-
-    async def call(self, method: str, *arguments: Any) -> Any:
-        if not self._open:
-            raise Fault("sandbox", "the handle is closed")
-        return await self._worker.ask("call", self._number, method, arguments)
-
-    async def close(self) -> None:
-        if not self._open:
-            return
-        self._open = False
-        try:
-            with contextlib.suppress(Fault):  # an object that was lost is as good as closed
-                await self._worker.ask("close", self._number)
-        finally:
-            self._worker.release()
 
 
 async def _talk(process: asyncio.subprocess.Process, body: bytes) -> bytes:

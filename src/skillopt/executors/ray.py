@@ -59,7 +59,15 @@ class RayCluster:
         """Make an object in a worker of its own, which ends with it."""
         ray = await self._open()
         kept = ray.remote(_Kept).options(num_cpus=1, max_restarts=0, max_task_retries=0, name=None).remote()
-        handle = _There(self, ray, kept)
+
+        async def call(method: str, *arguments: Any) -> Any:
+            return await self._answer(kept.call, method, pickled(arguments))
+
+        async def end() -> None:
+            with contextlib.suppress(Exception):  # a cluster that is gone has ended it already
+                ray.kill(kept)
+
+        handle = Handle(call, end)
         try:
             await self._answer(kept.make, pickled(make))
         except BaseException:  # also when nobody waits for it any more: it must not stay there
@@ -120,24 +128,6 @@ class RayCluster:
 
 
 PLUGIN: ExecutorPlugin = RayCluster
-
-
-class _There:
-    def __init__(self, cluster: RayCluster, ray: Any, kept: Any) -> None:
-        self._cluster = cluster
-        self._ray = ray
-        self._kept: Any = kept
-
-    async def call(self, method: str, *arguments: Any) -> Any:
-        if self._kept is None:
-            raise Fault("sandbox", "the handle is closed")
-        return await self._cluster._answer(self._kept.call, method, pickled(arguments))
-
-    async def close(self) -> None:
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            with contextlib.suppress(Exception):  # a cluster that is gone has ended it already
-                self._ray.kill(kept)
 
 
 class _Kept:
