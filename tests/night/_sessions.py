@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
 
@@ -83,19 +84,22 @@ def session(
     )
 
 
+def brief(number: int, objection: str, *, bad: str = BAD, good: str = GOOD, **more: Any) -> RecordedSession:
+    """A brief that the person speaks against first, and is content with in the end."""
+    request = f"Write a brief on whether {SUBJECTS[number]}."
+    return session(number, request, bad, objection, good, "Perfect, thanks", "Bye.", **more)
+
+
 def briefs(count: int = 20, *, project: str = "/home/ann/shop") -> list[RecordedSession]:
     """A person who wants briefs with a section on risks, has to say so each time, and is
     content in the end.
     """
     return [
-        session(
+        brief(
             number,
-            f"Write a brief on whether {subject}.",
-            f"{BAD} ({number})",
             'No, you forgot the "Key Risks" section.',
-            f"{good(subject)} ({number})",
-            "Perfect, thanks",
-            "Gladly.",
+            bad=f"{BAD} ({number})",
+            good=f"{good(subject)} ({number})",
             project=project,
             skills=("brief-writer",),
         )
