@@ -10,6 +10,7 @@ import socket
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ from skillopt_webui.render.markup import tag, trouble
 ANY = "0.0.0.0"
 EVERY = 0.25
 """Seconds between two looks at what an open page shows."""
-_SMALLEST_COMPRESSED = 2000
 _LARGEST_FORM = 1_000_000
 
 
@@ -93,50 +93,46 @@ def serve(settings: Settings, say: Callable[[str], None]) -> None:
 def application(settings: Settings, keeper: Gatekeeper, stop: asyncio.Event) -> web.Application:
     """All pages behind the guard. `stop` ends the streams."""
     roots, cwd, environ = Roots(settings.roots), settings.cwd, settings.environ
-    app = AppState(
-        roots=roots,
-        cwd=cwd,
-        environ=environ,
-        pages=PAGES,
-        launches=Launches(roots, cwd, environ),
-        is_open=keeper.token is None,
-    )
-    made = web.Application(middlewares=[guard(keeper), _missing(app)], client_max_size=_LARGEST_FORM)
+    launches, is_open = Launches(roots, cwd, environ), keeper.token is None
+    app = AppState(roots=roots, cwd=cwd, environ=environ, pages=PAGES, launches=launches, is_open=is_open)
+    handlers = _Handlers(app, stop)
+    made = web.Application(middlewares=[guard(keeper), handlers.find], client_max_size=_LARGEST_FORM)
     made.on_response_prepare.append(secure)
     for page in PAGES.values():
-        made.router.add_get(page.path, _shown(app, page, stop))
+        made.router.add_get(page.path, partial(handlers.show, page))
         if page.act is not None:
-            made.router.add_post(page.path, _acted(app, page))
+            made.router.add_post(page.path, partial(handlers.act, page))
         for name, write in page.files.items():
-            made.router.add_get(f"{page.path}/{name}", _written(app, page, name, write))
+            made.router.add_get(f"{page.path}/{name}", partial(handlers.send, page, name, write))
     return made
 
 
-def _shown(app: AppState, page: Page, stop: asyncio.Event) -> Any:
-    """The page inside the frame; the parts of it that a browser does not have; or a stream that says when
-    there are any. Which of them is wanted the request says in its head.
-    """
+class _Handlers:
+    """What the server does with requests that the guard lets in."""
 
-    async def show(request: web.Request) -> web.StreamResponse:
-        visit = _visit(app, page, request)
+    def __init__(self, app: AppState, stop: asyncio.Event) -> None:
+        self.app = app
+        self.stop = stop
+
+    async def show(self, page: Page, request: web.Request) -> web.StreamResponse:
+        """The page inside the frame; the parts of it that a browser does not have; or a stream that says when
+        there are any. Which of them is wanted the request says in its head.
+        """
+        visit = self._visit(page, request)
         if request.headers.get("Accept") == "text/event-stream":
-            return await _stream(request, visit, stop)
+            return await self._stream(request, visit)
         has_parts = "X-Parts" in request.headers
-        parts, wrong = await _built(replace(visit, is_opening=not has_parts))
+        parts, wrong = await _build(replace(visit, is_opening=not has_parts))
         if has_parts:
             pairs = (pair.partition("=") for pair in request.headers["X-Parts"].split(","))
             return _json(parts, {name: version for name, _, version in pairs}, trouble=wrong)
         if wrong:
             parts = {"wrong": trouble(wrong), **parts}
-        nonce, theme = _dress(request)
-        return _html(frame(app, page, page.title, parts, place=visit.place, nonce=nonce, theme=theme))
+        return self._html(request, page, page.title, parts, place=visit.place)
 
-    return show
-
-
-def _acted(app: AppState, page: Page) -> Any:
-    async def act(request: web.Request) -> web.Response:
-        visit = _visit(app, page, request)
+    async def act(self, page: Page, request: web.Request) -> web.Response:
+        """Do what a form of the page says."""
+        visit = self._visit(page, request)
         assert page.act is not None
         try:
             reply = await page.act(visit, await request.post())  # type: ignore[arg-type]
@@ -144,25 +140,83 @@ def _acted(app: AppState, page: Page) -> Any:
             return web.json_response({"trouble": str(error)})
         return _json(reply.parts, {}, said=reply.note, go=reply.go, order=None)
 
-    return act
-
-
-def _written(app: AppState, page: Page, name: str, write: Callable[[Visit], str]) -> Any:
-    """A file of a run to keep."""
-
-    async def show(request: web.Request) -> web.Response:
-        visit = _visit(app, page, request)
+    async def send(
+        self, page: Page, name: str, write: Callable[[Visit], str], request: web.Request
+    ) -> web.Response:
+        """A file of a run to keep."""
+        visit = self._visit(page, request)
         try:
             text = await asyncio.to_thread(write, visit)
         except SkillOptError as error:
-            return _html(_sorry(app, str(error), request), status=404)
+            return self._missing(request, str(error), 404)
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return web.Response(text=text, content_type="application/octet-stream", headers=headers)
 
-    return show
+    @web.middleware
+    async def find(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        """At every address that is no page stand a sentence and the way back."""
+        try:
+            answer: web.StreamResponse = await handler(request)
+        except web.HTTPException as error:
+            if error.status < 400:
+                raise
+            is_ours = error.status == 404 and error.text != "404: Not Found"
+            text = error.text if is_ours and error.text else "There is no page at this address."
+            if "X-Parts" in request.headers:  # what stands on the page stays
+                return web.json_response({"trouble": text})
+            return self._missing(request, text, error.status)
+        return answer
+
+    def _visit(self, page: Page, request: web.Request) -> Visit:
+        place: RunPlace | None = None
+        if page.is_of_run:
+            try:
+                place = self.app.roots.find(request.match_info["run"])
+            except UsageError as error:
+                raise web.HTTPNotFound(reason="Not Found", text=str(error)) from error
+        return Visit(app=self.app, page=page, query=request.query, place=place)
+
+    async def _stream(self, request: web.Request, visit: Visit) -> web.StreamResponse:
+        """Say that the page has changed, whenever it has; first of all too, as it may have since it was
+        sent.
+        """
+        answer = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
+        seen = None
+        with contextlib.suppress(ConnectionError):  # the browser may leave at any time
+            await answer.prepare(request)
+            await answer.write(b": open\n\n")
+            while not self.stop.is_set():
+                parts, wrong = await _build(visit)
+                state = (wrong, {name: digest(made) for name, made in parts.items()})
+                if state != seen:
+                    await answer.write(b"data: changed\n\n")
+                    seen = state
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self.stop.wait(), EVERY)
+        return answer
+
+    def _missing(self, request: web.Request, text: str, status: int) -> web.Response:
+        parts = {"wrong": trouble(text), "back": tag("p", tag("a", "All runs", href="/"))}
+        return self._html(request, None, "Not found", parts, status=status)
+
+    def _html(
+        self,
+        request: web.Request,
+        page: Page | None,
+        title: str,
+        parts: Parts,
+        *,
+        place: RunPlace | None = None,
+        status: int = 200,
+    ) -> web.Response:
+        nonce, theme = request[NONCE], request.cookies.get(THEME_COOKIE, "")
+        text = frame(self.app, page, title, parts, place=place, nonce=nonce, theme=theme)
+        answer = web.Response(text=text, content_type="text/html", status=status)
+        answer.enable_compression()
+        return answer
 
 
-async def _built(visit: Visit) -> tuple[Parts, str]:
+async def _build(visit: Visit) -> tuple[Parts, str]:
     """The parts, or what is wrong. What stands on a page stays when its run cannot be read any more."""
     try:
         return await visit.page.build(visit), ""
@@ -170,24 +224,6 @@ async def _built(visit: Visit) -> tuple[Parts, str]:
         return {"reading": tag("p", "Reading the run; a long log takes a moment.", cls="empty")}, ""
     except SkillOptError as error:
         return {}, str(error)
-
-
-async def _stream(request: web.Request, visit: Visit, stop: asyncio.Event) -> web.StreamResponse:
-    """Say that the page has changed, whenever it has; first of all too, as it may have since it was sent."""
-    answer = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
-    seen = None
-    with contextlib.suppress(ConnectionError):  # the browser may leave at any time
-        await answer.prepare(request)
-        await answer.write(b": open\n\n")
-        while not stop.is_set():
-            parts, wrong = await _built(visit)
-            state = (wrong, {name: digest(made) for name, made in parts.items()})
-            if state != seen:
-                await answer.write(b"data: changed\n\n")
-                seen = state
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(stop.wait(), EVERY)
-    return answer
 
 
 def _json(parts: Parts, seen: Mapping[str, str], **more: Any) -> web.Response:
@@ -198,53 +234,6 @@ def _json(parts: Parts, seen: Mapping[str, str], **more: Any) -> web.Response:
     answer = web.json_response({"parts": fresh, "order": order, **more})
     answer.enable_compression()
     return answer
-
-
-def _html(text: str, status: int = 200) -> web.Response:
-    answer = web.Response(text=text, content_type="text/html", status=status)
-    if len(text) > _SMALLEST_COMPRESSED:
-        answer.enable_compression()
-    return answer
-
-
-def _visit(app: AppState, page: Page, request: web.Request) -> Visit:
-    place: RunPlace | None = None
-    if page.is_of_run:
-        try:
-            place = app.roots.find(request.match_info["run"])
-        except UsageError as error:
-            raise web.HTTPNotFound(reason="Not Found", text=str(error)) from error
-    return Visit(app=app, page=page, query=request.query, place=place)
-
-
-def _missing(app: AppState) -> Any:
-    """What stands at every address that is no page: a sentence, and the way back."""
-
-    @web.middleware
-    async def look(request: web.Request, handler: Any) -> web.StreamResponse:
-        try:
-            answer: web.StreamResponse = await handler(request)
-        except web.HTTPException as error:
-            if error.status < 400:
-                raise
-            is_ours = error.status == 404 and error.text != "404: Not Found"
-            text = error.text if is_ours and error.text else "There is no page at this address."
-            if "X-Parts" in request.headers:  # what stands on the page stays
-                return web.json_response({"trouble": text})
-            return _html(_sorry(app, text, request), status=error.status)
-        return answer
-
-    return look
-
-
-def _sorry(app: AppState, text: str, request: web.Request) -> str:
-    parts = {"wrong": trouble(text), "back": tag("p", tag("a", "All runs", href="/"))}
-    nonce, theme = _dress(request)
-    return frame(app, None, "Not found", parts, nonce=nonce, theme=theme)
-
-
-def _dress(request: web.Request) -> tuple[str, str]:
-    return request[NONCE], request.cookies.get(THEME_COOKIE, "")
 
 
 def _listen(host: str, port: int) -> socket.socket:
