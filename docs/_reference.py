@@ -40,8 +40,10 @@ def _function(name: str) -> str:
 
 def _type(name: str) -> str:
     kind = getattr(skillopt, name)
-    lines = [f"### `{name}`\n", f"{_docstring(kind)}\n" if inspect.isclass(kind) else _alias(kind)]
-    if inspect.isclass(kind):
+    # Python 3.10 takes an alias such as `Callable[...]` for a class.
+    is_class = inspect.isclass(kind) and typing.get_origin(kind) is None
+    lines = [f"### `{name}`\n", f"{_docstring(kind)}\n" if is_class else _alias(kind)]
+    if is_class:
         members = [*_fields(kind), *_methods(kind)]
         if members:
             lines.append("\n".join(members) + "\n")

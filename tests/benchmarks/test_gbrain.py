@@ -57,7 +57,7 @@ def settings(folder: Path) -> OwnSettings:
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_the_rows_load_as_they_are_and_are_scored_by_their_checks(seed: str, test_data: Path) -> None:
-    benchmark = OwnBenchmark.from_settings(settings(test_data / "gbrain" / seed))
+    benchmark = OwnBenchmark(settings(test_data / "gbrain" / seed))
     assert len(benchmark.tasks("train")) + len(benchmark.tasks("val")) == 15
     assert [task.id for task in benchmark.tasks("test")] == [f"hd-00{n}" for n in range(1, 7)]
     for task in (*benchmark.tasks("train"), *benchmark.tasks("val"), *benchmark.tasks("test")):
