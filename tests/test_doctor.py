@@ -63,7 +63,7 @@ def asked(
         if provider is None
         else tuple(f"model.{role}=compatible:m@{provider.base_url}" for role in ("target", "optimizer"))
     )
-    ran = skillopt("doctor", "--json", *words, "--cfg-options", *WORLD, *models, *options)
+    ran = skillopt("doctor --json", *words, "--cfg-options", *WORLD, *models, *options)
     return ran, ran.json
 
 
@@ -348,7 +348,7 @@ def test_nothing_is_written(skillopt: Command, serving: Serving, tmp_path: Path)
 
 
 def test_simulated_models_are_called_simulated_and_not_called(skillopt: Command) -> None:
-    ran = skillopt("doctor", "quickstart")
+    ran = skillopt("doctor quickstart")
     assert ran.code == 0
     assert "simulated: there is nothing to reach" in ran.out
     assert "Nothing must be fixed; no calls made." in ran.out
@@ -366,8 +366,7 @@ def test_few_tasks_are_told_as_they_will_be_used(skillopt: Command, tmp_path: Pa
 def test_a_person_reads_marks_and_remedies(skillopt: Command, serving: Serving) -> None:
     provider = serving(behave=lambda call: Misbehaviour.status(401))
     ran = skillopt(
-        "doctor",
-        "--cfg-options",
+        "doctor --cfg-options",
         *WORLD,
         f"model.target=compatible:m@{provider.base_url}",
         "model.optimizer=world",

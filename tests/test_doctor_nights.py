@@ -45,7 +45,7 @@ def settings(person: Person, text: str) -> None:
 
 def doctor(*words: str) -> dict[str, list[dict[str, Any]]]:
     """What was found about nights, by name; and all of it as text under ''."""
-    ran = run("doctor", "--json", *words)
+    ran = run("doctor --json", *words)
     told = ran.json
     found: dict[str, list[dict[str, Any]]] = {
         "": [{"text": ran.out + ran.err, "spent": told["spent"], "code": ran.code}]
@@ -144,7 +144,7 @@ def test_a_folder_or_a_key_that_others_can_read_is_to_be_fixed(person: Person) -
 @pytest.mark.slow
 def test_an_open_night_and_a_proposal_that_waits_are_told(person: Person) -> None:
     with LoopbackProvider.in_thread(scripted(RULE)) as provider:
-        run("sleep", "run", "--quiet", "--model", f"compatible:m@{provider.base_url}")
+        run("sleep run --quiet --model", f"compatible:m@{provider.base_url}")
     state = next((person.home / ".skillopt-sleep" / "projects").glob("*/state.json"))
     state.write_text(json.dumps({**json.loads(state.read_text()), "open": 1}))
     found = doctor("--no-calls")
@@ -168,7 +168,7 @@ def test_a_schedule_is_seen_and_one_whose_program_is_gone_is_to_be_fixed(
     table.write_text("5 4 * * * somebody elses\n")
     script = f'#!/bin/sh\nif [ "$1" = "-l" ]; then cat {table}; else cat > {table}; fi\n'
     (tmp_path / "bin" / "crontab").write_text(script)
-    assert run("sleep", "schedule", "--model", "handoff", "--scheduler", "cron").code == 0
+    assert run("sleep schedule --model handoff --scheduler cron").code == 0
     assert one(doctor("--no-calls"), "schedule") == ("fine", f"{person.project} every night at 03:17 ")
     program = str(Path(sys.executable).with_name("skillopt-sleep"))
     for written in (shlex.quote(program), program):  # as the shell reads it, and as our comment keeps it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Hashable
@@ -40,13 +41,14 @@ class Ran:
 Command = Callable[..., Ran]
 
 
-def run(*arguments: str) -> Ran:
-    """A command in this process."""
+def run(line: str = "", *more: str) -> Ran:
+    """A command in this process: its words in one line, then those that are not split."""
+    arguments = [*shlex.split(line), *more]
     plugins = tuple(registry.stamp() for registry in KINDS.values())
     command = _command(arguments[0] if arguments else None, plugins)
     with CliRunner().isolation() as (out, err, _):
         with pytest.raises(SystemExit) as ended:
-            command.main(list(arguments), prog_name="skillopt")
+            command.main(arguments, prog_name="skillopt")
         sys.stdout.flush()
         sys.stderr.flush()
         code = ended.value.code or 0
@@ -65,10 +67,10 @@ def _text(stream: Any) -> str:
     return text.replace("\r\n", "\n")
 
 
-def program(*arguments: str, cwd: Path, stdin: Any = subprocess.DEVNULL) -> subprocess.Popen[str]:
-    """A command as a program of its own."""
+def program(line: str, *more: str, cwd: Path, stdin: Any = subprocess.DEVNULL) -> subprocess.Popen[str]:
+    """A command as a program of its own; its words are those of `run`."""
     env = {**os.environ, "PYTHONPATH": str(SRC)}
-    command = [sys.executable, "-m", "skillopt", *arguments]
+    command = [sys.executable, "-m", "skillopt", *shlex.split(line), *more]
     return subprocess.Popen(
         command,
         cwd=cwd,

@@ -27,12 +27,7 @@ def folder_run(skillopt: Command) -> Path:
         (seed / name).write_text(text)
     (seed / "scripts/look.sh").chmod(0o755)
     words = (
-        "train",
-        "quickstart",
-        "--quiet",
-        "--out_root",
-        "run",
-        "--skill_init",
+        "train quickstart --quiet --out_root run --skill_init",
         str(seed),
         "--num_epochs",
         "1",

@@ -13,7 +13,7 @@ from cli._commands import Command
 
 @pytest.fixture
 def told(skillopt: Command, finished: Path) -> dict[str, Any]:
-    data: dict[str, Any] = skillopt("runs", "show", str(finished), "--json").json
+    data: dict[str, Any] = skillopt("runs show", str(finished), "--json").json
     return data
 
 
@@ -27,20 +27,20 @@ def test_a_run_shows_its_telling_tasks_with_both_answers(
     for one in told["tasks"]:
         assert (one["outcome"] == alone) == (told["best"] not in one["answers"]), one["id"]
     first = told["tasks"][0]
-    shown = skillopt("runs", "show", str(finished)).out
+    shown = skillopt("runs show", str(finished)).out
     assert f"{first['split']} {first['id']}: {first['outcome']}" in shown
     assert first["question"] in shown and f"expected  {first['expected']}" in shown
     answer = first["answers"][told["seed"]][0]
     assert f"seed      {answer['text']}" in shown and answer["feedback"] in shown
     assert "more: --all shows them" in shown and shown.count("question") == 5
-    failed = skillopt("runs", "show", str(finished), "--failed", "--json").json
+    failed = skillopt("runs show", str(finished), "--failed", "--json").json
     assert {one["outcome"] for one in failed["tasks"]} <= {"broken", "fails"}
 
 
 def test_a_task_is_found_by_its_id(skillopt: Command, finished: Path, told: dict[str, Any]) -> None:
     fixed = next(one for one in told["tasks"] if one["outcome"] == "fixed" and one["split"] == "test")
-    by_show = skillopt("runs", "show", str(finished), fixed["id"])
-    assert by_show.out.strip() == skillopt("runs", "explain", str(finished), fixed["id"]).out.strip()
+    by_show = skillopt("runs show", str(finished), fixed["id"])
+    assert by_show.out.strip() == skillopt("runs explain", str(finished), fixed["id"]).out.strip()
     assert fixed["answers"][told["best"]][0]["text"] in by_show.out
 
 
@@ -49,5 +49,5 @@ def test_a_verdict_is_explained_with_what_incumbent_and_candidate_answered(
 ) -> None:
     records = json.loads((finished / "history.json").read_text())
     step = next(str(one["step"]) for one in records if one["action"].startswith("accept"))
-    said = skillopt("runs", "explain", str(finished), step).out
+    said = skillopt("runs explain", str(finished), step).out
     assert "\n  incumbent " in said and "\n  candidate " in said and "\n  question  Case" in said

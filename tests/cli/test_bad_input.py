@@ -140,9 +140,7 @@ def test_bad_input_is_said_before_a_call_is_paid(
     (tmp_path / "good.jsonl").write_text(lines(*map(row, range(30))))
     data = [] if {"--data_path", "--split_dir"} & set(wrong) else ["--data_path", "good.jsonl"]
     before = contents(tmp_path)
-    ran = skillopt(
-        "train", "--env", "own", "--target_model", model, "--optimizer_model", model, *data, *wrong
-    )
+    ran = skillopt("train --env own --target_model", model, "--optimizer_model", model, *data, *wrong)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error: ")
     assert "Traceback" not in ran.err
@@ -156,14 +154,14 @@ def test_the_folder_of_another_run_is_refused_with_the_difference_and_stays_as_i
     skillopt: Command, tmp_path: Path
 ) -> None:
     small = ("--quiet", "--out_root", "run", "--cfg-options", *SMALL)
-    assert skillopt("train", "quickstart", *small).code == 0
+    assert skillopt("train quickstart", *small).code == 0
     before = contents(tmp_path / "run")
-    ran = skillopt("train", "quickstart", "--batch_size", "12", *small)
+    ran = skillopt("train quickstart --batch_size 12", *small)
     assert (ran.code, ran.out) == (2, "")
     assert "holds another run" in ran.err
     assert "train.batch_size: 20 there, 12 now" in ran.err and "The skill was changed" not in ran.err
     (tmp_path / "other.md").write_text("# Another skill\n")
-    changed = skillopt("train", "quickstart", "--skill_init", "other.md", *small)
+    changed = skillopt("train quickstart --skill_init other.md", *small)
     assert changed.code == 2 and "skillopt train --from" in changed.err, changed.err
     after = contents(tmp_path / "run")
     assert {path for path in before if before[path] != after[path]} == set()
@@ -174,7 +172,7 @@ def test_an_endpoint_that_is_not_there_stops_with_its_cause_and_no_score(tmp_pat
     # As slow as the retries that a passing outage deserves.
     target = ("--target_model", "compatible:m@http://127.0.0.1:9/v1")
     out, err = (
-        running := program("train", "quickstart", *target, "--out_root", "run", cwd=tmp_path)
+        running := program("train quickstart", *target, "--out_root", "run", cwd=tmp_path)
     ).communicate(timeout=100)
     assert (running.returncode, out) == (3, "")
     assert "stopped: " in err

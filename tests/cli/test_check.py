@@ -244,5 +244,5 @@ def test_the_example_workflow_names_options_that_exist(skillopt: Command) -> Non
     workflow = (Path(__file__).parents[2] / "examples/ci/skill-check.yml").read_text()
     (line,) = [line for line in workflow.replace("\\\n", " ").splitlines() if "skillopt check " in line]
     words = [word for word in line.partition("||")[0].split() if word.startswith("--")]
-    said = skillopt("check", "--help").out
+    said = skillopt("check --help").out
     assert len(words) == 7 and [word for word in words if word not in said] == []

@@ -42,7 +42,7 @@ def test_the_splits_hold_the_named_rows_in_the_order_of_the_manifest(
     skillopt: Command, tmp_path: Path, shape: str
 ) -> None:
     source, ids = searchqa(tmp_path), manifest(tmp_path, IDS, shape)
-    ran = skillopt("config", "data", "searchqa", "--manifest", str(ids), "--source", str(source))
+    ran = skillopt("config data searchqa --manifest", str(ids), "--source", str(source))
     assert ran.code == 0, ran.err
     plugin = benchmarks.get("searchqa")
     made = plugin(plugin.Settings(split_dir=Path("data/searchqa")))
@@ -66,10 +66,7 @@ def test_a_manifest_that_does_not_fit_is_named_and_nothing_is_written(
 ) -> None:
     source = searchqa(tmp_path)
     ran = skillopt(
-        "config",
-        "data",
-        "searchqa",
-        "--manifest",
+        "config data searchqa --manifest",
         str(manifest(tmp_path, ids, "file")),
         "--source",
         str(source),
@@ -86,15 +83,11 @@ def test_an_id_that_the_data_holds_twice_is_refused_only_where_it_is_wanted(
     lines = source.read_text()
     source.write_text(lines + lines.splitlines()[7] + "\n")  # k7 is in no split
     assert (
-        skillopt(
-            "config", "data", "searchqa", "--manifest", str(ids), "--source", str(source), "--out", "one"
-        ).code
+        skillopt("config data searchqa --manifest", str(ids), "--source", str(source), "--out", "one").code
         == 0
     )
     source.write_text(lines + lines.splitlines()[3] + "\n")
-    ran = skillopt(
-        "config", "data", "searchqa", "--manifest", str(ids), "--source", str(source), "--out", "two"
-    )
+    ran = skillopt("config data searchqa --manifest", str(ids), "--source", str(source), "--out", "two")
     assert ran.code == 2
     assert "all.jsonl holds 1 ids more than once: k3" in ran.err
 
@@ -103,9 +96,7 @@ def test_nothing_is_overwritten(skillopt: Command, tmp_path: Path) -> None:
     source, ids = searchqa(tmp_path), manifest(tmp_path, IDS)
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "x").write_text("mine")
-    ran = skillopt(
-        "config", "data", "searchqa", "--manifest", str(ids), "--source", str(source), "--out", "there"
-    )
+    ran = skillopt("config data searchqa --manifest", str(ids), "--source", str(source), "--out", "there")
     assert ran.code == 2
     assert [path.name for path in (tmp_path / "there").iterdir()] == ["x"]
 
@@ -113,9 +104,7 @@ def test_nothing_is_overwritten(skillopt: Command, tmp_path: Path) -> None:
 def test_rows_that_the_benchmark_cannot_read_leave_nothing_behind(skillopt: Command, tmp_path: Path) -> None:
     source, ids = searchqa(tmp_path), manifest(tmp_path, IDS)
     source.write_text(re.sub(r'\["A\d"\]', "[]", source.read_text()))
-    ran = skillopt(
-        "config", "data", "searchqa", "--manifest", str(ids), "--source", str(source), "--out", "made"
-    )
+    ran = skillopt("config data searchqa --manifest", str(ids), "--source", str(source), "--out", "made")
     assert ran.code == 2
     assert "'answers' holds no answer" in ran.err
     assert not (tmp_path / "made").exists()
@@ -126,9 +115,7 @@ def test_a_published_row_that_cannot_be_used_is_named_and_costs_nothing_else(
 ) -> None:
     source, ids = searchqa(tmp_path), manifest(tmp_path, IDS)
     source.write_text(source.read_text().replace('["A3"]', "[]") + "{not a row\n")
-    ran = skillopt(
-        "config", "data", "searchqa", "--manifest", str(ids), "--source", str(source), "--out", "made"
-    )
+    ran = skillopt("config data searchqa --manifest", str(ids), "--source", str(source), "--out", "made")
     assert ran.code == 0
     assert "'answers' holds no answer" in ran.err
     assert f"{source}, line 9: not JSON" in ran.err
@@ -143,10 +130,7 @@ def test_pages_of_docvqa_are_found_from_the_new_place(skillopt: Command, tmp_pat
         lines.append(f"k{n},What number is it ({n})?,{n},images/{n}.png")
     (tmp_path / "raw" / "all.csv").write_text("\n".join(lines) + "\n")
     ran = skillopt(
-        "config",
-        "data",
-        "docvqa",
-        "--manifest",
+        "config data docvqa --manifest",
         str(manifest(tmp_path, IDS)),
         "--source",
         "raw/all.csv",
@@ -173,10 +157,7 @@ def test_months_of_livemathematicianbench_become_items(skillopt: Command, tmp_pa
     (tmp_path / "raw" / "qa_202511_final.json").write_text(json.dumps(items))
     ids = {split: [name.replace("k", "202511:") for name in names] for split, names in IDS.items()}
     ran = skillopt(
-        "config",
-        "data",
-        "livemathematicianbench",
-        "--manifest",
+        "config data livemathematicianbench --manifest",
         str(manifest(tmp_path, ids)),
         "--source",
         "raw",

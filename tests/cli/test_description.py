@@ -69,9 +69,9 @@ def test_from_no_queries_to_a_report(skillopt: Command, routing: LoopbackProvide
     assert done.code == 0, done.err
     assert "precision" in done.out and "Recall 0.000 to" in " ".join(done.out.split())
     assert "Listed beside it" in " ".join(done.err.split())
-    assert skillopt("report", "run").code == 0
+    assert skillopt("report run").code == 0
     assert "Recall 0.000 to" in Path("run/report.html").read_text()
-    explained = skillopt("runs", "explain", "run", "1")
+    explained = skillopt("runs explain run 1")
     assert explained.code == 0
     assert "should-load: 0 of " in explained.out and "should-not-load: " in explained.out
 

@@ -67,9 +67,7 @@ def test_the_comparison_reads_well_and_names_its_tasks(skillopt: Command, finish
 
 def test_a_small_difference_is_called_possible_chance(skillopt: Command) -> None:
     Path("seed.md").write_text("# Seed\n")
-    ran = skillopt(
-        "eval", "quickstart", "--skill", "seed.md", "--against", "none", "--quiet", "--cfg-options", *SMALL
-    )
+    ran = skillopt("eval quickstart --skill seed.md --against none --quiet --cfg-options", *SMALL)
     assert "): could be chance" in ran.out or "(no task changed): no better" in ran.out
     assert "This is a look at the test split" in ran.out
 
@@ -96,6 +94,6 @@ def test_comparing_again_pays_nothing(skillopt: Command, provider: LoopbackProvi
 
 
 def test_a_skill_that_only_the_config_names_is_told_as_one_would_write_it_here(skillopt: Command) -> None:
-    skillopt("init", "demo")
-    ran = skillopt("eval", "demo", "--target", "world", "--split", "val", "--json", "--quiet")
+    skillopt("init demo")
+    ran = skillopt("eval demo --target world --split val --json --quiet")
     assert [one["skill"] for one in ran.json["evaluations"]] == ["demo/demo/SKILL.md"]

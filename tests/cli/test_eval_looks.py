@@ -80,16 +80,7 @@ def test_other_tasks_are_no_look_and_fewer_of_the_same_are(skillopt: Command, tr
 
 def test_a_run_that_took_only_some_of_the_tasks_is_recognised(skillopt: Command) -> None:
     words = (
-        "train",
-        "quickstart",
-        "--quiet",
-        "--num_epochs",
-        "1",
-        "--test_env_num",
-        "8",
-        "--out_root",
-        "few",
-        "--cfg-options",
+        "train quickstart --quiet --num_epochs 1 --test_env_num 8 --out_root few --cfg-options",
         *SMALL,
     )
     assert skillopt(*words).code == 0
@@ -110,9 +101,6 @@ def test_the_claim_of_a_finished_run_stays_when_its_command_runs_again(
 ) -> None:
     before = json.loads((trained / "summary.json").read_text())
     skillopt(*WORDS, "--skill", str(trained), "--split", "test")
-    assert (
-        skillopt("train", "quickstart", "--quiet", "--out_root", str(trained), "--cfg-options", *SMALL).code
-        == 0
-    )
+    assert skillopt("train quickstart --quiet --out_root", str(trained), "--cfg-options", *SMALL).code == 0
     after = json.loads((trained / "summary.json").read_text())
     assert (after["claim"], after["test"]["look"]) == (before["claim"], 1)

@@ -26,7 +26,7 @@ from skillopt.runs.reader import read_run
 
 
 def explained(skillopt: Command, folder: Path, step: str) -> tuple[int, dict[str, Any]]:
-    ran = skillopt("runs", "explain", str(folder), step, "--json")
+    ran = skillopt("runs explain", str(folder), step, "--json")
     return ran.code, ran.json
 
 
@@ -75,7 +75,7 @@ def test_every_verdict_of_a_run_is_found_again(skillopt: Command, finished: Path
 def test_verdicts_are_found_again_under_other_gates(
     skillopt: Command, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
-    ran = skillopt("train", "quickstart", "--quiet", "--out_root", "run", "--cfg-options", *SMALL, *options)
+    ran = skillopt("train quickstart --quiet --out_root run --cfg-options", *SMALL, *options)
     assert ran.code == 0, ran.err
     events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
     decided = Counter()
@@ -113,7 +113,7 @@ def test_the_policy_over_the_stored_rows_gives_the_stored_verdict_of_every_kind_
         options = [f"{key}={value}" for key, value in chosen.items()]
         out = str(Path(home) / "run")
         small = ("env.train_cases=16", "env.val_cases=10", "env.test_cases=4", "train.num_epochs=2")
-        ran = run("train", "quickstart", "--quiet", "--out_root", out, "--cfg-options", *small, *options)
+        ran = run("train quickstart --quiet --out_root", out, "--cfg-options", *small, *options)
         assert ran.code == 0, ran.err
         reader = read_run(Path(out))
         judged = [one for one in read_events(Path(out) / "events.jsonl") if isinstance(one, Judged)]
@@ -141,12 +141,7 @@ def name_of(place: str) -> str:
 @pytest.mark.slow
 def test_a_confirmation_is_explained_reading_by_reading(skillopt: Command, tmp_path: Path) -> None:
     options = ("gate.policy=confirm", "model.target=world:noise=0.15")
-    assert (
-        skillopt(
-            "train", "quickstart", "--quiet", "--out_root", "run", "--cfg-options", *SMALL, *options
-        ).code
-        == 0
-    )
+    assert skillopt("train quickstart --quiet --out_root run --cfg-options", *SMALL, *options).code == 0
     events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
     accepted = next(event for event in events if event["type"] == "judged" and event["action"] == "accept")
     first = next(
@@ -156,7 +151,7 @@ def test_a_confirmation_is_explained_reading_by_reading(skillopt: Command, tmp_p
     _, data = explained(skillopt, tmp_path / "run", name_of(accepted["place"]))
     draws = [row["draw"] for row in data["rows"]]
     assert (set(draws[:40]), set(draws[40:])) == ({0, 1}, {2, 3})
-    said = skillopt("runs", "explain", "run", name_of(accepted["place"])).out
+    said = skillopt("runs explain run", name_of(accepted["place"])).out
     assert "Policy: confirm." in said
     assert "drawn again" in said
 
@@ -177,7 +172,7 @@ def test_a_step_that_was_saved_in_part_is_explained_by_the_candidate_that_was_ta
 
 def test_the_evidence_is_shown_to_people(skillopt: Command, finished: Path) -> None:
     step = next(record["step"] for record in history(finished) if record["action"] == "reject")
-    said = skillopt("runs", "explain", str(finished), str(step)).out
+    said = skillopt("runs explain", str(finished), str(step)).out
     for words in (
         f"step {step}: rejected",
         "I, the incumbent's sum",
@@ -193,7 +188,7 @@ def test_only_rows_that_changed_are_shown_unless_all_are_wanted(skillopt: Comman
     step = str(next(record["step"] for record in history(finished) if record["action"] == "accept_new_best"))
     rows = explained(skillopt, finished, step)[1]["rows"]
     changed = [row for row in rows if row["candidate"] != row["incumbent"]]
-    short, whole = (skillopt("runs", "explain", str(finished), step, *more).out for more in ((), ("--all",)))
+    short, whole = (skillopt("runs explain", str(finished), step, *more).out for more in ((), ("--all",)))
     listed = [sum(" │ W" in line for line in said.splitlines()) for said in (short, whole)]
     assert listed == [len(changed), len(rows)] and 0 < len(changed) < len(rows)
     assert f"{len(rows) - len(changed)} rows without a change: --all shows them." in short
@@ -225,7 +220,7 @@ def test_a_log_whose_rows_do_not_give_its_verdict_ends_with_1(
     [closed] = [event for event in events if event["id"] == f"{place}/selection"]
     change(closed)
     log.write_text("".join(json.dumps(event) + "\n" for event in events))
-    ran = skillopt("runs", "explain", "run", str(record["step"]))
+    ran = skillopt("runs explain run", str(record["step"]))
     assert ran.code == 1
     assert "DIFFERS" in ran.out
 
@@ -245,7 +240,7 @@ def test_a_score_that_its_rows_do_not_give_ends_with_1(
     [judged] = [event for event in events if event["id"] == f"e{record['epoch']}/s{record['step']}/verdict"]
     judged[score] = None if lie is None else judged[score] + lie
     log.write_text("".join(json.dumps(event) + "\n" for event in events))
-    ran = skillopt("runs", "explain", "run", str(record["step"]))
+    ran = skillopt("runs explain run", str(record["step"]))
     assert ran.code == 1 and "DIFFERS" in ran.out
 
 
@@ -253,17 +248,12 @@ def test_a_score_that_its_rows_do_not_give_ends_with_1(
 @pytest.mark.parametrize("mode", ["rewrite_from_suggestions", "full_rewrite_minibatch"])
 def test_proposals_of_a_rewriting_mode_are_named_in_words(skillopt: Command, mode: str) -> None:
     ran = skillopt(
-        "train",
-        "quickstart",
-        "--quiet",
-        "--out_root",
-        "run",
-        "--cfg-options",
+        "train quickstart --quiet --out_root run --cfg-options",
         *SMALL,
         f"optimizer.skill_update_mode={mode}",
     )
     assert ran.code == 0, ran.err
-    shown = skillopt("runs", "explain", "run", "1").out.partition("Edits and how they ended:")[2]
+    shown = skillopt("runs explain run 1").out.partition("Edits and how they ended:")[2]
     shown = shown.partition("The recomputed verdict")[0]
     assert "?" not in shown and ("whole skill" if mode.startswith("full") else "add_rule") in shown
 
@@ -271,8 +261,7 @@ def test_proposals_of_a_rewriting_mode_are_named_in_words(skillopt: Command, mod
 def test_without_a_step_the_last_one_is_explained(skillopt: Command, finished: Path) -> None:
     last = max(record.step for record in read_run(finished).fold.records)
     assert (
-        skillopt("runs", "explain", str(finished)).out
-        == skillopt("runs", "explain", str(finished), str(last)).out
+        skillopt("runs explain", str(finished)).out == skillopt("runs explain", str(finished), str(last)).out
     )
 
 

@@ -21,9 +21,7 @@ def proven(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of `proof` in which a control found a guilty edit; for reading only."""
     folder = tmp_path_factory.mktemp("proven") / "run"
     options = ("train.strategy=proof", "model.target=world:noise=0.15")
-    ended = run(
-        "train", "quickstart", "--quiet", "--out_root", str(folder), "--cfg-options", *SMALL, *options
-    )
+    ended = run("train quickstart --quiet --out_root", str(folder), "--cfg-options", *SMALL, *options)
     assert ended.code == 0, ended.err
     return folder
 
@@ -38,7 +36,7 @@ def of(events: Events, kind: str, **wanted: str) -> Events:
 
 @pytest.mark.slow
 def test_each_edit_is_told_with_what_it_was_proven_by(skillopt: Command, proven: Path) -> None:
-    ran = skillopt("runs", "explain", str(proven), "1", "--json")
+    ran = skillopt("runs explain", str(proven), "1", "--json")
     told = ran.json["proof"]
     assert ran.code == 0
     events = read(proven)
@@ -67,14 +65,14 @@ def test_every_proposal_ends_in_one_state(proven: Path) -> None:
 
 
 def test_chosen_edits_come_first_and_the_others_only_if_asked_for(skillopt: Command, proven: Path) -> None:
-    short, full = (skillopt("runs", "explain", str(proven), "1", *more).out for more in ([], ["--all"]))
+    short, full = (skillopt("runs explain", str(proven), "1", *more).out for more in ([], ["--all"]))
     assert "chosen after" in short and "--all shows them" in short and "harmful:" not in short
     assert "guilty by control" in full and "--all" not in full
     assert full.index("applied, c0 accepted:") < full.index("harmful:")
 
 
 def test_a_step_without_trials_has_no_proof(skillopt: Command, finished: Path) -> None:
-    assert skillopt("runs", "explain", str(finished), "1", "--json").json["proof"] is None
+    assert skillopt("runs explain", str(finished), "1", "--json").json["proof"] is None
 
 
 def test_a_step_whose_looks_were_all_unreadable_has_no_edits(skillopt: Command) -> None:
@@ -87,7 +85,7 @@ def test_a_step_whose_looks_were_all_unreadable_has_no_edits(skillopt: Command) 
         out="run",
         options={"train.strategy": "proof", "train.num_epochs": 1, "optimizer.use_slow_update": False},
     )
-    ran = skillopt("runs", "explain", "run", "1", "--json")
+    ran = skillopt("runs explain run 1 --json")
     told = ran.json
     assert (ran.code, told["recorded"], told["proof"]["edits"]) == (0, "inconclusive", [])
 
@@ -107,7 +105,7 @@ def test_guilty_edits_are_told_with_the_stage_that_found_them(
     assert skillopt(*told, "model.target=world:noise=0.02", *options).code == 0
     blamed, told_by = of(read(Path("run")), "blamed"), set[str]()
     for record in json.loads(Path("run/history.json").read_text()):
-        ran = skillopt("runs", "explain", "run", str(record["step"]), "--json")
+        ran = skillopt("runs explain run", str(record["step"]), "--json")
         place = f"e{record['epoch']}/s{record['step']}"
         for edit in ran.json["proof"]["edits"]:
             stages = {*edit["blamed"], *(["prune"] if edit["pruned"] else [])}

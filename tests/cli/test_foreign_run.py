@@ -147,7 +147,7 @@ def test_whatever_a_strangers_run_starts_is_shown_and_not_started(
     skillopt: Command, stranger: Callable[..., Path], tmp_path: Path, made: Callable[[Path], dict[str, Any]]
 ) -> None:
     stranger(**made(tmp_path))
-    ran = skillopt("train", "stranger")
+    ran = skillopt("train stranger")
     assert not (tmp_path / "started").exists()
     named = {
         unwalled: "without a wall",
@@ -181,7 +181,7 @@ def test_wherever_a_strangers_run_sends_is_shown_and_not_sent(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-person-0123456789")
     stranger(**settings)
-    ran = skillopt("train", "stranger")
+    ran = skillopt("train stranger")
     assert ran.code == 2 and told in ran.err, ran.err
 
 
@@ -192,7 +192,7 @@ def test_a_file_outside_that_a_strangers_run_would_write_is_shown_and_not_made(
     settings = json.loads((folder / "settings.json").read_text())
     settings["cache"]["path"] = str(there)
     (folder / "settings.json").write_text(json.dumps(settings))
-    ran = skillopt("eval", "stranger", "--quiet")
+    ran = skillopt("eval stranger --quiet")
     assert ran.code == 2 and f"write scored rows into {there}" in ran.err, ran.err
     assert not there.exists()
 
@@ -203,7 +203,7 @@ def test_a_config_in_the_folder_of_a_strangers_run_is_the_strangers_too(
     folder = stranger()
     (folder / "train.yaml").write_text(f"model:\n  target: 'cmd: {sys.executable} {tmp_path}/trap.py'\n")
     trap(tmp_path)
-    ran = skillopt("estimate", "stranger")
+    ran = skillopt("estimate stranger")
     assert ran.code == 2 and "trap.py" in ran.err
 
 
@@ -211,10 +211,10 @@ def test_a_strangers_run_with_plain_models_asks_nothing_and_is_shown_without_ask
     skillopt: Command, stranger: Callable[..., Path], tmp_path: Path
 ) -> None:
     folder = stranger()
-    assert skillopt("eval", "stranger", "--quiet").code == 0
+    assert skillopt("eval stranger --quiet").code == 0
     changed(folder, target={"name": trap(tmp_path)})
-    assert skillopt("config", "show", "--config", "stranger").code == 0
-    assert skillopt("report", "stranger").code == 0
+    assert skillopt("config show --config stranger").code == 0
+    assert skillopt("report stranger").code == 0
 
 
 @pytest.mark.slow
@@ -222,9 +222,9 @@ def test_what_the_person_names_or_forces_is_started(
     skillopt: Command, stranger: Callable[..., Path], tmp_path: Path
 ) -> None:
     stranger(target={"name": trap(tmp_path)})
-    assert skillopt("estimate", "stranger", "--force").code == 0
-    assert skillopt("estimate", "stranger", "--target", "world").code == 0
-    named = skillopt("estimate", "stranger", "--target", f"cmd: {sys.executable} trap.py")
+    assert skillopt("estimate stranger --force").code == 0
+    assert skillopt("estimate stranger --target world").code == 0
+    named = skillopt("estimate stranger --target", f"cmd: {sys.executable} trap.py")
     assert named.code == 0, named.err
 
 
@@ -234,14 +234,14 @@ def test_a_run_that_was_made_here_asks_nothing_until_its_settings_are_changed(
     starts, small = trap(tmp_path), ("--cfg-options", "train.num_epochs=1", *SMALL)
     (tmp_path / "trap.py").write_text('print(\'{"answer": "A"}\')\n')
     trained = ("--target", starts, "--optimizer", "world", "--out_root", "mine", "--quiet")
-    begun = skillopt("train", "quickstart", *trained, "--budget", "3 calls", *small)
+    begun = skillopt("train quickstart", *trained, "--budget", "3 calls", *small)
     assert begun.code in (0, 4), begun.err
-    again = skillopt("estimate", "mine")
+    again = skillopt("estimate mine")
     assert again.code == 0, again.err
-    assert skillopt("train", "mine", "--quiet", "--budget", "4 calls").code in (0, 4)
-    assert skillopt("estimate", "mine").code == 0
+    assert skillopt("train mine --quiet --budget", "4 calls").code in (0, 4)
+    assert skillopt("estimate mine").code == 0
     changed(tmp_path / "mine", target={"name": f"{starts} --evil"})
-    refused = skillopt("train", "mine")
+    refused = skillopt("train mine")
     assert refused.code == 2 and "moved or changed since" in refused.err and "--evil" in refused.err
 
 
@@ -255,7 +255,7 @@ def test_at_a_terminal_the_person_is_asked(
     ours, theirs = pty.openpty()
     os.write(ours, f"{said}\n".encode())
     with os.fdopen(theirs) as terminal:
-        asked = program("estimate", "stranger", cwd=tmp_path, stdin=terminal)
+        asked = program("estimate stranger", cwd=tmp_path, stdin=terminal)
     told = asked.communicate(timeout=60)[1]
     os.close(ours)
     assert asked.returncode == code and "trap.py" in told and "Start it all the same?" in told

@@ -46,9 +46,9 @@ def test_the_help_of_train_is_short_and_the_whole_one_does_not_stay(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     for _ in range(2):
-        said = skillopt("train", "--help").out
+        said = skillopt("train --help").out
         assert 18 <= said.count("\n│ ") <= 33 and "--effort " in said and "--batch_size " not in said
-        assert "--batch_size " in skillopt("train", "--help-all").out
+        assert "--batch_size " in skillopt("train --help-all").out
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ SKILL = "---\nname: mail\ndescription: Mails.\n---\n\nWrite.\n"
 
 @pytest.fixture
 def demo(skillopt: Command, tmp_path: Path) -> str:
-    skillopt("init", "demo")
+    skillopt("init demo")
     (tmp_path / "tasks.csv").write_text("question;answer\na;b\n")
     (tmp_path / "book.xlsx").write_bytes(b"PK")
     (tmp_path / "outputs" / "first").mkdir(parents=True)
@@ -54,5 +54,5 @@ def test_a_slip_is_answered_with_the_next_command(
 
 
 def test_models_are_named_in_one_way_everywhere(skillopt: Command, demo: str) -> None:
-    shown = skillopt("config", "show", demo, "--target", "world")
+    shown = skillopt("config show", demo, "--target", "world")
     assert shown.code == 0 and '"world"' in shown.out

@@ -26,9 +26,7 @@ def test_eval_measures_each_skill_on_each_split_and_says_when_it_looks_at_test(
     skillopt: Command, finished: Path
 ) -> None:
     best = str(finished / "best_skill.md")
-    ran = skillopt(
-        "eval", "quickstart", "--skill", best, "--skill", "none", "--cfg-options", *SMALL, "--json"
-    )
+    ran = skillopt("eval quickstart --skill", best, "--skill", "none", "--cfg-options", *SMALL, "--json")
     data = ran.json
     assert "look at the test split" in ran.err
     assert "look at the test split" in data["note"]
@@ -40,15 +38,7 @@ def test_eval_measures_each_skill_on_each_split_and_says_when_it_looks_at_test(
 
 def test_eval_names_its_folder_after_what_it_measures(skillopt: Command) -> None:
     words = (
-        "eval",
-        "quickstart",
-        "--skill",
-        "none",
-        "--split",
-        "val",
-        "--json",
-        "--quiet",
-        "--cfg-options",
+        "eval quickstart --skill none --split val --json --quiet --cfg-options",
         *SMALL,
     )
     first, again, other = (skillopt(*words, *more).json for more in ((), (), ("--world_seed", "3")))
@@ -71,11 +61,7 @@ def test_eval_needs_no_optimizer(skillopt: Command, provider: LoopbackProvider) 
 )
 def test_the_public_names_of_splits_are_understood(skillopt: Command, given: str, meant: str) -> None:
     ran = skillopt(
-        "eval",
-        "quickstart",
-        "--skill",
-        "none",
-        "--split",
+        "eval quickstart --skill none --split",
         given,
         "--json",
         "--quiet",
@@ -86,7 +72,7 @@ def test_the_public_names_of_splits_are_understood(skillopt: Command, given: str
 
 
 def test_the_table_of_eval_is_for_people(skillopt: Command) -> None:
-    ran = skillopt("eval", "quickstart", "--skill", "none", "--cfg-options", *SMALL)
+    ran = skillopt("eval quickstart --skill none --cfg-options", *SMALL)
     for words in ("Simulated", "none", "hard", "soft", "invalid", "This is a look at the test split"):
         assert words in ran.out
 
@@ -125,7 +111,7 @@ def test_runs_are_one_line_each_with_date_skill_and_scores_the_newest_first(
         first.startswith("2023-11-15") and "outputs/new  finished" in first and "  new-cases  val 0." in first
     )
     assert second.startswith("2023-11-14") and "outputs/old  finished" in second
-    rows = skillopt("runs", "--json").json["runs"]
+    rows = skillopt("runs --json").json["runs"]
     assert [(row["skill"], row["changed"][:10]) for row in rows] == [
         ("new-cases", "2023-11-15"),
         ("old-cases", "2023-11-14"),
@@ -140,9 +126,9 @@ def test_a_run_at_work_is_called_running_and_a_dead_one_stopped(
     events = (folder / "events.jsonl").read_text().splitlines(keepends=True)
     (folder / "events.jsonl").write_text("".join(line for line in events if '"kind":"finish"' not in line))
     (folder / ".lock").write_text("123456")  # what a killed process leaves behind
-    assert skillopt("runs", "run", "--json").json["runs"][0]["status"] == "stopped"
+    assert skillopt("runs run --json").json["runs"][0]["status"] == "stopped"
     with lock(folder / ".lock"):
-        assert skillopt("runs", "run", "--json").json["runs"][0]["status"] == "running"
+        assert skillopt("runs run --json").json["runs"][0]["status"] == "running"
 
 
 def test_runs_of_an_empty_folder(skillopt: Command, tmp_path: Path) -> None:
@@ -152,26 +138,26 @@ def test_runs_of_an_empty_folder(skillopt: Command, tmp_path: Path) -> None:
 def test_diff_of_a_run_is_its_seed_against_its_best(
     skillopt: Command, finished: Path, tmp_path: Path
 ) -> None:
-    said = skillopt("runs", "diff", str(finished)).out
+    said = skillopt("runs diff", str(finished)).out
     assert said.count("\n+") > 1
     (tmp_path / "a.md").write_text((finished / "best_skill.md").read_text())
-    assert "are equal" in skillopt("runs", "diff", str(finished), "a.md").out
+    assert "are equal" in skillopt("runs diff", str(finished), "a.md").out
     (tmp_path / "b.md").write_text("# Other\n")
-    assert "+# Other" in skillopt("runs", "diff", "a.md", "b.md").out
+    assert "+# Other" in skillopt("runs diff a.md b.md").out
 
 
 def test_list_names_what_is_packaged(skillopt: Command) -> None:
-    data = skillopt("config", "list", "--json").json
+    data = skillopt("config list --json").json
     assert {"own", "searchqa", "world"} <= set(data["benchmarks"])
     assert {"openai", "anthropic", "azure", "compatible", "world"} <= set(data["models"])
     assert {"quickstart", "searchqa"} <= set(data["configs"])
     assert all(data["benchmarks"].values())
-    assert "chat" in skillopt("config", "list", "harnesses").out
+    assert "chat" in skillopt("config list harnesses").out
 
 
 @pytest.mark.slow
 def test_the_program_writes_json_that_a_pipe_can_read(tmp_path: Path) -> None:
-    out, err = (listing := program("config", "list", "--json", cwd=tmp_path)).communicate(timeout=30)
+    out, err = (listing := program("config list --json", cwd=tmp_path)).communicate(timeout=30)
     assert (listing.returncode, err) == (0, "")
     assert json.loads(out)
 
@@ -183,7 +169,7 @@ def test_eval_without_a_skill_measures_the_one_that_the_config_starts_from(
     config = "_base_: quickstart\nenv:\n  skill_init: mine.md\n"
     (tmp_path / "train.yaml").write_text(config, encoding="utf-8")
     words = ("--split", "val", "--json", "--quiet", "--cfg-options", *SMALL)
-    (found,) = skillopt("eval", "train.yaml", *words).json["evaluations"]
+    (found,) = skillopt("eval train.yaml", *words).json["evaluations"]
     assert found["skill"] == "mine.md"
 
 
@@ -203,19 +189,19 @@ def test_latest_is_the_newest_run_wherever_a_run_is_named(
     skillopt: Command, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "There is no run in outputs" in skillopt("runs", "show", "latest").err
+    assert "There is no run in outputs" in skillopt("runs show latest").err
     shutil.copytree(finished, tmp_path / "outputs/one")
     for words in ("runs show latest", "report latest", "runs diff latest", "runs explain latest 1"):
         ran = skillopt(*words.split())
         assert ran.code == 0, (words, ran.err)
     assert (tmp_path / "outputs/one/report.html").is_file()
-    evaluated = skillopt("eval", "latest", "--json", "--quiet")
+    evaluated = skillopt("eval latest --json --quiet")
     assert evaluated.json["evaluations"][0]["skill"] == "best", evaluated.err
-    assert skillopt("runs", "list").out == skillopt("runs").out != ""
+    assert skillopt("runs list").out == skillopt("runs").out != ""
 
 
 def test_diff_and_init_speak_json(skillopt: Command, finished: Path) -> None:
-    told = skillopt("runs", "diff", str(finished), "--json").json
+    told = skillopt("runs diff", str(finished), "--json").json
     assert told["before"] == f"{finished}:seed" and not told["equal"] and "+- " in told["diff"]
-    made = skillopt("init", "my-skill", "--json").json
+    made = skillopt("init my-skill --json").json
     assert made["folder"] == "my-skill" and all(Path(path).is_file() for path in made["created"])

@@ -35,7 +35,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
             f"{role}.name=compatible:m@{provider.base_url}" for role in ("model.target", "model.optimizer")
         ]
         words = ("--quiet", "--out_root", str(home / "run"), "--skill_init", str(home / "seed.md"))
-        ended = run("train", "quickstart", *words, "--cfg-options", *SIZES, *models)
+        ended = run("train quickstart", *words, "--cfg-options", *SIZES, *models)
         assert ended.code == 0, ended.err
         yield Trained(home / "run", home / "seed.md", provider)
 
@@ -76,9 +76,7 @@ def test_a_new_run_starts_from_the_best_skill_and_is_compared_with_the_first_see
     skillopt: Command, trained: Trained
 ) -> None:
     first, before = read_view(trained.folder), trained.provider.calls
-    ran = skillopt(
-        "train", "--from", str(trained.folder), "--num_epochs", "1", "--out_root", "more", "--json"
-    )
+    ran = skillopt("train --from", str(trained.folder), "--num_epochs", "1", "--out_root", "more", "--json")
     told, paid = ran.json, trained.provider.calls - before
     facts = read_view(Path("more"))
     assert facts.seed_skill == first.seed_skill and facts.baseline == first.baseline
@@ -100,7 +98,7 @@ def test_what_a_run_learned_from_is_never_a_test_task_of_the_next(
         f"env: {{name: own, data_path: rows.jsonl, scorer: exact_match, split_ratio: '1:1:8', out_root: own}}\n"
         f"model: {{target: 'compatible:m@{trained.provider.base_url}', optimizer: 'compatible:m@{trained.provider.base_url}'}}\n"
     )
-    ran = skillopt("train", "own.yaml", "--from", str(trained.folder))
+    ran = skillopt("train own.yaml --from", str(trained.folder))
     assert ran.code == 2 and "it learned from" in ran.err and not Path("own").exists()
 
 

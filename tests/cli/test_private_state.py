@@ -40,8 +40,8 @@ def test_what_is_noted_of_a_run_and_kept_of_an_adoption_is_for_the_person_alone(
     skill = tmp_path / "skill.md"
     skill.write_text("# Cases\n")
     words = ("--quiet", "--out_root", "mine", "--skill_init", str(skill), "--cfg-options", *SMALL)
-    assert run("train", "quickstart", *words).code == 0
-    assert skillopt("adopt", "mine", "--yes", "--force").code == 0
+    assert run("train quickstart", *words).code == 0
+    assert skillopt("adopt mine --yes --force").code == 0
     assert list((home / STATE).rglob("journal.json")) and open_to_others(home / STATE) == []
     assert stat.S_IMODE(skill.stat().st_mode) & 0o044  # a file of the person stays as the umask made it
 
@@ -53,9 +53,7 @@ def test_what_a_night_keeps_is_for_the_person_alone(person: Person) -> None:
     for one in before:
         one.chmod(0o700 if one.is_dir() else 0o600)
     with LoopbackProvider.in_thread(scripted(RULE)) as provider:
-        ran = run(
-            "sleep", "run", "--model", f"compatible:m@{provider.base_url}", "--quiet", "--source", "jsonl"
-        )
+        ran = run("sleep run --model", f"compatible:m@{provider.base_url}", "--quiet", "--source", "jsonl")
     assert ran.code == 0, ran.err
     assert len({*state.rglob("*")} - before) > 5
     nights = [one for one in state.rglob("*") if (one / "run.db").is_file()]

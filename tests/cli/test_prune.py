@@ -17,7 +17,7 @@ def test_a_finished_run_is_pruned_in_a_folder_of_its_own(
 ) -> None:
     shutil.copytree(finished, tmp_path / "outputs" / "run")
     before = (finished / "best_skill.md").read_text()
-    ran = skillopt("runs", "prune", "outputs/run", "--quiet", "--json")
+    ran = skillopt("runs prune outputs/run --quiet --json")
     assert ran.code == 0, ran.err
     told = ran.json
     left = (tmp_path / "outputs/run/pruned/best_skill.md").read_text()
@@ -25,7 +25,7 @@ def test_a_finished_run_is_pruned_in_a_folder_of_its_own(
     for line in told["lines"]:
         assert line["text"] in before and (line["text"] in left) is not line["removed"], line
     assert (tmp_path / "outputs/run/best_skill.md").read_text() == before
-    again = skillopt("runs", "prune", "--quiet", "--budget", "1 call")
+    again = skillopt("runs prune --quiet --budget", "1 call")
     assert again.code == 0 and "Pruned skill: outputs/run/pruned/best_skill.md" in again.out, again.err
     assert "run  finished" in skillopt("runs").out and "pruned" not in skillopt("runs").out
 
@@ -46,5 +46,5 @@ def test_where_there_is_nothing_to_prune_it_says_so(skillopt: Command, tmp_path:
         "world",
     ]
     assert skillopt("train", *words, "--quiet", "--out_root", "run").code == 0
-    ran = skillopt("runs", "prune", "run")
+    ran = skillopt("runs prune run")
     assert ran.code == 2 and "learned nothing" in ran.err, ran

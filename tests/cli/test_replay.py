@@ -30,7 +30,7 @@ def cut(folder: Path, after: str) -> None:
 
 def test_every_change_is_told_once_and_the_end_is_the_claim(skillopt: Command, finished: Path) -> None:
     facts = read_view(finished)
-    ran = skillopt("report", "--replay", str(finished))
+    ran = skillopt("report --replay", str(finished))
     assert (ran.code, ran.err) == (0, "")
     told = ran.out.splitlines()
     assert told[0] == f"the seed: val {facts.baseline:.3f}"
@@ -41,12 +41,12 @@ def test_every_change_is_told_once_and_the_end_is_the_claim(skillopt: Command, f
 
 def test_a_killed_run_is_shown_as_far_as_it_went(skillopt: Command, copy: Path) -> None:
     cut(copy, '"kind":"step"')
-    ran = skillopt("report", "--replay", str(copy))
+    ran = skillopt("report --replay", str(copy))
     assert ran.code == 0 and "step 1: " in ran.out and "step 2: " not in ran.out
     assert "The run has made no claim yet." in ran.out and "The run is not finished: 1 of" in ran.out
     cut_before = copy / "events.jsonl"
     cut_before.write_text(cut_before.read_text().splitlines(keepends=True)[0])
-    ran = skillopt("report", "--replay", str(copy))
+    ran = skillopt("report --replay", str(copy))
     assert (ran.code, ran.out) == (2, "") and "was never measured" in ran.err
 
 

@@ -27,7 +27,7 @@ def run(finished: Path, tmp_path: Path) -> Path:
 
 def test_a_report_is_two_files_and_the_run_stays_as_it_was(skillopt: Command, run: Path) -> None:
     before = contents(run)
-    ran = skillopt("report", "run")
+    ran = skillopt("report run")
     assert (ran.code, ran.out.split(), ran.err) == (0, ["run/report.html", "run/report.md"], "")
     after = contents(run)
     assert set(after) - set(before) == {"report.html", "report.md"}
@@ -44,15 +44,15 @@ def test_without_a_run_the_newest_is_reported_and_a_bare_name_is_found(skillopt:
 
 
 def test_a_report_can_be_written_again_and_says_the_same(skillopt: Command, run: Path) -> None:
-    assert skillopt("report", "run").code == 0
+    assert skillopt("report run").code == 0
     before = contents(run)
-    assert skillopt("report", "run").code == 0
+    assert skillopt("report run").code == 0
     assert contents(run) == before
 
 
 def test_a_report_goes_where_it_is_asked_to_go(skillopt: Command, run: Path, tmp_path: Path) -> None:
     before = contents(run)
-    ran = skillopt("report", "run", "--out", "new/page.html", "--json")
+    ran = skillopt("report run --out new/page.html --json")
     assert ran.json == {"html": "new/page.html", "markdown": "new/page.md"}
     assert set(contents(tmp_path / "new")) == {"page.html", "page.md"}
     assert contents(run) == before
@@ -63,7 +63,7 @@ def test_an_unfinished_run_without_its_files_is_reported(skillopt: Command, run:
     log.write_text(log.read_text().splitlines(keepends=True)[0])
     for name in ("summary.json", "settings.json"):
         (run / name).unlink()
-    assert skillopt("report", "run").code == 0
+    assert skillopt("report run").code == 0
     said = (run / "report.html").read_text()
     assert "The run is not finished: 0 of" in said
     assert "settings.json is missing" in said
@@ -71,7 +71,7 @@ def test_an_unfinished_run_without_its_files_is_reported(skillopt: Command, run:
 
 def test_a_run_at_work_is_reported_and_keeps_its_lock(skillopt: Command, run: Path) -> None:
     with lock(run / ".lock"):
-        assert skillopt("report", "run").code == 0
+        assert skillopt("report run").code == 0
         assert holder(run / ".lock") is not None
     assert "# world: running, simulated" in (run / "report.md").read_text()
 
@@ -85,7 +85,7 @@ def test_a_file_that_is_no_report_is_never_written_over(
 ) -> None:
     (run / hit).write_text("mine")
     before = contents(run)
-    ran = skillopt("report", "run", "--out", f"run/{out}")
+    ran = skillopt("report run --out", f"run/{out}")
     assert (ran.code, ran.out) == (2, "")
     assert f"run/{hit} is there already" in ran.err
     assert contents(run) == before
@@ -93,11 +93,11 @@ def test_a_file_that_is_no_report_is_never_written_over(
 
 def test_a_log_that_has_not_begun_and_a_damaged_summary_are_said(skillopt: Command, run: Path) -> None:
     (run / "summary.json").write_text("{")
-    assert "cannot be read as JSON" in skillopt("report", "run").err
+    assert "cannot be read as JSON" in skillopt("report run").err
     (run / "summary.json").write_text("[]")
-    assert "holds no JSON object" in skillopt("report", "run").err
+    assert "holds no JSON object" in skillopt("report run").err
     (run / "events.jsonl").write_text("")
-    ran = skillopt("report", "run")
+    ran = skillopt("report run")
     assert (ran.code, ran.out) == (2, "")
     assert "nothing to report" in ran.err
 

@@ -18,10 +18,7 @@ def second(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Another run on the same tasks: fewer epochs, a smaller batch."""
     folder = tmp_path_factory.mktemp("second") / "short"
     more = ("train.num_epochs=1", "train.batch_size=12")
-    assert (
-        run("train", "quickstart", "--quiet", "--out_root", str(folder), "--cfg-options", *SMALL, *more).code
-        == 0
-    )
+    assert run("train quickstart --quiet --out_root", str(folder), "--cfg-options", *SMALL, *more).code == 0
     return folder
 
 
@@ -99,10 +96,7 @@ def test_an_unfinished_run_is_compared_as_far_as_it_went(skillopt: Command, fini
 def test_runs_on_other_tasks_are_told_apart(skillopt: Command, finished: Path) -> None:
     folder = Path("other")
     small = ("env.train_cases=24", "env.val_cases=12", "env.test_cases=20", "train.num_epochs=1")
-    assert (
-        skillopt("train", "quickstart", "--quiet", "--out_root", str(folder), "--cfg-options", *small).code
-        == 0
-    )
+    assert skillopt("train quickstart --quiet --out_root", str(folder), "--cfg-options", *small).code == 0
     remarks = skillopt("runs", str(finished), "other", "--json").json["remarks"]
     assert any("The val tasks are not the same" in remark for remark in remarks)
     assert not any("The test tasks are not the same" in remark for remark in remarks)
@@ -111,11 +105,11 @@ def test_runs_on_other_tasks_are_told_apart(skillopt: Command, finished: Path) -
 def test_compare_takes_every_run_below_a_folder(skillopt: Command, finished: Path, second: Path) -> None:
     for name, folder in (("a", finished), ("b", second)):
         shutil.copytree(folder, Path("outputs") / name)
-    assert [one["folder"] for one in skillopt("runs", "--compare", "--json").json["runs"]] == [
+    assert [one["folder"] for one in skillopt("runs --compare --json").json["runs"]] == [
         "outputs/a",
         "outputs/b",
     ]
-    assert len(skillopt("runs", "--json").json["runs"]) == 2
+    assert len(skillopt("runs --json").json["runs"]) == 2
 
 
 def _copy(folder: Path) -> Path:

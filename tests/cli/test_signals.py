@@ -107,10 +107,7 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
 def test_an_interrupted_eval_keeps_what_it_paid_for(slow: LoopbackProvider, tmp_path: Path) -> None:
     model = f"compatible:m@{slow.base_url}"
     words = [
-        "eval",
-        "--env",
-        "world",
-        "--target_model",
+        "eval --env world --target_model",
         model,
         "--skill",
         "none",

@@ -133,7 +133,7 @@ def test_training_on_its_folder_is_the_same_run(skillopt: Command, its: Path) ->
 def test_noise_and_prune_take_the_same_tasks(skillopt: Command, its: Path) -> None:
     ran = skillopt("noise", str(its), "--json", "--draws", "2")
     assert ran.json["n"] == len(splits_of(its)["val"])
-    ran = skillopt("runs", "prune", str(its), "--json")
+    ran = skillopt("runs prune", str(its), "--json")
     assert ran.code == 0, ran.err
     pruned, trained = (noted_identity(folder / "run.db")["tasks"] for folder in (its / "pruned", its))
     assert pruned == trained
@@ -141,7 +141,7 @@ def test_noise_and_prune_take_the_same_tasks(skillopt: Command, its: Path) -> No
 
 @pytest.mark.slow
 def test_a_run_that_goes_on_from_it_divides_as_it_did(skillopt: Command, its: Path) -> None:
-    ran = skillopt("train", "--from", str(its), "--quiet", "--out_root", "more")
+    ran = skillopt("train --from", str(its), "--quiet", "--out_root", "more")
     assert ran.code == 0 and "This was look 2 at the test split" in ran.out, (ran.out, ran.err)
     assert noted_identity(Path("more/run.db"))["tasks"] == noted_identity(its / "run.db")["tasks"]
 
@@ -256,7 +256,7 @@ def test_what_is_said_beside_a_run_divides_its_tasks_anew(skillopt: Command, tmp
     found = measured(skillopt("eval", str(folder), "--limit", "2", "--json"))
     assert len(found["val"]) == 2
     shutil.copy(folder / "settings.json", "settings.json")  # a config like any other
-    found = measured(skillopt("eval", "settings.json", "--skill", "none", "--split", "test", "--json"))
+    found = measured(skillopt("eval settings.json --skill none --split test --json"))
     assert found == {"test": splits_of(folder)["test"]}
 
 
@@ -327,7 +327,7 @@ def test_a_cross_fitted_run_is_pruned_on_the_tasks_of_its_last_round(
 ) -> None:
     copy = tmp_path / "run"
     shutil.copytree(crossed, copy)
-    ran = skillopt("runs", "prune", str(copy))
+    ran = skillopt("runs prune", str(copy))
     assert ran.code == 0, ran.err
     assert noted_identity(copy / "pruned" / "run.db")["tasks"] == noted_identity(crossed / "run.db")["tasks"]
     claim = json.loads((crossed / "summary.json").read_text())["claim"]
@@ -345,7 +345,7 @@ def test_a_step_that_starts_from_a_trained_skill_is_explained(skillopt: Command,
     closed = [part for part, steps in first.items() if steps and steps[0]["selection_rows"]]
     assert closed, "no step that measured a row"
     for part in closed:
-        ran = skillopt("runs", "explain", str(part), "1")
+        ran = skillopt("runs explain", str(part), "1")
         assert ran.code == 0 and "The recomputed verdict equals the recorded one." in ran.out, ran.err
 
 
@@ -356,7 +356,7 @@ def test_the_doubts_about_a_cross_fitted_run_are_about_its_folds(skillopt: Comma
     models = ("--target", WORLD, "--optimizer", WORLD, "--budget", "150 calls")
     ran = skillopt("train", *words, *models, "--quiet", "--out_root", "run", "--cfg-options", *QUICK)
     assert ran.code == 4, ran.err
-    told = skillopt("adopt", "run", "--dry-run", "--json").json
+    told = skillopt("adopt run --dry-run --json").json
     (doubt,) = told["doubts"]
     assert doubt.startswith("The folds were not all judged: ") and "sealed" not in doubt
     assert skillopt("adopt", str(crossed), "--dry-run", "--json").json["doubts"] == []

@@ -99,7 +99,7 @@ def test_escapes_of_a_skill_are_shown_and_not_obeyed(tmp_path: Path) -> None:
     before, after = tmp_path / "a.md", tmp_path / "b.md"
     before.write_text("# A\n")
     after.write_text("# A\n\x1b]0;owned\x07\x1b[2J and \u202ebackwards\n")
-    shown = run("runs", "diff", str(before), str(after))
+    shown = run("runs diff", str(before), str(after))
     assert "\x1b" not in shown.out and "\x07" not in shown.out and "\u202e" not in shown.out
     assert "␛]0;owned␇␛[2J and <U+202E>backwards" in shown.out
 

@@ -64,7 +64,7 @@ def test_drafts_hold_before_they_are_written(
     skillopt: Command, optimizer: LoopbackProvider, file: Path
 ) -> None:
     words = ("--optimizer", f"compatible:o@{optimizer.base_url}", "--count", "3")
-    ran = skillopt("tasks", "draft", "SKILL.md", *words)
+    ran = skillopt("tasks draft SKILL.md", *words)
     assert ran.code == 0, ran.err
     assert [row["prompt"] for row in rows_in(file)] == [
         f"When is {DAYS[0]}?",
@@ -98,7 +98,7 @@ def test_a_small_model_writes_one_task_at_a_time_about_another_part_of_the_skill
 
     with LoopbackProvider.in_thread(say) as small:
         words = ("--optimizer", f"compatible:qwen-1.5b@{small.base_url}", "--count", "3")
-        ran = skillopt("tasks", "draft", "SKILL.md", *words)
+        ran = skillopt("tasks draft SKILL.md", *words)
     assert ran.code == 0, ran.err
     assert [row["checks"] for row in rows_in(file)] == [[{"op": "contains", "arg": "On 2027-05-03"}]] * 2
     assert "dropped: no words tell its good sample from its bad one" in ran.out
@@ -109,22 +109,22 @@ def test_a_small_model_writes_one_task_at_a_time_about_another_part_of_the_skill
 
 def test_a_model_that_brings_nothing_is_not_asked_for_ever(skillopt: Command, file: Path) -> None:
     with LoopbackProvider.in_thread(lambda call: '{"tasks": []}') as silent:
-        ran = skillopt("tasks", "draft", "SKILL.md", "--optimizer", f"compatible:o@{silent.base_url}")
+        ran = skillopt("tasks draft SKILL.md --optimizer", f"compatible:o@{silent.base_url}")
         assert ran.code == 0 and "0 tasks drafted" in ran.out and len(silent.log) == 3
 
 
 def test_drafts_are_kept_and_dropped_by_number_or_id(skillopt: Command, file: Path) -> None:
     write(file, 6)
-    assert "5 drafts in tasks.jsonl" in skillopt("tasks", "review", "tasks.jsonl", "--list").out
-    ran = skillopt("tasks", "review", "tasks.jsonl", "--keep", "1,3-4", "--drop", "draft-2")
+    assert "5 drafts in tasks.jsonl" in skillopt("tasks review tasks.jsonl --list").out
+    ran = skillopt("tasks review tasks.jsonl --keep 1,3-4 --drop draft-2")
     assert ran.code == 0 and "4 tasks to train on, 1 draft left" in ran.out, ran.err
     assert [(row["prompt"], "drafted_by" in row) for row in rows_in(file)] == [
         *(("mine", False), ("Say 1", False), ("Say 3", False), ("Say 4", False)),
         ("Say 5", True),
     ]
-    wrong = skillopt("tasks", "review", "tasks.jsonl", "--keep", "draft-55")
+    wrong = skillopt("tasks review tasks.jsonl --keep draft-55")
     assert wrong.code == 2 and "no draft is named 'draft-55'. Did you mean 'draft-5'?" in wrong.err
-    assert skillopt("tasks", "review", "tasks.jsonl", "--keep", "all", "--drop", "1").code == 2
+    assert skillopt("tasks review tasks.jsonl --keep all --drop 1").code == 2
 
 
 def test_drafts_are_reviewed_one_by_one(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_requests_are_compared_by_their_words(one: str, other: str, same: bool) 
 
 
 def test_the_simulated_optimizer_says_that_it_drafts_nothing(skillopt: Command, file: Path) -> None:
-    ran = skillopt("tasks", "draft", str(file.parent / "SKILL.md"), "--optimizer", "world")
+    ran = skillopt("tasks draft", str(file.parent / "SKILL.md"), "--optimizer", "world")
     assert ran.code == 2
     assert ran.err.startswith("error: The simulated optimizer proposes edits")
     assert "--optimizer PROVIDER:MODEL" in ran.err
@@ -159,7 +159,7 @@ def test_the_simulated_optimizer_says_that_it_drafts_nothing(skillopt: Command, 
 
 
 def test_a_review_of_a_missing_file_names_the_command_that_makes_one(skillopt: Command) -> None:
-    ran = skillopt("tasks", "review", "tasks.jsonl")
+    ran = skillopt("tasks review tasks.jsonl")
     assert ran.code == 2
     assert (
         "There is no file tasks.jsonl. 'skillopt tasks draft SKILL --out tasks.jsonl' makes one." in ran.err
@@ -169,5 +169,5 @@ def test_a_review_of_a_missing_file_names_the_command_that_makes_one(skillopt: C
 @pytest.mark.parametrize("line", ["no JSON", "[" * 5000], ids=["words", "deep"])
 def test_a_review_of_a_file_that_is_no_jsonl_says_so(skillopt: Command, line: str) -> None:
     Path("tasks.jsonl").write_text(line)
-    ran = skillopt("tasks", "review", "tasks.jsonl")
+    ran = skillopt("tasks review tasks.jsonl")
     assert ran.code == 2 and "cannot be read as JSONL" in ran.err

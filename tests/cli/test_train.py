@@ -80,7 +80,7 @@ def test_a_gate_that_is_off_and_a_test_that_was_not_measured_are_stated(skillopt
     assert "The gate was off" in off.out
     assert "taken without a gate" in off.out
     without = skillopt(
-        "train", "quickstart", "--cfg-options", *SMALL, "--out_root", "other", "--eval_test", "false"
+        "train quickstart --cfg-options", *SMALL, "--out_root", "other", "--eval_test", "false"
     )
     assert "not measured" in without.out
     assert "Test was not measured" in without.out
@@ -88,16 +88,7 @@ def test_a_gate_that_is_off_and_a_test_that_was_not_measured_are_stated(skillopt
 
 def test_few_val_tasks_are_called_unverified(skillopt: Command) -> None:
     ran = skillopt(
-        "train",
-        "quickstart",
-        "--val_cases",
-        "3",
-        "--train_cases",
-        "20",
-        "--test_cases",
-        "10",
-        "--num_epochs",
-        "1",
+        "train quickstart --val_cases 3 --train_cases 20 --test_cases 10 --num_epochs 1",
     )
     assert "nverified" in ran.out
     assert "note: Fewer than 5 val tasks" in ran.err
@@ -153,7 +144,7 @@ def test_what_the_machine_refuses_is_a_sentence_without_a_credential(
     (run / "best_skill.md" / "folder").mkdir(parents=True)
     (run / "run.db").touch()
     models = ("--target_model", "openai:m", "--optimizer_model", "openai:m")
-    ran = skillopt("train", "--env", "world", *models, "--cfg-options", *SMALL, "--out_root", run.name)
+    ran = skillopt("train --env world", *models, "--cfg-options", *SMALL, "--out_root", run.name)
     assert ran.code == 3
     assert "run-[redacted]/best_skill.md: Is a directory. What was paid is kept." in ran.err
     assert "Traceback" not in ran.err
@@ -183,9 +174,9 @@ def test_the_demo_says_it_is_simulated_and_shows_what_it_learned(skillopt: Comma
 
 @pytest.mark.slow
 def test_a_second_demo_leaves_the_first_alone(skillopt: Command, tmp_path: Path) -> None:
-    skillopt("demo", "--quiet")
+    skillopt("demo --quiet")
     before = (tmp_path / "outputs" / "demo" / "events.jsonl").read_bytes()
-    ran = skillopt("demo", "--json")
+    ran = skillopt("demo --json")
     assert ran.json["folder"].endswith("outputs/demo-2")
     assert "already holds a finished run" in ran.err
     assert (tmp_path / "outputs" / "demo" / "events.jsonl").read_bytes() == before
@@ -195,10 +186,10 @@ def test_a_second_demo_leaves_the_first_alone(skillopt: Command, tmp_path: Path)
 def test_the_end_of_a_cross_fitted_run_says_what_its_figures_are_about(
     skillopt: Command, tmp_path: Path
 ) -> None:
-    skillopt("init", "few")
+    skillopt("init few")
     tasks = tmp_path / "few" / "tasks.jsonl"
     tasks.write_text("".join(tasks.read_text().splitlines(keepends=True)[:20]))
-    ran = skillopt("train", "few", "--target", "world")
+    ran = skillopt("train few --target world")
     assert ran.code == 0, ran.err
     assert "(val: the tasks of the last round alone; the folds are the claim)" in ran.out
     assert "none in the last round, after 5 rounds in" in ran.out

@@ -44,8 +44,8 @@ def test_try_shows_what_was_asked_what_came_and_why_it_failed(skillopt: Command)
 
 
 def test_a_chat_target_is_shown_what_it_is_told_and_the_next_command_follows(skillopt: Command) -> None:
-    skillopt("init", "demo")
-    said = skillopt("try", "demo", "--target", "world").out
+    skillopt("init demo")
+    said = skillopt("try demo --target world").out
     assert said.startswith("Sent before every task:\n  system ")
     assert "Answer each case with its code." in said and "<answer>" in said.partition("task 1 of 3")[0]
     assert said.endswith("Next: skillopt train demo --target world\n")

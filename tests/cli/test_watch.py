@@ -31,7 +31,7 @@ def drawn(watcher: RunReader, width: int = 80) -> str:
 
 
 def test_once_shows_where_a_run_stands(skillopt: Command, finished: Path) -> None:
-    ran = skillopt("runs", "watch", str(finished), "--once")
+    ran = skillopt("runs watch", str(finished), "--once")
     assert (ran.code, ran.err) == (0, "")
     for words in (
         "simulated",
@@ -56,7 +56,7 @@ def test_a_run_that_was_stopped_is_said_to_be_nobodys(
     shutil.copytree(finished, folder)
     lines = (folder / "events.jsonl").read_text().splitlines(keepends=True)
     (folder / "events.jsonl").write_text("".join(lines[:20]))
-    ran = skillopt("runs", "watch", str(folder))
+    ran = skillopt("runs watch", str(folder))
     assert ran.code == 0
     assert "No process works on it. Run the same training command again to go on." in ran.out
     assert "seed skill: 0." in ran.err  # what was decided so far
@@ -88,7 +88,7 @@ def test_a_run_that_stopped_before_its_baseline_is_not_said_to_start(
     first = (finished / "events.jsonl").read_text().splitlines(keepends=True)[0]
     (tmp_path / "events.jsonl").write_text(first)
     Database(tmp_path / "run.db").shut()
-    ran = skillopt("runs", "watch", str(tmp_path), "--once")
+    ran = skillopt("runs watch", str(tmp_path), "--once")
     assert (
         "stopped before the baseline" in ran.out
         and "nobody works on it" in ran.out
@@ -98,19 +98,19 @@ def test_a_run_that_stopped_before_its_baseline_is_not_said_to_start(
 
 
 def test_every_event_can_be_had_as_json(skillopt: Command, finished: Path) -> None:
-    ran = skillopt("runs", "watch", str(finished), "--json-lines")
+    ran = skillopt("runs watch", str(finished), "--json-lines")
     told = [parse_event(line) for line in ran.out.splitlines()]
     assert [event for event in told if event.id is not None] == list(read_events(finished / "events.jsonl"))
 
 
 def test_runs_itself_is_as_it_was_also_for_a_folder_named_watch(skillopt: Command, finished: Path) -> None:
     shutil.copytree(finished, "watch")
-    listed = skillopt("runs", "./watch")
+    listed = skillopt("runs ./watch")
     assert (listed.code, listed.err) == (0, "") and "step 6/6" in listed.out
-    assert len(skillopt("runs", "--json", "./watch").json["runs"]) == 1
-    said = skillopt("runs", "--help").out
+    assert len(skillopt("runs --json ./watch").json["runs"]) == 1
+    said = skillopt("runs --help").out
     assert "Usage: skillopt runs" in said and "│ watch " in said
-    assert "Usage: skillopt runs watch" in skillopt("runs", "watch", "--help").out
+    assert "Usage: skillopt runs watch" in skillopt("runs watch --help").out
 
 
 @pytest.mark.slow
@@ -118,7 +118,7 @@ def test_two_programs_one_works_and_the_other_watches_from_before_it_began(
     provider: LoopbackProvider, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
-    watching = program("runs", "watch", str(folder), "--plain", "--wait", cwd=tmp_path)
+    watching = program("runs watch", str(folder), "--plain", "--wait", cwd=tmp_path)
     assert watching.stderr is not None
     assert watching.stderr.readline().startswith(f"Waiting for a run in {folder}.")
     model = f"compatible:m@{provider.base_url}"
@@ -129,7 +129,7 @@ def test_two_programs_one_works_and_the_other_watches_from_before_it_began(
         "train.num_epochs=1",
         *SMALL,
     ]
-    working = program("train", "--quiet", "--out_root", str(folder), "--cfg-options", *options, cwd=tmp_path)
+    working = program("train --quiet --out_root", str(folder), "--cfg-options", *options, cwd=tmp_path)
     try:
         assert working.wait(PATIENCE) == 0
         out, err = watching.communicate(timeout=PATIENCE)
@@ -144,7 +144,7 @@ def test_two_programs_one_works_and_the_other_watches_from_before_it_began(
 
 @pytest.mark.slow
 def test_ctrl_c_ends_the_watching_and_not_the_run(tmp_path: Path) -> None:
-    watching = program("runs", "watch", str(tmp_path / "later"), "--wait", cwd=tmp_path)
+    watching = program("runs watch", str(tmp_path / "later"), "--wait", cwd=tmp_path)
     try:
         assert watching.stderr is not None and watching.stderr.readline().startswith("Waiting for a run")
         time.sleep(0.5)
@@ -161,7 +161,7 @@ def test_a_slow_update_that_was_taken_is_told_and_named_where_the_best_skill_com
     skillopt: Command, tmp_path: Path
 ) -> None:
     trained = train(tmp_path / "run", optimizer__slow_update_gate_with_selection=False)
-    ran = skillopt("runs", "watch", str(tmp_path / "run"), "--once")
+    ran = skillopt("runs watch", str(tmp_path / "run"), "--once")
     state = trained.result.state
     assert f"best {state.best_score:.3f} (slow update epoch {state.epoch}) · seed" in ran.out
     taken = sum(one.slow_update.action == "force_accept" for one in trained.of(EpochEnded))
