@@ -170,43 +170,36 @@ def test_without_calls_nothing_is_asked_and_what_only_a_call_tells_is_skipped(
     }
 
 
-def test_an_optimizer_that_writes_no_json_must_be_fixed(skillopt: Command, serving: Serving) -> None:
-    ran, found = asked(skillopt, serving(lambda call: "certainly!"))
-    check = one(found, "optimizer", "structured output")
-    assert (ran.code, check["state"]) == (3, "fix")
-    assert "no JSON object" in check["text"]
-    assert "structured_output" in check["remedy"]
+def refuse_schemas(call: Call) -> Misbehaviour | None:
+    if call.body.get("response_format", {}).get("type") != "json_schema":
+        return None
+    refused = {"message": "response_format json_schema is not supported", "type": "invalid", "code": None}
+    return Misbehaviour.status(400, body={"error": refused})
 
 
-def test_a_server_without_schemas_is_asked_in_another_form(skillopt: Command, serving: Serving) -> None:
-    def refuse(call: Call) -> Misbehaviour | None:
-        refused = {
-            "error": {
-                "message": "response_format json_schema is not supported",
-                "type": "invalid",
-                "code": None,
-            }
-        }
-        return (
-            Misbehaviour.status(400, body=refused)
-            if call.body.get("response_format", {}).get("type") == "json_schema"
-            else None
-        )
-
-    ran, found = asked(skillopt, serving(behave=refuse))
-    assert (ran.code, one(found, "optimizer", "structured output")["text"]) == (
-        0,
-        "JSON as asked after 1 form of asking was refused",
-    )
+JSON_TEXT = "JSON as asked after 1 form of asking was refused"
 
 
-@pytest.mark.parametrize(("speaks", "state"), [(answer, "fine"), (lambda call: "ok", "note")])
-def test_tools_are_tried_where_the_target_works_with_them(
-    speaks: Callable[[Call], str], state: str, skillopt: Command, serving: Serving
+@pytest.mark.parametrize(
+    ("speaks", "behave", "role", "name", "state", "told"),
+    [
+        (lambda call: "certainly!", None, "optimizer", "structured output", "fix", "no JSON object"),
+        (lambda call: "certainly!", None, "optimizer", "structured output", "fix", "structured_output"),
+        (answer, refuse_schemas, "optimizer", "structured output", "fine", JSON_TEXT),
+        (answer, None, "target", "tools", "fine", "a tool is called when asked"),
+        (lambda call: "ok", None, "target", "tools", "note", "should call them"),
+    ],
+)
+def test_what_a_role_needs_beyond_text_is_tried(
+    skillopt: Command, serving: Serving, speaks: Any, behave: Any, role: str, name: str, state: str, told: str
 ) -> None:
-    provider = serving(speaks)
-    _, found = asked(skillopt, provider, f"model.target=tool_loop/compatible:m@{provider.base_url}")
-    assert states(found, "target")["tools"] == state
+    provider = serving(speaks, behave=behave)
+    target = f"model.target=tool_loop/compatible:m@{provider.base_url}"
+    ran, found = asked(skillopt, provider, *([target] if role == "target" else []))
+    check = one(found, role, name)
+    assert check["state"] == state and told in f"{check['text']} {check.get('remedy', '')}"
+    if role == "optimizer":
+        assert ran.code == (3 if state == "fix" else 0)
 
 
 async def test_images_are_tried_where_the_tasks_have_them(serving: Serving, tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ from skillopt.runs.explain import find, replay
 from skillopt.runs.log import read_events
 from skillopt.runs.reader import read_run
 
+LIES = (0.01, None)
+
 
 def explained(skillopt: Command, folder: Path, step: str) -> tuple[int, dict[str, Any]]:
     ran = skillopt("runs explain", str(folder), step, "--json")
@@ -195,7 +197,7 @@ def test_only_rows_that_changed_are_shown_unless_all_are_wanted(skillopt: Comman
     assert "without a change" not in whole
 
 
-def better_row(event: dict[str, Any]) -> None:
+def better_rows(event: dict[str, Any]) -> None:
     for row in event["rows"]:
         row["hard"] = row["soft"] = 1.0
 
@@ -208,38 +210,42 @@ def other_order(event: dict[str, Any]) -> None:
     event["rows"].reverse()
 
 
-@pytest.mark.parametrize("change", [better_row, fewer_rows, other_order], ids=lambda change: change.__name__)
-def test_a_log_whose_rows_do_not_give_its_verdict_ends_with_1(
-    skillopt: Command, finished: Path, tmp_path: Path, change: Callable[[dict[str, Any]], None]
-) -> None:
-    shutil.copytree(finished, tmp_path / "run")
-    record = next(one for one in history(finished) if one["action"] == "reject" and one["selection_rows"] > 2)
-    place = f"e{record['epoch']}/s{record['step']}"
-    log = tmp_path / "run" / "events.jsonl"
-    events = [json.loads(line) for line in log.read_text().splitlines()]
-    [closed] = [event for event in events if event["id"] == f"{place}/selection"]
-    change(closed)
-    log.write_text("".join(json.dumps(event) + "\n" for event in events))
-    ran = skillopt("runs explain run", str(record["step"]))
-    assert ran.code == 1
-    assert "DIFFERS" in ran.out
+def other_score(name: str, lie: float | None) -> Callable[[dict[str, Any]], None]:
+    def change(event: dict[str, Any]) -> None:
+        event[name] = None if lie is None else event[name] + lie
+
+    change.__name__ = f"{name}_{lie}"
+    return change
 
 
-@pytest.mark.parametrize("lie", [0.01, None], ids=["other", "none"])
 @pytest.mark.parametrize(
-    ("action", "score"),
-    [("accept", "candidate"), ("accept", "incumbent"), ("reject", "incumbent"), ("reject", "bound")],
+    ("action", "event", "change"),
+    [
+        *(("reject", "selection", change) for change in (better_rows, fewer_rows, other_order)),
+        *(
+            ("accept", "verdict", other_score(name, lie))
+            for name in ("candidate", "incumbent")
+            for lie in LIES
+        ),
+        *(("reject", "verdict", other_score(name, lie)) for name in ("incumbent", "bound") for lie in LIES),
+    ],
 )
-def test_a_score_that_its_rows_do_not_give_ends_with_1(
-    skillopt: Command, finished: Path, tmp_path: Path, action: str, score: str, lie: float | None
+def test_a_log_whose_rows_do_not_give_its_verdict_or_its_scores_ends_with_1(
+    skillopt: Command,
+    finished: Path,
+    tmp_path: Path,
+    action: str,
+    event: str,
+    change: Callable[[dict[str, Any]], None],
 ) -> None:
     shutil.copytree(finished, tmp_path / "run")
-    record = next(one for one in history(finished) if one["action"].startswith(action))
+    records = [one for one in history(finished) if one["action"].startswith(action)]
+    record = next(one for one in records if event == "verdict" or one["selection_rows"] > 2)
     log = tmp_path / "run" / "events.jsonl"
     events = [json.loads(line) for line in log.read_text().splitlines()]
-    [judged] = [event for event in events if event["id"] == f"e{record['epoch']}/s{record['step']}/verdict"]
-    judged[score] = None if lie is None else judged[score] + lie
-    log.write_text("".join(json.dumps(event) + "\n" for event in events))
+    [found] = [one for one in events if one["id"] == f"e{record['epoch']}/s{record['step']}/{event}"]
+    change(found)
+    log.write_text("".join(json.dumps(one) + "\n" for one in events))
     ran = skillopt("runs explain run", str(record["step"]))
     assert ran.code == 1 and "DIFFERS" in ran.out
 
