@@ -274,10 +274,7 @@ def test_an_agent_program_is_tried_with_its_version_and_what_isolates_its_login(
     )
     assert "cannot be isolated" in claude["text"]
     # its rollouts would have no login
-    assert (ran.code, one(found, "target", "harness")["state"]) == (
-        3,
-        "fix",
-    )
+    assert (ran.code, one(found, "target", "harness")["state"]) == (3, "fix")
     monkeypatch.setenv("CLAUDE_CODE_OAUTH_TOKEN", "oauth-token-1234567")
     ran, found = asked(skillopt, None, *settings)
     assert one(found, "agents", "claude_code")["facts"]["isolated_by"] == "CLAUDE_CODE_OAUTH_TOKEN"

@@ -26,12 +26,7 @@ def folder_run(skillopt: Command) -> Path:
         (seed / name).parent.mkdir(parents=True, exist_ok=True)
         (seed / name).write_text(text)
     (seed / "scripts/look.sh").chmod(0o755)
-    words = (
-        "train quickstart --quiet --out_root run --skill_init",
-        str(seed),
-        "--num_epochs",
-        "1",
-    )
+    words = ("train quickstart --quiet --out_root run --skill_init", str(seed), "--num_epochs", "1")
     assert skillopt(*words, "--cfg-options", *SMALL).code == 0
     return Path("run")
 

@@ -66,10 +66,7 @@ def test_a_manifest_that_does_not_fit_is_named_and_nothing_is_written(
 ) -> None:
     source = searchqa(tmp_path)
     ran = skillopt(
-        "config data searchqa --manifest",
-        str(manifest(tmp_path, ids, "file")),
-        "--source",
-        str(source),
+        "config data searchqa --manifest", str(manifest(tmp_path, ids, "file")), "--source", str(source)
     )
     assert ran.code == 2
     assert words in ran.err

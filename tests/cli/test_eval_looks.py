@@ -79,10 +79,7 @@ def test_other_tasks_are_no_look_and_fewer_of_the_same_are(skillopt: Command, tr
 
 
 def test_a_run_that_took_only_some_of_the_tasks_is_recognised(skillopt: Command) -> None:
-    words = (
-        "train quickstart --quiet --num_epochs 1 --test_env_num 8 --out_root few --cfg-options",
-        *SMALL,
-    )
+    words = ("train quickstart --quiet --num_epochs 1 --test_env_num 8 --out_root few --cfg-options", *SMALL)
     assert skillopt(*words).code == 0
     assert "Counted in few: this is look 2" in skillopt(*WORDS, "--skill", "few", "--split", "test").out
 

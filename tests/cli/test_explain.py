@@ -254,9 +254,7 @@ def test_a_log_whose_rows_do_not_give_its_verdict_or_its_scores_ends_with_1(
 @pytest.mark.parametrize("mode", ["rewrite_from_suggestions", "full_rewrite_minibatch"])
 def test_proposals_of_a_rewriting_mode_are_named_in_words(skillopt: Command, mode: str) -> None:
     ran = skillopt(
-        "train quickstart --quiet --out_root run --cfg-options",
-        *SMALL,
-        f"optimizer.skill_update_mode={mode}",
+        "train quickstart --quiet --out_root run --cfg-options", *SMALL, f"optimizer.skill_update_mode={mode}"
     )
     assert ran.code == 0, ran.err
     shown = skillopt("runs explain run 1").out.partition("Edits and how they ended:")[2]

@@ -37,10 +37,7 @@ def test_eval_measures_each_skill_on_each_split_and_says_when_it_looks_at_test(
 
 
 def test_eval_names_its_folder_after_what_it_measures(skillopt: Command) -> None:
-    words = (
-        "eval quickstart --skill none --split val --json --quiet --cfg-options",
-        *SMALL,
-    )
+    words = ("eval quickstart --skill none --split val --json --quiet --cfg-options", *SMALL)
     first, again, other = (skillopt(*words, *more).json for more in ((), (), ("--world_seed", "3")))
     assert first["folder"] == again["folder"] != other["folder"]
     assert Path(first["folder"]).name.startswith("eval_world_")
@@ -61,12 +58,7 @@ def test_eval_needs_no_optimizer(skillopt: Command, provider: LoopbackProvider) 
 )
 def test_the_public_names_of_splits_are_understood(skillopt: Command, given: str, meant: str) -> None:
     ran = skillopt(
-        "eval quickstart --skill none --split",
-        given,
-        "--json",
-        "--quiet",
-        "--cfg-options",
-        *SMALL,
+        "eval quickstart --skill none --split", given, "--json", "--quiet", "--cfg-options", *SMALL
     )
     assert [one["split"] for one in ran.json["evaluations"]] == [meant]
 

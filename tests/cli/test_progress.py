@@ -283,14 +283,7 @@ def test_the_live_view_says_simulated_and_leaves_the_terminal_clean(clock: Clock
     view._live.refresh()
     view.close()
     said = shown(view, out)
-    for words in (
-        "simulated",
-        "step 1/4: ",
-        "accepted",
-        "cost unknown",
-        "in flight",
-        "about",
-    ):
+    for words in ("simulated", "step 1/4: ", "accepted", "cost unknown", "in flight", "about"):
         assert words in said, words
     assert said.count("\x1b[?25l") == said.count("\x1b[?25h")  # the cursor is back
 
@@ -306,9 +299,7 @@ def answered(number: int, prompt: str = "How much is 1 + 1?") -> Answered:
     )
 
 
-def test_the_first_three_answers_are_shown_before_more_is_paid_and_no_further_ones(
-    status: RunStatus,
-) -> None:
+def test_the_first_three_answers_are_shown_before_more_is_paid_and_no_further_ones(status: RunStatus) -> None:
     out = Console(file=io.StringIO(), width=80, highlight=False)
     view = PlainLines(status, out, clock=lambda: 0.0)
     for number in range(5):

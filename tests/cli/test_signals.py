@@ -106,16 +106,7 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_an_interrupted_eval_keeps_what_it_paid_for(slow: LoopbackProvider, tmp_path: Path) -> None:
     model = f"compatible:m@{slow.base_url}"
-    words = [
-        "eval --env world --target_model",
-        model,
-        "--skill",
-        "none",
-        "--split",
-        "all",
-        "--workers",
-        "4",
-    ]
+    words = ["eval --env world --target_model", model, "--skill", "none", "--split", "all", "--workers", "4"]
     words += ["--out_root", "run", "--cfg-options", "env.world_seed=7", *SMALL]
     before = slow.calls
     running = program(*words, cwd=tmp_path)

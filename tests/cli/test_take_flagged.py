@@ -123,12 +123,7 @@ def test_training_ends_with_its_flagged_lines(
 async def test_adopt_for_an_agent_refuses_a_flagged_line_until_it_is_named(
     skillopt: Command, skill: Path
 ) -> None:
-    words = (
-        "adopt outputs/run --to zip --description",
-        "Adds. Use it for sums.",
-        "--yes",
-        "--force",
-    )
+    words = ("adopt outputs/run --to zip --description", "Adds. Use it for sums.", "--yes", "--force")
     refused = skillopt(*words)
     assert refused.code == 2 and "--take-flagged 1" in refused.err and not list(Path().glob("*.zip"))
     done = skillopt(*words, "--take-flagged", "1")

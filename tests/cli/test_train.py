@@ -87,9 +87,7 @@ def test_a_gate_that_is_off_and_a_test_that_was_not_measured_are_stated(skillopt
 
 
 def test_few_val_tasks_are_called_unverified(skillopt: Command) -> None:
-    ran = skillopt(
-        "train quickstart --val_cases 3 --train_cases 20 --test_cases 10 --num_epochs 1",
-    )
+    ran = skillopt("train quickstart --val_cases 3 --train_cases 20 --test_cases 10 --num_epochs 1")
     assert "nverified" in ran.out
     assert "note: Fewer than 5 val tasks" in ran.err
 

@@ -35,7 +35,7 @@ EXIT_CODES = (
     " again to go on."
 )
 _INTERRUPTED = "stopped: interrupted. What was paid is kept; run the same command again to go on."
-_MEANT = {
+_OTHER_NAMES = {
     "explain": "runs explain",
     "diff": "runs diff",
     "prune": "runs prune",
@@ -54,7 +54,7 @@ _MEANT = {
     "test": "eval --split test",
     "help": "--help",
 }
-"""What people type for commands of another name, and old names."""
+"""Names that are none here, those of earlier commands among them, and what is written instead."""
 PANELS = ("Train and measure", "Look at runs", "Look things up")
 
 
@@ -116,7 +116,7 @@ def _signals_as_ctrl_c() -> Iterator[None]:
     """
     numbers = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")]  # Windows has no SIGHUP
     is_main = threading.current_thread() is threading.main_thread()
-    ours = [one for one in numbers if one and is_main and signal.getsignal(one) is signal.SIG_DFL]
+    ours = [number for number in numbers if number and is_main and signal.getsignal(number) is signal.SIG_DFL]
     for number in ours:
         signal.signal(number, signal.default_int_handler)
     try:
@@ -130,8 +130,8 @@ class _Door(TyperGroup):
     """Every command runs in here."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] in _MEANT:
-            line = _MEANT[args[0]]
+        if args and args[0] in _OTHER_NAMES:
+            line = _OTHER_NAMES[args[0]]
             if line.islower():  # nothing is left for the person to fill in
                 line = shlex.join([*line.split(), *args[1:]])
             echo(f"error: There is no command {args[0]!r}: write 'skillopt {line}'.", err=True)
@@ -187,11 +187,11 @@ class _Outline(NamedTuple):
 def _commands() -> Mapping[str, _Outline]:
     names = [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
     found = {name: _outline(files(__name__).joinpath(f"{name}.py").read_text("utf-8")) for name in names}
-    return dict(sorted(found.items(), key=lambda one: (PANELS.index(one[1].panel), one[1].place)))
+    return dict(sorted(found.items(), key=lambda item: (PANELS.index(item[1].panel), item[1].place)))
 
 
 def _outline(source: str) -> _Outline:
     """Read off the text: parsing all files would take longer than everything else of the overview."""
-    said = " ".join(source.split('"""', 2)[1].split()).partition(": ")[2]
+    text = " ".join(source.split('"""', 2)[1].split()).partition(": ")[2]
     panel, place = ast.literal_eval(source.split("\nPANEL, PLACE = ", 1)[1].partition("\n")[0])
-    return _Outline(panel=panel, place=place, help=said[:1].upper() + said[1:])
+    return _Outline(panel=panel, place=place, help=text[:1].upper() + text[1:])
