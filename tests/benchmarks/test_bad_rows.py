@@ -102,6 +102,8 @@ SPOILT = [
     ("own", own, {"question": ""}, "the field 'question' is empty"),
     ("own", own, {"anwser": "4", "answer": None}, None),
     ("numeric", own, {"answer": "many"}, "has a reference 'many' that is not a number"),
+    ("own", own, {"id": "a\n::error::b"}, "the id 'a\\n::error::b' holds a line break"),
+    ("evals_json", case, {"id": "a\u2028b"}, "holds a line break"),
     ("searchqa", searchqa, {"answers": []}, "'answers' holds no answer"),
     ("searchqa", searchqa, {"answers": "[" * 9000}, "starts like a JSON list but is none"),
     ("docvqa", page, {"image_path": "gone.png"}, "there is no image 'gone.png'"),

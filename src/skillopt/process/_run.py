@@ -58,9 +58,7 @@ def minimal_env(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def git_env(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a git that asks nothing and starts no program which a cloned folder names: neither
-    the settings of a repository inside of another one count, nor a program that watches files.
-    """
+    """The environment of a git that asks nothing and starts no program that a cloned folder names."""
     settings = {"safe.bareRepository": "explicit", "core.fsmonitor": "false"}
     given = {"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_COUNT": str(len(settings))}
     for number, (name, value) in enumerate(settings.items()):

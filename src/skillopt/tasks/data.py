@@ -84,6 +84,8 @@ class TaskLoader:
             try:
                 task = self.to_task(row)
                 self.check(task)
+                if "".join(task.id.splitlines()) != task.id:  # what follows would look like a line of ours
+                    raise row.error(f"the id {task.id!r} holds a line break. Write it in one line")
                 known, where = first.setdefault(task.id, (task, row))
                 if where is not row and known == task:
                     raise row.error(f"is {task.id!r} of line {where.line} once more. Remove it")
