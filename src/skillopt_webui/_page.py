@@ -1,4 +1,4 @@
-"""The contract of a page: what a file in `pages/` must offer, and what a page knows of the visit."""
+"""The contract of a page: what it must offer, and what it knows of the visit."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class AppState:
     """The folder in which runs are started, and which relative paths are read from."""
     environ: Mapping[str, str]
     pages: Mapping[str, Page]
-    """Every page by the name of its file."""
+    """Every page by its name."""
     launches: Launches
     """What was started from here."""
     is_open: bool = False
@@ -113,8 +113,8 @@ class Visit:
         return self.place
 
     def url(self, page: str, run: str | None = None, **query: str) -> str:
-        """The address of another page, by the name of its file; of this visit's run, where none is named. A
-        page that is not about one run is told of the run in its query.
+        """The address of another page, by its name; of this visit's run, where none is named. A
+        page that is not about one run gets the run in its query.
         """
         found = self.app.pages[page]
         if run is not None and not found.is_of_run:
