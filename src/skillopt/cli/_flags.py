@@ -178,15 +178,13 @@ def _config_options(argument_too: bool, short_option: bool) -> list[inspect.Para
 
 
 def _usual_settings(keys: tuple[str, ...]) -> list[inspect.Parameter]:
-    made = []
-    for panel, names in _PANELS.items():
-        for name in names:
-            leaf = flag_leaf(name)
-            if leaf is not None and leaf.key.startswith(keys):
-                metavar = _METAVARS.get(leaf.type, leaf.type.replace(" | ", "|"))
-                told = option(f"--{name}", leaf.description, metavar, rich_help_panel=panel)
-                made.append(parameter(name, str, told))
-    return made
+    """The options of `_PANELS`; what each means is looked up by the help alone."""
+    return [
+        parameter(name, str, option(f"--{name}", "", rich_help_panel=panel))
+        for panel, names in _PANELS.items()
+        for name in names
+        if key_of(name).startswith(keys)
+    ]
 
 
 def _command(brief: Collection[str], keys: tuple[str, ...]) -> type[TyperCommand]:
@@ -202,9 +200,14 @@ def _command(brief: Collection[str], keys: tuple[str, ...]) -> type[TyperCommand
             return super().parse_args(ctx, spelled_out(args, taking, keys))
 
         def format_help(self, ctx: Any, formatter: Any) -> None:
+            options: list[Any] = list(self.params)
+            for one in options:
+                is_usual = getattr(one, "rich_help_panel", None) in _PANELS
+                if is_usual and (leaf := flag_leaf(one.name)) is not None:
+                    one.help = leaf.description
+                    one.metavar = _METAVARS.get(leaf.type, leaf.type.replace(" | ", "|"))
             is_whole = ctx.meta.get(_WHOLE, False)
-            shown: list[Any] = [] if is_whole else list(self.params)
-            rest = [one for one in shown if one.name not in brief and not one.hidden]
+            rest = [one for one in options if not (is_whole or one.name in brief or one.hidden)]
             for one in rest:
                 one.hidden = True
             try:

@@ -35,8 +35,6 @@ from skillopt.process.waiting import run_gently, signals_heard
 from skillopt.redact import Scrubber
 from skillopt.run import Job, Result, open_run
 from skillopt.runs import words
-from skillopt.runs.best import flagged_lines
-from skillopt.runs.comparison import score_table
 from skillopt.runs.reader import read_run, read_view
 from skillopt.runs.status import RunStatus
 
@@ -95,6 +93,8 @@ def train(job: Job, folder: Path, view: View, said: str = "") -> Result:
 
 def as_json(result: Result) -> dict[str, Any]:
     """The summary, with the folder and the file to use."""
+    from skillopt.runs.best import flagged_lines
+
     best = result.folder / "best_skill.md"
     flagged = list(map(asdict, flagged_lines(read_run(result.folder))))
     return {
@@ -107,6 +107,9 @@ def as_json(result: Result) -> dict[str, Any]:
 
 def show(job: Job, result: Result, *, quiet: bool) -> None:
     """Print how training ended; quiet is the claim, what limits it, and the file."""
+    from skillopt.runs.best import flagged_lines  # what only the end needs is not loaded at the start
+    from skillopt.runs.comparison import score_table
+
     view = read_view(result.folder)
     console = open_console()
     if not quiet:

@@ -155,15 +155,9 @@ class RoleConnection:
         if self.role == "target":
             return found
         if not found.optimizer:
-            talking = next(
-                (
-                    name
-                    for name, each in known.items()
-                    if (each.provider, each.harness) == (found.provider, CHAT)
-                ),
-                None,
-            )
-            hint = f"; {talking!r} is the same program as a model" if talking else ""
+            chats = {name: each for name, each in known.items() if each.harness == CHAT}
+            same = [name for name, each in chats.items() if each.provider == found.provider]
+            hint = f"; {same[0]!r} is the same program as a model" if same else ""
             raise ConfigError(
                 f"{key}: {entry.value!r} is an agent that works on tasks, so only the target can have"
                 f" it{hint}"

@@ -68,11 +68,6 @@ class Leaf:
         return SecretStr in self.options
 
     @property
-    def is_figure(self) -> bool:
-        """True for numbers and truth values."""
-        return all(option in (int, float, bool) for option in self.options)
-
-    @property
     def path(self) -> bool:
         """True for files and folders."""
         return is_path(self.key, self.annotation)

@@ -25,8 +25,6 @@ from skillopt.trackers import trackers
 
 CHAT = "chat"
 ROLE_KEYS = tuple(f"model.{role}" for role in (*ROLES, *RARE_ROLES))
-OF_BENCHMARKS = ("split_mode", "split_ratio", "split_seed", "split_dir", "data_path", "limit")
-"""The last parts of the keys that every benchmark of files has."""
 _TABLE = table()
 FLAT_NAMES: Mapping[str, str] = {
     **{

@@ -19,7 +19,6 @@ from skillopt.config.keys import (
     FLAT_NAMES,
     IGNORED_KEYS,
     IGNORED_PREFIXES,
-    OF_BENCHMARKS,
     REFUSED_KEYS,
     canonical,
     declared,
@@ -31,6 +30,7 @@ from skillopt.config.keys import (
     variables,
 )
 from skillopt.config.roles import parse_model_string
+from skillopt.config.schema import Config
 from skillopt.config.sections import parse_budget
 from skillopt.config.service import EXPECTED
 from skillopt.errors import ConfigError, SkillOptError, suggest
@@ -42,7 +42,9 @@ LAYERS: tuple[Layer, ...] = ("default", ".env", "environment", "config", "cfg-op
 """Weakest first."""
 CHOSEN: frozenset[Layer] = frozenset({"config", "cfg-options", "flag"})
 """Layers in which the user wrote this run's own settings."""
-COMMON_KEYS = frozenset(f"env.{name}" for name in OF_BENCHMARKS)
+COMMON_KEYS = frozenset(
+    f"env.{name}" for name in ("split_mode", "split_ratio", "split_seed", "split_dir", "data_path", "limit")
+)
 """Keys of every benchmark whose tasks come from files; a base file may hold them without naming one."""
 SET = "[set]"
 """Stands for a credential where settings are shown or kept."""
@@ -115,8 +117,7 @@ def file_layer(document: ConfigFile, problems: list[str]) -> Entries:
     for path, value in _values(document.values):
         where, name = document.line(*path), path[0]
         if len(path) == 1 and isinstance(value, dict):
-            tops = [section for section in tree_sections() if "." not in section]
-            problems.append(f"{where}: no section named {name!r}. {suggest(name, tops)}")
+            problems.append(f"{where}: no section named {name!r}. {suggest(name, Config.model_fields)}")
         elif len(path) == 1 and name in tree_sections() and name not in ("env", "budget"):
             problems.append(f"{where}: {name!r} is a section: expected keys below it")
         elif path != (BASE_KEY,):
@@ -317,8 +318,9 @@ class UnknownKey:
         if section == "env" and self.benchmark is None:
             return "No benchmark is named (env.name), so only the common env keys exist."
         siblings = [key.rpartition(".")[2] for key in known if key.rpartition(".")[0] == section]
-        tops = [name for name in tree_sections() if "." not in name]
-        return suggest(last, siblings) if siblings else suggest(section.partition(".")[0], tops)
+        if siblings:
+            return suggest(last, siblings)
+        return suggest(section.partition(".")[0], Config.model_fields)
 
 
 def is_harmless(value: Any, harmless: Sequence[Any]) -> bool:

@@ -224,7 +224,7 @@ class TriggersConfig(Section):
 
 
 _UNITS = {
-    **dict.fromkeys(("usd", "dollar", "dollars"), "usd"),
+    **dict.fromkeys(("$", "usd", "dollar", "dollars"), "usd"),
     **dict.fromkeys(("token", "tokens"), "tokens"),
     **dict.fromkeys(("call", "calls"), "calls"),
     **dict.fromkeys(("min", "minute", "minutes"), "minutes"),
@@ -283,20 +283,15 @@ def _part(part: str) -> tuple[str, Decimal]:
     match = _PART.match(part)
     if match is None:
         raise ConfigError(f"budget: cannot read {part!r}. {_HELP}.")
-    word = match["unit"].lower()
-    if match["dollar"]:
-        if word not in ("", "usd", "dollar", "dollars"):
-            raise ConfigError(f"budget: {part!r} names two units. {_HELP}.")
-        unit = "usd"
-    elif not word:
+    word = match["unit"].lower() or match["dollar"]
+    if not word:
         raise ConfigError(f"budget: {part!r} has no unit. {_HELP}.")
-    elif word not in _UNITS:
-        raise ConfigError(
-            f"budget: {part!r} has an unknown unit. {suggest(word, ('usd', 'tokens', 'calls', 'minutes'))}"
-            f" {_HELP}."
-        )
-    else:
-        unit = _UNITS[word]
+    if word not in _UNITS:
+        near = suggest(word, ("usd", "tokens", "calls", "minutes"))
+        raise ConfigError(f"budget: {part!r} has an unknown unit. {near} {_HELP}.")
+    unit = _UNITS[word]
+    if match["dollar"] and unit != "usd":
+        raise ConfigError(f"budget: {part!r} names two units. {_HELP}.")
     amount = Decimal(re.sub("[, ]", "", match["number"])) * _SCALES[match["scale"].lower()]
     if amount <= 0:
         raise ConfigError(f"budget: {part!r} allows nothing; leave it out for no limit.")

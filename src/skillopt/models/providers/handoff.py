@@ -12,7 +12,6 @@ from skillopt.config.service import WRITES, Options
 from skillopt.errors import AnswersWanted, ConfigError
 from skillopt.files import expand_home
 from skillopt.messages import Reply, Request
-from skillopt.models.handoff.folder import QuestionFolder
 from skillopt.models.port import UNBOUNDED, Model, ModelSpec, Provider
 
 FOLDER = "handoff"
@@ -25,6 +24,8 @@ class Handoff:
     """A round holds everything that can be asked, whatever the number of workers."""
 
     def __init__(self, spec: ModelSpec, folder: Path) -> None:
+        from skillopt.models.handoff.folder import QuestionFolder  # a declaration is light
+
         self.questions = QuestionFolder(folder)
         self.endpoint = f"handoff:{folder}"
         self.fingerprint: Mapping[str, Any] = {"provider": "handoff", "model": spec.name}
