@@ -13,7 +13,8 @@ from datetime import datetime
 from skillopt.errors import ConfigError
 from skillopt.messages import Usage
 from skillopt.money import cost as cost_of_usage
-from skillopt.run.estimation import NOTHING, Range, estimate
+from skillopt.run.calls import ASKED, NOTHING, Figure
+from skillopt.run.estimation import estimate
 from skillopt.run.models import known_price
 from skillopt.runs.words import count
 from skillopt.transcripts.session import RecordedSession
@@ -267,9 +268,9 @@ class Preview:
     """What was found and would be spent; `usd` is None for an unknown price, `remedy` for the person."""
 
     found: NightInput
-    calls: Range
-    tokens: Range
-    usd: Range | None
+    calls: Figure
+    tokens: Figure
+    usd: Figure | None
     remedy: str
     to_read: int
     """Sessions a model would read, which is in the cost."""
@@ -312,7 +313,7 @@ async def preview(
     return Preview(found=found, calls=calls, tokens=tokens, usd=usd, remedy=remedy, to_read=len(to_read))
 
 
-def _reading(jobs: NightJobs, sessions: Sequence[RecordedSession]) -> tuple[Range, Range, Range | None]:
+def _reading(jobs: NightJobs, sessions: Sequence[RecordedSession]) -> tuple[Figure, Figure, Figure | None]:
     """Calls, tokens and dollars of reading these sessions."""
     job = jobs.reader.job(NO_SKILL)
     asked = [
@@ -322,11 +323,12 @@ def _reading(jobs: NightJobs, sessions: Sequence[RecordedSession]) -> tuple[Rang
     turns = sum(turn.role == "user" for session in sessions for turn in session.turns)
     # Four characters a token is the middle of what texts take; a turn is told in some fifty.
     used = Usage(input_tokens=sum(asked) // 4, output_tokens=50 * turns)
-    price = known_price(job.optimizer)
-    tokens = used.input_tokens + used.output_tokens
-    dollars = None if price is None else float(cost_of_usage(used, price))
+    most = Usage(input_tokens=ASKED * sum(asked), output_tokens=ASKED * len(asked) * job.optimizer.max_tokens)
+    usd = None
+    if (price := known_price(job.optimizer)) is not None:
+        usd = Figure(typical=float(cost_of_usage(used, price)), at_most=float(cost_of_usage(most, price)))
     return (
-        Range(low=len(asked), likely=len(asked), high=2 * len(asked)),
-        Range(low=0.7 * tokens, likely=tokens, high=2 * tokens),
-        None if dollars is None else Range(low=0.7 * dollars, likely=dollars, high=2 * dollars),
+        Figure(typical=len(asked), at_most=ASKED * len(asked)),
+        Figure(typical=used.total, at_most=most.total),
+        usd,
     )

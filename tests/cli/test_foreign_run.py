@@ -21,7 +21,7 @@ COMMANDS = (
     ("eval", "stranger"),
     ("runs", "prune", "stranger"),
     ("check", "--config", "stranger", "skill.md"),
-    ("noise", "stranger"),
+    ("estimate", "stranger", "--noise"),
     ("estimate", "stranger"),
     ("estimate", "stranger", "--measure"),
     ("try", "stranger"),

@@ -27,7 +27,7 @@ def test_every_command_explains_itself(skillopt: Command, words: str) -> None:
 
 def test_the_overview_names_every_command(skillopt: Command) -> None:
     listed = re.findall(r"^│ ([a-z]+) ", skillopt("--help").out, re.MULTILINE)
-    assert set(listed) - {"noise"} == set(COMMANDS)
+    assert set(listed) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("words", ["", "train", "eval", "demo"])
@@ -52,7 +52,7 @@ def test_the_help_of_train_is_short_and_the_whole_one_does_not_stay(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", ["try", "eval", "estimate", "check", "noise", "runs prune", "config show"])
+@pytest.mark.parametrize("words", ["try", "eval", "estimate", "check", "runs prune", "config show"])
 def test_no_help_lists_every_setting_unless_asked(
     skillopt: Command, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:

@@ -104,5 +104,5 @@ def test_a_run_is_estimated_without_the_key_that_it_will_need(skillopt: Command)
     )
     ran = skillopt("estimate", *given)
     assert ran.code == 0, ran.err
-    assert json.loads(ran.out)["total"]["usd"]["likely"] > 0
+    assert json.loads(ran.out)["total"]["usd"]["typical"] > 0
     assert "needs an API key" in skillopt("train", *given).err

@@ -149,31 +149,6 @@ async def test_tokens_shown_are_those_spent_and_not_those_reserved(tmp_path: Pat
         assert tokens[-1] == result.summary["spending"]["tokens"] == provider.tokens
 
 
-def test_there_is_no_estimate_before_a_step_was_seen_and_a_fair_one_after(
-    status: RunStatus, clock: Clock
-) -> None:
-    assert status.seconds_left() is None
-    status(StageOpened(place="e1/s1", stage="rollout", total=10))
-    clock.now = 60.0
-    assert status.seconds_left() is None
-    status(step(1, at=60.0))
-    assert status.seconds_left() == 180.0
-    clock.now = 90.0
-    assert status.seconds_left() == 150.0
-
-
-def test_a_step_that_was_half_paid_before_a_stop_is_no_measure_for_the_others(
-    status: RunStatus, clock: Clock
-) -> None:
-    status.replay([step(1)])
-    status(StageOpened(place="e1/s2", stage="rollout", total=10))
-    clock.now = 1.0
-    status(step(2, took=1.0, at=1.0))
-    clock.now = 61.0
-    status(step(3, at=61.0))
-    assert status.seconds_left() == 60.0
-
-
 def test_steps_that_are_open_again_are_not_counted(status: RunStatus) -> None:
     for number, action in ((1, "accept_new_best"), (2, "inconclusive"), (3, "inconclusive")):
         status(step(number, action))
@@ -251,7 +226,6 @@ def test_a_resumed_run_is_shown_from_where_it_stands(finished: Path, clock: Cloc
     PlainLines(status, out, clock=clock).start(events[:30])
     assert "Going on after step" in shown(None, out)
     assert status.is_simulated
-    assert status.seconds_left() is not None, "what earlier sessions took is known"
 
 
 def test_a_silent_view_still_warns() -> None:
@@ -280,6 +254,7 @@ def test_the_live_view_says_simulated_and_leaves_the_terminal_clean(clock: Clock
         )
     )
     view(step(1, "accept_new_best"))
+    view(Spending(calls=10, tokens=900, usd=None, in_flight=0, planned=40.0))
     view._live.refresh()
     view.close()
     said = shown(view, out)
@@ -322,7 +297,7 @@ def test_a_round_inside_a_run_is_seen_at_work(status: RunStatus) -> None:
     status(StageOpened(place="baseline", stage="selection", total=10, part="round 1 of 3"))
     arrive(status, 4, "selection")
     assert (status.position(), status.rows()) == ("round 1 of 3, baseline", "4/10 rows")
-    assert status.left_in_words() == "time left unknown"
+    assert status.left_in_words() == "time left known after the baseline"
     status(checkpoint("baseline", 0))
     status(StageOpened(place="e1/s1", stage="rollout", total=10))
     assert status.position() == "epoch 1/2, step 1/4, rollout"

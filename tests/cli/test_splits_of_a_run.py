@@ -131,8 +131,8 @@ def test_training_on_its_folder_is_the_same_run(skillopt: Command, its: Path) ->
 
 @pytest.mark.slow
 def test_noise_and_prune_take_the_same_tasks(skillopt: Command, its: Path) -> None:
-    ran = skillopt("noise", str(its), "--json", "--draws", "2")
-    assert ran.json["n"] == len(splits_of(its)["val"])
+    ran = skillopt("estimate", str(its), "--noise", "--json", "--draws", "2")
+    assert ran.json["noise"]["n"] == len(splits_of(its)["val"])
     ran = skillopt("runs prune", str(its), "--json")
     assert ran.code == 0, ran.err
     pruned, trained = (noted_identity(folder / "run.db")["tasks"] for folder in (its / "pruned", its))

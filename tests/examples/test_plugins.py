@@ -199,5 +199,5 @@ def test_its_price_is_used(python: Path, tmp_path: Path) -> None:
     ran = skillopt(python, tmp_path, "estimate", "--env", "parcels", *models, "--json")
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
-    assert found["total"]["usd"]["likely"] > 0
+    assert found["total"]["usd"]["typical"] > 0
     assert found["prices"]["target"].startswith("its provider")

@@ -453,17 +453,17 @@ async def test_a_preview_sends_and_writes_nothing_and_names_cost_and_remedy(pers
     seen = await preview(person.around(), None, environ={}, now=NOW)
     assert sorted(person.home.rglob("*")) == before
     assert (len(seen.found.tasks), seen.to_read, seen.remedy, seen.usd) == (0, 20, REMEDY, None)
-    assert 0 < seen.tokens.low < seen.tokens.likely < seen.tokens.high
+    assert seen.tokens.at_most is not None and 0 < seen.tokens.typical < seen.tokens.at_most
     keep_readings(person.around())
     read = await preview(person.around(), None, environ={}, now=NOW)
-    assert (len(read.found.tasks), read.to_read) == (20, 0) and read.tokens.likely > seen.tokens.likely
+    assert (len(read.found.tasks), read.to_read) == (20, 0) and read.tokens.typical > seen.tokens.typical
 
 
 async def test_a_preview_with_a_model_that_lacks_its_key_says_so_and_still_counts(person: Person) -> None:
     seen = await preview(
         person.around(), Roles(target="openai:gpt-5.4-mini", optimizer="handoff"), environ={}, now=NOW
     )
-    assert "OPENAI_API_KEY" in seen.remedy and seen.tokens.likely > 0 and seen.usd is None
+    assert "OPENAI_API_KEY" in seen.remedy and seen.tokens.typical > 0 and seen.usd is None
 
 
 @pytest.mark.slow

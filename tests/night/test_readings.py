@@ -236,10 +236,10 @@ async def test_a_night_reads_new_sessions_only_and_a_preview_says_what_that_take
         name = f"compatible:m@{provider.base_url}"
         roles = Roles(target=name, optimizer=name)
         before = await preview(person.around(), roles, environ={}, now=NOW)
-        assert before.to_read == 20 and before.calls.likely >= 4 and not asked
+        assert before.to_read == 20 and before.calls.typical >= 4 and not asked
         alone = person.around(reader_model=f"compatible:tiny-1.5b@{provider.base_url}")
         one_by_one = await preview(alone, roles, environ={}, now=NOW)
-        assert one_by_one.calls.likely == before.calls.likely - 4 + 20
+        assert one_by_one.calls.typical == before.calls.typical - 4 + 20
         await run_night(person.around(), roles, environ={}, now=clock)
         assert asked.count("read") == 4
         assert (await preview(person.around(), roles, environ={}, now=NOW)).to_read == 0

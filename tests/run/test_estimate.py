@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,13 @@ from cli._commands import SMALL as FEW
 from cli._commands import run
 from skillopt import run as api
 from skillopt.config.load import load
+from skillopt.events import Spending
 from skillopt.messages import Reply, Request, Usage
 from skillopt.models import PROVIDERS, Provider, per_million
 from skillopt.money import Budget
 from skillopt.run import Job, open_run, prepare
-from skillopt.run.estimation import NOTHING, Estimate, Range, Speed, StageCost, estimate, speeds_of
-from skillopt.run.estimation.figures import advised
+from skillopt.run.calls import NOTHING, Figure
+from skillopt.run.estimation import Estimate, Speed, StageCost, advice_on, estimate, speeds_of
 from train._world import SMALL, train
 
 ROLES = ("target", "optimizer", "judge")
@@ -38,13 +38,17 @@ def job_of(folder: Path, **settings: Any) -> Job:
 
 RUNS = [
     {},
-    {"env__train_cases": 80, "env__val_cases": 60, "train__batch_size": 40, "train__num_epochs": 4},
     {"env__train_cases": 60, "env__val_cases": 100, "env__test_cases": 200, "train__num_epochs": 2},
-    {"model__optimizer": "world:harm=0.6,seed=4", "train__num_epochs": 4},
     {"optimizer__skill_update_mode": "rewrite_from_suggestions"},
     {"optimizer__skill_update_mode": "full_rewrite_minibatch"},
-    {"optimizer__salvage": False, "train__num_epochs": 4},
     {"gradient__rollouts_per_task": 3},
+    {"train__strategy": "proof"},
+    {
+        "train__strategy": "proof",
+        "model__optimizer": "world:harm=0.9,seed=4",
+        "model__target": "world:noise=0.3",
+    },
+    {"train__strategy": "proof", "gate__policy": "confirm", "evaluation__eval_test": True},
 ]
 
 
@@ -54,26 +58,39 @@ RUNS = [
     RUNS,
     ids=lambda settings: ",".join(name.rpartition("__")[2] for name in settings) or "default",
 )
-def test_calls_and_tokens_are_within_a_quarter_of_what_a_simulated_run_takes(tmp_path, settings):
+def test_a_run_never_takes_more_than_the_bound_and_about_what_is_typical(tmp_path, settings):
     said = estimate(job_of(tmp_path, **settings))
-    paid = train(tmp_path / "run", **settings).json("summary.json")["spending"]
-    assert said.calls.likely == pytest.approx(paid["calls"], rel=0.25)
-    assert said.tokens.likely == pytest.approx(paid["tokens"], rel=0.25)
-    assert said.calls.low <= paid["calls"] <= said.calls.high
-    assert said.tokens.low <= paid["tokens"] <= said.tokens.high
+    trained = train(tmp_path / "run", **settings)
+    paid = trained.json("summary.json")["spending"]
+    assert paid["calls"] <= said.calls.at_most and paid["tokens"] <= said.tokens.at_most
+    assert paid["calls"] / 2 <= said.calls.typical <= 2 * paid["calls"]
+    assert paid["tokens"] / 2.5 <= said.tokens.typical <= 2.5 * paid["tokens"]
+    planned = [event.planned for event in trained.of(Spending) if event.planned]
+    assert paid["calls"] / 2 <= planned[0] <= 2 * paid["calls"]
     assert said.simulated
 
 
-@pytest.mark.slow
-def test_rewrites_under_proof_are_rehearsed_like_edits(tmp_path):
-    modes = ("patch", "full_rewrite_minibatch", "rewrite_from_suggestions")
-    told = [
-        estimate(job_of(tmp_path, train__strategy="proof", optimizer__skill_update_mode=mode)).calls
-        for mode in modes
-    ]
-    assert told[0].low == told[1].low == told[2].low  # nothing found: no trial, and no reply is lost
-    assert told[1].likely == pytest.approx(told[0].likely, rel=0.1)
-    assert told[0].likely < told[2].likely < 2 * told[0].likely  # a second question, and halving
+@pytest.mark.parametrize("budget", ["100 calls", "5k tokens"])
+def test_a_budget_is_a_bound(tmp_path, budget):
+    found = estimate(job_of(tmp_path, budget=budget))
+    assert (found.calls.at_most == 100) is (budget == "100 calls")
+    assert (found.tokens.at_most == 5_000) is (budget == "5k tokens")
+
+
+@pytest.mark.parametrize(
+    ("settings", "stages"),
+    [
+        (
+            {"train__strategy": "proof", "optimizer__skill_update_mode": "full_rewrite_minibatch"},
+            {"proof", "control", "blame"},
+        ),
+        ({"optimizer__prune": True}, {"prune"}),
+    ],
+)
+def test_what_nobody_limits_has_no_bound(tmp_path, settings, stages):
+    found = estimate(job_of(tmp_path, **settings))
+    assert {line.stage for line in found.lines if line.calls.at_most is None} == stages
+    assert found.calls.at_most is None and found.tokens.at_most is None and found.calls.typical > 0
 
 
 def priced(folder: Path) -> Job:
@@ -88,11 +105,11 @@ def priced(folder: Path) -> Job:
 @pytest.mark.slow
 def test_dollars_follow_from_tokens_and_declared_prices(tmp_path):
     found = estimate(priced(tmp_path))
-    assert found.usd is not None and found.usd.low < found.usd.likely < found.usd.high
+    assert found.usd is not None and found.usd.typical < found.usd.at_most
     baseline = next(line for line in found.lines if line.stage == "baseline")
-    said = 300 * baseline.calls.likely
-    asked = baseline.tokens.likely - said
-    assert baseline.usd.likely == pytest.approx((asked * 1 + said * 10) / 1e6, rel=0.02)
+    said = 300 * baseline.calls.typical
+    asked = baseline.tokens.typical - said
+    assert baseline.usd.typical == pytest.approx((asked * 1 + said * 10) / 1e6, rel=0.02)
     assert found.prices["target"].startswith("configuration")
 
 
@@ -105,7 +122,7 @@ def test_an_unknown_price_is_unknown_and_not_zero(tmp_path):
 @pytest.mark.slow
 def test_the_simulated_world_costs_nothing_and_fits_every_budget_in_dollars(tmp_path):
     found = estimate(job_of(tmp_path, budget="1 usd"))
-    assert found.usd is not None and found.usd.high == 0 and "the whole run" in found.advice
+    assert found.usd is not None and found.usd.at_most == 0 and "the whole run" in found.advice
     assert found.prices["target"].startswith("simulated")
 
 
@@ -141,10 +158,10 @@ async def test_three_calls_to_a_model_of_this_machine_tell_how_long_a_run_takes(
         assert speeds["target"].written == pytest.approx(10, rel=0.1)
         found = estimate(job, speeds={"target": Speed(read=100, written=10)})
     baseline = next(line for line in found.lines if line.stage == "baseline")
-    said = 300 * baseline.calls.likely
-    assert baseline.seconds.likely == pytest.approx((baseline.tokens.likely - said) / 100 + said / 10)
-    assert baseline.seconds.low < baseline.seconds.likely < baseline.seconds.high
-    assert found.seconds is not None and found.usd.high == 0
+    said = 300 * baseline.calls.typical
+    assert baseline.seconds.typical == pytest.approx((baseline.tokens.typical - said) / 100 + said / 10)
+    assert baseline.seconds.typical < baseline.seconds.at_most
+    assert found.seconds is not None and found.usd.at_most == 0
     assert all(line.seconds is None for line in found.lines if line.role == "optimizer")
 
 
@@ -167,20 +184,20 @@ def test_the_command_measures_only_when_told_and_then_tells_the_time(tmp_path, m
     [((60, 600), "the whole run"), ((600, 2400), "about 2 of 4 steps"), ((60, None), "cannot be said")],
 )
 def test_a_budget_in_minutes_is_weighed_where_every_models_speed_is_known(seconds, words):
-    took = [None if one is None else Range(low=one, likely=one, high=one) for one in seconds]
+    took = [None if one is None else Figure(typical=one, at_most=one) for one in seconds]
     lines = [
         StageCost(stage=stage, role="target", calls=NOTHING, tokens=NOTHING, usd=None, seconds=one)
         for stage, one in zip(("baseline", "rollout"), took, strict=True)
     ]
-    made = Estimate(lines=lines, steps=4, assumptions=(), simulated=False)
-    assert words in advised(made, Budget(seconds=1800), (0, "")).advice
+    made = Estimate(lines=lines, steps=4, assumptions=(), simulated=False, budget=Budget(seconds=1800))
+    assert words in advice_on(made, (0, ""))
 
 
 @pytest.mark.slow
 def test_replies_of_known_length_change_the_figures(tmp_path):
     short = estimate(job_of(tmp_path), reply_tokens={"target": 1})
     long = estimate(job_of(tmp_path), reply_tokens={"target": 1000})
-    assert long.tokens.likely - short.tokens.likely > 999 * short.lines[0].calls.likely
+    assert long.tokens.typical - short.tokens.typical > 999 * short.lines[0].calls.typical
     assert "1000 tokens" in long.assumptions[0]
 
 
@@ -208,34 +225,6 @@ def test_what_is_switched_off_costs_nothing(tmp_path):
         )
     )
     assert not {line.stage for line in found.lines} & {"slow_update", "meta_skill", "slow rollouts", "test"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mode", "paid", "said"),
-    [
-        ("rewrite_from_suggestions", ("rewrite",), ("rewrite",)),
-        ("full_rewrite_minibatch", ("analyst_failure", "analyst_success", "merge"), ("analyst", "merge")),
-    ],
-)
-def test_a_rewrite_is_as_long_as_the_skill_it_writes(tmp_path, mode, paid, said):
-    seed = tmp_path / "long.md"
-    seed.write_text(
-        "# House rules for cases\n\n"
-        + "A paragraph that is kept as it is.\n" * 600
-        + "\n## Rules\n\n- Read the whole case before answering.\n"
-    )
-    settings = {
-        "optimizer__skill_update_mode": mode,
-        "env__skill_init": str(seed),
-        "train__num_epochs": 1,
-        "env__test_cases": 4,
-    }
-    lines = [line for line in estimate(job_of(tmp_path, **settings)).lines if line.stage in said]
-    stages = train(tmp_path / "run", **settings).json("summary.json")["spending"]["stages"]
-    tokens = sum(stages[stage]["total_tokens"] for stage in paid if stage in stages)
-    assert sum(line.tokens.low for line in lines) <= tokens <= sum(line.tokens.high for line in lines)
-    assert sum(line.tokens.likely for line in lines) == pytest.approx(tokens, rel=0.35)
 
 
 POLITE = "Begin every letter with a greeting."
@@ -294,15 +283,10 @@ async def test_the_judge_is_counted_within_a_quarter_of_what_a_simulated_run_tak
             paid = (await api.train(opened)).summary["spending"]
             judged = [entry for entry in opened.run.database.entries() if entry.role == "judge"]
     lines = [line for line in said.lines if line.role == "judge"]
-    assert [line.stage for line in lines] == ["judge, baseline and test", "judge, steps"]
-    assert sum(line.calls.likely for line in lines) == pytest.approx(len(judged), rel=0.25)
-    assert sum(line.tokens.likely for line in lines) == pytest.approx(
-        sum(entry.charged.tokens for entry in judged), rel=0.25
-    )
-    assert said.calls.likely == pytest.approx(paid["calls"], rel=0.25)
-    assert said.tokens.likely == pytest.approx(paid["tokens"], rel=0.25)
-    assert said.usd.likely == pytest.approx(paid["usd"], rel=0.25)
-    assert said.calls.low <= paid["calls"] <= said.calls.high
+    assert [line.stage for line in lines] == ["judge"]
+    assert len(judged) / 2 <= lines[0].calls.typical <= 2 * len(judged) <= 2 * lines[0].calls.at_most
+    for figure, spent in ((said.calls, "calls"), (said.tokens, "tokens"), (said.usd, "usd")):
+        assert paid[spent] / 2 <= figure.typical <= 2 * paid[spent] <= 2 * figure.at_most
     assert "every answer is judged" in "; ".join(said.assumptions)
 
 
@@ -324,8 +308,8 @@ def test_a_judge_of_pairs_is_asked_twice_and_its_unknown_price_is_unknown(tmp_pa
         )
 
     alone, pairs = found(), found("env.scorer_options={pairs: true}")
-    assert [line.calls.likely for line in pairs.lines if line.role == "judge"] == [
-        2 * line.calls.likely for line in alone.lines if line.role == "judge"
+    assert [line.calls.typical for line in pairs.lines if line.role == "judge"] == [
+        2 * line.calls.typical for line in alone.lines if line.role == "judge"
     ]
     assert alone.usd is None
 
@@ -343,7 +327,7 @@ def test_inside_an_agent_every_turn_carries_what_the_agent_sends_itself(tmp_path
             budget="300k tokens",
         )
     )
-    assert inside.tokens.likely > 10_000 * alone.lines[0].calls.likely
+    assert inside.tokens.typical > 10_000 * alone.lines[0].calls.typical
     assert "10,000 tokens of the agent's own" in "; ".join(inside.assumptions)
 
 
@@ -377,23 +361,7 @@ def test_a_budget_that_one_reservation_exceeds_is_said_to_pay_for_no_step(tmp_pa
     by_hand = {**small, "model__optimizer": "handoff", "budget": "50k tokens"}
     said = estimate(job_of(tmp_path, **by_hand)).advice
     assert "will not pay for a step" in said and "model.rewrite_max_completion_tokens" in said
-    assert (
-        "the whole run"
-        in estimate(job_of(tmp_path, **by_hand, model__rewrite_max_completion_tokens=4000)).advice
-    )
+    capped = estimate(job_of(tmp_path, **by_hand, model__rewrite_max_completion_tokens=4000))
+    assert "should pay for" in capped.advice
     assert "the whole run" in estimate(job_of(tmp_path, **small, budget="50k tokens")).advice
     assert len(train(tmp_path / "run", **small, budget="50k tokens").json("history.json")) == 2
-
-
-@pytest.mark.slow
-def test_of_a_large_plan_a_part_is_rehearsed_and_scaled_and_the_reader_is_told(tmp_path):
-    large = {"env__train_cases": 400, "env__val_cases": 200, "env__test_cases": 1400, "train__num_epochs": 4}
-    started = time.process_time()
-    found = estimate(job_of(tmp_path, **large, train__batch_size=40))
-    assert time.process_time() - started < 10, "seconds of CPU; about 1.5 on a machine of its own"
-    calls = {line.stage: line.calls for line in found.lines}
-    assert calls["baseline"].likely == pytest.approx(200) and calls["test"].likely == pytest.approx(2800)
-    assert calls["rollout"].high <= 1.2 * 1600 and found.steps == 40
-    assert 0.5 * 40 * 200 < calls["gate"].likely < 3 * 40 * 200
-    assert "a part of the plan was rehearsed" in "; ".join(found.assumptions)
-    assert "a part of" not in "; ".join(estimate(job_of(tmp_path, env__test_cases=20)).assumptions)

@@ -126,8 +126,8 @@ def test_a_target_in_a_file_that_was_changed_is_another_one(tmp_path: Path) -> N
 def test_an_estimate_needs_no_key_and_sends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     found = skillopt.estimate(target="openai:gpt-5.4-mini", optimizer="openai:gpt-5.5", benchmark=cases())
-    assert found.calls.likely > 0
-    assert found.usd is not None and found.usd.likely > 0
+    assert found.calls.typical > 0
+    assert found.usd is not None and found.usd.typical > 0
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_plug_in_is_registered_in_this_process_and_found_by_name(monkeypatch: 
     skillopt.register("models", "acme", lambda spec: world())
     assert "acme" in KINDS["models"].names()
     found = skillopt.estimate(target="acme:one", optimizer="acme:two", benchmark=cases())
-    assert found.calls.likely > 0
+    assert found.calls.typical > 0
     with pytest.raises(UnknownName, match="Did you mean 'models'"):
         skillopt.register("modls", "acme", print)
 

@@ -490,18 +490,17 @@ def strip(status: RunStatus) -> dict[str, str]:
     return {stage.name: stage.state for stage in status.strip()}
 
 
-def test_the_time_left_is_the_median_step_for_those_to_come_and_the_test_at_the_pace_of_a_gate(
-    status: RunStatus,
-) -> None:
-    assert status.seconds_left() is None and status.left_in_words() == "time left known after the first step"
-    for number, took in enumerate((100.0, 1.0, 110.0), start=1):  # the second was half paid before a stop
-        status(closed(number, took, when=-40.0))
-    assert status.seconds_left() == pytest.approx(3 * 100.0 - 40.0 + 2 * 30 / 2.0)
+def test_what_is_left_is_what_the_plan_still_has_at_the_mean_of_what_was_spent(status: RunStatus) -> None:
+    assert (status.left(), status.left_in_words()) == (None, "time left known after the baseline")
+    status.worked = lambda: 60.0
+    status(SpendingEvent(calls=100, tokens=20_000, usd=0.5, in_flight=0, planned=300.0))
+    assert status.left() == pytest.approx(2.0)
+    assert status.left_in_words() == "about 2:00 left, 200 calls, 40,000 tokens, cost $1.00"
 
 
-def test_a_run_that_nobody_works_on_does_not_come_nearer_to_its_end(status: RunStatus) -> None:
-    status(closed(1, 100.0, when=-86400.0))
-    assert status.seconds_left() == pytest.approx(5 * 100.0 - 100.0 + 30.0)
+def test_a_run_that_took_more_than_planned_says_that_nothing_is_known(status: RunStatus) -> None:
+    status(SpendingEvent(calls=301, tokens=20_000, usd=None, in_flight=0, planned=300.0))
+    assert (status.left(), status.left_in_words()) == (None, "time left unknown")
 
 
 def test_where_a_run_was_left_is_said_as_such(status: RunStatus) -> None:

@@ -290,4 +290,4 @@ async def test_a_proposer_of_your_own_is_one_method(tmp_path, monkeypatch, strat
 def test_an_estimate_counts_the_turns_of_an_agent_instead_of_analysts(calls):
     told = {line.stage: line for line in estimate(job("good")).lines}
     assert not {"analyst", "merge", "ranking"} & set(told)
-    assert told["proposer"].calls.likely == 2 * 6 and told["proposer"].role == "optimizer"
+    assert told["proposer"].calls.typical == 2 * 6 and told["proposer"].role == "optimizer"

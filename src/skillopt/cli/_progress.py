@@ -89,6 +89,7 @@ class _StatusView(View, ABC):
         ledger = opened.ledger
         self._status.reserved = lambda: (ledger.in_flight, ledger.account.tokens_reserved)
         self._status.oldest_call = ledger.oldest_call
+        self._status.worked = opened.elapsed
         self._status.slowed = opened.models.slowed
         super().follow(opened)
 

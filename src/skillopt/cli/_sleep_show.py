@@ -113,8 +113,8 @@ def preview(shown: Mapping[str, Any]) -> Iterator[str]:
     if shown["to_read"]:
         yield f"a model would read {words.count(shown['to_read'], 'session')}, once"
     if (cost := shown["cost"]) is not None:
-        usd = "cost unknown" if cost["usd"] is None else _range(cost["usd"], "$", 2)
-        yield f"likely cost: {_range(cost['calls'])} calls, {_range(cost['tokens'])} tokens, {usd}"
+        usd = "cost unknown" if cost["usd"] is None else _figure(cost["usd"], "$", 2)
+        yield f"likely cost: {_figure(cost['calls'])} calls, {_figure(cost['tokens'])} tokens, {usd}"
     if shown["remedy"]:
         yield shown["remedy"]
 
@@ -376,6 +376,6 @@ def _lines(title: str, lines: Iterable[str]) -> Iterator[str]:
     yield from (f"{title}: {plain(line)}" for line in lines)
 
 
-def _range(one: Mapping[str, float], unit: str = "", places: int = 0) -> str:
-    low, likely, high = (f"{unit}{one[name]:,.{places}f}" for name in ("low", "likely", "high"))
-    return f"{likely} ({low} to {high})"
+def _figure(one: Mapping[str, float | None], unit: str = "", places: int = 0) -> str:
+    typical, most = (None if one[name] is None else f"{unit}{one[name]:,.{places}f}" for name in one)
+    return f"{typical} (at most {most})" if most else f"{typical} (no bound)"

@@ -1,23 +1,36 @@
-"""`skillopt estimate`: say what a training run will probably cost, before anything is sent."""
+"""`skillopt estimate`: say what a training run will cost before anything is sent, and what its tasks show."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from rich.table import Table
 
-from skillopt.cli import _run
+from skillopt.cli import EXIT_CODES, _run
 from skillopt.cli._console import open_console, print_json
 from skillopt.cli._flags import Given, flagged
-from skillopt.cli._options import Json, option
+from skillopt.cli._options import Json, Plain, Quiet, option
+from skillopt.cli._progress import View
 from skillopt.cli.train import Effort, with_effort
+from skillopt.config.load import Resolved
+from skillopt.errors import UsageError
+from skillopt.evaluation.significance import Noise
+from skillopt.evaluation.significance import noise as noise_of
+from skillopt.events import Row
+from skillopt.events.state import Metric
+from skillopt.gate.decision import worth_of
 from skillopt.process.waiting import run_gently
-from skillopt.run import prepare_training
-from skillopt.run.estimation import Estimate, Range, StageCost, speeds_of
+from skillopt.run import Job, matrix, prepare, prepare_training
+from skillopt.run.calls import Figure
+from skillopt.run.estimation import Estimate, StageCost, noise_cost, speeds_of
 from skillopt.run.estimation import estimate as estimated
+from skillopt.run.evaluation import eval_folder, skill_named, target_only
 from skillopt.runs.words import count, duration
 
 PANEL, PLACE = "Train and measure", 3
+DRAWS, GAIN = 3, 0.05
 _MANY = (
     "The tasks are cross-fitted: many small runs. --effort quick takes one split, to see first whether there"
     " is anything to learn; it takes far less and proves hardly anything."
@@ -37,28 +50,62 @@ def estimate(
     measure: Annotated[
         bool, option("--measure", "Make three short calls to local models, and tell the time too.")
     ] = False,
+    noise: Annotated[
+        bool,
+        option("--noise", "Pay for several draws of val: how much of a score is luck, which gain shows."),
+    ] = False,
+    draws: Annotated[
+        int | None, option("--draws", "How often --noise tries each task (3).", "N", min=2)
+    ] = None,
+    gain: Annotated[
+        float | None,
+        option("--gain", "The gain you would like to see (0.05).", "SHARE", min=0.001, max=1.0),
+    ] = None,
+    skill: Annotated[
+        str | None,
+        option("--skill", "Skill that --noise measures; unset is the one to start from.", "PATH"),
+    ] = None,
     effort: Effort = None,
     json: Json = False,
+    quiet: Quiet = False,
+    plain: Plain = False,
 ) -> None:
     """Say what a run will take in calls, tokens and dollars, stage by stage, before anything is sent.
 
-    Each figure is what is likely, between luck and bad luck. With --budget it also says what that buys.
+    Each figure is what is typical, and the most that the plan can take. With --budget it also says what that
+    buys, with --noise how much of a score is luck.
     """
-    job = prepare_training(_run.configure(with_effort(given, effort)), needs_key=False)
+    if not noise and (draws, gain, skill) != (None, None, None):
+        raise UsageError(
+            "--draws, --gain and --skill say how --noise measures. Add --noise, which costs calls."
+        )
+    resolved = _run.configure(with_effort(given, effort))
+    job = prepare_training(resolved, needs_key=False)
+    measured = prepare(target_only(resolved), needs_key=noise)
     replies = {"target": target_reply, "optimizer": optimizer_reply}
     reply_tokens: Any = {role: tokens for role, tokens in replies.items() if tokens is not None}
     with _run.scrubbed(job.scrubber):
         speeds = run_gently(speeds_of(job)) if measure else {}
     found = estimated(job, reply_tokens=reply_tokens, speeds=speeds)
-    if json:
-        print_json(_as_json(found))
-    else:
-        _show(found)
+    price = noise_cost(measured, draws or DRAWS, reply_tokens)
+    if not json:
+        _show(found, f"{draws or DRAWS} draws of {len(measured.splits.val)} val tasks", price)
         if job.division.folds:
             open_console().say(_MANY)
+    luck = None
+    if noise:
+        view = _run.choose_view(measured, quiet=quiet, plain=plain)
+        luck = _measure(resolved, measured, skill, draws or DRAWS, gain or GAIN, view)
+    if json:
+        measured_noise = None if luck is None else luck.as_json()
+        whole = {**_as_json(found), "noise_cost": _figures(price), "noise": measured_noise}
+        print_json(job.scrubber.scrub_json(whole))
+    elif luck is not None:
+        for line in luck.lines():
+            open_console().say(job.scrubber.scrub(line))
 
 
-add = flagged(estimate, short=("target", "optimizer"))
+add = flagged(estimate, short=("target", "optimizer"), epilog=EXIT_CODES)
 
 
 def _as_json(found: Estimate) -> dict[str, Any]:
@@ -70,6 +117,7 @@ def _as_json(found: Estimate) -> dict[str, Any]:
         "assumptions": list(found.assumptions),
         "prices": dict(found.prices),
         "advice": found.advice,
+        "shows": found.shows,
     }
 
 
@@ -78,10 +126,10 @@ def _figures(of: Estimate | StageCost) -> dict[str, Any]:
     return {name: None if one is None else one.as_json() for name, one in figures.items()}
 
 
-def _show(found: Estimate) -> None:
+def _show(found: Estimate, draws: str, price: StageCost) -> None:
     console = open_console()
     steps = count(found.steps, "step") + (", simulated" if found.simulated else "")
-    title = f"Likely cost of {steps} (least to most)"
+    title = f"Typical cost of {steps} (at most)"
     table = Table("stage", "role", title=title, title_justify="left", box=None, pad_edge=False)
     for name in ("calls", "tokens", "dollars"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -92,28 +140,129 @@ def _show(found: Estimate) -> None:
     console.print(table)
     console.print()
     if (took := found.seconds) is not None:
-        likely, low, high = map(duration, (took.likely, took.low, took.high))
-        console.print(f"Time on this machine, one call after the other: {likely} ({low} to {high}).")
+        most = "" if took.at_most is None else f" (at most {duration(took.at_most)})"
+        console.print(f"Time on this machine, one call after the other: {duration(took.typical)}{most}.")
     if found.advice:
         console.print(found.advice)
+    calls, _, usd = _cells(price)
+    luck = f"--noise measures how much of a score is luck: {draws}, {calls} calls, dollars: {usd}."
+    console.print(f"{found.shows} {luck}".strip())
     prices = "; ".join(f"{role}: {source}" for role, source in found.prices.items())
     console.print(f"Assumed: {'; '.join(found.assumptions)}.", style="dim")
     console.print(f"Prices: {prices}.", style="dim")
 
 
 def _cells(of: Estimate | StageCost) -> list[str]:
-    usd = "unknown" if of.usd is None else f"${of.usd.likely:,.2f} ({of.usd.low:,.2f}–{of.usd.high:,.2f})"
-    return [_count(of.calls), _count(of.tokens), usd]
+    usd = "unknown" if of.usd is None else _cell(of.usd, "${:,.2f}".format)
+    return [_cell(of.calls, _short), _cell(of.tokens, _short), usd]
 
 
-def _count(one: Range) -> str:
-    if round(one.low) == round(one.high):
-        return _short(one.likely)
-    return f"{_short(one.likely)} ({_short(one.low)}–{_short(one.high)})"
+def _cell(one: Figure, form: Callable[[float], str]) -> str:
+    most = "no bound" if one.at_most is None else form(one.at_most)
+    return most if most == form(one.typical) else f"{form(one.typical)} ({most})"
 
 
 def _short(number: float) -> str:
-    for unit, size in (("M", 1_000_000), ("k", 1_000)):
+    for unit, size in (("G", 1_000_000_000), ("M", 1_000_000), ("k", 1_000)):
         if number >= size:
             return f"{number / size:,.{0 if number >= 100 * size else 1}f}{unit}"
     return f"{number:,.0f}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Luck:
+    """One skill, measured several times on val: how often it beats itself, which gain the gate can see."""
+
+    skill: str
+    folder: str
+    noise: Noise
+    gain: float
+    left_out: Sequence[str]
+    simulated: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything that was found."""
+        return {
+            "skill": self.skill,
+            "folder": self.folder,
+            **asdict(self.noise),
+            "gain": self.gain,
+            "repeats": self.noise.repeats_for(self.gain),
+            "tasks": self.noise.tasks_for(self.gain),
+            "left_out": list(self.left_out),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The same in sentences."""
+        found, head = self.noise, "Simulated: " if self.simulated else ""
+        yield (f"{head}{self.skill} on {found.n} val tasks, {found.draws} draws each, mean {found.mean:.4f}")
+        yield (
+            f"  {len(found.moved)} of {found.n} tasks did not score alike every time; the score of a pass"
+            f" varies by {found.sd:.4f} from draw to draw, and by {found.sd_tasks:.4f} with which tasks they"
+            " are"
+        )
+        yield f"  an unchanged skill would beat itself in {found.lucky:.0%} of the gates with one draw"
+        yield f"  {_showable(found)}"
+        yield f"  {_wanted(found, self.gain)}"
+        if self.left_out:
+            yield f"  left out, as a draw could not be measured: {', '.join(self.left_out)}"
+
+
+def _measure(resolved: Resolved, job: Job, skill: str | None, draws: int, gain: float, view: View) -> _Luck:
+    """Pay for the draws of val. They are kept in the folder of `eval`, and not paid again."""
+    name = skill or "seed"
+    skills = {name: job.seed if skill is None else skill_named(skill)}
+    folder = eval_folder(job, resolved)
+    with _run.scrubbed(job.scrubber):
+        work = matrix(job, skills, ["val"], folder, repeats=draws, sinks=[view])
+        (measured,) = _run.measured(work, folder, view).whole()
+        scores, left_out = _scores(measured.rows, draws, job)
+        if not scores:
+            raise UsageError(
+                f"No val task has {draws} valid draws; there is nothing to say. The rows are in {folder}."
+            )
+        noise = noise_of(scores)
+    return _Luck(
+        skill=name,
+        folder=str(folder),
+        noise=noise,
+        gain=gain,
+        left_out=left_out,
+        simulated=job.simulated,
+    )
+
+
+def _scores(rows: Sequence[Row], draws: int, job: Job) -> tuple[dict[str, list[float]], list[str]]:
+    """What the gate would read of each draw, by task; and the tasks of which a draw is missing."""
+    evaluation = job.config.evaluation
+    metric: Metric = evaluation.gate_metric or ("soft" if job.benchmark.graded else "hard")
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        values = found.setdefault(row.task, [])
+        if (worth := worth_of(row, metric, evaluation.gate_mixed_weight)) is not None:
+            values.append(float(worth))
+    whole = {task: values for task, values in found.items() if len(values) == draws}
+    return whole, sorted(set(found) - set(whole))
+
+
+def _showable(found: Noise) -> str:
+    """Which gain these tasks show, drawn once."""
+    steps, room = f"the score moves in steps of {found.step:.4f}", 1 - found.mean
+    if found.seen is None:
+        return f"{steps} and can rise by {room:.4f}: too little room for a gain that these tasks show"
+    told = f"{steps}; a true gain of {found.seen:.4f} shows as one 4 times in 5"
+    if found.sure is None:
+        return f"{told}, and no gain stands out from luck (1 in 20): there are too few tasks"
+    return f"{told}, one of {found.sure:.4f} stands out from luck (1 in 20), if nothing that works breaks"
+
+
+def _wanted(found: Noise, gain: float) -> str:
+    """What it takes to see the gain that somebody would like to see."""
+    if gain > 1 - found.mean + 1e-9:
+        return f"a gain of {gain:g} cannot occur: the score is {found.mean:.4f} already"
+    repeats, tasks = found.repeats_for(gain), f"{found.tasks_for(gain):,} val tasks like these"
+    if repeats is None:
+        few = f"to be sure of a gain of {gain:g} {found.n} tasks are too few, however often drawn"
+        return f"{few}; it takes {tasks}"
+    more = "" if repeats == 1 else f", or {tasks}"
+    return f"to be sure of a gain of {gain:g}: evaluation.repeats={repeats}{more}"

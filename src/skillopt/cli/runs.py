@@ -205,7 +205,7 @@ def watch(
         bool, option("--plain", "Plain lines instead of a live view, also on a terminal.")
     ] = False,
 ) -> None:
-    """Watch a run that any process works on: stage, scores, verdicts, calls, cost and time left. Reads only.
+    """Watch a run that any process works on: stage, scores, verdicts, calls, cost, what is left. Reads only.
 
     Ends with the run. Ctrl-C ends the watching and leaves the run alone.
     """

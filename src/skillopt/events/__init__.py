@@ -263,9 +263,7 @@ class TestMeasured(_Event):
     type: Literal["test_measured"] = "test_measured"
     look: int
     folds: int = 0
-    """Where tasks were cross-fitted, in how many parts: then the rows of "best" are those of the folds' own
-    skills, each on the tasks it never saw.
-    """
+    """In how many parts tasks were cross-fitted, if they were: rows of "best" are then the folds' own."""
     draws: int = 1
     """Of how many draws of its task a row of the folds is the one in the middle."""
     kinds: dict[str, str] = Field(default_factory=dict)
@@ -337,7 +335,7 @@ class Answered(_Event):
 
 
 class Spending(_Event):
-    """Totals so far, after a call settled, and what is set aside for calls in flight."""
+    """Totals after a call settled, what is set aside for those in flight, and the calls planned in all."""
 
     type: Literal["spending"] = "spending"
     calls: int
@@ -345,6 +343,7 @@ class Spending(_Event):
     usd: float | None
     in_flight: int
     tokens_reserved: int = 0
+    planned: float | None = None
 
 
 class Called(_Event):

@@ -229,7 +229,17 @@ TOOLS: tuple[McpTool, ...] = (
         "Say what a run will take in calls, tokens and dollars, before anything is sent.",
         takes=EstimateArguments,
         command="estimate --json",
-        persons=("force", "target MODEL", "optimizer MODEL", "measure", "effort NAME"),
+        persons=(
+            "force",
+            "target MODEL",
+            "optimizer MODEL",
+            "measure",
+            "noise",
+            "draws N",
+            "gain SHARE",
+            "skill PATH",
+            "effort NAME",
+        ),
     ),
     McpTool(
         "skillopt_runs",

@@ -22,6 +22,7 @@ from skillopt.money import Budget, Entry, Ledger
 from skillopt.run.addresses import asked_by, note_addresses
 from skillopt.run.job import Job
 from skillopt.run.models import ModelStack, Targets, budget_of, price_for
+from skillopt.run.projection import Projection
 from skillopt.runs.answers import SHARED
 from skillopt.runs.cache import SharedRollouts
 from skillopt.runs.database import Database
@@ -48,6 +49,8 @@ class OpenRun:
     """Seconds of wall time over all its sessions."""
     rollouts_path: Path | None
     """The file that the runs inside this one share scored rollouts through."""
+    projection: Projection
+    """How many calls it will have made at its end."""
     parts: list[OpenRun] = field(default_factory=list)
     """The runs inside this one that are open."""
     stopped: list[Stopped] = field(default_factory=list)
@@ -113,9 +116,10 @@ async def open_run(
         def elapsed() -> float:
             return earlier + time.monotonic() - opened_at
 
-        def note_seconds(event: Event) -> None:
+        def note_progress(event: Event) -> None:
             if isinstance(event, Checkpoint):
                 database.note("seconds", str(elapsed()))
+                (projection if parent is None else parent.whole.projection).take(event.state)
 
         def tell_spending(entry: Entry) -> None:
             paid = ledger.account.settled()
@@ -126,6 +130,7 @@ async def open_run(
                     usd=paid.dollars,
                     in_flight=ledger.in_flight,
                     tokens_reserved=ledger.account.tokens_reserved,
+                    planned=projection.calls,
                 )
             )
 
@@ -139,7 +144,8 @@ async def open_run(
         else:
             whole = parent.whole
             ledger = Ledger(parent.budget, whole.ledger.part(parent.name), elapsed=whole.elapsed)
-        run.watch(note_seconds, facts_only=True)
+        projection = Projection(job, lambda stage, role: ledger.account.total(stage, role).calls, database)
+        run.watch(note_progress, facts_only=True)
         ledger.watch(tell_spending)
         path = job.config.cache.path or (folder / SHARED if job.division.folds else None)
         if parent is not None:
@@ -177,6 +183,7 @@ async def open_run(
             targets=targets,
             elapsed=elapsed,
             rollouts_path=path,
+            projection=projection,
         )
 
 
@@ -224,7 +231,8 @@ def own_cache(job: Job) -> Path | None:
 
     Only where a second asking would tell nothing new, and where names mean the same tomorrow: a chat with a
     model that needs a key, at temperature 0. Draws of any other target stay independent from run to run, or
-    two runs that agree would prove nothing. What `eval`, `noise` and `check` measure is always measured anew.
+    two runs that agree would prove nothing. What `eval`, `estimate --noise` and `check` measure is always
+    measured anew.
     """
     config = job.config
     is_plain = all(

@@ -24,7 +24,6 @@ from skillopt.money import Amount, account_of
 from skillopt.run.assembly import OpenRun, ParentRun, open_run
 from skillopt.run.job import Job
 from skillopt.skill.document import Document
-from skillopt.tasks.splits import Splits
 from skillopt.train.sealed_test import PooledRows
 
 if TYPE_CHECKING:
@@ -110,20 +109,12 @@ async def _check_seed(opened: OpenRun) -> None:
             _tell(opened, warning, "warning")
 
 
-def fold_of(job: Job, rounds: Sequence[Splits]) -> Job:
-    """One fold of a cross-fitted job."""
-    *before, last = rounds
-    return replace(
-        job, division=replace(job.division, splits=last, earlier=tuple(before), folds=(), is_fold=True)
-    )
-
-
 async def pooled_rows(opened: OpenRun, train: Train) -> PooledRows:
     """Train and test every fold: the rows of the seed and of each fold's skill on tasks it never saw."""
     folds, kinds = opened.job.division.folds, dict[str, str]()
     rows: dict[str, list[Row]] = {"seed": [], "best": []}
     for number, rounds in enumerate(folds, 1):
-        fold = fold_of(opened.job, rounds)
+        fold = opened.job.fold(rounds)
         share = Fraction(1, len(folds) - number + 1)
         shown = f"fold {number} of {len(folds)}"
         result, looks = await _train_part(opened, fold, f"folds/{number}", shown, share, train)
@@ -137,7 +128,7 @@ async def pooled_rows(opened: OpenRun, train: Train) -> PooledRows:
         right = [sum(row.hard or 0 for row in pooled) for pooled in rows.values()]
         sofar = f"the seed solves {right[0]:g}, trained skills {right[1]:g} of {len(rows['seed'])} tasks"
         _tell(opened, f"Fold {number} of {len(folds)}: so far {sofar}.")
-    draws = fold_of(opened.job, folds[0]).test_draws
+    draws = opened.job.fold(folds[0]).test_draws
     return PooledRows(folds=len(folds), draws=draws, seed=rows["seed"], best=rows["best"], kinds=kinds)
 
 

@@ -27,6 +27,7 @@ from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.splits import Splits, told_bad_rows
 from skillopt.tasks.task import Task
 from skillopt.train.epoch_end import LookBack
+from skillopt.train.plan import SCHEDULES, Plan
 
 ROWS_WANTED = 24
 """Rows the gate should read at least; small val sets are drawn several times until they give as many."""
@@ -175,6 +176,32 @@ class Job:
         else:
             is_wanted = role.prompts == "small"
         return is_wanted and self.config.optimizer.skill_update_mode == "patch"
+
+    @property
+    def plan(self) -> Plan:
+        """The epochs, batches and limits of the run. `proof` takes its own large batches, of equal size."""
+        config, tasks = self.config, len(self.splits.train)
+        batch_size = config.train.batch_size * config.train.accumulation
+        if config.train.strategy == "proof":
+            batch_size = math.ceil(tasks / math.ceil(tasks / config.train.proof.batch))
+        return Plan(
+            train=self.splits.train,
+            epochs=config.train.num_epochs,
+            batch_size=batch_size,
+            seed=config.train.seed,
+            schedule=SCHEDULES[config.optimizer.lr_scheduler],
+            largest_limit=config.optimizer.learning_rate,
+            smallest_limit=config.optimizer.min_learning_rate,
+            slow_samples=config.optimizer.slow_update_samples,
+            patience=config.train.patience,
+            draws=config.gradient.rollouts_per_task,
+            past=() if self.look_back is None else self.look_back.tasks,
+        )
+
+    def fold(self, rounds: Sequence[Splits]) -> Job:
+        """One fold of a cross-fitted job."""
+        *before, last = rounds
+        return replace(self, division=Division(splits=last, earlier=tuple(before), is_fold=True))
 
     @property
     def editable(self) -> EditableFiles:

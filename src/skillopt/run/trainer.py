@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,7 +24,6 @@ from skillopt.run.models import allowance_of, least_cap, price_for
 from skillopt.skill.install import problem_with
 from skillopt.skill.store import SkillStore
 from skillopt.train.closing import Log
-from skillopt.train.plan import SCHEDULES, Plan
 from skillopt.train.sealed_test import SealedTest
 from skillopt.train.strategies import STRATEGIES
 from skillopt.train.trainer import Trainer
@@ -73,7 +71,7 @@ def trainer_from(
     return Trainer(
         gate=gate,
         optimizer=optimizer_of(job, optimizer, rewriter, proposer),
-        plan=plan_of(job),
+        plan=job.plan,
         test=_test_kind(folds)(
             evaluator,
             rows_of(job.splits.test, job.test_draws * len(job.specs)) if folds is None else (),
@@ -154,33 +152,6 @@ def gate_of(job: Job, evaluator: Evaluator) -> Gate:
         targets=len(job.specs),
         rule=partial(outgrows, window=window) if job.listing is None else problem_with,
     )
-
-
-def plan_of(job: Job) -> Plan:
-    """The epochs, batches and limits of the run."""
-    config = job.config
-    return Plan(
-        train=job.splits.train,
-        epochs=config.train.num_epochs,
-        batch_size=batch_size_of(job),
-        seed=config.train.seed,
-        schedule=SCHEDULES[config.optimizer.lr_scheduler],
-        largest_limit=config.optimizer.learning_rate,
-        smallest_limit=config.optimizer.min_learning_rate,
-        slow_samples=config.optimizer.slow_update_samples,
-        patience=config.train.patience,
-        draws=config.gradient.rollouts_per_task,
-        past=() if job.look_back is None else job.look_back.tasks,
-    )
-
-
-def batch_size_of(job: Job) -> int:
-    """Train tasks of a step; `proof` takes its own large batches, of equal size."""
-    config = job.config
-    if config.train.strategy != "proof":
-        return config.train.batch_size * config.train.accumulation
-    tasks = len(job.splits.train)
-    return math.ceil(tasks / math.ceil(tasks / config.train.proof.batch))
 
 
 def optimizer_of(

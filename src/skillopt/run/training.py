@@ -24,7 +24,7 @@ from skillopt.run.assembly import OpenRun, own_cache
 from skillopt.run.continuing import carry_looks
 from skillopt.run.job import Job
 from skillopt.run.tracking import tracked
-from skillopt.run.trainer import plan_of, trainer_of
+from skillopt.run.trainer import trainer_of
 from skillopt.runs.answers import TASKS, write_tasks
 from skillopt.runs.exports import Exports
 from skillopt.skill.document import Document
@@ -119,7 +119,7 @@ async def _earlier_rounds(opened: OpenRun) -> Document | None:
 
 def _public_config(job: Job) -> dict[str, Any]:
     """The configuration in the flat public form, with what follows from it and the tasks."""
-    plan = plan_of(job)
+    plan = job.plan
     batches = math.ceil(len(plan.train) / job.config.train.batch_size)
     return {
         **flat(job.settings),

@@ -181,6 +181,7 @@ class RunReader:
                     usd=spent.dollars,
                     in_flight=self.spending.in_flight,
                     tokens_reserved=self.spending.tokens_reserved,
+                    planned=news.planned,
                 )
             )
         for event in events:

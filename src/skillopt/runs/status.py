@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime
-from statistics import median
 from typing import Any, Literal
 
 from skillopt.events import (
@@ -26,15 +24,13 @@ from skillopt.events import (
 from skillopt.events.records import EpochRecord, StepRecord
 from skillopt.runs.fold import Fold
 from skillopt.runs.notes import group_of
-from skillopt.runs.words import duration, marks, origin, outcomes, reserved, score, subject
+from skillopt.runs.words import duration, marks, origin, outcomes, reserved, score, spent, subject
 
 _STAGES = {"selection": "gate", "test": "sealed test", "eval": "measuring"}
 _STEP = ("rollout", "reflect", "aggregate", "select", "update", "gate")
 _AFTER = {Reflected: "aggregate", Aggregated: "select", Selected: "update", Updated: "gate", Judged: ""}
 LONG_CALL = 20.0
 """Seconds after which a call in flight is shown with its age."""
-RECENT = 9
-"""From how many closed steps the time left is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +82,18 @@ class RunStatus:
         """What holds calls back, in words; empty when nothing does."""
         self.elapsed: Callable[[], float] = lambda: self._clock() - self._began
         """Seconds of this session; of the whole run where somebody knows them."""
+        self.worked: Callable[[], float] = lambda: self.elapsed()
+        """Seconds of the run over all its sessions, where somebody knows them."""
+        self.planned: float | None = None
+        """Calls that there will have been at the end."""
         self._reserved = (0, 0)
         self._subject = subject
         self._simulated = simulated
         self._clock = clock
         self._began = clock()
         self._opened = ""
-        self._stage_began = self._began
-        self._closed_at: float | None = None
         self._slow: dict[int, str] = {}
         """What became of the slow update of each epoch."""
-        self._took: list[float] = []
-        self._rows_per_second: float | None = None
 
     def replay(self, history: Iterable[Event]) -> None:
         """Take in what earlier sessions decided."""
@@ -116,6 +112,7 @@ class RunStatus:
                 self.stage = "reflect"
         elif isinstance(event, Spending):
             self.calls, self.tokens, self.usd = event.calls, event.tokens, event.usd
+            self.planned = event.planned or self.planned
             self._reserved = (event.in_flight, event.tokens_reserved)
         elif isinstance(event, EpochEnded):
             if event.slow_update.why is not None:
@@ -226,36 +223,28 @@ class RunStatus:
         )
 
     def left_in_words(self) -> str:
-        """The estimate, or why there is none yet."""
+        """What is still to come, or why that is not known."""
         if self.is_finished:
             return "finished"
         if not self.is_at_work:
             return "nobody works on it"
-        left = self.seconds_left()
-        if left is not None:
-            return f"about {duration(left)} left"
-        is_known_later = self.steps and not self.part
-        return "time left known after the first step" if is_known_later else "time left unknown"
+        more = self.left()
+        if more is None:
+            is_known_later = self.fold.started is not None and self.planned is None
+            return "time left known after the baseline" if is_known_later else "time left unknown"
+        usd = None if self.usd is None else self.usd * more
+        calls, tokens = round(self.calls * more), round(self.tokens * more)
+        return f"about {duration(self.worked() * more)} left, {spent(calls, tokens, usd)}"
 
-    def seconds_left(self) -> float | None:
-        """The median of the last steps for those to come, less what the open one has had, and the test at the
-        pace of their gates; a test that is open at its own pace.
+    def left(self) -> float | None:
+        """What is still to come for each call so far, at the mean of time, tokens and dollars that they took;
+        None before the baseline, and where more was asked than planned.
         """
-        now = self._clock()
         if self.is_finished:
             return 0.0
-        if self.stage in ("sealed test", "measuring") and not self.part:
-            seconds = now - self._stage_began
-            return (
-                (self.total - self.done) * seconds / self.fresh if self.fresh >= 3 and seconds > 0 else None
-            )
-        if self._closed_at is None or self.fold.started is None or self.part:
+        if not self.planned or not 0 < self.calls < self.planned:
             return None
-        typical = median(self._took)
-        had = min(now - self._closed_at, typical)  # nobody may be at work
-        rows = 2 * self.fold.started.counts.get("test", 0)
-        test = rows / self._rows_per_second if self._rows_per_second else 0.0
-        return max(0.0, typical * (self.steps - self.step) - had) + test
+        return self.planned / self.calls - 1
 
     # The view
 
@@ -266,7 +255,6 @@ class RunStatus:
             return
         self.group, self._opened, self.part = group, event.stage, event.part
         self.done, self.fresh, self.total = 0, 0, event.total
-        self._stage_began = datetime.fromisoformat(event.time).timestamp()
         self.epoch = place.epoch if place.scope in ("step", "end") else self.epoch
         if place.scope == "baseline":
             self.stage = "baseline"
@@ -294,10 +282,5 @@ class RunStatus:
         self.epoch = max(event.state.epoch, 1)
         if isinstance(record, StepRecord):
             self.epoch = record.epoch
-            self._closed_at = datetime.fromisoformat(event.time).timestamp()
-            self._took = [*self._took, record.wall_time_s][-RECENT:]
-            rows, seconds = record.selection_rows_all, record.timing.get("evaluate_s", 0.0)
-            if rows >= 10 and seconds > 0:
-                self._rows_per_second = rows / seconds
         elif isinstance(record, EpochRecord):
             self.epoch = min(record.epoch + 1, self.epochs)

@@ -84,6 +84,8 @@ class News:
     seconds: float
     """Wall time of the run over its sessions, as its process last noted it."""
     live: LiveNote
+    planned: float | None = None
+    """Calls that the run will have made at its end, as its process noted it."""
     session: int = 0
     """The last attempt that a process which died has left open: nobody waits for what is open up to it."""
 
@@ -121,7 +123,7 @@ class DatabaseTail:
         among = "id IN (SELECT value FROM json_each(?))"
         ended = database.execute(f"{ENTRIES} WHERE {among} AND state != 'open' ORDER BY id", (known,))
         entries += map(entry_of, ended)
-        wanted = "SELECT name, value FROM meta WHERE name IN ('seconds', ?, ?)"
+        wanted = "SELECT name, value FROM meta WHERE name IN ('seconds', 'projection', ?, ?)"
         notes = dict(database.execute(wanted, (SESSION, NOTE)).fetchall())
         self._last = max([self._last, *(one.id for one in entries)])
         seconds = float(notes.get("seconds", 0.0))
@@ -131,6 +133,7 @@ class DatabaseTail:
             entries=entries,
             live=LiveNote.model_validate_json(notes[NOTE]) if NOTE in notes else LiveNote(),
             seconds=seconds,
+            planned=float(json.loads(notes["projection"])[0]) if "projection" in notes else None,
             session=int(notes.get(SESSION, 0)),
         )
 

@@ -26,6 +26,10 @@ from skillopt.tasks.rollout import Rollout, Scored
 
 REDRAWN = 2
 """Rows that must come out differently when drawn again for a target to be noisy; one says nothing."""
+SHARED = 2
+"""Tasks of another edit on which one must show that it can stand for it."""
+ROUNDS = 3
+"""How often a choice is controlled and mended before it goes to the gate as it is."""
 Worths: TypeAlias = Mapping[RowId, Fraction]
 """What the gate's metric says of rows."""
 

@@ -20,6 +20,8 @@ from skillopt.skill.distinct import gist
 from skillopt.skill.edits import Edit, Outcome
 from skillopt.train.strategies._lanes import LaneSearch, ProvenEdits, by_strength, without_copies
 from skillopt.train.trials import (
+    ROUNDS,
+    SHARED,
     EditTrial,
     Trials,
     blame,
@@ -30,10 +32,6 @@ from skillopt.train.trials import (
     fixed_in,
 )
 
-SHARED = 2
-"""Tasks of another edit on which one must show that it can stand for it."""
-ROUNDS = 3
-"""How often a choice is controlled and mended before it goes to the gate as it is."""
 _EXAMPLE = re.compile(r"(?:\bfor )?\bexamples?\b|\be\.g\b|->|→", re.IGNORECASE)
 _FEWEST = 2
 """Words that a rule must have to be compared without its example."""
