@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks._pages import draw
-from cli._commands import Command
+from cli._commands import Command, Ran
 from skillopt.benchmarks import benchmarks
 
 IDS = {"train": ["k0", "k3"], "val": ["k1"], "test": ["k5", "k4"]}
@@ -37,17 +37,22 @@ def manifest(folder: Path, ids: dict[str, Any], shape: str = "objects") -> Path:
     return folder / "ids"
 
 
+def made(skillopt: Command, ids: Path, source: Path, out: str = "made", benchmark: str = "searchqa") -> Ran:
+    words = ("--manifest", str(ids), "--source", str(source), "--out", out)
+    return skillopt(f"config data {benchmark}", *words)
+
+
 @pytest.mark.parametrize("shape", ["objects", "plain", "file"])
 def test_the_splits_hold_the_named_rows_in_the_order_of_the_manifest(
     skillopt: Command, tmp_path: Path, shape: str
 ) -> None:
-    source, ids = searchqa(tmp_path), manifest(tmp_path, IDS, shape)
-    ran = skillopt("config data searchqa --manifest", str(ids), "--source", str(source))
+    words = ("--manifest", str(manifest(tmp_path, IDS, shape)), "--source", str(searchqa(tmp_path)))
+    ran = skillopt("config data searchqa", *words)
     assert ran.code == 0, ran.err
     plugin = benchmarks.get("searchqa")
-    made = plugin(plugin.Settings(split_dir=Path("data/searchqa")))
-    assert {split: [task.id for task in made.tasks(split)] for split in IDS} == IDS
-    assert made.tasks("test")[0].reference == ["A5"]
+    found = plugin(plugin.Settings(split_dir=Path("data/searchqa")))
+    assert {split: [task.id for task in found.tasks(split)] for split in IDS} == IDS
+    assert found.tasks("test")[0].reference == ["A5"]
 
 
 @pytest.mark.parametrize(
@@ -64,59 +69,37 @@ def test_the_splits_hold_the_named_rows_in_the_order_of_the_manifest(
 def test_a_manifest_that_does_not_fit_is_named_and_nothing_is_written(
     skillopt: Command, tmp_path: Path, ids: dict[str, Any], words: str
 ) -> None:
-    source = searchqa(tmp_path)
-    ran = skillopt(
-        "config data searchqa --manifest", str(manifest(tmp_path, ids, "file")), "--source", str(source)
-    )
-    assert ran.code == 2
-    assert words in ran.err
-    assert not (tmp_path / "data").exists()
+    ran = made(skillopt, manifest(tmp_path, ids, "file"), searchqa(tmp_path))
+    assert ran.code == 2 and words in ran.err
+    assert not (tmp_path / "made").exists()
 
 
-def test_an_id_that_the_data_holds_twice_is_refused_only_where_it_is_wanted(
+def test_rows_that_cannot_be_used_stop_it_only_where_they_are_wanted(
     skillopt: Command, tmp_path: Path
 ) -> None:
     source, ids = searchqa(tmp_path), manifest(tmp_path, IDS)
     lines = source.read_text()
     source.write_text(lines + lines.splitlines()[7] + "\n")  # k7 is in no split
-    assert (
-        skillopt("config data searchqa --manifest", str(ids), "--source", str(source), "--out", "one").code
-        == 0
-    )
+    assert made(skillopt, ids, source, "one").code == 0
     source.write_text(lines + lines.splitlines()[3] + "\n")
-    ran = skillopt("config data searchqa --manifest", str(ids), "--source", str(source), "--out", "two")
-    assert ran.code == 2
-    assert "all.jsonl holds 1 ids more than once: k3" in ran.err
+    twice = made(skillopt, ids, source, "two")
+    assert twice.code == 2 and "all.jsonl holds 1 ids more than once: k3" in twice.err
+    source.write_text(re.sub(r'\["A\d"\]', "[]", lines))
+    unread = made(skillopt, ids, source, "three")
+    assert unread.code == 2 and "'answers' holds no answer" in unread.err
+    assert not (tmp_path / "two").exists() and not (tmp_path / "three").exists()
+    source.write_text(lines.replace('["A3"]', "[]") + "{not a row\n")
+    few = made(skillopt, ids, source, "four")
+    assert few.code == 0 and "'answers' holds no answer" in few.err
+    assert f"{source}, line 9: not JSON" in few.err
+    assert len(list((tmp_path / "four").rglob("*.jsonl"))) == len(IDS)
 
 
 def test_nothing_is_overwritten(skillopt: Command, tmp_path: Path) -> None:
-    source, ids = searchqa(tmp_path), manifest(tmp_path, IDS)
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "x").write_text("mine")
-    ran = skillopt("config data searchqa --manifest", str(ids), "--source", str(source), "--out", "there")
-    assert ran.code == 2
+    assert made(skillopt, manifest(tmp_path, IDS), searchqa(tmp_path), "there").code == 2
     assert [path.name for path in (tmp_path / "there").iterdir()] == ["x"]
-
-
-def test_rows_that_the_benchmark_cannot_read_leave_nothing_behind(skillopt: Command, tmp_path: Path) -> None:
-    source, ids = searchqa(tmp_path), manifest(tmp_path, IDS)
-    source.write_text(re.sub(r'\["A\d"\]', "[]", source.read_text()))
-    ran = skillopt("config data searchqa --manifest", str(ids), "--source", str(source), "--out", "made")
-    assert ran.code == 2
-    assert "'answers' holds no answer" in ran.err
-    assert not (tmp_path / "made").exists()
-
-
-def test_a_published_row_that_cannot_be_used_is_named_and_costs_nothing_else(
-    skillopt: Command, tmp_path: Path
-) -> None:
-    source, ids = searchqa(tmp_path), manifest(tmp_path, IDS)
-    source.write_text(source.read_text().replace('["A3"]', "[]") + "{not a row\n")
-    ran = skillopt("config data searchqa --manifest", str(ids), "--source", str(source), "--out", "made")
-    assert ran.code == 0
-    assert "'answers' holds no answer" in ran.err
-    assert f"{source}, line 9: not JSON" in ran.err
-    assert len(list((tmp_path / "made").rglob("*.jsonl"))) == len(IDS)
 
 
 def test_pages_of_docvqa_are_found_from_the_new_place(skillopt: Command, tmp_path: Path) -> None:
@@ -126,42 +109,26 @@ def test_pages_of_docvqa_are_found_from_the_new_place(skillopt: Command, tmp_pat
         (tmp_path / "raw" / "images" / f"{n}.png").write_bytes(draw(str(n)))
         lines.append(f"k{n},What number is it ({n})?,{n},images/{n}.png")
     (tmp_path / "raw" / "all.csv").write_text("\n".join(lines) + "\n")
-    ran = skillopt(
-        "config data docvqa --manifest",
-        str(manifest(tmp_path, IDS)),
-        "--source",
-        "raw/all.csv",
-        "--out",
-        "splits",
-    )
+    ran = made(skillopt, manifest(tmp_path, IDS), Path("raw/all.csv"), benchmark="docvqa")
     assert ran.code == 0, ran.err
     plugin = benchmarks.get("docvqa")
-    made = plugin(plugin.Settings(split_dir=tmp_path / "splits"))
-    assert [task.id for task in made.tasks("test")] == ["k5", "k4"]
-    assert made.tasks("val")[0].images[0].data
+    found = plugin(plugin.Settings(split_dir=tmp_path / "made"))
+    assert [task.id for task in found.tasks("test")] == ["k5", "k4"]
+    assert found.tasks("val")[0].images[0].data
 
 
 def test_months_of_livemathematicianbench_become_items(skillopt: Command, tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
     choices = [{"label": "B", "text": "no"}]
+    correct = {"label": "A", "text": "yes"}
     items = [
-        {
-            "no": n,
-            "mcq": {"question": f"Q{n}", "choices": choices, "correct_choice": {"label": "A", "text": "yes"}},
-        }
+        {"no": n, "mcq": {"question": f"Q{n}", "choices": choices, "correct_choice": correct}}
         for n in range(6)
     ]
     (tmp_path / "raw" / "qa_202511_final.json").write_text(json.dumps(items))
     ids = {split: [name.replace("k", "202511:") for name in names] for split, names in IDS.items()}
-    ran = skillopt(
-        "config data livemathematicianbench --manifest",
-        str(manifest(tmp_path, ids)),
-        "--source",
-        "raw",
-        "--out",
-        "splits",
-    )
+    ran = made(skillopt, manifest(tmp_path, ids), Path("raw"), benchmark="livemathematicianbench")
     assert ran.code == 0, ran.err
     plugin = benchmarks.get("livemathematicianbench")
-    made = plugin(plugin.Settings(split_dir=tmp_path / "splits"))
-    assert [task.id for task in made.tasks("test")] == ["202511:5", "202511:4"]
+    found = plugin(plugin.Settings(split_dir=tmp_path / "made"))
+    assert [task.id for task in found.tasks("test")] == ["202511:5", "202511:4"]

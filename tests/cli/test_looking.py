@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from _loopback import LoopbackProvider
-from cli._commands import SMALL, Command, program
+from cli._commands import Command, program
 from skillopt.files import lock
 
 
@@ -20,53 +19,6 @@ def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
         for path in folder.rglob("*")
         if path.is_file()
     }
-
-
-def test_eval_measures_each_skill_on_each_split_and_says_when_it_looks_at_test(
-    skillopt: Command, finished: Path
-) -> None:
-    best = str(finished / "best_skill.md")
-    ran = skillopt("eval quickstart --skill", best, "--skill", "none", "--cfg-options", *SMALL, "--json")
-    data = ran.json
-    assert "look at the test split" in ran.err
-    assert "look at the test split" in data["note"]
-    found = {(one["skill"], one["split"]): one for one in data["evaluations"]}
-    assert set(found) == {(skill, split) for skill in (best, "none") for split in ("train", "val", "test")}
-    assert found[best, "test"]["hard"] > found["none", "test"]["hard"]
-    assert (found["none", "train"]["n"], found["none", "train"]["invalid"]) == (24, 0)
-
-
-def test_eval_names_its_folder_after_what_it_measures(skillopt: Command) -> None:
-    words = ("eval quickstart --skill none --split val --json --quiet --cfg-options", *SMALL)
-    first, again, other = (skillopt(*words, *more).json for more in ((), (), ("--world_seed", "3")))
-    assert first["folder"] == again["folder"] != other["folder"]
-    assert Path(first["folder"]).name.startswith("eval_world_")
-    assert "note" not in first
-
-
-def test_eval_needs_no_optimizer(skillopt: Command, provider: LoopbackProvider) -> None:
-    target = ("--env", "world", "--target_model", f"compatible:m@{provider.base_url}")
-    ran = skillopt(
-        "eval", *target, "--skill", "none", "--split", "val", "--quiet", "--json", "--cfg-options", *SMALL
-    )
-    assert (ran.code, ran.err) == (0, "")
-    assert provider.calls == 20
-
-
-@pytest.mark.parametrize(
-    ("given", "meant"), [("valid_seen", "val"), ("valid_unseen", "test"), ("train", "train")]
-)
-def test_the_public_names_of_splits_are_understood(skillopt: Command, given: str, meant: str) -> None:
-    ran = skillopt(
-        "eval quickstart --skill none --split", given, "--json", "--quiet", "--cfg-options", *SMALL
-    )
-    assert [one["split"] for one in ran.json["evaluations"]] == [meant]
-
-
-def test_the_table_of_eval_is_for_people(skillopt: Command) -> None:
-    ran = skillopt("eval quickstart --skill none --cfg-options", *SMALL)
-    for words in ("Simulated", "none", "hard", "soft", "invalid", "This is a look at the test split"):
-        assert words in ran.out
 
 
 def test_runs_lists_what_is_there_without_touching_it(skillopt: Command, finished: Path) -> None:
@@ -152,17 +104,6 @@ def test_the_program_writes_json_that_a_pipe_can_read(tmp_path: Path) -> None:
     out, err = (listing := program("config list --json", cwd=tmp_path)).communicate(timeout=30)
     assert (listing.returncode, err) == (0, "")
     assert json.loads(out)
-
-
-def test_eval_without_a_skill_measures_the_one_that_the_config_starts_from(
-    skillopt: Command, tmp_path: Path
-) -> None:
-    (tmp_path / "mine.md").write_text("# Mine\n", encoding="utf-8")
-    config = "_base_: quickstart\nenv:\n  skill_init: mine.md\n"
-    (tmp_path / "train.yaml").write_text(config, encoding="utf-8")
-    words = ("--split", "val", "--json", "--quiet", "--cfg-options", *SMALL)
-    (found,) = skillopt("eval train.yaml", *words).json["evaluations"]
-    assert found["skill"] == "mine.md"
 
 
 def test_a_run_of_another_version_is_refused_where_it_is_named(

@@ -92,8 +92,8 @@ def explain(
     """
     reader = read_run(find_run(run))
     step = step or str(max((record.step for record in reader.fold.records), default=1))
-    if not VERDICT.fullmatch(step) and (answers := read_answers(reader, tasks=[step])).tasks:
-        _show_task(answers, json)
+    if not VERDICT.fullmatch(step) and read_answers(reader, tasks=[step]).tasks:
+        show(run, [step], json=json)
         return
     found = find(reader, step)
     again, proof = replay(reader, found), stored_proof(found)
@@ -114,16 +114,6 @@ def explain(
         _show_answers(console, reader, again, everything)
     if not again.agrees:
         raise typer.Exit(1)
-
-
-def _show_task(answers: RunAnswers, json: bool) -> None:
-    if json:
-        data = {"seed": answers.seed, "best": answers.best, "folds": answers.folds}
-        print_json(data | {"tasks": [one.as_json() for one in answers.tasks]})
-        return
-    for task in answers.tasks:
-        names = {answers.seed: "seed", answers.best: "best"}
-        open_console().say("\n".join(task_lines(task, names, outcome(task, answers))))
 
 
 def _show_verdict(console: SafeConsole, again: Replay, everything: bool) -> None:

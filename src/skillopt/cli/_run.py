@@ -29,7 +29,7 @@ from skillopt.cli._flags import Given
 from skillopt.cli._progress import LiveView, PlainLines, View
 from skillopt.config.load import Resolved
 from skillopt.config.record import foreign_acts, refuse_foreign
-from skillopt.errors import BudgetSpent, Interrupted, MachineFailed, SkillOptError, Stopped, UsageError
+from skillopt.errors import Interrupted, MachineFailed, SkillOptError, Stopped, UsageError
 from skillopt.events import Notice, Spending
 from skillopt.process.waiting import run_gently, signals_heard
 from skillopt.redact import Scrubber
@@ -161,12 +161,6 @@ def show(job: Job, result: Result, *, quiet: bool) -> None:
             f"dashboard --root {folder}",
         )
         console.say(f"Next: {', '.join(f'skillopt {one}' for one in commands)}")
-
-
-def leave(result: Result) -> None:
-    """End the command with the code of its outcome."""
-    if result.status == "budget":
-        raise typer.Exit(BudgetSpent.exit_code)
 
 
 def watched(session: Coroutine[Any, Any, T], view: View) -> T:

@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
+import typer
+
 from skillopt.cli import EXIT_CODES
 from skillopt.cli._console import echo, print_json
 from skillopt.cli._flags import BRIEF, Given, flagged
 from skillopt.cli._options import Json, Plain, Quiet, SameModel, option
-from skillopt.errors import UnknownName, UsageError
+from skillopt.errors import BudgetSpent, UnknownName, UsageError
 
 PANEL, PLACE = "Train and measure", 1
 _BRIEF = BRIEF | {"targets", "num_epochs", "strategy", "part", "prune", "seed", "eval_test"}
@@ -111,7 +113,8 @@ def train(
         print_json(job.scrubber.scrub_json(_run.as_json(result)))
     else:
         _run.show(job, result, quiet=quiet)
-    _run.leave(result)
+    if result.status == "budget":
+        raise typer.Exit(BudgetSpent.exit_code)
 
 
 add = flagged(train, short=("target", "optimizer"), epilog=EXIT_CODES, brief=_BRIEF)
