@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+import struct
 from collections.abc import Callable
 from contextlib import closing
 from fractions import Fraction
@@ -17,7 +19,6 @@ from skillopt.files import lock
 from skillopt.messages import Usage
 from skillopt.money import Amount
 from skillopt.redact import Scrubber
-from skillopt.runs import database as storage
 from skillopt.runs.cache import SharedRollouts
 from skillopt.runs.database import Database
 from skillopt.runs.log import Run, difference
@@ -174,7 +175,7 @@ def test_who_is_refused_once_does_not_wait_for_the_lock_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every call in flight notes its end: each waiting in turn would keep a stopped run for minutes."""
-    monkeypatch.setattr(storage, "PATIENCE", 0.05)
+    monkeypatch.setattr("skillopt.runs.connection.PATIENCE", 0.05)
     kept = Database(tmp_path / "run.db")
     patience = "PRAGMA busy_timeout"
     assert kept._db.execute(patience).fetchone() == (50,)
@@ -241,6 +242,22 @@ def paid(tmp_path: Path) -> Path:
     database.close(entry, "settled", spent, Usage(input_tokens=1, output_tokens=2))
     database.shut()
     return path
+
+
+@pytest.mark.parametrize("look", DOORS)
+def test_a_journal_that_has_sqlite_delete_a_file_is_refused_or_not_read(
+    paid: Path, look: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """The end of a rollback journal may name a journal of several databases, which goes once it was read."""
+    (mine := tmp_path / "mine").write_text("of the person")
+    head, name = bytes.fromhex("d9d505f920a163d7"), str(mine).encode()
+    size, pages = 4096, paid.stat().st_size // 4096
+    start = (head + struct.pack(">IIIII", 0, 1, pages, 512, size)).ljust(512, b"\0")
+    end = struct.pack(">I", (1 << 30) // size + 1) + name + struct.pack(">II", len(name), sum(name)) + head
+    paid.with_name("run.db-journal").write_bytes(start + end)
+    with contextlib.suppress(RunConflict):
+        look(paid)
+    assert mine.read_text() == "of the person"
 
 
 @pytest.mark.parametrize("look", DOORS)

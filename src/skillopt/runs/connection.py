@@ -107,6 +107,18 @@ def connect_reading(path: Path) -> sqlite3.Connection:
     return database
 
 
+def connect_writing(path: Path) -> sqlite3.Connection:
+    """A connection that can write. Refuses a journal that ends with a file's name: SQLite would delete it."""
+    journal = path.with_name(f"{path.name}-journal")
+    if journal.is_file() and journal.read_bytes().endswith(bytes.fromhex("d9d505f920a163d7")):
+        raise _not_ours(path, f"{journal.name} names a file to delete, as no run does")
+    database = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE)
+    database.execute("PRAGMA journal_mode=WAL")
+    database.execute("PRAGMA synchronous=NORMAL")
+    check_form(database, path)
+    return database
+
+
 def entry_of(row: Sequence[Any]) -> Entry:
     """One row of `ENTRIES`. Raises `ValueError` or `TypeError` for what no run writes."""
     number, role, stage, place, state, calls, tokens, reserved, usd, usage = row

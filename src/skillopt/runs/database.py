@@ -20,7 +20,7 @@ from skillopt.errors import Kind, Stopped
 from skillopt.events import SCHEMA
 from skillopt.messages import Reply, Request, Role, Usage, as_plain
 from skillopt.money import Amount, Entry, Settlement
-from skillopt.runs.connection import ENTRIES, PATIENCE, TABLES, check_form, connect_reading, entry_of, opening
+from skillopt.runs.connection import ENTRIES, TABLES, connect_reading, connect_writing, entry_of, opening
 from skillopt.tasks.rollout import Invalid, Score, Trajectory
 
 _Read = TypeVar("_Read")
@@ -57,10 +57,7 @@ class Database:
         """`alone`: nobody else writes to the file, so what is not in it is known without looking."""
         self._path = path
         with opening(path):
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=NORMAL")
-            check_form(self._db, path)
+            self._db = connect_writing(path)
             if not self._db.execute("PRAGMA user_version").fetchone()[0]:
                 self._db.executescript(f"BEGIN; PRAGMA user_version={SCHEMA}; {TABLES} COMMIT;")
             if alone:

@@ -35,16 +35,14 @@ def _any(text: str) -> re.Pattern[str]:
 
 _SHELL = r"(?:ba|z|k|da|fi|c)?sh|python[\d.]*|perl|ruby|node|php|pwsh|powershell|iex|cmd|source"
 HOST = (
-    r"(?<![\w.-])(?:[\w-]{1,63}\.){1,30}(?:com|org|xyz|ru|cn|info|biz|top|onion|example|invalid|tk|site|online|click"
-    r"|link)\b(?!\.?\w|\()"
-    r"|(?<=[@/ ])(?:[\w-]{1,63}\.){1,9}(?:net|io|dev|ai|app|co|me|sh|test|internal|local|cloud|to|gg|de"
-    r"|uk)(?=[:/]\S)"
+    r"(?<![\w.-])(?:[\w-]{1,63}\.){1,30}(?:com|org|xyz|ru|cn|info|biz|top|onion|example|invalid|tk|site"
+    r"|online|click|link)\b(?!\.?\w|\()|(?<=[@/ ])(?:[\w-]{1,63}\.){1,9}(?:net|io|dev|ai|app|co|me|sh|test"
+    r"|internal|local|cloud|to|gg|de|uk)(?=[:/]\S)"
 )
 _CREDENTIAL = (
     r"api[ _-]?keys?|(?:access|auth\w*|bearer|secret|session|refresh|deploy|personal|github|ci"
-    r"|csrf)[ _-]tokens?"
-    r"|(?:the|your|my) token(?! (?:count|limit|budget|usage|length|window))|\bpass(?:word|phrase)s?\b"
-    r"|credentials?|(?:private|secret|signing|encryption) keys?|\bsecrets?\b"
+    r"|csrf)[ _-]tokens?|(?:the|your|my) token(?! (?:count|limit|budget|usage|length|window))"
+    r"|\bpass(?:word|phrase)s?\b|credentials?|(?:private|secret|signing|encryption) keys?|\bsecrets?\b"
     r"|(?<![\w/])\.env\b(?!\.(?:example|sample|template|dist)\b)(?:\.\w+)?|~?/?\.ssh\b\S*"
     r"|id_(?:rsa|ed25519|ecdsa)|\.(?:netrc|npmrc|pypirc|git-credentials|kube/config|aws/\w+|gnupg)\b"
     r"|\b[A-Z][A-Z0-9]{0,30}_(?:[A-Z0-9]{1,30}_){0,5}(?:KEY|TOKEN|SECRET|PASSWORD|PASS|PWD)\b"
@@ -55,15 +53,15 @@ _PEOPLE = (
     r"(?:the |a |any |your )?(?:user|person|human|developer|reviewer|author|team|owner|any(?:one|body)|me)"
 )
 _GUARDS = (
-    r"(?:sand ?box\w*|hooks?|tests?|checks?|guard\w*|safety|security|linters?|permissions?"
-    r"|protections?|reviews?"
-    r"|confirmations?|approvals?|firewall|antivirus|logging|audit\w*|validation|verification|gates?"
-    r"|certificate\w*)"
+    r"(?:sand ?box\w*|hooks?|tests?|checks?|guard\w*|safety|security|linters?|permissions?|protections?"
+    r"|reviews?|confirmations?|approvals?|firewall|antivirus|logging|audit\w*|validation|verification"
+    r"|gates?|certificate\w*)"
 )
 _NAMES = r" ?(?:(?:\.\.\.|\w+(?: ?= ?\w+)?)(?: ?, ?(?:\.\.\.|\w+(?: ?= ?\w+)?)){0,9})?"
 """What stands in brackets behind the name of a function that is only spoken of."""
 _GRANTS = "changes what an agent may do"
 _GIVES, _SENDS = "gives a credential away", "sends something away"
+_SPARED = {_GIVES: _DENIED, _SENDS: _DENIED, _GRANTS: _FORBIDDEN}
 _PATTERNS: tuple[tuple[str, re.Pattern[str], Compared], ...] = (
     (
         "downloads something and runs it",
@@ -260,11 +258,8 @@ def orders(text: str) -> Iterator[tuple[str, int, int, Compared]]:
     ours = [marker(name, side) for name in REGION_NAMES for side in ("START", "END")]
     for reason, pattern, compared in _PATTERNS:
         for match in pattern.finditer(text):
-            before = text[max(0, match.start() - 20) : match.start()]
-            spares = (reason in (_GIVES, _SENDS) and is_denied(text, match.start())) or (
-                reason == _GRANTS and _FORBIDDEN.search(before)
-            )
-            if match[0] not in ours and not spares:
+            before = text[max(0, match.start() - 100) : match.start()]
+            if match[0] not in ours and not (reason in _SPARED and _SPARED[reason].search(before)):
                 yield reason, match.start(), match.end(), compared
     for start, end in _commands(text):
         yield "a command", start, end, "command"
@@ -308,16 +303,13 @@ def _is_command(line: str, *, is_shell: bool, is_asked: bool) -> bool:
     if is_shell:
         return True
     name = _program(first)
-    has_flags = any(re.match(r"--?[A-Za-z]", word) for word in rest) and bool(
-        re.fullmatch(r"[\w./~-]+", first)
-    )
+    is_word = bool(re.fullmatch(r"[\w./~-]+", first))
+    has_flags = is_word and any(re.match(r"--?[A-Za-z]", word) for word in rest)
     is_program = name in _PROGRAMS or name in _AMBIGUOUS
-    is_path = bool(re.match(r"(?:\.{1,2}|~)?/\S", first)) and (
-        bool(rest) or bool(re.search(r"\.\w+$", first))
-    )
+    is_path = bool(re.match(r"(?:\.{1,2}|~)?/\S", first)) and bool(rest or re.search(r"\.\w+$", first))
     pipes = re.search(rf"\|\s*(?:sudo\s+)?(?:{_SHELL})\b|\$\(\w", line)
     is_verb = name.startswith(("invoke-", "start-process", "set-executionpolicy"))
-    plain = is_asked and "(" not in line and bool(re.fullmatch(r"[\w./~-]+", first))
+    plain = is_asked and "(" not in line and is_word
     return bool((is_program and rest) or has_flags or (is_path and is_asked) or pipes or is_verb or plain)
 
 
@@ -328,10 +320,8 @@ def _program(token: str) -> str:
 
 def _begins_command(prose: str, tokens: list[re.Match[str]], at: int) -> bool:
     token, following = tokens[at][0], tokens[at + 1][0] if at + 1 < len(tokens) else ""
-    name, is_asked = (
-        _program(token),
-        bool(_VERB.search(prose[max(0, tokens[at].start() - 20) : tokens[at].start()])),
-    )
+    name, start = _program(token), tokens[at].start()
+    is_asked = bool(_VERB.search(prose[max(0, start - 20) : start]))
     if re.match(r"\.{1,2}/\w", token):
         return is_asked or following.startswith("-")
     if name not in _PROGRAMS and name not in _AMBIGUOUS:
