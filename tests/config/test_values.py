@@ -289,6 +289,18 @@ CONNECTIONS = [
     row("an endpoint of the file beats one of the environment", {"model.target.base_url": "http://mine/v1"},
         yaml="model: {target: {name: 'openai:m', base_url: 'http://mine/v1'}}\n", environ=ALL),
     *(
+        row(f"an endpoint of the file {said}", {"model.target.base_url": url},
+            yaml=f"model: {{target: {{name: '{name}', base_url: 'http://mine/v1'}}}}\n", flags={"target_model": flag},
+            environ=OPENAI)
+        for said, name, flag, url in [
+            ("gives way to one in a flag", "compatible:m", "compatible:m@http://new/v1", "http://new/v1"),
+            ("stays with its provider's models", "compatible:m", "compatible:other", "http://mine/v1"),
+            ("stays with bare names of its provider", "openai:m", "other", "http://mine/v1"),
+            ("gets no key of another provider", "compatible:m", "openai:m", None),
+            ("gets no bare name of another provider", "compatible:m", "gpt-5.4", None),
+        ]
+    ),
+    *(
         row(f"azure logs in with {mode}", {"target:options": options},
             environ={**AZURE, "AZURE_OPENAI_AUTH_MODE": mode}, flags={"target_model": "azure:m"})
         for mode, options in [

@@ -410,21 +410,6 @@ async def test_background_takes_a_free_slot_only_when_nobody_waits() -> None:
     assert late.done()
 
 
-async def test_a_smaller_size_lets_the_running_ones_end_and_a_larger_one_admits_at_once() -> None:
-    slots = Slots(3)
-    for _ in range(3):
-        await slots.acquire()
-    slots.resize(1)
-    waiting = [asyncio.ensure_future(slots.acquire()) for _ in range(2)]
-    slots.release()
-    slots.release()
-    await ticks()
-    assert not any(task.done() for task in waiting)
-    slots.resize(3)
-    await ticks()
-    assert all(task.done() for task in waiting)
-
-
 # The end
 
 

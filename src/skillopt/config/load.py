@@ -32,7 +32,7 @@ from skillopt.config.layers import (
     variable_layer,
 )
 from skillopt.config.record import chosen_for_run, is_of_a_stranger, run_of
-from skillopt.config.roles import in_harness, passwords_in, provider_of
+from skillopt.config.roles import in_harness, is_elsewhere, passwords_in, provider_of
 from skillopt.config.schema import Config
 from skillopt.config.sections import RARE_ROLES, ROLES
 from skillopt.errors import ConfigError, SkillOptError, suggest
@@ -202,6 +202,10 @@ class _Loading:
             says_nothing = entry.value == "" or (entry.value is None and key in declared().keys)
             is_set = key in merged and merged[key].source.layer in ("environment", ".env")
             if not (layer == "config" and says_nothing and is_set):
+                url, old = merged.get(f"{key.removesuffix('name')}base_url"), merged.get(key)
+                moves = url and old and is_elsewhere(str(entry.value), str(old.value))
+                if url and moves and url.source.layer == "config" != layer:
+                    del merged[url.key]
                 merged[key] = entry
         return merged
 

@@ -100,6 +100,12 @@ def provider_of(text: str) -> str | None:
     return _prefix(rest) if _prefix(rest) in declared().services else None
 
 
+def is_elsewhere(text: str, before: str) -> bool:
+    """Whether a model string has an address of its own, or another provider than the one before it."""
+    bare = next(each.provider for each in declared().backends.values() if each.open)
+    return bool(_split_url(text)[1]) or provider_of(before) not in (None, provider_of(text) or bare)
+
+
 def names_no_model(text: str) -> bool:
     """Whether a text is a provider alone that is no model by itself: an error where the role is built."""
     return text in declared().services and declared().services[text].needs_name

@@ -56,12 +56,6 @@ class SkillStore(Skills):
         self._write = write
         self._scrub = scrub
 
-    @classmethod
-    def in_memory(cls) -> SkillStore:
-        """The skills of a run without a folder."""
-        texts: dict[str, str] = {}
-        return cls(texts.get, texts.__setitem__)
-
     def keep(self, skill: Document) -> str:
         """Store a skill, before any event names it; returns the digest that names it."""
         digest = skill.text_digest

@@ -76,10 +76,6 @@ class Slots:
         self.used -= 1
         self._admit()
 
-    def resize(self, size: int) -> None:
-        self.size = size
-        self._admit()
-
     def close(self, reason: Stopped) -> None:
         """Nothing further is admitted; everyone waiting is told why."""
         self._closed = reason
