@@ -8,16 +8,13 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from runs._log import TEXTS, kept, record, state
+from runs._log import TEXTS, kept, started, state, step
 from skillopt.events import (
     Aggregated,
     Checkpoint,
     Event,
-    Judged,
     Minibatch,
-    Reflected,
     Row,
-    RunStarted,
     Selected,
     StageClosed,
     Updated,
@@ -26,8 +23,7 @@ from skillopt.events.state import State
 from skillopt.messages import Usage
 from skillopt.money import Amount
 from skillopt.runs.database import Database
-from skillopt.skill.document import Document
-from skillopt.skill.edits import Outcome, parse_edit
+from skillopt.skill.edits import parse_edit
 
 ACCEPTED_EVERY = 200
 SEED = "# Rules\n\n" + "".join(f"- Rule {number} of the house, in a few words.\n" for number in range(40))
@@ -59,77 +55,41 @@ def big_run(folder: Path, *, steps: int = 1250, tasks: int = 5000, calls: int = 
 
 def step_events(before: State, tasks: int, *, accepted: bool) -> Iterator[Event]:
     """The step after a state; its checkpoint is the last event."""
-    step = before.step + 1
-    place = f"e1/s{step}"
-    rule = f"- Rule of step {step}.\n"
+    number = before.step + 1
+    place, rule = f"e1/s{number}", f"- Rule of step {number}.\n"
     said = {"op": "append", "content": rule.strip(), "source_type": "failure", "support_count": 2}
     edit = parse_edit(said, f"{place}/analyst_failure/0#0")
-    yield StageClosed(
-        id=f"{place}/rollout", place=place, stage="rollout", rows=rows(f"train-{step}", 8, 4, prefix="T")
-    )
+    train, passed = rows(f"train-{number}", 8, 4, prefix="T"), int(tasks * 0.4) + number
+    score, text = passed / tasks, TEXTS[before.skill] + rule
     patch = Minibatch(
         kind="failure",
         index=0,
-        tasks=[f"T{number}" for number in range(8)],
+        tasks=[row.task for row in train],
         edits=[edit],
         summary=[{"failure_type": "x"}],
     )
-    yield Reflected(id=f"{place}/reflect", place=place, patches=[patch])
-    yield Aggregated(id=f"{place}/aggregate", place=place, merges=0, edits=[edit])
-    yield Selected(id=f"{place}/select", place=place, limit=4, ranked=False, edits=[edit])
-    outcomes = [Outcome(edit=edit, state="applied")]
-    candidate = Document(TEXTS[before.skill] + rule)
-    yield Updated(
-        id=f"{place}/update",
-        place=place,
-        digest=candidate.digest,
-        skill=kept(candidate.text),
-        outcomes=outcomes,
-    )
-    used = tasks if accepted else 20
-    passed = int(tasks * 0.4) + step
-    yield StageClosed(
-        id=f"{place}/selection",
-        place=place,
-        stage="selection",
-        rows=rows(place, used, passed if accepted else 5),
-    )
-    score = passed / tasks if accepted else None
-    yield Judged(
-        id=f"{place}/verdict",
-        place=place,
-        action="accept" if accepted else "reject",
-        metric="hard",
-        incumbent=before.score,
-        candidate=score,
-        bound=None if accepted else before.score,
-        rows_used=used,
-        rows_total=tasks,
-        verified=True,
-        why=f"better on all {tasks} rows" if accepted else f"not better after {used} rows",
-        decided_by="score",
-        skill=candidate.digest,
-    )
-    after = before.replace(step=step)
+    after = before.replace(step=number)
     if accepted:
-        skill = kept(candidate.text)
-        after = after.replace(
-            skill=skill,
-            best=skill,
-            score=score,
-            best_score=score,
-            best_step=step,
-            best_origin=f"step_{step:04d}",
-        )
-    told = record(
-        step,
+        origin = f"step_{number:04d}"
+        after = after.replace(skill=kept(text), best=kept(text), score=score, best_score=score)
+        after = after.replace(best_step=number, best_origin=origin)
+    for event in step(
+        number,
+        rows(place, tasks, passed) if accepted else rows(place, 20, 5),
         action="accept_new_best" if accepted else "reject",
         why="because",
-        wall_time_s=12.0,
-        timing={"evaluate_s": 4.0},
-        selection_rows_all=used,
-    )
-    yield Checkpoint(id=f"{place}/step", kind="step", state=after, record=told)
+        skill=text,
+        score=score if accepted else None,
+        outcomes=[{"id": edit.id, "edit": said, "state": "applied"}],
+        rollouts=train,
+        studied=[patch],
+    ):
+        if isinstance(event, Updated):
+            yield Aggregated(id=f"{place}/aggregate", place=place, merges=0, edits=[edit])
+            yield Selected(id=f"{place}/select", place=place, limit=4, ranked=False, edits=[edit])
+        if isinstance(event, Checkpoint):
+            event = event.model_copy(update={"state": after})
+        yield event
 
 
 def rows(key: str, count: int, passed: int, prefix: str = "V") -> list[Row]:
@@ -163,8 +123,7 @@ def keep_texts(folder: Path) -> None:
 def events(steps: int, tasks: int) -> Iterator[Event]:
     """The log of a run of so many steps, one in two hundred of them accepted."""
     counts = {"train": 8 * steps, "val": tasks, "test": 100}
-    about = {"benchmark": "own", "target": "openai:t", "optimizer": "openai:o", "simulated": False}
-    yield RunStarted(id="run", identity="x", steps=steps + 10, counts=counts, **about)  # type: ignore[arg-type]
+    yield started(identity="x", target="openai:t", optimizer="openai:o", steps=steps + 10, counts=counts)
     yield StageClosed(
         id="baseline/selection",
         place="baseline",
@@ -173,7 +132,7 @@ def events(steps: int, tasks: int) -> Iterator[Event]:
     )
     state = first_state(tasks)
     yield Checkpoint(id="baseline/baseline", kind="baseline", state=state)
-    for step in range(1, steps + 1):
-        for event in step_events(state, tasks, accepted=step % ACCEPTED_EVERY == 0):
+    for number in range(1, steps + 1):
+        for event in step_events(state, tasks, accepted=number % ACCEPTED_EVERY == 0):
             state = event.state if isinstance(event, Checkpoint) else state
             yield event

@@ -39,7 +39,7 @@ def started(**changes: Any) -> RunStarted:
         "simulated": False,
         "steps": 2,
     }
-    return RunStarted(id="run", counts={"train": 4, "val": 6, "test": 6}, **{**about, **changes})
+    return RunStarted(id="run", **{"counts": {"train": 4, "val": 6, "test": 6}, **about, **changes})
 
 
 def row(task: str, hard: float | None, **changes: Any) -> Row:
