@@ -71,6 +71,7 @@ REFUSALS = [
     ("diff a b", "write 'skillopt runs diff a b'."),
     ("prune outputs/a --json", "write 'skillopt runs prune outputs/a --json'."),
     ("replay outputs/a --page", "write 'skillopt report --replay outputs/a --page'."),
+    ("noise demo", "write 'skillopt estimate --noise demo'."),
     ("list benchmarks", "write 'skillopt config list benchmarks'."),
     ("cache", "write 'skillopt config cache'."),
     ("data searchqa", "write 'skillopt config data searchqa'."),

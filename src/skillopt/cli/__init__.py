@@ -43,7 +43,7 @@ _OTHER_NAMES = {
     "cache": "config cache",
     "list": "config list",
     "data": "config data",
-    "noise": "estimate CONFIG --noise",
+    "noise": "estimate --noise",
     "undo": "adopt --undo",
     "export": "adopt RUN --to AGENT",
     "run": "train",
