@@ -68,4 +68,4 @@ def test_an_estimate_says_what_the_tasks_can_show_and_what_measuring_noise_costs
 
 def test_noise_is_a_part_of_estimate(skillopt: Command) -> None:
     ran = skillopt("noise", "quickstart")
-    assert ran.code == 2 and "skillopt estimate CONFIG --noise" in ran.err
+    assert ran.code == 2 and "skillopt estimate --noise quickstart" in ran.err
