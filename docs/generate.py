@@ -140,9 +140,15 @@ def further_variables() -> str:
         ("variable", "key"),
         (
             (f"`{name}`", f"`{key}`")
-            for name, key in {**ROLE_VARIABLES, **declared().second_variables}.items()
+            for name, key in {**ROLE_VARIABLES, **declared().variables}.items()
+            if name in ROLE_VARIABLES or not follows(name, key)
         ),
     )
+
+
+def follows(variable: str, key: str) -> bool:
+    """True where the name of a variable is that of its key, for one role in either order of the words."""
+    return sorted(variable.lower().split("_")) == sorted(key.removeprefix("model.").split("_"))
 
 
 def second_names() -> str:

@@ -44,10 +44,8 @@ _ROLES = {
 }
 _WHOLE = "skillopt.help_all"
 BRIEF = frozenset(
-    (
-        *("env", "skill_init", "data_path", "scorer", "out_root", "budget", "workers", "judge", "prompt"),
-        "reference_field",
-    )
+    {"env", "skill_init", "data_path", "scorer", "out_root", "budget", "workers", "judge", "prompt"}
+    | {"reference_field"}
 )
 """Settings that most people need, whatever they do."""
 _PANELS: Mapping[str, tuple[str, ...]] = {

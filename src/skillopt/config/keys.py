@@ -101,8 +101,6 @@ class Declared:
     """By dotted key."""
     variables: Mapping[str, str]
     """Environment variable to key; of two variables for one key the first in this order counts."""
-    second_variables: Mapping[str, str]
-    """Those of them whose name does not follow from their key."""
     options: Mapping[str, Leaf]
     """Every option by its name, as a role has it below `options`."""
     backends: Mapping[str, Backend]
@@ -154,7 +152,6 @@ def declared() -> Declared:
         names=names,
         keys=keys,
         variables={**derived, **second},
-        second_variables=second,
         options=_options(services),
         backends=backends,
     )

@@ -19,7 +19,7 @@ from skillopt.config.files import ConfigFile
 from skillopt.config.keys import declared, keys_with, settings_leaves, tree
 from skillopt.config.layers import DEFAULT, SET, Entries, Source
 from skillopt.config.roles import ModelString, parse_model_string, provider_of, reasoning_effort
-from skillopt.config.schema import Config, OptimizerConfig, SkillConfig
+from skillopt.config.schema import Config
 from skillopt.config.sections import RARE_ROLES, ROLES, RoleName
 from skillopt.errors import ConfigError, UsageError
 from skillopt.harnesses import harness_of
@@ -75,12 +75,6 @@ def run_identity(config: Config, addresses: Mapping[RoleName, str] | None = None
     `addresses` are those of the models, by role (`ModelSpec.address`). Left out: credentials, prices,
     timeouts, concurrency, budget, outputs, and paths.
     """
-    usual = OptimizerConfig()
-    unset = {
-        name
-        for name in ("prune", "skip_unchanged_epochs")  # younger than runs whose identity must still hold
-        if getattr(config.optimizer, name) == getattr(usual, name)
-    }
     roles = [*ROLES, *(role for role in RARE_ROLES if getattr(config.model, role))]
     return {
         "model": {
@@ -91,11 +85,11 @@ def run_identity(config: Config, addresses: Mapping[RoleName, str] | None = None
         },
         "train": config.train.model_dump(mode="json", exclude={"ahead"}),
         "gradient": config.gradient.model_dump(mode="json", exclude={"analyst_workers"}),
-        "optimizer": config.optimizer.model_dump(mode="json", exclude=unset),
+        "optimizer": config.optimizer.model_dump(mode="json"),
         "evaluation": config.evaluation.model_dump(mode="json", exclude={"eval_test", "check_baseline"}),
         "gate": config.gate.model_dump(mode="json"),
         "env": {"name": config.env.name, **_benchmark_identity(config)},
-        **({} if config.skill == SkillConfig() else {"files": config.skill.model_dump(mode="json")}),
+        "files": config.skill.model_dump(mode="json"),
         **(
             {"triggers": config.triggers.model_dump(mode="json", include={"split_ratio", "listed_as"})}
             if config.train.part == "description"
