@@ -44,15 +44,14 @@ class Tails:
         self.answer = asyncio.Event()
         self.again = asyncio.Event()
         self.again.set()
-        self.hedged = asyncio.Event()
+        self.asked, self.hedged = asyncio.Event(), asyncio.Event()
         self.fails: set[int] = set()
 
     async def complete(self, request: Request) -> Reply:
         number = self.sent.count(request.place)
         self.sent.append(request.place)
         if request.place.startswith("slow"):
-            if number:
-                self.hedged.set()
+            (self.hedged if number else self.asked).set()
             await (self.again if number else self.answer).wait()
             if number in self.fails:
                 raise ModelError("unavailable", f"simulated {number}", refused=True)
@@ -151,6 +150,7 @@ async def test_a_slow_call_is_asked_again_as_soon_as_there_is_a_share_for_it() -
     await stack.learn(MANY)
     stack.extra.hedges = 1
     asking = asyncio.ensure_future(stack.ask())
+    await stack.provider.asked.wait()  # a busy machine sends it late
     await asyncio.sleep(5 * TYPICAL)
     assert stack.provider.sent.count("slow") == 1
     stack.extra.hedges = 0
