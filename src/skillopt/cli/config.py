@@ -23,7 +23,7 @@ from skillopt.registry.kinds import KINDS as PLUGINS
 from skillopt.runs.database import Database
 from skillopt.tasks.benchmark import as_benchmark
 from skillopt.tasks.manifest import pick, read_manifest
-from skillopt.tasks.splits import told_bad_rows
+from skillopt.tasks.splits import format_bad_rows
 from skillopt.tasks.task import Split
 
 PANEL, PLACE = "Look things up", 0
@@ -146,14 +146,14 @@ def data(
     bad: list[TaskError] = []
     rows = plugin.raw_rows(source, bad)
     if bad:
-        echo(told_bad_rows([str(error) for error in bad]), err=True)
+        echo(format_bad_rows([str(error) for error in bad]), err=True)
     picked = pick(read_manifest(manifest, ("id", "key", "questionId")), rows, plugin.row_id, source)
     splits = {
         split: [plugin.moved(row, folder.absolute() / split) for row in found]
         for split, found in picked.items()
     }
     if unusable := _write_splits(folder, splits, benchmark):
-        echo(told_bad_rows(unusable), err=True)
+        echo(format_bad_rows(unusable), err=True)
     for split, found in splits.items():
         echo(f"{len(found):>6}  {folder / split / FILE}")
     echo(f"Train on it: skillopt train --config {benchmark} --split_dir {folder}")

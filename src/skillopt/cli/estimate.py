@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from rich.table import Table
@@ -92,17 +92,15 @@ def estimate(
         _show(found, f"{draws or DRAWS} draws of {len(measured.splits.val)} val tasks", price)
         if job.division.folds:
             open_console().say(_MANY)
-    luck = None
+    luck, lines = None, list[str]()
     if noise:
         view = _run.choose_view(measured, quiet=quiet, plain=plain)
-        luck = _measure(resolved, measured, skill, draws or DRAWS, gain or GAIN, view)
+        luck, lines = _measure(resolved, measured, skill, draws or DRAWS, gain or GAIN, view)
     if json:
-        measured_noise = None if luck is None else luck.as_json()
-        whole = {**_as_json(found), "noise_cost": _figures(price), "noise": measured_noise}
+        whole = {**_as_json(found), "noise_cost": _figures(price), "noise": luck}
         print_json(job.scrubber.scrub_json(whole))
-    elif luck is not None:
-        for line in luck.lines():
-            open_console().say(job.scrubber.scrub(line))
+    for line in () if json else lines:
+        open_console().say(job.scrubber.scrub(line))
 
 
 add = flagged(estimate, short=("target", "optimizer"), epilog=EXIT_CODES)
@@ -169,47 +167,12 @@ def _short(number: float) -> str:
     return f"{number:,.0f}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Luck:
-    """One skill, measured several times on val: how often it beats itself, which gain the gate can see."""
-
-    skill: str
-    folder: str
-    noise: Noise
-    gain: float
-    left_out: Sequence[str]
-    simulated: bool
-
-    def as_json(self) -> dict[str, Any]:
-        """Everything that was found."""
-        return {
-            "skill": self.skill,
-            "folder": self.folder,
-            **asdict(self.noise),
-            "gain": self.gain,
-            "repeats": self.noise.repeats_for(self.gain),
-            "tasks": self.noise.tasks_for(self.gain),
-            "left_out": list(self.left_out),
-        }
-
-    def lines(self) -> Iterator[str]:
-        """The same in sentences."""
-        found, head = self.noise, "Simulated: " if self.simulated else ""
-        yield (f"{head}{self.skill} on {found.n} val tasks, {found.draws} draws each, mean {found.mean:.4f}")
-        yield (
-            f"  {len(found.moved)} of {found.n} tasks did not score alike every time; the score of a pass"
-            f" varies by {found.sd:.4f} from draw to draw, and by {found.sd_tasks:.4f} with which tasks they"
-            " are"
-        )
-        yield f"  an unchanged skill would beat itself in {found.lucky:.0%} of the gates with one draw"
-        yield f"  {_showable(found)}"
-        yield f"  {_wanted(found, self.gain)}"
-        if self.left_out:
-            yield f"  left out, as a draw could not be measured: {', '.join(self.left_out)}"
-
-
-def _measure(resolved: Resolved, job: Job, skill: str | None, draws: int, gain: float, view: View) -> _Luck:
-    """Pay for the draws of val. They are kept in the folder of `eval`, and not paid again."""
+def _measure(
+    resolved: Resolved, job: Job, skill: str | None, draws: int, gain: float, view: View
+) -> tuple[dict[str, Any], list[str]]:
+    """Pay for the draws of val, and say what came of it to programs and people. Draws are kept in the folder
+    of `eval`, and not paid again.
+    """
     name = skill or "seed"
     skills = {name: job.seed if skill is None else skill_named(skill)}
     folder = eval_folder(job, resolved)
@@ -221,15 +184,21 @@ def _measure(resolved: Resolved, job: Job, skill: str | None, draws: int, gain: 
             raise UsageError(
                 f"No val task has {draws} valid draws; there is nothing to say. The rows are in {folder}."
             )
-        noise = noise_of(scores)
-    return _Luck(
-        skill=name,
-        folder=str(folder),
-        noise=noise,
-        gain=gain,
-        left_out=left_out,
-        simulated=job.simulated,
-    )
+        found = noise_of(scores)
+    wanted = {"gain": gain, "repeats": found.repeats_for(gain), "tasks": found.tasks_for(gain)}
+    whole = {"skill": name, "folder": str(folder), **asdict(found), **wanted, "left_out": left_out}
+    lines = [
+        f"{'Simulated: ' * job.simulated}{name} on {found.n} val tasks, {found.draws} draws each, mean"
+        f" {found.mean:.4f}",
+        f"  {len(found.moved)} of {found.n} tasks did not score alike every time; the score of a pass varies"
+        f" by {found.sd:.4f} from draw to draw, and by {found.sd_tasks:.4f} with which tasks they are",
+        f"  an unchanged skill would beat itself in {found.lucky:.0%} of the gates with one draw",
+        f"  {_showable(found)}",
+        f"  {_wanted(found, gain)}",
+    ]
+    if left_out:
+        lines.append(f"  left out, as a draw could not be measured: {', '.join(left_out)}")
+    return whole, lines
 
 
 def _scores(rows: Sequence[Row], draws: int, job: Job) -> tuple[dict[str, list[float]], list[str]]:

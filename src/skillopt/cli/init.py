@@ -19,7 +19,7 @@ from skillopt.skill.document import SKILL_FILE
 from skillopt.skill.folder import load_skill
 from skillopt.skill.spec import violations
 from skillopt.tasks.rows import DataRow, load_rows
-from skillopt.tasks.splits import told_bad_rows
+from skillopt.tasks.splits import format_bad_rows
 
 PANEL, PLACE = "Train and measure", 0
 _SCORED_BY = {"checks": "checks", "rubric": "judge"}
@@ -133,7 +133,7 @@ def _usable(settings: OwnSettings, rows: Sequence[DataRow]) -> tuple[int, list[s
             " needs none."
         ]
     found, bad = read_tasks(settings)
-    return len(found), [told_bad_rows(bad)] if bad else []
+    return len(found), [format_bad_rows(bad)] if bad else []
 
 
 def _columns(file: Path, fields: Sequence[str], scorer: str, told: Mapping[str, str]) -> dict[str, str]:

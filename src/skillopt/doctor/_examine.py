@@ -27,7 +27,7 @@ from skillopt.run.preparation import divide
 from skillopt.skill.document import Document
 from skillopt.skill.folder import load_skill
 from skillopt.tasks.benchmark import Benchmark, as_benchmark
-from skillopt.tasks.splits import told_bad_rows
+from skillopt.tasks.splits import format_bad_rows
 from skillopt.tasks.task import SPLITS
 
 AREAS = ("configuration", "target", "optimizer", "judge", "proposer", "data", "nights", "agents", "machine")
@@ -193,7 +193,7 @@ def load_data(resolved: Resolved, scrubber: Scrubber) -> Loaded:
         findings=(
             CheckResult(name, "fine", f"{told} tasks", facts=counts),
             *([CheckResult(name, "note", divided.changed)] if divided.changed else []),
-            *([CheckResult(name, "fix", "rows give no task", told_bad_rows(bad))] if bad else []),
+            *([CheckResult(name, "fix", "rows give no task", format_bad_rows(bad))] if bad else []),
             _skill(config, benchmark, scrubber),
             *(
                 [CheckResult("scorer", "fix", trouble, "Correct the reference or env.scorer.")]

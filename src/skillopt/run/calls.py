@@ -260,9 +260,8 @@ class PartPlan:
         asks = self.job.config.train.proposer == "analysts"
         ranks = asks and mode != "full_rewrite_minibatch" and config.optimizer.lr_control_mode != "none"
         autonomous = ranks and config.optimizer.lr_control_mode == "autonomous"
-        condenses = config.optimizer.use_skill_aware_reflection and (
-            config.optimizer.skill_aware_consolidate_threshold > 0
-        )
+        notes = config.optimizer.use_skill_aware_reflection
+        condenses = notes and config.optimizer.skill_aware_consolidate_threshold > 0
         merges = looks.at_most - 1 if looks.at_most else 0
         asked = {
             **(

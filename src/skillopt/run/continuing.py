@@ -97,7 +97,7 @@ def corrected(job: Job, folder: Path) -> tuple[Job, str]:
     """
     if any((folder / EARLIER).glob(f"*{_MOVING}")):  # a move that was killed
         _put_aside(folder)
-    told = _told_correction(job, folder)
+    told = _format_correction(job, folder)
     if told:
         _put_aside(folder)
     earlier = sorted((one for one in (folder / EARLIER).glob("[0-9]*") if is_run(one)), reverse=True)
@@ -109,7 +109,7 @@ def is_earlier(run: Path, folder: Path) -> bool:
     return run.parent == folder / EARLIER
 
 
-def _told_correction(job: Job, folder: Path) -> str:
+def _format_correction(job: Job, folder: Path) -> str:
     """What was corrected and what still holds; empty where nothing is to be put aside."""
     if not is_run(folder):
         return ""

@@ -24,7 +24,7 @@ from skillopt.skill.document import ONE_DOCUMENT, Document, EditableFiles
 from skillopt.skill.folder import Skill
 from skillopt.skill.install import SkillListing, carried_digest, description_of
 from skillopt.tasks.benchmark import Benchmark
-from skillopt.tasks.splits import Splits, told_bad_rows
+from skillopt.tasks.splits import Splits, format_bad_rows
 from skillopt.tasks.task import Task
 from skillopt.train.epoch_end import LookBack
 from skillopt.train.plan import SCHEDULES, Plan
@@ -218,7 +218,7 @@ class Job:
     def bad_rows(self) -> str:
         """The rows of the tasks file that gave no task, by name; empty where there are none."""
         bad = self.benchmark.bad_rows
-        return told_bad_rows(bad) if bad else ""
+        return format_bad_rows(bad) if bad else ""
 
     @property
     def roles(self) -> dict[RoleName, ModelSpec]:

@@ -22,8 +22,6 @@ from skillopt.run.assembly import OpenRun
 from skillopt.run.job import Job
 from skillopt.run.models import allowance_of, least_cap, price_for
 from skillopt.skill.install import problem_with
-from skillopt.skill.store import SkillStore
-from skillopt.train.closing import Log
 from skillopt.train.sealed_test import SealedTest
 from skillopt.train.strategies import STRATEGIES
 from skillopt.train.trainer import Trainer
@@ -35,33 +33,7 @@ if TYPE_CHECKING:
 
 def trainer_of(opened: OpenRun, folds: Callable[[], Awaitable[PooledRows]] | None = None) -> Trainer:
     """The trainer that the job's configuration asks for, working in this folder."""
-    optimizer = opened.models.of("optimizer", opened.job.optimizer)
-    return trainer_from(
-        opened.job,
-        evaluator=opened.evaluator,
-        optimizer=optimizer,
-        rewriter=_rewriter(opened),
-        proposer=_proposer(opened, optimizer),
-        ledger=opened.ledger,
-        log=opened.run,
-        skills=opened.run.skills,
-        folds=folds,
-    )
-
-
-def trainer_from(
-    job: Job,
-    *,
-    evaluator: Evaluator,
-    optimizer: Model,
-    rewriter: Model | None,
-    proposer: Proposer | None,
-    ledger: Ledger,
-    log: Log,
-    skills: SkillStore,
-    folds: Callable[[], Awaitable[PooledRows]] | None = None,
-) -> Trainer:
-    """The trainer of a job on these parts, or of a rehearsal. `folds` measures cross-fitted tasks."""
+    job, evaluator = opened.job, opened.evaluator
     config = job.config
     gate = gate_of(job, evaluator)
     is_gated = gate.is_on and config.optimizer.slow_update_gate_with_selection
@@ -70,12 +42,12 @@ def trainer_from(
         guard = LeakGuard(job.splits, job.benchmark.protected, job.skill.rendered)
     return Trainer(
         gate=gate,
-        optimizer=optimizer_of(job, optimizer, rewriter, proposer),
+        optimizer=_optimizer(opened),
         plan=job.plan,
         test=_test_kind(folds)(
             evaluator,
             rows_of(job.splits.test, job.test_draws * len(job.specs)) if folds is None else (),
-            ledger,
+            opened.ledger,
             gate,
             price=_dearest([price_for(config, "target", spec) for spec in job.specs]),
             max_tokens=max(spec.max_tokens for spec in job.specs),
@@ -84,14 +56,14 @@ def trainer_from(
             allowance=allowance_of(config) if any(works_alone(one.harness) for one in job.specs) else None,
             always=folds is not None or job.division.is_fold or config.evaluation.eval_test is True,
         ),
-        log=log,
-        skills=skills,
+        log=opened.run,
+        skills=opened.run.skills,
         config=config,
         strategy=STRATEGIES.get(config.train.strategy),
         guard=guard,
         look_back=job.look_back,
         start=job.start,
-        ahead=_may_run_ahead(job, ledger),
+        ahead=_may_run_ahead(job, opened.ledger),
         pruner=_pruner(job, gate),
     )
 
@@ -154,10 +126,9 @@ def gate_of(job: Job, evaluator: Evaluator) -> Gate:
     )
 
 
-def optimizer_of(
-    job: Job, model: Model, rewriter: Model | None = None, proposer: Proposer | None = None
-) -> Optimizer:
+def _optimizer(opened: OpenRun) -> Optimizer:
     """The optimizer's stages on top of its model."""
+    job, model = opened.job, opened.models.of("optimizer", opened.job.optimizer)
     config = job.config
     return Optimizer(
         model,
@@ -166,8 +137,8 @@ def optimizer_of(
         max_tokens=job.optimizer.max_tokens,
         context_window=config.model.optimizer.context_window,
         rewrite_tokens=config.model.rewrite_max_completion_tokens,
-        rewriter=rewriter,
-        proposer=proposer,
+        rewriter=_rewriter(opened),
+        proposer=_proposer(opened, model),
         prompts=job.benchmark.prompts,
         scoring_rule=job.benchmark.scoring_rule,
         about=_about(job),

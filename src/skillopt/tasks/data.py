@@ -21,7 +21,7 @@ from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.rows import DataRow, load_rows
 from skillopt.tasks.scorers import Scorer, rule_of, score_trajectory
 from skillopt.tasks.scorers.own import CommandScorer
-from skillopt.tasks.splits import ALIASES, Splits, listed, ratio_split, told_bad_rows
+from skillopt.tasks.splits import ALIASES, Splits, format_bad_rows, listed, ratio_split
 from skillopt.tasks.task import SPLITS, Split, Task
 
 
@@ -123,7 +123,7 @@ def load_splits(
     except TaskError as error:
         if not loader.bad:
             raise
-        raise TaskError(f"{error} {told_bad_rows(list(map(str, loader.bad)))}") from error
+        raise TaskError(f"{error} {format_bad_rows(list(map(str, loader.bad)))}") from error
     return replace(splits, bad_rows=tuple(map(str, loader.bad))).limited(settings.limit)
 
 

@@ -156,7 +156,7 @@ def listed(names: Sequence[str], most: int = 20) -> str:
     return ", ".join(names[:most]) + more
 
 
-def told_bad_rows(bad: Sequence[str], most: int = 5) -> str:
+def format_bad_rows(bad: Sequence[str], most: int = 5) -> str:
     """The rows that gave no task, by name."""
     more = f" And {len(bad) - most} more." if len(bad) > most else ""
     are = "row could not be used and is" if len(bad) == 1 else "rows could not be used and are"
