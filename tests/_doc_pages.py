@@ -41,7 +41,7 @@ def simulated_world() -> Says:
         try:
             return world(call)
         except ConfigError:  # `doctor` asks for a small object, others for any answer
-            return '{"ok": true}' if (call.place or "").endswith("/structure") else "Simulated."
+            return '{"ok": true}' if (call.place or "").endswith("/structured") else "Simulated."
 
     return say
 

@@ -1,7 +1,7 @@
 """Edits of skills with commands in them: those of a hostile optimizer, and honest ones of coding skills.
 
 All were written before the patterns. The first half of each sort was there to mend them by; the other half was
-held out, and docs/sleep-adopt.md has its figures from before it was looked at.
+held out, and docs/decisions/067-figures-of-nights.md has its figures from before it was looked at.
 """
 
 from __future__ import annotations
