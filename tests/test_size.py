@@ -13,7 +13,7 @@ SRC = Path(__file__).parents[1] / "src"
 LINES = 67952
 FILES = 383
 TOP_NAMES = 30
-OPTIONS_OF_TRAIN = 257
+OPTIONS_OF_TRAIN = 60
 
 
 def test_the_program_is_no_larger_than_it_was() -> None:
