@@ -369,7 +369,7 @@ class PartPlan:
 
 
 def planned_calls(job: Job, shape: RolloutShape, progress: Progress | None = None) -> Calls:
-    """The calls of a run that are still to come; of a cross-fitted run, those of all its parts from the start."""
+    """The calls of a run that are still to come; of a cross-fitted run, those of all its parts anew."""
     now = progress or Progress()
     if not job.division.folds:
         return PartPlan(job, shape, now).calls()
