@@ -1,4 +1,4 @@
-"""Writes `configuration.md`, `python.md` and the tables of `agents.md` and `mcp.md` from the code, so that none can lag:
+"""Writes `configuration.md`, `python.md` and the tables of `agents.md` and `plugins.md` from the code, so that none can lag:
 `python docs/generate.py`.
 """
 
@@ -249,4 +249,4 @@ if __name__ == "__main__":
     (here / "agents.md").write_text(
         agents((here / "agents.md").read_text(encoding="utf-8")), encoding="utf-8"
     )
-    (here / "mcp.md").write_text(mcp((here / "mcp.md").read_text(encoding="utf-8")), encoding="utf-8")
+    (here / "plugins.md").write_text(mcp((here / "plugins.md").read_text(encoding="utf-8")), encoding="utf-8")

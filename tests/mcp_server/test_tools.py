@@ -317,7 +317,7 @@ def test_the_tools_are_known_without_the_mcp_package() -> None:
 
 
 def test_the_page_says_what_the_code_does() -> None:
-    page = (DOCS / "mcp.md").read_text(encoding="utf-8")
+    page = (DOCS / "plugins.md").read_text(encoding="utf-8")
     spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
     assert spec is not None and spec.loader is not None
     generator = importlib.util.module_from_spec(spec)
