@@ -67,7 +67,7 @@ class AnswerPair(StoredRecord):
     after: str
 
     def parts(self) -> tuple[tuple[str, str], ...]:
-        """Its three texts with the words that stand before each."""
+        """The request, the answer before and the answer after, each as a pair of heading and text."""
         return ("You asked", self.request), ("Answer before", self.before), ("Answer after", self.after)
 
 

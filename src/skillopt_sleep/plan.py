@@ -180,7 +180,7 @@ class NightPlan(_KeptRecord):
 
     @property
     def spent(self) -> Cost:
-        """What it took so far: mining, and the skills that are done."""
+        """The cost so far: mining, and the training of the skills that are finished."""
         done = (target.outcome.cost for target in self.targets if target.outcome is not None)
         return total_cost([*([self.mining] if self.mining is not None else []), *done])
 

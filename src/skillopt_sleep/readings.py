@@ -208,8 +208,8 @@ async def kinds_with_model(model: Model, lines: Sequence[str]) -> dict[str, str]
 
 
 def _checked(session: RecordedSession, replies: Sequence[_TurnReply | None]) -> SessionReading | None:
-    """What a model said, as far as it can be so: the person's words only where they stand in the turn. None
-    where a turn was left out.
+    """The model's reading of a session. A correction that does not quote the turn is replaced by the turn.
+    None if the reading of a turn is missing.
     """
     turns: list[ReadTurn] = []
     for turn, one in zip(session.prompts, replies, strict=False):  # no more than are shown

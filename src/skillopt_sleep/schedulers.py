@@ -255,7 +255,7 @@ Scheduler = Cron | Systemd
 
 
 def system(environ: Mapping[str, str], *, timeout: float = 60.0) -> RunProgram:
-    """Runs programs of the system, such as crontab, in a small environment. Not inside a loop."""
+    """A runner of system programs such as crontab, in a small environment; not for use in an event loop."""
     env = minimal_env({name: environ[name] for name in _KEPT if name in environ})
 
     def run(argv: Sequence[str], data: bytes | None) -> Finished:

@@ -229,7 +229,7 @@ def has_empty_section(answer: str) -> bool:
 
 
 def _distinctive(prompts: Sequence[str]) -> list[tuple[str, ...]]:
-    """The words of each request that few others of its kind have."""
+    """The rare words of each request: long words that at most a third of the requests (or one) contain."""
     found = [frozenset(_long(prompt)) for prompt in prompts]
     spread = Counter(word for words in found for word in words)
     most = max(1, len(set(prompts)) // 3)

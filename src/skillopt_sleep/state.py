@@ -187,8 +187,8 @@ def _proposed_for(
 def with_open_proposal(
     target: NightTarget, earlier: Sequence[NightPlan], undecided: Collection[str]
 ) -> tuple[NightTarget, str]:
-    """The target with what the newest earlier night proposed for this very text, where nobody has decided on
-    it yet: tonight's tasks judge it again, with those that came since. And that in words.
+    """Add to the target the undecided proposal that the newest earlier night made for the same text:
+    tonight's tasks measure it again. Returns the target with a note, which is empty without such a proposal.
     """
     for number, other in reversed(_proposed_for(target, earlier, undecided)):
         is_same = (other.before, other.seed, other.files) == (target.before, target.seed, target.files)

@@ -182,7 +182,7 @@ def _remembered(tonight: Sequence[NightTask], again: Sequence[NightTask]) -> lis
 
 
 def _of_one_name_each(found: Sequence[NightTarget], notes: list[str]) -> list[NightTarget]:
-    """Targets of different names (whatever the case): of two, the one with fewer tasks waits."""
+    """Keep the first of the targets with equal names, ignoring case; a note explains why others wait."""
     kept: dict[str, NightTarget] = {}
     for target in found:
         if (other := kept.setdefault(target.name.casefold(), target)) is not target:
@@ -252,8 +252,8 @@ def _held(name: str, places: SkillPlaces) -> list[Path]:
 
 
 def check_skills(used: Iterable[tuple[str, ...]], settings: NightSettings, places: SkillPlaces) -> None:
-    """Raise why nothing could be proposed, where that holds for every one of the skills that sessions used:
-    no model need read them first.
+    """Raise `UsageError` if no proposal is possible for any skill that the sessions used. It runs before a
+    model reads the sessions, so that no call is wasted.
     """
     refused: list[UsageError] = []
     for path in sorted({path_for(skills, settings, places, []) for skills in used}):

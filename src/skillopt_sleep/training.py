@@ -47,7 +47,7 @@ class NightObserver(Protocol):
     """Follows a night: what it does before its runs, and the runs while they train."""
 
     def say(self, doing: str) -> None:
-        """What the night begins to do, in a line."""
+        """Report in one line what the night starts to do."""
         ...
 
     def sinks(self, job: Job) -> Sequence[Sink]:

@@ -99,7 +99,7 @@ def features(form: str) -> frozenset[str]:
 
 
 def alike(one: frozenset[str], other: frozenset[str]) -> Fraction:
-    """The share of what both have of what either has; nothing is like nothing."""
+    """Jaccard similarity: the number of shared elements divided by the number of all; 0 if none is shared."""
     both = len(one & other)
     return Fraction(both, len(one) + len(other) - both) if both else Fraction(0)
 

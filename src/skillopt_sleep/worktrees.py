@@ -217,7 +217,7 @@ class Checkout:
         """The folder goes with the rollout."""
 
     async def furnish(self, folder: Path) -> None:
-        """Clone the commit, with some history and without remotes and hooks, and put its files down."""
+        """Make the folder a shallow clone of the commit, without remotes, and write the given files to it."""
         pack = "git -c uploadpack.allowAnySHA1InWant=true upload-pack"
         source = ["--upload-pack", pack, Path(self._tree.repository).as_uri(), self._tree.commit]
         skills = [f"{name}/" for name in skill_folders()]

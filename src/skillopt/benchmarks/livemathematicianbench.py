@@ -106,7 +106,7 @@ def load_months(path: Path, bad: list[TaskError]) -> list[DataRow]:
 
 
 def to_task(row: DataRow, settings: LiveMathSettings) -> Task:
-    """The task of a row, of either form."""
+    """The task of a row; the question is in the object under `mcq` or in the row itself."""
     name = LiveMath.row_id(row)
     if name is None:
         raise row.error("has no id. Give it one, or month and no, as the monthly files do.")

@@ -190,7 +190,7 @@ class Check:
 
     @property
     def significance(self) -> Significance:
-        """What the comparison proves of the changed skill."""
+        """The verdict of the comparison; without a comparison it is `not proven yet`."""
         return "not proven yet" if self.comparison is None else self.comparison.significance
 
     @property

@@ -51,9 +51,9 @@ class RoleConnection:
             given.sort(key=lambda one: (_nearness(one[0]), one[1].role is not None), reverse=True)
 
     def connect(self) -> Entries:
-        """Decide what the role talks to: the settings that follow, as entries of the tree.
+        """Decide which model the role calls and return the settings for it, as config entries.
 
-        A name without provider goes to the role's backend.
+        A model name without a provider goes to the role's backend.
         """
         name = self.own("name") or ConfigEntry.by_default(self.key("name"), DEFAULT_MODEL)
         parts = parse_model_string(name.value, self.role)
@@ -98,7 +98,7 @@ class RoleConnection:
         return f"model.{self.role}.{part}"
 
     def path(self, text: str, entry: ConfigEntry) -> Path:
-        """Where a path that was written in an entry points."""
+        """Resolve the path `text`; `entry` names the folder of the config file that contains it."""
         return resolve_path(text, folder=entry.folder, cwd=self.cwd, output=False)
 
     def beside(self, text: str, entry: ConfigEntry) -> Path:
@@ -165,7 +165,7 @@ class RoleConnection:
         return replace(found, harness=CHAT)
 
     def by_address(self, backend: Backend, chosen: ConfigEntry | None) -> Backend:
-        """The backend, or where it is open the service that stands in for it, if only that has an address."""
+        """The backend; if it is open and only its stand-in service has an address, that service."""
         stands_in = self.declared.stand_in(backend.provider)
         if not backend.open or stands_in is None:
             return backend

@@ -25,7 +25,7 @@ _LINE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigFile:
-    """One file of a chain."""
+    """One config file: its path, its values and their line numbers."""
 
     path: Path
     shown: str

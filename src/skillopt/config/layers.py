@@ -74,7 +74,7 @@ DEFAULT = Source(layer="default")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigEntry:
-    """One value as somebody wrote it: its key here, its key as written, and the folder of its file."""
+    """One setting and its origin: its full key, the key as the user wrote it, and the folder of its file."""
 
     key: str
     value: Any = field(repr=False)

@@ -132,7 +132,7 @@ def load(
 
 
 def _together(resolved: Resolved, each: Sequence[Resolved]) -> Resolved:
-    """One configuration of several targets, which is that of the first beside their list."""
+    """Merge the configurations of several targets: settings of the first, and the list of targets."""
     check_shared(each)
     return replace(
         resolved,

@@ -35,7 +35,7 @@ class Breaker:
         self._lost: list[Invalid] = []
 
     def expect(self, rows: int) -> None:
-        """So many further rows belong to the stage."""
+        """Add `rows` to the number of rows that belong to the stage."""
         self._total += rows
 
     def note(self, outcome: Rollout) -> None:

@@ -72,7 +72,7 @@ class Place:
 
     @classmethod
     def of_step(cls, epoch: int, step: int, take: int = 0) -> Place:
-        """A step; its later takes are counted from 1."""
+        """The place of a step. `take` is 0 for the first run of the step and counts later runs from 1."""
         return cls(scope="step", epoch=epoch, step=step, takes=(take,) if take else ())
 
     @classmethod

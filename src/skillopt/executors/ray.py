@@ -190,7 +190,7 @@ class _OwnCluster:
             )
 
     def address(self) -> str:
-        """Where it listens, once it does."""
+        """Wait until the cluster has started and return its address; raises `Fault` if it does not start."""
         assert self._head.stdout is not None
         select.select([self._head.stdout], [], [], _STARTED_WITHIN)
         os.set_blocking(self._head.stdout.fileno(), False)

@@ -38,7 +38,7 @@ def section(title: str, text: str) -> str:
 
 
 def skill_section(text: str) -> str:
-    """The whole skill, once."""
+    """The prompt section that holds the whole current skill, or a note that the skill is empty."""
     empty = "(The skill is empty: this is a start from nothing.)"
     return section("Current skill", f"<skill>\n{text}\n</skill>" if text.strip() else empty)
 

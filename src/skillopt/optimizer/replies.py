@@ -29,7 +29,7 @@ KINDS_OF_SUGGESTION = ("add_rule", "remove_rule", "merge_rules", "reorganize", "
 
 
 def _items(properties: Mapping[str, Any], *, required: Sequence[str]) -> WithJsonSchema:
-    """The schema that providers are shown of a list whose items are read one by one, leniently."""
+    """The JSON schema of a list of objects for providers; replies are read item by item, less strictly."""
     item = {"type": "object", "properties": dict(properties), "required": list(required)}
     return WithJsonSchema({"type": "array", "items": item})
 

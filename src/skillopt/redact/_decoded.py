@@ -36,7 +36,7 @@ _ENTITIES = {"quot": '"', "amp": "&", "apos": "'", "lt": "<", "gt": ">"}
 
 @dataclass(frozen=True, slots=True)
 class DecodedText:
-    """A reading of a text, and for each thing that was decoded where it stands here and where it stood."""
+    """A decoded text, with the place of each decoded piece in it and in the original text."""
 
     text: str
     places: Sequence[int] = ()

@@ -84,7 +84,7 @@ def _forms(secret: str) -> set[str]:
 
 
 def _encoded(plain: str) -> set[str]:
-    """The secret as somebody writes it who hides it; in other case only where digits make it no phrase."""
+    """Encoded forms of a secret: reversed, hex, base64; also upper and lower case if it contains a digit."""
     raw = plain.encode(errors="replace")
     forms = {plain[::-1], raw.hex(), raw.hex().upper()}
     if any(character.isdigit() for character in plain):

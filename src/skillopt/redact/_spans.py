@@ -35,7 +35,7 @@ class SecretRule:
 
 
 def secret(hints: tuple[str, ...], pattern: str, accepts: Callable[[str], bool] | None = None) -> SecretRule:
-    """A rule by the text of its pattern."""
+    """Build a `SecretRule`; `pattern` is the text of its regular expression."""
     return SecretRule(hints, compiled(pattern), accepts)
 
 

@@ -193,7 +193,7 @@ class _Work:
             self.reasons[target.name] = reason
 
     def _digest(self, target: Target, name: str) -> str:
-        """Taken once: what is measured may write into the very folder that a skill lies in."""
+        """The skill's digest, computed once: a measured agent may write into the folder of the skill."""
         key = target.digest, name
         if key not in self.digests:
             self.digests[key] = skill_digest(target, self.skills[name])

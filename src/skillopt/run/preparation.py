@@ -256,7 +256,7 @@ def _are(splits: Splits, digests: Mapping[str, str]) -> bool:
 def _as_in(
     run: Path, splits: Splits, benchmark: Benchmark, scrub: Callable[[str], str], *, is_crossed: bool
 ) -> Division:
-    """The tasks of a run in its splits, found by their ids, and how many are gone or new."""
+    """Divide the tasks as an earlier run did, by their ids; also says how many tasks are gone or new."""
     stored = {one.id: one.split for one in stored_tasks(run)}
     if not stored:
         raise ConfigError(

@@ -35,8 +35,8 @@ def pruning_job(resolved: Resolved, run: Path) -> Job:
 
 
 async def prune_run(job: Job, run: Path, folder: Path, *, sinks: Sequence[Sink] = ()) -> PrunedSkill:
-    """Leave idle learned lines out of the run's best skill, and write what is left to `folder`. Stopped, the
-    same call goes on.
+    """Remove the learned lines that no task needs from the run's best skill, and write the shorter skill to
+    `folder`. A call that was stopped continues when it is repeated.
     """
     figures = read_figures(run)
     state = figures.fold.state

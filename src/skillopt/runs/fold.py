@@ -61,7 +61,7 @@ class Fold(Generic[T]):
 
     @property
     def kept(self) -> list[T]:
-        """What was kept of the closed sections, in order."""
+        """What `keep` returned for each closed section, in order."""
         return [kept for _, kept in self._kept]
 
     @property

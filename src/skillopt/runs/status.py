@@ -213,7 +213,7 @@ class RunStatus:
         ]
 
     def where_it_stands(self) -> str:
-        """What is taken up again."""
+        """A sentence for a resumed run: its last step, the verdicts so far, the best and the seed score."""
         state = self.fold.result
         if state is None:
             return "Going on with a run that had just begun."

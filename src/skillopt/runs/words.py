@@ -130,7 +130,7 @@ def outcomes(actions: Iterable[str]) -> str:
 
 
 def marks(actions: Iterable[str]) -> str:
-    """One sign a step, in order."""
+    """One sign per step, in order; a row that is too long keeps only its end."""
     signs = [SIGNS.get(outcome(action), "·") for action in actions]
     left_out = len(signs) - LONGEST_MARKS
     return "".join(signs) if left_out <= 0 else f"…{''.join(signs[left_out:])}"

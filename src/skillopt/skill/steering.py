@@ -48,7 +48,7 @@ class TextOrigins:
 
 
 class SteeringCheck:
-    """Knows the texts that an edit may have its words from."""
+    """Flags text in an edit that could steer an agent and does not come from the person's own texts."""
 
     def __init__(self, origins: TextOrigins) -> None:
         self._raw = "\n".join(origins.own)

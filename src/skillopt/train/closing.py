@@ -137,7 +137,7 @@ def close_step(
 ) -> ClosedStep:
     """Close a step on the last candidate that was accepted, else on the first.
 
-    `control` says who set the limit; `hide` takes out of a text what later analysts may not read.
+    `control` is the mode of the edit limit; `hide` removes what later analysts may not read from a text.
     """
     step, state, tried = findings.step, findings.state, findings.tried
     reflection, selection = findings.reflection, findings.selection

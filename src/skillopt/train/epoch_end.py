@@ -108,9 +108,9 @@ class EpochEnd:
         )
 
     async def _compare(self, step: Step, older: Document, epoch: int) -> list[TaskPair]:
-        """The first sample with both skills, side by side; most rows were measured before and cost nothing.
+        """Run the older and the new skill on the same sample of tasks and pair the results by task.
 
-        Where only changed outcomes are wanted, further samples are looked at until there are enough of them.
+        Rows measured before cost nothing. Policy `changed` runs further samples until enough pairs are kept.
         """
         policy, wanted = self.settings.longitudinal_pair_policy, self.plan.slow_samples
         kept: list[TaskPair] = []

@@ -332,7 +332,7 @@ class Trainer:
         return state.replace(checkpoint=id)
 
     def close(self, findings: StepFindings, batch: Batch, *, reopen: str | None = None) -> State:
-        """Write a step down: from here on it is decided."""
+        """Decide a step: write its checkpoint and return the new state of the run."""
         hide = str if self.guard is None else self.guard.hide
         closed = close_step(findings, batch, gate=self.gate, control=self.optimizer.control, hide=hide)
         after = closed.state.replace(reopen=reopen)

@@ -150,10 +150,10 @@ async def blame(
     *,
     noise: float = 0,
 ) -> Blame:
-    """Which of these edits break more of these rows alone than `noise` explains: by thirds of them, or one by
-    one where so many rows are broken that several edits must be guilty.
+    """Find the edits that break more of `rows` than `noise` explains: try thirds of the edits, or each edit
+    alone where so many rows are broken that several edits must be guilty.
 
-    A row that every part breaks is broken whatever the edits say, and speaks against none of them.
+    A row that every part of the edits breaks counts against none of them.
     """
     parts = parts_of(edits, len(rows))
     tried = await trials.each(parts, list(rows.values()))

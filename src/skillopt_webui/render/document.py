@@ -20,8 +20,8 @@ def document(
     theme: str | None = None,
     play: float | None = None,
 ) -> str:
-    """A whole page. `script` is an element of the caller, who says by which rule it may run. With `play` the
-    scrubber moves by itself, from the seed to the end in so many seconds.
+    """A whole HTML page. `script` is a script element; the caller sets the content security policy that
+    allows it. With `play`, the scrubber moves by itself from the seed to the end in that many seconds.
     """
     top = tag(
         "head",

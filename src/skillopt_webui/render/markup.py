@@ -188,7 +188,7 @@ def button(
     main: bool = False,
     **more: str | bool,
 ) -> Markup:
-    """What a page can do. With `ask` that is asked first, with the detail, and `yes` to press."""
+    """A button that posts `verb`. With `ask`, a dialog asks first: `detail` explains, `yes` confirms."""
     asked = {"data_ask": ask or None, "data_detail": detail or None, "data_yes": yes or None}
     return tag("button", name, name="verb", value=verb, cls="main" if main else "", **asked, **more)
 

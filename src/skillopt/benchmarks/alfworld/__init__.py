@@ -76,7 +76,7 @@ class ALFWorld(SplitBenchmark):
 
     @classmethod
     def harness(cls, settings: ALFWorldSettings) -> str:
-        """Actions are tool calls; under `chat` they stand in tags."""
+        """The tool loop: actions are tool calls. Only a target that names `chat` writes actions in tags."""
         return "tool_loop"
 
     def open(self, task: Task) -> Environment:

@@ -98,7 +98,7 @@ def trouble_of(ran: Ran) -> str | None:
 
 
 def clipped(text: str, most: int) -> str:
-    """Beginning and end of a text that is too long to be told."""
+    """The text; if it has more than `most` characters, only its beginning and its end."""
     half = most // 2
     left_out = f"\n[... {len(text) - 2 * half} characters left out ...]\n"
     return text if len(text) <= most else f"{text[:half]}{left_out}{text[-half:]}"

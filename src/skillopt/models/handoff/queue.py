@@ -127,7 +127,7 @@ def _wanted(folders: Mapping[QuestionFolder, list[Request]]) -> AnswersWanted:
 
 
 class AnsweredByHand:
-    """A model whose questions wait for their round, outside limiter and budget: only an answer costs."""
+    """A model that a person answers: questions wait in a queue; limiter and budget see only answers."""
 
     def __init__(self, inner: Model, questions: QuestionFolder, queue: HandoffQueue) -> None:
         self._inner = inner

@@ -246,5 +246,5 @@ class _ProposalWork(Benchmark):
         return _Shown(self.shown[task.id])
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
-        """The gate decides what a proposal is worth."""
+        """A constant score: the gate decides later whether a proposal is accepted."""
         return Score(hard=1.0, soft=1.0)

@@ -232,7 +232,7 @@ def _sandbox(wanted: Any, timeout: float) -> Sandbox | None:
 
 
 def _texts(argv: Sequence[str]) -> dict[str, bytes]:
-    """The scripts and other texts that a command line names; programs are on every machine."""
+    """The content of the small text files that a command line names, by argument; no binary files."""
     read = {part: Path(part).read_bytes() for part in argv if _is_small_file(Path(part))}
     return {part: content for part, content in read.items() if b"\0" not in content}
 

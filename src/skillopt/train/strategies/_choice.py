@@ -117,8 +117,8 @@ class Choice:
         self._patches = count(len(search.lanes))
 
     async def select(self, joined: EditGroups) -> Selection:
-        """Choose, control, and choose again without the harmful ones, with a further look at what they had
-        fixed.
+        """Choose edits, test them on tasks that passed, and choose again without the harmful edits. Analysts
+        study again the tasks that only harmful edits had fixed.
         """
         groups = list(joined.groups)
         chosen: list[ProvenEdits] = []
