@@ -30,8 +30,8 @@ def shows(trained: Trained) -> HandedOver:
     assert handed.score > handed.incumbent == said["baseline_gate_score"]
     facts = read_view(trained.folder)
     assert (facts.best, facts.best_skill) == (handed.score, skill)
-    (listed,) = RunList().read([trained.folder])
-    assert (listed.best, listed.step) == (handed.score, 0)
+    (listed,) = RunList().read([trained.folder]).values()
+    assert (listed.best, listed.steps) == (handed.score, [])
     assert [one.kind for one in trained.of(Checkpoint)] in ([], ["baseline"])
     return handed
 
@@ -50,7 +50,8 @@ def test_what_a_step_had_found_is_handed_over_and_a_larger_budget_ends_as_if_it_
     raised = train(tmp_path / "run", **PROOF, budget__calls=2_000)
     assert raised.result.status == "finished"
     assert_same_run(tmp_path / "run", free.folder)
-    assert RunList().read([tmp_path / "run"])[0].best == free.result.summary["best_gate_score"]
+    (listed,) = RunList().read([tmp_path / "run"]).values()
+    assert listed.best == free.result.summary["best_gate_score"]
 
 
 def test_a_budget_that_ends_before_anything_is_proven_hands_over_the_seed(tmp_path):

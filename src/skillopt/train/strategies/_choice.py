@@ -201,14 +201,14 @@ class Choice:
         tried = {row: rows[row] for row in broken[: self._blame_rows]}
         blamed = await blame(trials, edits, tried, passed, noise=noise)
         trials.close()
-        replaced = {
+        replaceable = {
             proven.id
             for group in groups
             if sum(not self._has_harmful(proven) for proven in group) > 1
             for proven in group
         }
         fixes = {
-            edit.id: 0 if proven.id in replaced else len(proven.fixed)
+            edit.id: 0 if proven.id in replaceable else len(proven.fixed)
             for proven in chosen
             for edit in proven.edits
         }
@@ -276,8 +276,8 @@ def copies_of(proven: ProvenEdits) -> list[list[str]]:
 
 
 def cover(proven: Sequence[ProvenEdits], covered: Collection[str] = ()) -> list[ProvenEdits]:
-    """The one that fixes most tasks which are not covered, then the one that fixes most of the others, until
-    none fixes a further task.
+    """Choose greedily: each time the edits that fix most tasks which no chosen edit fixes yet, until no edit
+    fixes a further task. Later choices together may still make an earlier choice superfluous.
     """
     left, covered, chosen = list(proven), set(covered), list[ProvenEdits]()
     while left:
@@ -291,7 +291,7 @@ def cover(proven: Sequence[ProvenEdits], covered: Collection[str] = ()) -> list[
 
 
 def head(group: Sequence[ProvenEdits], whole: Sequence[ProvenEdits] = ()) -> ProvenEdits:
-    """The first of a group, with the evidence of all of it."""
+    """The first of a group, with the fixed tasks of the whole group: of `whole` where the group is a part."""
     fixed = tuple(dict.fromkeys(task for one in (whole or group) for task in one.fixed))
     return replace(group[0], fixed=fixed)
 
