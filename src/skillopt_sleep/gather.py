@@ -129,8 +129,8 @@ def personal_skills(context: NightContext) -> frozenset[str]:
 async def gather(
     context: NightContext, since: datetime | None, asking: ModelMining | None = None, *, replays: bool = False
 ) -> NightInput:
-    """Read, mine and sort. Without `asking` no model is asked and nothing is written. `replays` says that the
-    target is an agent, which can work in a repository again.
+    """Read sessions, mine tasks and sort them by skill. Without `asking` no model is called and nothing is
+    written. `replays` allows tasks that an agent repeats in a checkout of the repository.
     """
     settings = context.settings
     past = [

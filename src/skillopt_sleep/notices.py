@@ -71,7 +71,7 @@ def _on_desktop(text: str, environ: Mapping[str, str]) -> str:
 
 
 def _on_branch(project: Path, ended: NightResult) -> str:
-    """A branch of the project with all that is shown to help, made beside the working tree and its index."""
+    """Commit the texts that proved better to a new branch, without touching working tree and index."""
     assert ended.proposal is not None, "a night that proposes something"
     texts = {
         target.path: target.ended.edits[-1].text

@@ -44,7 +44,7 @@ class EarlierSkill(StoredRecord):
 
 
 class SkillOutcome(StoredRecord):
-    """What training came to for one skill; without edits there is nothing to propose."""
+    """The result of training for one skill. Without edits there is nothing to propose."""
 
     claim: str
     judgement: Judgement
@@ -60,7 +60,7 @@ class SkillOutcome(StoredRecord):
 
     @property
     def accepted(self) -> bool:
-        """Whether held-out tasks that tell agreed to its edits."""
+        """Whether the gate accepted the edits on held-out tasks that check more than form."""
         return bool(self.edits) and self.judgement.action == "accept"
 
 

@@ -222,7 +222,7 @@ class Systemd:
         return self._units / f"{unit_name(id)}.service", self._units / f"{unit_name(id)}.timer"
 
     def _read(self, id: str) -> Schedule:
-        """The entry of two units. Raises `UsageError` for what we did not write."""
+        """The schedule of a service and a timer. Raises `UsageError` for units that we did not write."""
         try:
             texts = tuple(path.read_bytes().decode("utf-8") for path in self._paths(id))
         except (OSError, UnicodeDecodeError) as error:

@@ -55,7 +55,7 @@ class NightObserver(Protocol):
         ...
 
     def during(self, opened: OpenRun) -> AbstractContextManager[None]:
-        """Held while a run trains; a signal may stop it from here."""
+        """A context manager that is active while a run trains, so that a signal can stop the run."""
         ...
 
 

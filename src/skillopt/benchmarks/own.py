@@ -335,7 +335,7 @@ def _near(row: DataRow, wanted: Sequence[str]) -> str:
 
 
 def _others(fields: Mapping[str, Any]) -> str:
-    """The fields that there are instead, as part of a sentence."""
+    """The second half of an error sentence: the names of the fields that do exist."""
     return f", but {', '.join(map(str, fields))}" if fields else ""
 
 

@@ -220,7 +220,7 @@ def default_layer(defaults: Mapping[str, Any], benchmark: str, problems: list[st
 
 
 def _layer(entries: Iterable[ConfigEntry], problems: list[str]) -> Entries:
-    """Entries by key, values under their one name; two that differ are a problem."""
+    """Config entries by full key; two different values of one key are added to `problems`."""
     found: Entries = {}
     for entry in entries:
         try:

@@ -159,7 +159,7 @@ def compare(
 
 
 def paired_p(differences: Sequence[float], *, seed: int = 0, one_sided: bool = False) -> tuple[float, str]:
-    """p of no difference, or of none for the better: exact McNemar where changes are equal, else by signs."""
+    """p-value of a paired comparison, and its test: exact McNemar for equal changes, else sign flip."""
     side = ", one-sided" if one_sided else ""
     moved = [diff for diff in differences if diff != 0]
     if not moved:

@@ -121,8 +121,8 @@ class Evaluator:
         )
 
     def known(self, skill: str, row: PlannedRow, stage: Place | None) -> Rollout | None:
-        """A rollout that need not be run: it was measured, or this very stage closed with it as invalid
-        before the run was stopped. A stage without a place has no past.
+        """The rollout if it need not run again: it was measured, or an earlier session of the run closed this
+        stage with the row as invalid. Without a `stage` only a measurement counts.
         """
         lost = None if stage is None else self.rollouts.closed_invalid(str(stage), self.key(skill, row))
         if lost is None:

@@ -96,7 +96,7 @@ def write_image(image: Image, stem: Path) -> Path:
 
 
 def _conversation(turns: list[Message]) -> str:
-    """One question is sent as it is; earlier turns are told before the last one."""
+    """A single question as it is; of several turns, the earlier ones as JSON and then the last one."""
     if len(turns) == 1:
         return turns[0].content
     told = [{"role": turn.role, "content": turn.content} for turn in turns[:-1]]

@@ -97,7 +97,7 @@ class Ledger:
         self._seconds_aside = seconds
 
     def set_aside_for_gate(self, amount: Amount) -> None:
-        """From now on only gate and test may touch that much: what a step has found can be judged then."""
+        """Reserve an amount for gate and test, so that the edits of a step can still be judged."""
         self._gate_aside = amount
 
     def open_for_test(self) -> None:

@@ -60,8 +60,8 @@ class DecodedText:
 
 
 def as_written_and_decoded(text: str) -> list[DecodedText]:
-    """The text itself and, where something in it is encoded, its decoded readings. A terminal escape is read
-    as nothing (a colour inside a key) and as a gap (a colour before it).
+    """The text as written and, if it contains encoded parts, decoded copies: terminal escapes are removed in
+    the first copy (a colour inside a key) and become blanks in a second (a colour before a key).
     """
     readings = [DecodedText(text)]
     if any(hint in text for hint in _HINTS) and (first := _ENCODED.search(text)):

@@ -50,7 +50,7 @@ def for_description(resolved: Resolved) -> Config:
 
 
 def listing_of(config: Config) -> SkillListing:
-    """The skill of the configuration among the others that the agent would list."""
+    """The skill of the configuration, with the other skills that an agent would list beside it."""
     if config.env.skill_init is None:
         raise ConfigError(
             "train.part description changes the description of a skill of yours. Name it: env.skill_init"

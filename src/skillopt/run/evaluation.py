@@ -295,7 +295,7 @@ def target_only(resolved: Resolved) -> Resolved:
 
 
 def eval_folder(job: Job, resolved: Resolved, targets: Sequence[Target] = ()) -> Path:
-    """Where results go: as told by flag or option, else one folder for these tasks and targets' addresses."""
+    """The folder for results: given by flag or option, else named by a hash of tasks and target addresses."""
     out = job.config.env.out_root
     if out is not None and resolved.provenance["env.out_root"].layer in ("flag", "cfg-options"):
         return out  # a config file's out_root is the training run's folder

@@ -94,8 +94,8 @@ class Run:
         (self._fact_sinks if facts_only else self._sinks).append(sink)
 
     def emit(self, event: Event) -> None:
-        """Append a fact once; what it reports is committed already. Live events are passed on; those that a
-        watcher of the log needs are written too, without an id.
+        """Append a fact to the log unless the log has it; the caller has already committed its data.
+        Live events go to the sinks; the log gets only those that its watchers need, without an id.
         """
         if event.id is None:
             self.live(event)
@@ -256,7 +256,7 @@ def read_sections(folder: Path) -> Fold[LogSection]:
 
 
 def _read(path: Path, *, mend: bool = False) -> Iterator[Event]:
-    """All complete lines of a log; with `mend`, what a crash left of a last one is cut off the file."""
+    """Yield the events of all complete lines of a log; `mend` first cuts a torn last line off the file."""
     if not path.exists():
         return
     data = path.read_bytes()

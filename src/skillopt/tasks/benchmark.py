@@ -74,7 +74,7 @@ class Reading(Environment, Protocol):
 
 @runtime_checkable
 class Workplace(Environment, Protocol):
-    """An environment that is a folder, in which an agent works with its own tools; it has none for others."""
+    """An environment that is a folder, for agents with tools of their own; other harnesses get no tools."""
 
     async def furnish(self, folder: Path) -> None:
         """Fill the agent's empty folder. Raises `Fault` where it cannot."""

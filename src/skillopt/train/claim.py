@@ -75,9 +75,9 @@ class TrainingEnd:
 
 
 def triggering(rows: Iterable[Row]) -> Triggering | None:
-    """The figures of measured rows; None where the tasks are no such queries.
+    """Recall and precision of loading the skill; None unless every row is a query of that kind.
 
-    A reply that shows no choice is a miss among the wanted loads, and no load among the unwanted.
+    A reply without a choice is a miss if the skill was wanted, and no load if it was not.
     """
     measured = [row for row in rows if row.hard is not None]
     wanted = [row for row in measured if row.task.startswith(f"{LOAD}-")]

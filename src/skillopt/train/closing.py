@@ -207,7 +207,7 @@ def close_step(
 def _bundle_memories(
     findings: StepFindings, number: int, action: str, hide: Callable[[str], str]
 ) -> tuple[MemoryEntry, ...]:
-    """The bundle and its verdict; of a bundle that was saved in part, also which part was not."""
+    """Memory of the bundle and its verdict, and of its rejected edits where only a part was accepted."""
     if action not in _WORDS:
         return ()
     chosen, bundle = findings.taken, findings.tried[0]

@@ -73,7 +73,7 @@ def _form(visit: Visit) -> Markup:
 
 
 def _verdict(visit: Visit, wish: LaunchRequest) -> Markup:
-    """What the loader says to the form, and the button, which waits until it is right."""
+    """The answer to the launch form: an error, or the warnings, the command and the start button."""
     try:
         resolved = visit.app.launches.resolve(wish)
     except SkillOptError as error:

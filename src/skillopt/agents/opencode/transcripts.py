@@ -125,7 +125,7 @@ class OpenCodeTranscripts(FileSource):
 
 
 def _object(raw: Any, reader: SourceReader) -> dict[str, Any] | None:
-    """A JSON column as an object; what is none is counted."""
+    """A JSON column as an object; if it is no object, the record is counted as skipped and None returned."""
     value = decoded(raw) if isinstance(raw, (str, bytes)) else None
     if isinstance(value, dict):
         return value

@@ -161,7 +161,7 @@ class Trial:
         return f"There is no tool {name!r}. Reply with the program in one block of Python."
 
     async def close(self) -> None:
-        """Every run cleaned up after itself."""
+        """Do nothing: every run has already removed its own files."""
 
 
 class SpreadsheetTools:

@@ -143,7 +143,7 @@ class _Call:
 
 
 def _beginning(body: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What of a prompt stands before the user's last message, where it ends with one."""
+    """The request without its last message; None if this is the only message or not the user's."""
     *before, last = body["messages"]
     if not before or last["role"] != "user":
         return None

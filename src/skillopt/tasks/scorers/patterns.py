@@ -162,7 +162,7 @@ def example(pattern: str, flags: int = 0) -> str | None:
 
 
 class _Writer:
-    """Writes the simplest text of each part; what is only looked at adds nothing."""
+    """Writes a simple text that matches a pattern; anchors and lookarounds add no characters."""
 
     def __init__(self) -> None:
         self._groups: dict[int, str] = {}
