@@ -15,6 +15,7 @@ import pytest
 from gate import _rules as rules
 from gate._cases import RandomCase, random_case
 from gate._tables import Table, judge
+from skillopt.gate import policies as registry
 from skillopt.gate.decision import Case
 from skillopt.gate.gate import Verdict
 from skillopt.tasks.rollout import Invalid, Score
@@ -49,6 +50,7 @@ def confirm(seed: int) -> tuple[RandomCase, rules.Rule, dict[str, Any]]:
     return case, partial(rules.confirm, first_draws=first), {"confirm_draws": again, "first_draws": first}
 
 
+# By policy: cases for it, how many of them, and the fewest of each verdict that they must give.
 POLICIES = {
     "strict": (strict, 2_000, 50),
     "no_regression": (no_regression, 600, 20),
@@ -56,6 +58,15 @@ POLICIES = {
     "size_capped": (size_capped, 400, 15),
     "confirm": (confirm, 600, 50),
 }
+
+
+def test_every_policy_of_ours_is_held_to_the_law() -> None:
+    ours = [
+        name
+        for name in registry.POLICIES.names()
+        if registry.POLICIES.get(name).__module__.startswith("skillopt.")
+    ]
+    assert set(POLICIES) == set(ours)
 
 
 @pytest.mark.slow

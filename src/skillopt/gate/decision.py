@@ -18,21 +18,10 @@ if TYPE_CHECKING:
 RowId: TypeAlias = tuple[str, int]
 """Task id and draw."""
 Ruling = Literal["accept", "reject", "inconclusive"]
-Clause = Literal[
-    "score",
-    "regression",
-    "chance",
-    "length",
-    "confirmation",
-    "lost rows",
-    "indecisive",
-    "tokens",
-    "latency",
-    "window",
-    "targets",
-]
+Clause: TypeAlias = str
 """The part of a policy that fixed its ruling, or the constraint that overruled it; an accept names what the
-policy asks for beyond a better score. `window`: a row shows that the target cannot take the candidate.
+policy asks for beyond a better score. Ours are score, regression, chance, length, confirmation, lost rows,
+indecisive, tokens, latency, targets and window (a row shows that the target cannot take the candidate).
 """
 
 SHORTEST_CAP = 4_000

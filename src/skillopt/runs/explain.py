@@ -339,9 +339,9 @@ def _is_same(recorded: float | None, computed: Fraction | None) -> bool:
 
 
 def _reason(reader: PolicyReader, rows: Sequence[ReplayedRow]) -> str:
-    if reader.decided_by == "score" and reader.ruling == "reject":
+    if reader.decided_by == "score" and reader.ruling == "reject" and reader.upper <= reader.bar:
         return f"U <= I after {len(rows)} of {reader.total} rows"
-    if reader.decided_by == "score":
+    if reader.decided_by == "score" and reader.ruling == "accept":
         return f"all {reader.total} rows are there and their sum is above I"
     if reader.ruling == "inconclusive":
         lost = [one.row.task for one in rows if one.candidate is None]
