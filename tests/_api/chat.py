@@ -17,6 +17,7 @@ def check_chat(body: dict[str, Any], extensions: Collection[str]) -> None:
     fields that this server knows.
     """
     for name in extensions:
+        assert name in _EXTENSIONS, f"{name} is in no schema yet: add it to _EXTENSIONS in tests/_api/chat.py"
         if name in body:
             _EXTENSIONS[name](body)
     known = {

@@ -34,7 +34,7 @@ class ZebraOptions(Options):
 
 
 def build(spec: ModelSpec) -> Model:
-    return ChatModel(spec, Wire(spec, sdk="openai", base_url="https://zebra.example/v1"), cap_field="max_tokens")
+    return ChatModel(spec, Wire(spec, base_url="https://zebra.example/v1"), cap_field="max_tokens")
 
 
 PLUGIN = Provider(

@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from skillopt.errors import ConfigError
+from skillopt.models import PROVIDERS
+
 SRC = Path(__file__).resolve().parents[2] / "src"
 MODULE = '''
 """A provider of a package that SkillOpt has never heard of; it hands every question to the simulated world."""
@@ -94,3 +97,16 @@ def test_without_the_package_its_name_is_unknown_and_nothing_is_spent(tmp_path: 
     assert ran.returncode == 2
     assert "strange" in ran.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_a_package_s_provider_with_the_name_of_one_of_ours_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path / "site")
+    (tmp_path / "site/strange_models-1.0.dist-info/entry_points.txt").write_text(
+        "[skillopt.models]\ngemini = strange_models:Strange\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    with pytest.raises(ConfigError, match="named 'gemini': ours, and that of strange_models:Strange"):
+        PROVIDERS.get("gemini")
+    assert PROVIDERS.get("qwen") is not None

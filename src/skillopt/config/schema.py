@@ -159,7 +159,7 @@ class GateConfig(Section):
     """Who decides."""
 
     policy: str = "strict"
-    """Decision rule of the gate, by name: one of `skillopt config list gate`, yours included."""
+    """Decision rule of the gate: strict, confirm, no_regression, paired, size_capped, or your own."""
     alpha: float = Field(default=0.05, gt=0, lt=1)
     """Largest chance of an accident that `paired` accepts."""
     max_chars: int = Field(default=0, ge=0)

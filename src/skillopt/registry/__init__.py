@@ -21,7 +21,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
-from skillopt.errors import UnknownName
+from skillopt.errors import ConfigError, UnknownName
 
 T = TypeVar("T")
 _LOANS = itertools.count(1)
@@ -44,7 +44,7 @@ class Registry:
 
     Ours are the files of `package`, under their file names, those that `own` names as `module:attribute`, and
     those that other plug-ins bring along as `offers`; entry points of `group` come in under their own name.
-    Of two plug-ins with one name, one that was added in this process comes first, then ours.
+    One that was added in this process comes first; a package's with the name of one of ours is an error.
     """
 
     def __init__(
@@ -73,6 +73,12 @@ class Registry:
         """The plug-in of that name, imported now; unknown names raise with the near miss."""
         if name in (here := self._here()):
             return here[name]
+        ours = name in self._own or name in self._files() or name in self._offers()
+        if ours and name in self._points():
+            raise ConfigError(
+                f"Two plug-ins are a {self.what} named {name!r}: ours, and that of"
+                f" {self._points()[name].value}. Give the package's another name, or uninstall it."
+            )
         if name in self._own:
             return self._own[name].load()
         if name in self._files():
