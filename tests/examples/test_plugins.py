@@ -155,7 +155,7 @@ SLIPS = [
     ),
     (
         ("--target", "world", "--cfg-options", "model.target.options.tier=gold"),
-        "model.target.options.tier is an option of acme, and model.target is 'world'",
+        "model.target.options.tier (cfg-options model.target.options.tier) is an option of acme, and model.target is 'world'",
     ),
     (("--target", "world", "--cfg-options", "gate.policy=margn"), "Did you mean 'margin'?"),
     (("--target", "world", "--cfg-options", "train.proposer=shear"), "Did you mean 'shears'?"),
