@@ -45,7 +45,7 @@ def test_an_estimate_knows_the_efforts_and_names_the_quick_one_where_tasks_are_f
     assert whole.code == 0 and "--effort quick takes one split" in " ".join(whole.out.split())
     quick = skillopt("estimate", "demo", "--target", "world", "--effort", "quick")
     assert quick.code == 0 and "--effort" not in quick.out
-    assert "Likely cost of 1 step, simulated" in quick.out
+    assert "Typical cost of 1 step, simulated" in quick.out
 
 
 def test_the_page_names_every_setting_and_no_other() -> None:

@@ -39,7 +39,7 @@ def test_without_a_terminal_progress_is_plain_lines_on_stderr(skillopt: Command)
     [first] = [line for line in lines if "step 1/6" in line]
     assert "calls" in first
     assert "cost $0.00" in first
-    assert "left]" in first
+    assert "left for" in first
 
 
 @pytest.mark.slow

@@ -495,7 +495,7 @@ def test_what_is_left_is_what_the_plan_still_has_at_the_mean_of_what_was_spent(s
     status.worked = lambda: 60.0
     status(SpendingEvent(calls=100, tokens=20_000, usd=0.5, in_flight=0, planned=300.0))
     assert status.left() == pytest.approx(2.0)
-    assert status.left_in_words() == "about 2:00 left, 200 calls, 40,000 tokens, cost $1.00"
+    assert status.left_in_words() == "about 2:00 left for 200 calls, 40,000 tokens, cost $1.00"
 
 
 def test_a_run_that_took_more_than_planned_says_that_nothing_is_known(status: RunStatus) -> None:

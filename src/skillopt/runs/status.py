@@ -234,7 +234,7 @@ class RunStatus:
             return "time left known after the baseline" if is_known_later else "time left unknown"
         usd = None if self.usd is None else self.usd * more
         calls, tokens = round(self.calls * more), round(self.tokens * more)
-        return f"about {duration(self.worked() * more)} left, {spent(calls, tokens, usd)}"
+        return f"about {duration(self.worked() * more)} left for {spent(calls, tokens, usd)}"
 
     def left(self) -> float | None:
         """What is still to come for each call so far, at the mean of time, tokens and dollars that they took;
