@@ -218,6 +218,26 @@ def test_a_temporary_folder_that_was_swept_before_it_was_locked_is_made_anew(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_lock_of_a_temporary_folder_goes_last_so_that_a_kill_leaves_nothing_that_none_may_sweep(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    unlink = os.unlink
+
+    def killed_at_the_lock(path: str | Path, **options: int) -> None:
+        unlink(path, **options)
+        if str(path).endswith(".skillopt-temporary"):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "unlink", killed_at_the_lock)
+    with pytest.raises(KeyboardInterrupt), temporary_folder("skillopt-work-") as folder:
+        for number in range(20):
+            (folder / f"file-{number}").touch()
+            (folder / f"folder-{number}").mkdir()
+        (folder / "link").symlink_to(tmp_path)
+    assert list(tmp_path.rglob("*")) == [folder]
+
+
 def test_every_temporary_folder_is_one_that_is_swept() -> None:
     """Ray's cluster has one of its own making: sockets lie in it, whose names must be short."""
     sources = Path(__file__).parents[1].joinpath("src").rglob("*.py")

@@ -260,7 +260,7 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
         finally:
             if sys.platform == "win32":  # no file is removed there while it is open
                 held.close()
-            remove(root)
+            _remove_temporary(root)
 
 
 @cache
@@ -271,8 +271,19 @@ def _sweep(folder: Path) -> None:
             is_ours = not root.is_symlink() and root.stat().st_uid == getattr(os, "getuid", int)()
             if is_ours and (root / _TEMPORARY).is_file():
                 with lock(root / _TEMPORARY):
-                    remove(root)
+                    _remove_temporary(root)
                 remove(root)  # Windows keeps a file while it is open
+
+
+def _remove_temporary(root: Path) -> None:
+    """Remove a temporary folder, its lock last: what a kill leaves of it can still be swept."""
+    with contextlib.suppress(OSError):
+        for path in list(root.iterdir()):
+            if path.is_dir() and not path.is_symlink():
+                remove(path)
+            elif path.name != _TEMPORARY:
+                path.unlink()
+    remove(root)
 
 
 def remove(root: Path) -> None:

@@ -1,6 +1,4 @@
-"""From settings to an open run, and what a prepared job can be put to: training, evaluation of skills, and
-what each gives back.
-"""
+"""From settings to an open run, and what can be done with it: training, and evaluation of skills."""
 
 from __future__ import annotations
 
@@ -10,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skillopt.run.assembly import OpenRun, open_run
     from skillopt.run.evaluation import Matrix, eval_splits, evaluate, matrix
-    from skillopt.run.job import Job, Target, tasks_digest
+    from skillopt.run.job import Job, Target
     from skillopt.run.preparation import prepare, prepare_training
-    from skillopt.run.results import Evaluated, Noted, Versus, comparisons, decided_splits, looks_of, note_in
+    from skillopt.run.results import Evaluated, Versus, comparisons
     from skillopt.run.trainer import trainer_of
     from skillopt.run.training import Result, train
 
 _NAMES = {
     "skillopt.run.assembly": "OpenRun open_run",
     "skillopt.run.evaluation": "Matrix eval_splits evaluate matrix",
-    "skillopt.run.job": "Job Target tasks_digest",
+    "skillopt.run.job": "Job Target",
     "skillopt.run.preparation": "prepare prepare_training",
-    "skillopt.run.results": "Evaluated Noted Versus comparisons decided_splits looks_of note_in",
+    "skillopt.run.results": "Evaluated Versus comparisons",
     "skillopt.run.trainer": "trainer_of",
     "skillopt.run.training": "Result train",
 }
@@ -31,22 +29,17 @@ __all__ = [
     "Evaluated",
     "Job",
     "Matrix",
-    "Noted",
     "OpenRun",
     "Result",
     "Target",
     "Versus",
     "comparisons",
-    "decided_splits",
     "eval_splits",
     "evaluate",
-    "looks_of",
     "matrix",
-    "note_in",
     "open_run",
     "prepare",
     "prepare_training",
-    "tasks_digest",
     "train",
     "trainer_of",
 ]
