@@ -76,6 +76,26 @@ def test_the_front_door_is_short() -> None:
     assert len(architecture.split()) <= 900
 
 
+def test_every_name_of_a_walk_stands_in_its_file() -> None:
+    rows = re.findall(
+        r"^\| (`\w+/[^|]+) \| (.+) \|$",
+        (ROOT / "docs" / "walks.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    assert len(rows) > 25
+    missing = []
+    for files, text in rows:
+        sources = [ROOT / "src" / path for path in re.findall(r"`([\w/]+\.py)`", files)]
+        source = "".join(path.read_text(encoding="utf-8") for path in sources)
+        for name in re.findall(r"`([A-Za-z_][\w.]*)`", text):
+            *owner, last = name.split(".")
+            if not all(
+                re.search(rf"\b(?:class|def) {part}\b|import .*\b{part}\b", source) for part in (*owner, last)
+            ):
+                missing.append(f"{name} in {files}")
+    assert not missing
+
+
 def test_every_page_is_in_the_menu_of_the_site() -> None:
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     listed = re.findall(r"^ +- ([\w/-]+\.md)$", settings, re.MULTILINE)

@@ -15,7 +15,7 @@ from skillopt.errors import ModelError
 from skillopt.messages import Message, Reply, Request, Usage
 from skillopt.models.stack import hedged
 from skillopt.models.stack.budgeted import Budgeted
-from skillopt.models.stack.hedged import ENOUGH, FACTOR, FEW, FEWEST, Extra, Hedged, Pace
+from skillopt.models.stack.hedged import ENOUGH, FACTOR, FEW, FEWEST, HedgeAllowance, Hedged, LatencyStats
 from skillopt.models.stack.limited import Limiter, Retry, Slots
 from skillopt.money import HEDGE_STAGE, TEST_STAGE, Amount, Budget, Ledger
 
@@ -71,11 +71,11 @@ class Stack:
         self.ledger = Ledger(budget or Budget(), Memory())
         self.limiter = Limiter({"optimizer": 8}, Retry(attempts=1))
         self.spares: list[str] = []
-        self.extra = Extra()
+        self.allowance = HedgeAllowance()
         self.model = Hedged(
             Budgeted(self.provider, self.ledger, None),
             self.limiter,
-            extra=self.extra,
+            allowance=self.allowance,
             slots=slots,
             keep_spare=lambda request, reply: self.spares.append(reply.text),
         )
@@ -118,7 +118,7 @@ async def test_the_second_asking_is_the_spare_where_the_first_still_wins() -> No
 
 async def test_before_a_few_calls_nothing_counts_as_slow() -> None:
     stack = Stack()
-    stack.extra.calls = MANY
+    stack.allowance.calls = MANY
     await stack.learn(FEWEST - 1)
     asking = asyncio.ensure_future(stack.ask())
     await asyncio.sleep(5 * FACTOR * ENOUGH / FEWEST * TYPICAL)
@@ -148,13 +148,13 @@ async def test_a_slow_call_waits_for_the_share_that_answers_of_others_make() -> 
 async def test_a_slow_call_is_asked_again_as_soon_as_there_is_a_share_for_it() -> None:
     stack = Stack()
     await stack.learn(MANY)
-    stack.extra.hedges = 1
+    stack.allowance.hedges = 1
     asking = asyncio.ensure_future(stack.ask())
     await stack.provider.asked.wait()  # a busy machine sends it late
     await asyncio.sleep(5 * TYPICAL)
     assert stack.provider.sent.count("slow") == 1
-    stack.extra.hedges = 0
-    stack.extra.look()  # as after any answer
+    stack.allowance.hedges = 0
+    stack.allowance.look()  # as after any answer
     assert await asking == "answer 1"
 
 
@@ -163,7 +163,7 @@ async def test_a_slow_rollout_is_asked_again_when_few_others_are_out_and_an_opti
 ):
     stack = Stack()
     await stack.learn(10 * MANY)
-    stack.extra.out = FEW
+    stack.allowance.out = FEW
     asking = asyncio.ensure_future(stack.ask())
     await asyncio.sleep(5 * TYPICAL)
     assert stack.hedges() == 0
@@ -172,16 +172,16 @@ async def test_a_slow_rollout_is_asked_again_when_few_others_are_out_and_an_opti
     analyst = replace(ASKED, place="slow analyst", role="optimizer", stage="ranking")
     assert (await stack.model.complete(analyst)).text == "answer 1"
     assert stack.provider.sent.count("slow") == 1
-    stack.extra.out -= FEW
+    stack.allowance.out -= FEW
     await stack.learn(1)
     assert await asking == "answer 1"
 
 
 async def test_a_test_that_has_begun_counts_as_asked() -> None:
-    extra = Extra(test_calls=400, calls=100, tokens=10_000, hedges=5, hedge_tokens=500)
+    extra = HedgeAllowance(test_calls=400, calls=100, tokens=10_000, hedges=5, hedge_tokens=500)
     assert not extra.is_within_share
     stack = Stack()
-    stack.model._extra = extra
+    stack.model._allowance = extra
     await stack.model.complete(replace(ASKED, stage=TEST_STAGE, background=True))
     assert extra.tested == 1
     assert extra.is_within_share
@@ -330,7 +330,7 @@ def reply(seconds: float | None, output: int = 10) -> Reply:
 
 
 def test_patience_is_a_multiple_of_the_mean_and_longer_while_few_calls_are_known() -> None:
-    pace = Pace()
+    pace = LatencyStats()
     for _ in range(FEWEST):
         assert pace.patience() is None
         pace.take(reply(1.5))
@@ -341,14 +341,14 @@ def test_patience_is_a_multiple_of_the_mean_and_longer_while_few_calls_are_known
 
 
 def test_a_reply_that_nobody_timed_teaches_nothing() -> None:
-    pace = Pace()
+    pace = LatencyStats()
     for _ in range(2 * ENOUGH):
         pace.take(reply(None))
     assert pace.patience() is None
 
 
 def test_slow_calls_that_are_long_answers_are_not_asked_again() -> None:
-    long, tails = Pace(), Pace()
+    long, tails = LatencyStats(), LatencyStats()
     for number in range(100):
         long.take(reply(0.1 + 0.02 * number, output=10 + 2 * number))
         tails.take(reply(8.0 if number % 20 == 0 else 1.0, output=10 + number % 7))
@@ -359,7 +359,7 @@ def test_slow_calls_that_are_long_answers_are_not_asked_again() -> None:
 
 
 def test_one_slow_call_of_a_few_that_is_long_by_chance_explains_nothing() -> None:
-    pace = Pace()
+    pace = LatencyStats()
     for number in range(ENOUGH):
         pace.take(reply(8.0 if number == 5 else 1.0, output=60 if number == 5 else 50))
     assert pace.explained == pytest.approx(1.0)
@@ -381,5 +381,5 @@ def test_one_slow_call_of_a_few_that_is_long_by_chance_explains_nothing() -> Non
 def test_hedges_stay_within_their_share_of_calls_and_but_for_one_of_tokens(
     calls: int, tokens: int, hedges: int, hedge_tokens: float, allowed: bool
 ) -> None:
-    extra = Extra(calls=calls, tokens=tokens, hedges=hedges, hedge_tokens=hedge_tokens)
+    extra = HedgeAllowance(calls=calls, tokens=tokens, hedges=hedges, hedge_tokens=hedge_tokens)
     assert extra.is_within_share is allowed

@@ -26,7 +26,7 @@ from skillopt.models import provider as declaration
 from skillopt.models.handoff.queue import AnsweredByHand, ByHand, HandoffQueue
 from skillopt.models.port import UNBOUNDED, Model, ModelSpec
 from skillopt.models.stack.budgeted import LEAST_CAP, Budgeted
-from skillopt.models.stack.hedged import Extra, Hedged
+from skillopt.models.stack.hedged import HedgeAllowance, Hedged
 from skillopt.models.stack.limited import Limited, Limiter, Retry, Slots
 from skillopt.models.stack.rate_limits import RateLimits
 from skillopt.models.stack.recorded import Recorded, request_key
@@ -64,11 +64,11 @@ class ModelStack:
     _limiters: dict[str, Limiter] = field(default_factory=dict)
     _recorded: list[Recorded] = field(default_factory=list)
     _hedges: list[Hedged] = field(default_factory=list)
-    _extra: Extra = field(init=False)
+    _allowance: HedgeAllowance = field(init=False)
 
     def __post_init__(self) -> None:
         self.rollout_slots = Slots(self.job.config.env.workers)
-        self._extra = Extra(test_calls=2 * len(self.job.splits.test))
+        self._allowance = HedgeAllowance(test_calls=2 * len(self.job.splits.test))
 
     def of(self, role: Role, spec: ModelSpec) -> Recorded:
         """A provider behind the stack that every call passes: recorded, limited, budgeted, scrubbed."""
@@ -118,7 +118,7 @@ class ModelStack:
             paid,
             limiter,
             limits,
-            extra=self._extra,
+            allowance=self._allowance,
             slots=self.rollout_slots if role == "target" else None,
             keep_spare=lambda request, reply: self.database.put(
                 f"{request_key(paid.fingerprint, request)}:spare", request, reply

@@ -51,7 +51,7 @@ TELLING = 20
 
 
 @dataclass(slots=True)
-class Pace:
+class LatencyStats:
     """How long the calls of one kind took, and how far the length of their replies explains it."""
 
     calls: int = 0
@@ -92,7 +92,7 @@ class Pace:
 
 
 @dataclass(slots=True)
-class Extra:
+class HedgeAllowance:
     """What the models of a run were asked in all, and how much of it a second time."""
 
     test_calls: int = 0
@@ -137,7 +137,7 @@ class Hedged:
         limiter: Limiter,
         limits: RateLimits | None = None,
         *,
-        extra: Extra,
+        allowance: HedgeAllowance,
         slots: Slots | None = None,
         keep_spare: Callable[[Request, Reply], None] = lambda request, reply: None,
     ) -> None:
@@ -149,9 +149,9 @@ class Hedged:
         self._ask = partial(limiter.run, inner, limits=limits)
         self._slots = slots
         self._keep_spare = keep_spare
-        self._paces: defaultdict[str, Pace] = defaultdict(Pace)
+        self._stats: defaultdict[str, LatencyStats] = defaultdict(LatencyStats)
         self._watches: defaultdict[str, set[_Watch]] = defaultdict(set)
-        self._extra = extra
+        self._allowance = allowance
         self._slower: set[_Asking] = set()
         self.endpoint = inner.endpoint
         self.fingerprint = inner.fingerprint
@@ -159,9 +159,9 @@ class Hedged:
     async def complete(self, request: Request) -> Reply:
         if request.background:
             return self._count(request, await self._ask(request))
-        watch = _Watch(self._paces[request.kind], self._extra.slow)
+        watch = _Watch(self._stats[request.kind], self._allowance.slow)
         self._watches[request.kind].add(watch)
-        self._extra.out += 1
+        self._allowance.out += 1
         asked: list[_Asking] = [asyncio.ensure_future(self._ask(request, sent=watch.sent))]
         try:
             while len(asked) == 1 and not asked[0].done():
@@ -182,8 +182,8 @@ class Hedged:
         finally:
             watch.stop()
             self._watches[request.kind].discard(watch)
-            self._extra.out -= 1
-            self._extra.look()
+            self._allowance.out -= 1
+            self._allowance.look()
         for task in asked:
             if task is not answered:
                 self._slower.add(task)
@@ -201,21 +201,21 @@ class Hedged:
 
     def _may_hedge(self, request: Request) -> bool:
         """Whether there is a share for it and it is worth one; an optimizer's call always holds others up."""
-        is_waited_for = request.role == "optimizer" or self._extra.out <= FEW
-        return is_waited_for and self._extra.is_within_share and not self._limiter.slowed()
+        is_waited_for = request.role == "optimizer" or self._allowance.out <= FEW
+        return is_waited_for and self._allowance.is_within_share and not self._limiter.slowed()
 
     async def _again(self, request: Request, first: _Asking) -> Reply:
         """The second asking."""
         if self._slots is not None:
             await self._slots.acquire(background=True, first=True)
-        pace = self._paces[request.kind]
+        pace = self._stats[request.kind]
         expected = pace.tokens / pace.calls
-        self._extra.hedges += 1
-        self._extra.hedge_tokens += expected
+        self._allowance.hedges += 1
+        self._allowance.hedge_tokens += expected
         try:
             reply = await self._ask(replace(request, background=True, hedge=True))
             if reply.usage is not None:
-                self._extra.hedge_tokens += reply.usage.total - expected
+                self._allowance.hedge_tokens += reply.usage.total - expected
             return reply
         finally:
             slots = self._slots
@@ -224,14 +224,14 @@ class Hedged:
 
     def _count(self, request: Request, reply: Reply) -> Reply:
         kind = request.kind
-        self._paces[kind].take(reply)
-        if self._paces[kind].calls <= ENOUGH:  # what is slow was not known when these were sent
+        self._stats[kind].take(reply)
+        if self._stats[kind].calls <= ENOUGH:  # what is slow was not known when these were sent
             for watch in self._watches[kind]:
                 watch.set()
-        self._extra.calls += 1
-        self._extra.tested += request.stage == TEST_STAGE
-        self._extra.tokens += 0 if reply.usage is None else reply.usage.total
-        self._extra.look()
+        self._allowance.calls += 1
+        self._allowance.tested += request.stage == TEST_STAGE
+        self._allowance.tokens += 0 if reply.usage is None else reply.usage.total
+        self._allowance.look()
         return reply
 
     def _spare(self, request: Request, task: _Asking) -> None:
@@ -243,7 +243,7 @@ class Hedged:
 class _Watch:
     """Rings when a call has been out for longer than its kind takes; each attempt starts anew."""
 
-    def __init__(self, pace: Pace, slow: set[_Watch]) -> None:
+    def __init__(self, pace: LatencyStats, slow: set[_Watch]) -> None:
         self._pace = pace
         self._slow = slow
         self._loop = asyncio.get_running_loop()
