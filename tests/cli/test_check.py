@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -99,7 +100,7 @@ def test_a_repository_inside_of_a_skill_starts_no_program(check: Command, reposi
     skill, started = Path("skills/sums"), repository / "started"
     skill.mkdir(parents=True)
     git("init", "-q", "--bare", str(skill))
-    program = f"{sys.executable} {repository / 'start.py'}"
+    program = shlex.join([sys.executable, str(repository / "start.py")])
     (repository / "start.py").write_text(f"open({str(started)!r}, 'w')")
     git("--git-dir", str(skill), "--work-tree", ".", "commit", "-q", "--allow-empty", "-m", "empty")
     for name, value in {"bare": "false", "worktree": ".", "fsmonitor": program}.items():

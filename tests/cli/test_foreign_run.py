@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 from _loopback import LoopbackProvider
 from cli._commands import SMALL, Command, program
 
+PYTHON = shlex.quote(sys.executable)  # whose path may have blanks
 COMMANDS = (
     ("train", "stranger"),
     ("train", "--from", "stranger"),
@@ -62,7 +64,7 @@ def trap(tmp_path: Path) -> str:
     """A program that leaves a file behind."""
     code = f"open({str(tmp_path / 'started')!r}, 'w')"
     (tmp_path / "trap.py").write_text(f"{code}\ndef run(work):\n    return 'answer'\n")
-    return f"cmd: {sys.executable} {tmp_path / 'trap.py'}"
+    return f"cmd: {PYTHON} {tmp_path / 'trap.py'}"
 
 
 def tasks(tmp_path: Path) -> str:
@@ -88,7 +90,7 @@ def test_no_command_starts_a_program_or_sends_a_key_because_a_strangers_run_says
     assert ran.code == 2, ran
     told = ran.err + ran.out
     assert f"{folder} was not made on this machine" in told and "--force" in told
-    assert f"model.target: run cmd: {sys.executable} trap.py" in told
+    assert f"model.target: run cmd: {PYTHON} trap.py" in told
     assert f"model.optimizer: send to {provider.base_url} with the key of OPENAI_API_KEY" in told
 
 
@@ -201,8 +203,7 @@ def test_a_config_in_the_folder_of_a_strangers_run_is_the_strangers_too(
     skillopt: Command, stranger: Callable[..., Path], tmp_path: Path
 ) -> None:
     folder = stranger()
-    (folder / "train.yaml").write_text(f"model:\n  target: 'cmd: {sys.executable} {tmp_path}/trap.py'\n")
-    trap(tmp_path)
+    (folder / "train.yaml").write_text(f"model:\n  target: {json.dumps(trap(tmp_path))}\n")
     ran = skillopt("estimate stranger")
     assert ran.code == 2 and "trap.py" in ran.err
 
@@ -224,7 +225,7 @@ def test_what_the_person_names_or_forces_is_started(
     stranger(target={"name": trap(tmp_path)})
     assert skillopt("estimate stranger --force").code == 0
     assert skillopt("estimate stranger --target world").code == 0
-    named = skillopt("estimate stranger --target", f"cmd: {sys.executable} trap.py")
+    named = skillopt("estimate stranger --target", f"cmd: {PYTHON} trap.py")
     assert named.code == 0, named.err
 
 
