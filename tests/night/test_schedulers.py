@@ -6,8 +6,8 @@ import json
 import os
 import plistlib
 import subprocess
-import tempfile
 import sys
+import tempfile
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
