@@ -17,7 +17,8 @@ from skillopt.evaluation.compare import paired_p
 from skillopt.events import Judged, StageClosed
 from skillopt.gate.decision import Case
 from skillopt.gate.gate import digest
-from skillopt.gate.policies import POLICIES, decide, sign_flip_p_value
+from skillopt.gate.policies import POLICIES, Strict, decide, sign_flip_p_value
+from skillopt.runs.explain import _reason
 from skillopt.tasks.rollout import Score
 
 ONE, ZERO, HALF = Fraction(1), Fraction(0), Fraction(1, 2)
@@ -38,6 +39,22 @@ def ended(name, case, candidate):
 
 def table_of(candidate):
     return Table({row: (score, score) for row, score in candidate.items()}, random.Random(0))
+
+
+class Margin(Strict):
+    def objection(self):
+        if self.upper - self.bar < 1:
+            return "score", "better by a row is wanted"
+        return super().objection()
+
+
+def test_a_reject_of_a_policy_of_ones_own_is_explained_in_its_own_words() -> None:
+    with POLICIES.lend("margin", Margin):
+        own, _ = decide("margin", one_draw(HALF), [ONE])
+    assert own.ruling == "reject" and own.upper > own.bar
+    assert _reason(own, []) == "better by a row is wanted"
+    strict, _ = decide("strict", one_draw(ONE), [])
+    assert _reason(strict, []) == "U <= I after 0 of 1 rows"
 
 
 # no_regression
